@@ -19,11 +19,11 @@ Command Root() {
       .name = "bulkhead",
       .about = "Bulkhead: data loading for training jobs, in separate processes",
       .more =
-          "Exit codes: 0 is fine; 1: something is wrong with the data, the spec or the service; "
+          "Exit codes: 0: success; 1: something is wrong with the data, the spec or the service; "
           "2: the\ncommand line is wrong, and nothing was done.\n"
           "\n"
           "Examples:\n"
-          "  bulkhead inspect photos/                what data hold, and a spec to begin with\n"
+          "  bulkhead inspect photos/                what data contain, and a spec to begin with\n"
           "  bulkhead validate train.yaml            check a spec\n"
           "  bulkhead scan train.yaml                find every record that cannot be used\n"
           "  bulkhead preview train.yaml --out sheet.png\n"

@@ -55,7 +55,7 @@ def test_without_healing_it_is_an_error(client, tmp_path, fake, transport):
         spec, fake.target, transport=transport, silence_deadline=1, reconnect_deadline=0
     )
     assert (error["code"], error["reason"]) == ("UNAVAILABLE", "SERVICE_SILENT")
-    assert f"{fake.target} says that its supervisor has answered nothing for " in error["message"]
+    assert f"{fake.target} says that its supervisor has been silent for " in error["message"]
 
 
 def test_a_supervisor_that_was_silent_for_less_is_waited_for(client, tmp_path, fake, transport):
@@ -69,7 +69,7 @@ def test_a_deadline_says_what_the_workers_are_at(client, tmp_path, fake, transpo
     spec = write_spec(tmp_path / "s.json", samples=80, beat_after=1, beat={"activity": activity})
     error = client.error(spec, fake.target, timeout=2, transport=transport)
     assert error["reason"] == "DEADLINE_EXCEEDED"
-    assert error["message"].endswith(f"; the workers are at: {activity}")
+    assert error["message"].endswith(f"; activity of the workers: {activity}")
 
 
 def test_a_hang_is_told(client, tmp_path, fake, transport):

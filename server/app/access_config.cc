@@ -79,8 +79,8 @@ absl::Status CheckMetrics(const DaemonOptions& options) {
   const bool loopback = IsLoopback(options.metrics.substr(0, options.metrics.rfind(':')));
   if (loopback || options.insecure_metrics) return absl::OkStatus();
   return Wrong(absl::StrCat("--metrics ", options.metrics,
-                            ": whoever reaches it could read them; say --insecure-metrics if that "
-                            "is meant, or serve them on 127.0.0.1"));
+                            ": anyone who can connect could read them; give --insecure-metrics to "
+                            "allow that, or serve them on 127.0.0.1"));
 }
 
 // Takes the files' names, and checks that those that belong together are given together.
@@ -104,8 +104,8 @@ absl::StatusOr<TlsFiles::Paths> PathsOf(const DaemonOptions& options) {
   }
   if (!paths.client_ca.empty() && !names) {
     return Wrong(
-        "--tls-client-ca without a name: nobody could do anything here; give --allow-stream NAME, "
-        "--allow-status NAME or --allow-operate NAME, where NAME stands in a client's certificate "
+        "--tls-client-ca without a name: no client would have a right; give --allow-stream NAME, "
+        "--allow-status NAME or --allow-operate NAME, where NAME is in a client's certificate "
         "(* allows every one that the authority signed)");
   }
   if (paths.client_ca.empty() && paths.token.empty()) {

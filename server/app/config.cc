@@ -216,18 +216,18 @@ void DefineOptions(CLI::App& app, DaemonOptions& options) {
                  "PEM file of the authority that signs clients' certificates");
   app.add_option("--allow-stream", options.allow_stream,
                  "Name in a client's certificate (an alternative name, else the common name) that "
-                 "may stream and describe specs; repeatable; * allows every one that "
-                 "--tls-client-ca signed");
+                 "may stream and describe specs; repeatable; * allows every certificate "
+                 "that --tls-client-ca signed");
   app.add_option("--allow-status", options.allow_status,
-                 "The same: who may ask for the status; repeatable");
+                 "Like --allow-stream: name that may ask for the status; repeatable");
   app.add_option("--allow-operate", options.allow_operate,
-                 "The same: who may recycle workers, and see and change the quarantine; "
-                 "repeatable");
+                 "Like --allow-stream: name that may recycle workers, and see and change the "
+                 "quarantine; repeatable");
   app.add_option("--token-instead-of-certificate", options.token_instead_of_certificate,
                  "File with a token. Clients that show it need no certificate, so strangers get as "
                  "far as gRPC's parser before they are refused (docs/security.md)");
   app.add_option("--token-rights", options.token_rights,
-                 "What clients with the token may do: stream, status, operate; repeatable. "
+                 "Rights of clients with the token: stream, status, operate; repeatable. "
                  "Default: stream and status")
       ->check(CLI::IsMember({"stream", "status", "operate"}));
   app.add_option(
@@ -235,7 +235,8 @@ void DefineOptions(CLI::App& app, DaemonOptions& options) {
       "Serve /metrics and /healthz over HTTP on this IP address and port, such as 127.0.0.1:9464 "
       "(port 0 chooses one). Read-only, without authentication. Default: off");
   app.add_flag("--insecure-metrics", options.insecure_metrics,
-               "Allow --metrics on an address beyond the loopback, for whoever reaches it");
+               "Allow --metrics on an address beyond the loopback: anyone who can connect may read "
+               "the metrics");
   app.add_option("--worker-program", options.worker_program,
                  "Path of bulkhead-worker. Default: in this program's folder");
   app.add_option(
@@ -268,8 +269,9 @@ void DefineOptions(CLI::App& app, DaemonOptions& options) {
   app.add_option("--log-level", options.log_level, "trace, debug, info, warn, err or off")
       ->check(CLI::IsMember({"trace", "debug", "info", "warn", "err", "off"}))
       ->capture_default_str();
-  app.add_option("--log-file", options.log_file,
-                 "Write the log to this file as well; when it exceeds 2 MiB, its older half goes");
+  app.add_option(
+      "--log-file", options.log_file,
+      "Write the log to this file as well; when it exceeds 2 MiB, its older half is removed");
 }
 
 DaemonOptions ParseCommandLine(int argc, char** argv, std::optional<int>& exit_code) {

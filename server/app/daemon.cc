@@ -56,7 +56,7 @@ void AnnounceReady(int ready_fd, const std::string& address) {
   if (ready_fd < 0) return;
   const std::string line = absl::StrCat("ready ", address, "\n");
   if (write(ready_fd, line.data(), line.size()) < 0) {
-    spdlog::warn("nobody waits for this service to be ready");
+    spdlog::warn("the process that started this service no longer waits for it");
   }
   close(ready_fd);
 }
@@ -112,7 +112,7 @@ void Reload(const Reloaded& running, const ReadOptions& read_options) {
   spdlog::set_level(spdlog::level::from_str(options->log_level));
   running.access.Replace(config.access);
   if (running.tls != nullptr) running.tls->Refresh();
-  spdlog::info("SIGHUP: log level, rights and files of TLS are those of now");
+  spdlog::info("SIGHUP: log level, rights and TLS files were read again");
   const DaemonOptions& before = running.options;
   options->log_level = before.log_level;
   options->allow_stream = before.allow_stream;

@@ -101,7 +101,7 @@ absl::Status CodeChanged(const std::string& name, const std::string& before,
       absl::StatusCode::kFailedPrecondition, reason::kCodeChanged,
       absl::StrCat(Printable(name), " was changed while the stream ran: one worker runs ",
                    Printable(before), ", another would run ", Printable(now),
-                   "; open the stream anew, and from a cursor with "
+                   "; open the stream again, and from a cursor with "
                    "allow_changed_bytes"),
       {{"file", name}});
 }

@@ -40,7 +40,8 @@ enum class FlightCount {
   kMcusRead,
   kKeptFound,
   kKeptAdded,
-  // JPEG files, by the reason why libjpeg-turbo decoded them; kFiles itself: our own decoder did.
+  // JPEG files, by the reason why libjpeg-turbo decoded them; kFiles itself: those of our own
+  // decoder.
   kFiles,
 };
 inline constexpr size_t kMostDecoders = 16;

@@ -60,7 +60,7 @@ std::string Literally(const std::string& path) {
 std::string Missing(const std::string& path, const std::string& absolute) {
   const bool foreign = absl::StartsWith(path, "~") || absl::StrContains(path, "$");
   return absl::StrCat(Printable(absolute), " does not exist",
-                      foreign ? "; `~` and `$` stand for themselves here: write the whole path"
+                      foreign ? "; `~` and `$` are not expanded here: write the whole path"
                       : absl::StartsWith(path, "/")
                           ? ""
                           : "; relative paths start from the spec's folder");

@@ -60,9 +60,9 @@ inline MutableImageView ContiguousImage(uint8_t* data, ImageSize size, int chann
   return {data, size.height, size.width, channels, static_cast<size_t>(size.width) * channels};
 }
 
-// Memory for scratch images and tensors, reused from sample to sample: it grows to what was needed
-// and allocates nothing in the steady state. After an exceptionally large sample it is given back,
-// so that one huge photo does not count against the worker's quota for ever. Not thread-safe.
+// Memory for scratch images and tensors, reused from sample to sample: it grows to the largest need
+// and allocates nothing in the steady state. After an exceptionally large sample it is freed, so
+// that one huge photo does not count against the worker's quota forever. Not thread-safe.
 class ScratchBuffer {
  public:
   // At least `size_bytes` of uninitialised memory, aligned to 64 bytes; earlier contents and

@@ -11,8 +11,7 @@
 
 namespace bulkhead {
 
-// The declaration of one metric: all that there is to know about it, and where its values come
-// from.
+// The declaration of one metric: its properties, and the source of its values.
 struct Metric {
   const char* name;
   prometheus::MetricType type;

@@ -14,7 +14,7 @@ std::vector<Metric> StreamMetrics();
 std::vector<Metric> StageMetrics();
 std::vector<Metric> DecodeMetrics();
 
-// Reads a series without labels: what `value` makes of the status.
+// Reads a series without labels: the result of `value` for the status.
 template <typename Value>
 auto Number(Value value) {
   return [value](const StatusView& view, Series& series) {

@@ -180,7 +180,7 @@ void MetricsServer::Answer(ConnectionId id, const std::string& request) {
   const std::vector<std::string> words =
       absl::StrSplit(request.substr(0, request.find("\r\n")), ' ');
   if (words.size() != 3 || !absl::StartsWith(words[2], "HTTP/1.")) {
-    return Reply(id, Text({"400 Bad Request", "this is no request of HTTP/1.1\n"}));
+    return Reply(id, Text({"400 Bad Request", "this is not an HTTP/1.1 request\n"}));
   }
   const std::string path = words[1].substr(0, words[1].find('?'));
   if (path != "/metrics" && path != "/healthz") {

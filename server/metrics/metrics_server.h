@@ -22,14 +22,14 @@ namespace bulkhead {
 
 // Serves two read-only pages over plain HTTP, to anyone who may connect:
 //   GET /metrics   the metrics, in Prometheus's text format
-//   GET /healthz   200 while the service takes streams, 503 when it does no longer
+// GET /healthz   200 while the service takes streams, 503 when it no longer does
 // Everything else is 404, another method 405. A connection serves one request, of at most 8 KiB.
 //
 //   serving thread: accept ─▶ read ─▶ /healthz ─────────────────────────▶ write ─▶ close
 //   answering thread:               └▶ /metrics, which may take a while ─┘
 //
-// Clients that dawdle hold up nobody: a request must come within Config::patience, and of more than
-// kMaxConnections connections the oldest without a request is closed for a new one.
+// Slow clients do not block others: a request must come within Config::patience, and if there are
+// more than kMaxConnections connections, the oldest without a request is closed for a new one.
 //
 // Life: listens from Start to destruction, which waits for an answer under way.
 class MetricsServer {
@@ -38,9 +38,10 @@ class MetricsServer {
     // "127.0.0.1:9464", "[::1]:9464", "0.0.0.0:9464"; port 0 chooses one.
     std::string address;
     // Both are called from this object's threads, and live until it is destroyed.
-    std::shared_ptr<const prometheus::Collectable> metrics;  // none: the service has ended
+    std::shared_ptr<const prometheus::Collectable>
+        metrics;  // collects none once the service has ended
     std::function<bool()> is_serving;
-    // For a request to come whole, and for its answer to be taken.
+    // Time for a whole request to come, and for its answer to be taken.
     absl::Duration patience = absl::Seconds(5);
   };
 
@@ -76,7 +77,7 @@ class MetricsServer {
   void Read(ConnectionId id);
   void Answer(ConnectionId id, const std::string& request);
   void Reply(ConnectionId id, std::string answer);
-  // Collects the metrics for all that wait.
+  // Collects the metrics for all waiting connections.
   void Collect();
   void Write(ConnectionId id);
   void WriteLater(ConnectionId id);
@@ -96,7 +97,7 @@ class MetricsServer {
   bool is_collecting_ = false;
 };
 
-// Checks an address as Config has it. INVALID_ARGUMENT with what is wrong.
+// Checks an address as in Config. INVALID_ARGUMENT with the mistake.
 absl::Status CheckMetricsAddress(absl::string_view address);
 
 }  // namespace bulkhead

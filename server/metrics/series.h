@@ -10,8 +10,9 @@
 
 namespace bulkhead {
 
-// How many series one scrape may still have, and how many found no place. It bounds what a scrape
-// costs the service, whatever clients call their streams and however many workers there are.
+// The number of series that one scrape may still have, and of those that were left out. It bounds
+// the cost of a scrape, whatever names clients give their streams and however many workers there
+// are.
 struct SeriesRoom {
   size_t left = 0;
   size_t left_out = 0;
@@ -27,7 +28,7 @@ class Series {
   // counted instead.
   void Add(const std::vector<std::string>& label_values, double value);
   void Add(double value) { Add({}, value); }
-  // How many series found no place so far, as a series that always finds one.
+  // Adds the number of series that were left out so far, as a series that is never left out.
   void AddLeftOut();
 
   prometheus::MetricFamily Take() { return std::move(family_); }

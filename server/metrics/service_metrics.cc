@@ -116,7 +116,7 @@ std::vector<Metric> Processes() {
        MetricType::Counter,
        "lines",
        {},
-       "Lines of the log that were dropped because whoever reads it did not keep up.",
+       "Lines of the log that were dropped because its reader did not keep up.",
        Number([](const auto& status) { return status.log_lines_dropped(); })},
   };
 }
@@ -145,13 +145,13 @@ std::vector<Metric> Samples() {
        MetricType::Counter,
        "",
        {},
-       "Samples whose place another took, because they could not be produced.",
+       "Samples that were substituted because they could not be produced.",
        Number([](const auto& status) { return status.samples_substituted(); })},
       {"bulkhead_quarantined_records",
        MetricType::Gauge,
        "",
        {},
-       "Records that are kept from the workers because they ended some.",
+       "Records that workers do not get because they ended some.",
        Number([](const auto& status) { return status.samples_quarantined(); })},
       {"bulkhead_leases_redone_total",
        MetricType::Counter,
@@ -174,7 +174,8 @@ std::vector<Metric> Ends() {
        MetricType::Counter,
        "",
        {},
-       "Times that a quota bit: refused allocations, kills by the watchdog and by the cgroup.",
+       "Times that a quota took effect: refused allocations, kills by the watchdog and by the "
+       "cgroup.",
        Number([](const auto& status) { return status.limit_events(); })},
       {"bulkhead_wild_writes_total",
        MetricType::Counter,
@@ -198,9 +199,8 @@ std::vector<Metric> Ends() {
        MetricType::Gauge,
        "seconds",
        {"phase"},
-       "What the last planned replacement took until its process started, was bound, was warm "
-       "(touch: "
-       "of that, for mapping the arenas' pages), and until the old one was reaped.",
+       "Time of the last planned replacement until its process started, was bound, was warm "
+       "(touch: the part for mapping arena pages), and until the old worker was reaped.",
        ReadLastRecycling},
   };
 }
@@ -211,7 +211,7 @@ std::vector<Metric> Limits() {
        MetricType::Gauge,
        "bytes",
        {},
-       "What the promises may sum up to.",
+       "Largest sum of the promises.",
        Number([](const auto& status) { return status.memory().budget_bytes(); })},
       {"bulkhead_memory_limit_bytes",
        MetricType::Gauge,
@@ -223,7 +223,7 @@ std::vector<Metric> Limits() {
        MetricType::Gauge,
        "bytes",
        {"part"},
-       "What is promised of the budget: to the supervisor, arenas, quotas, and one replacement.",
+       "Promised memory: to the supervisor, arenas, quotas, and one replacement.",
        ReadPromises},
       {"bulkhead_containment_info",
        MetricType::Gauge,

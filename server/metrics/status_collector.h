@@ -11,12 +11,11 @@
 
 namespace bulkhead {
 
-// Makes the metrics out of one status, when they are asked for: nothing is counted twice or kept
-// between two scrapes, and what is gone from the status is gone from the metrics. Thread-safe when
-// its source is.
+// Makes the metrics from one status for each scrape: nothing is counted twice or kept between
+// scrapes, and what is gone from the status is gone from the metrics. Thread-safe if its source is.
 class StatusCollector final : public prometheus::Collectable {
  public:
-  // The status now; absent when the service has ended, which makes no metrics.
+  // The current status; absent if the service has ended, in which case there are no metrics.
   using Source = std::function<std::optional<StatusSnapshot>()>;
 
   // Series of one scrape: some 5 MB while it is answered. Sixteen workers of ten stages and eight

@@ -9,7 +9,7 @@
 
 namespace bulkhead {
 
-// All that metrics are made of, at one moment: the status, and what only metrics want to know.
+// The facts that metrics are made of, at one moment: the status, and counts that only metrics need.
 struct StatusSnapshot {
   // Not explicit: a status alone is a snapshot of a service that replaced no worker.
   StatusSnapshot(v1::GetStatusResponse service_status,

@@ -11,11 +11,11 @@
 
 namespace bulkhead {
 
-// A status as series need it: everything that has a series of its own has label values that nothing
-// else of its kind has, whatever the status holds. Immutable.
+// A status in the form that series need: everything with a series has label values that are unique
+// within its kind, whatever the status contains. Immutable.
 //
 // Label values name places (a pipeline's slot, a stage, a stream), never processes: a replaced
-// worker goes on in the series of the one before it, so series do not grow with time.
+// worker continues the series of its predecessor, so the number of series does not grow with time.
 class StatusView {
  public:
   struct Stage {
@@ -43,7 +43,7 @@ class StatusView {
   const std::map<v1::RecycleCause, uint64_t>& recyclings() const { return snapshot_.recyclings; }
   // By pipeline, slot and role.
   const std::vector<Worker>& workers() const { return workers_; }
-  // By name and rank. Of two with the same, the later one in the status.
+  // By name and rank. If two have the same, the later one in the status.
   const std::vector<Stream>& streams() const { return streams_; }
 
  private:
@@ -55,7 +55,7 @@ class StatusView {
   std::vector<Stream> streams_;
 };
 
-// `text`, cut to at most 128 bytes between two characters: names are the clients' choice.
+// `text`, cut to at most 128 bytes at a character boundary, since clients choose names freely.
 std::string LabelValue(const std::string& text);
 
 }  // namespace bulkhead

@@ -99,10 +99,10 @@ std::vector<Metric> WorkerMetrics() {
        "Leases that the worker holds.",
        EachWorker([](const auto& worker) { return worker.leases(); })},
       {"bulkhead_worker_samples_total", MetricType::Counter, "", kWorkerLabels,
-       "Samples that the worker finished; starts anew with its successor.",
+       "Samples that the worker finished; starts again at 0 with its successor.",
        EachWorker([](const auto& worker) { return worker.samples(); })},
       {"bulkhead_worker_cpu_seconds_total", MetricType::Counter, "seconds", kWorkerLabels,
-       "CPU time of the worker; starts anew with its successor.",
+       "CPU time of the worker; starts again at 0 with its successor.",
        EachProcess([](const auto& worker) { return worker.usage().cpu_seconds(); })},
   };
 }

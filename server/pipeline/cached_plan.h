@@ -12,17 +12,17 @@
 
 namespace bulkhead {
 
-// The second way through a chain with a cache stage: its stages cut there, so that what stands
-// before need not run when its values are kept. The first way, uncut, is what decides bytes and
-// verdicts; this one only ever gives the same bytes. Immutable.
+// The second plan of a chain with a cache stage: it is cut there, so that the stages before need
+// not run if their values are in the cache. The first plan, uncut, decides bytes and verdicts; this
+// one always gives the same bytes. Immutable.
 struct CachedPlan {
   StagePlan plan;
   std::string label;          // "stages[2] cache"
-  uint32_t number = 0;        // what StageObserver calls the cache stage
-  uint64_t made_by = 0;       // hash of all that decides what is kept, but the record
+  uint32_t number = 0;        // the cache stage's number for StageObserver
+  uint64_t made_by = 0;       // hash of everything that decides the kept values, except the record
   std::vector<size_t> reads;  // features of the source that the stages before the cut read
 
-  // What is kept is found by who the record is, what it holds, and what is done to it.
+  // The key of kept values: the record's identity, its content, and the stages.
   StoreKey KeyOf(uint64_t identity_hash, const std::vector<Value>& values) const;
 };
 

@@ -9,13 +9,13 @@
 
 namespace bulkhead {
 
-// Where a feature that follows an image lies behind the last stage that moved it, for one thread:
-// a move reads one half and writes the other.
+// The memory of a feature that follows an image, for one thread. It has two halves: a move reads
+// one and writes the other.
 class FollowerMemory {
  public:
-  // What the feature does not lie in.
+  // The half that does not hold the feature.
   ScratchBuffer& Free() { return halves_[1 - used_]; }
-  // The feature lies there now.
+  // The feature is in that half now.
   void TakeFree() { used_ = 1 - used_; }
 
   ScratchBuffer row;
@@ -25,9 +25,9 @@ class FollowerMemory {
   int used_ = 0;
 };
 
-// Moves `value`, declared as `annotation` says, as the image's pixels went: step by step, each
-// rounded to the value's own type, so that it does not matter which running stage took how many
-// steps. Sample error: IMAGE_SIZES_DIFFER, for a mask of another size than its image.
+// Moves `value`, declared by `annotation`, like the image's pixels. It moves step by step, and each
+// step is rounded to the value's type, so the result does not depend on which stages were joined.
+// Sample error: IMAGE_SIZES_DIFFER, for a mask of another size than its image.
 absl::Status Follow(const GeometryTrail& trail, const Annotation& annotation, Value& value,
                     FollowerMemory& memory);
 

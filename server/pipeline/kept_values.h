@@ -20,9 +20,9 @@ void AppendKept(const Value& value, std::string& bytes);
 // The number of bytes that AppendKept adds.
 size_t KeptBytes(const Value& value);
 
-// Reads such records back as views into `bytes`, which must stay as they are while the values are
-// used, one for each of `signatures`. False when they are not what these features can be: then the
-// values mean nothing. Whatever stands in `bytes`, nothing beyond them is looked at, then or later.
+// Reads such records, one for each of `signatures`, as views into `bytes`, which must not change
+// while the values are used. False if these features cannot have such values; then the values are
+// undefined. Whatever `bytes` contains, nothing outside is read, then or later.
 bool ReadKept(std::string& bytes, absl::Span<const FeatureSignature> signatures,
               std::vector<Value>& values);
 

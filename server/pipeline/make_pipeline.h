@@ -13,16 +13,16 @@
 namespace bulkhead {
 
 struct PipelineOptions {
-  // Off, every stage runs by itself: slower, the same bytes and verdicts. For tests.
+  // If false, every stage runs separately: slower, with the same bytes and verdicts. For tests.
   bool fuse = true;
-  // What stages of the user's are loaded with.
+  // What is needed to load user stages.
   UserCode user_code;
 };
 
-// A pipeline over open `sources` (fake ones in tests), one or, for a mixture, as many as it has:
-// source, features, stages and outputs of `spec`, which is normalized, count. Records count through
-// all sources. Errors: those of InferSignature; STAGE_UNUSABLE; INTERNAL when the sources' features
-// are not those of the spec.
+// A pipeline over open `sources` (fakes in tests): one, or for a mixture one for each of its
+// sources. Uses source, features, stages and outputs of the normalized `spec`. Records are numbered
+// through all sources. Errors: those of InferSignature; STAGE_UNUSABLE; INTERNAL if the sources'
+// features are not those of the spec.
 absl::StatusOr<std::unique_ptr<Pipeline>> MakePipeline(std::vector<std::unique_ptr<Source>> sources,
                                                        v1::PipelineSpec spec,
                                                        const PipelineOptions& options = {});

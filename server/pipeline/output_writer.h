@@ -9,10 +9,10 @@
 
 namespace bulkhead {
 
-// Writes `value`, in the end, to its place in the batch: all of the tensor's sample_bytes, padding
-// zeroed. A value that a stage has written there already is only padded. Errors: OVER_BOUND (a
-// sample error) for a byte string longer than the tensor's field; INTERNAL when type or size are
-// not those of the schema.
+// Writes the final `value` to its place in the batch: all of the tensor's sample_bytes, padding
+// zeroed. A value that a stage has already written there is only padded. Errors: OVER_BOUND (a
+// sample error) for a byte string longer than the tensor's field; INTERNAL if type or size are not
+// those of the schema.
 absl::Status WriteOutput(const Value& value, const v1::TensorSchema& tensor,
                          std::byte* destination);
 

@@ -11,12 +11,12 @@
 
 namespace bulkhead {
 
-// A source and what is done to its samples.
+// A source and the stages for its samples.
 struct PipelinePart {
   std::unique_ptr<Source> source;
   StagePlan plan;
   uint64_t first_record = 0;
-  // Of a chain with a cache stage.
+  // The second plan, of a chain with a cache stage.
   std::optional<CachedPlan> cached;
 };
 

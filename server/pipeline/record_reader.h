@@ -13,26 +13,26 @@
 
 namespace bulkhead {
 
-// The records of all parts of a pipeline, counted through. Immutable; thread-safe, each thread
-// brings its own context.
+// The records of all parts of a pipeline, with continuous numbers. Immutable; thread-safe, if each
+// thread uses its own context.
 class RecordReader {
  public:
   // `parts`, at least one, outlive this.
   explicit RecordReader(const std::vector<PipelinePart>& parts) : parts_(parts) {}
 
-  // Where a record belongs.
+  // A record's part, and its number there.
   const PipelinePart& PartOf(uint64_t record) const { return parts_[NumberOf(record)]; }
-  // Its canonical name; reuses the memory of `identity`.
+  // The record's canonical name; reuses the memory of `identity`.
   void SetIdentity(uint64_t record, std::string& identity) const;
 
   // Source::Expect.
   void Expect(uint64_t record, StagedContext& own) const;
-  // Makes it the record at hand. Errors: those of Source::Read.
+  // Reads the record, which becomes the current one. Errors: those of Source::Read.
   absl::Status Read(uint64_t record, StagedContext& own) const;
-  // Says whose name is to be told from here on.
+  // Sets the record whose name errors have from now on.
   void Name(uint64_t record, StagedContext& own) const;
-  // What went wrong in reading the record (`read`), or in making something of it (`produced`), with
-  // its name and position.
+  // An error in reading the record (`read`) or in making a sample of it (`produced`), with the
+  // record's name and position.
   absl::Status NameFailure(const absl::Status& read, const absl::Status& produced, uint64_t record,
                            const SampleKey& key, const StagedContext& own) const;
 

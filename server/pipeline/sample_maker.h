@@ -16,14 +16,14 @@
 namespace bulkhead {
 
 // Makes one sample in a thread's context: reads the record, runs the stages of its part, writes the
-// outputs. Holds nothing of a sample.
+// outputs. Keeps no state between samples.
 class SampleMaker {
  public:
-  // `samples` counts those that were begun, of all threads.
+  // `samples` counts the samples begun by all threads.
   SampleMaker(const RecordReader& records, std::atomic<uint64_t>& samples, StagedContext& own)
       : records_(records), samples_(samples), own_(own) {}
 
-  // As Pipeline::Produce, what the observer is told of the sample's begin and end left out.
+  // As Pipeline::Produce, but does not notify the observer of the sample's begin and end.
   absl::Status Make(uint64_t record, const SampleKey& key,
                     absl::Span<std::byte* const> destinations);
 
@@ -35,33 +35,34 @@ class SampleMaker {
     uint64_t samples_before;
     uint64_t record_of_all;
   };
-  // How a sample goes on: with which stages, and from which of them.
+  // The rest of a sample's way: a plan, and the stage to continue from.
   struct Way {
     const StagePlan* plan;
     size_t begin;
   };
 
   Sample NewSample(const PipelinePart& part, uint64_t record, const SampleKey& key);
-  // Takes up the record at hand: the values are those before the way's first stage.
+  // Begins with the current record: the values are those before the first stage of the way.
   Way BeginWay(const PipelinePart& part, const Sample& sample,
                absl::Span<std::byte* const> destinations);
-  // The values as the source gives them.
+  // Sets the values to those of the source.
   void BeginStages(const PipelinePart& part);
-  // Has the values behind the cache stage found, or made and kept. False when they cannot be made:
-  // then the sample is to be made without a cache, which decides what is wrong with it.
+  // Finds the values after the cache stage, or makes and keeps them. False if they cannot be made:
+  // then the sample must be made without a cache, which decides its error.
   bool MakeKept(const PipelinePart& part, const Sample& sample,
                 absl::Span<std::byte* const> destinations);
-  // Takes the values behind the cache stage from what is kept; false when that makes no sense.
+  // Sets the values after the cache stage to the kept ones; false if those are invalid.
   bool UseKept(const CachedPlan& cached);
   absl::Status RunStages(const StagePlan& plan, size_t begin, size_t end, const Sample& sample,
                          absl::Span<std::byte* const> destinations);
   absl::Status RunPartnered(const SampleStage& stage, const StageValues& values,
                             const StagePlan& plan, const Sample& sample, std::byte* target);
-  // Has the sample of `record` made up to its stage with partners, and `use` its values there as
-  // those of `plan`'s.
+  // Makes the sample of `record` up to its stage with partners, and calls `use` with its values
+  // there, in the places of those of `plan`.
   absl::Status MakePartner(uint64_t record, const SampleKey& key, const StagePlan& plan,
                            absl::FunctionRef<absl::Status()> use);
-  // What features are called `from` in the plan of one source, another calls `to`.
+  // Pairs of features that are the same in the plans of two sources: numbered `from` in one, `to`
+  // in the other.
   void TakeValues(const std::vector<size_t>& from, const std::vector<size_t>& to);
   absl::Status WriteOutputs(const StagePlan& plan, absl::Span<std::byte* const> destinations);
 

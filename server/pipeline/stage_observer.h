@@ -11,16 +11,16 @@ namespace bulkhead {
 struct SampleKey;
 class StageValues;
 
-// What a thread has decoded, and what it was spared.
+// What a thread has decoded, and what caches saved it.
 struct WorkCounts {
   jpeg::DecodeCounts jpeg;
-  uint64_t kept_found = 0;  // samples for which a cache stage had what stands before it
-  uint64_t kept_added = 0;  // and for which it did not, and has now
+  uint64_t kept_found = 0;  // samples whose result a cache stage had
+  uint64_t kept_added = 0;  // samples whose result a cache stage did not have, and added
 };
 
-// Is told what the thread that runs a pipeline does next, before it begins. One belongs to one
+// Gets notified of what the thread that runs a pipeline does next, before it begins. Belongs to one
 // PipelineContext, and is called by the thread that uses that. Must be quick: a sample makes a call
-// for every stage. When a sample ends in an exception, nothing more is told: the last word stands.
+// for every stage. If a sample ends in an exception, no call follows.
 class StageObserver {
  public:
   // Numbers of stages; those of Pipeline::StageNames follow.
@@ -30,21 +30,21 @@ class StageObserver {
 
   virtual ~StageObserver() = default;
   // BeginSample, NameSample …, Enter, Leave …, EndSample; for the stages of a batch, which has no
-  // name, BeginSample with the key of its first sample, Enter …, EndBatch; for a record that is
-  // announced, BeginSample, NameSample, Enter, EndBatch.
+  // name: BeginSample with the key of its first sample, Enter …, EndBatch; for a record that is
+  // announced: BeginSample, NameSample, Enter, EndBatch.
   virtual void BeginSample(const SampleKey& key) = 0;
-  // What is known of the record's identity by now.
+  // The record's identity, as far as known.
   virtual void NameSample(absl::string_view identity) = 0;
   virtual void Enter(uint32_t stage) = 0;
-  // The source, or a stage of samples, is done with its values: those of the features that it reads
-  // and makes. Not called where it failed.
+  // The source or a stage is done with its values: those of the features that it reads and makes.
+  // Not called if it failed.
   virtual void Leave(uint32_t stage, const StageValues& values) { (void)stage, (void)values; }
   // A batch stage is done with the batch.
   virtual void LeaveBatchStage(uint32_t stage) { (void)stage; }
-  // What the thread has done so far; before EndSample.
+  // The thread's counts so far; called before EndSample.
   virtual void CountWork(const WorkCounts& counts) { (void)counts; }
   virtual void EndSample() = 0;
-  // As EndSample; no sample more is done.
+  // As EndSample, but without counting a sample.
   virtual void EndBatch() { EndSample(); }
 };
 

@@ -15,22 +15,22 @@
 
 namespace bulkhead {
 
-// What follows an image whose pixels a stage moves.
+// A feature that follows an image whose pixels a stage moves.
 struct PlannedFollower {
   size_t feature = 0;
   Annotation annotation;
 };
 
-// A stage and what it works on.
+// A stage and the features that it works on.
 struct PlannedStage {
   std::unique_ptr<SampleStage> stage;
-  // What StageValues holds, by the plan's numbers.
+  // The features of its StageValues, by the plan's numbers.
   std::vector<size_t> features;
-  // Moved along after it.
+  // The features that are moved after it.
   std::vector<PlannedFollower> followers;
-  // Output whose memory in the batch the stage may write for its first value; -1: none.
+  // The output to whose memory in the batch the stage may write its first value; -1: none.
   int target_output = -1;
-  // What StageObserver calls it.
+  // Its number for StageObserver.
   uint32_t number = 0;
 };
 
@@ -43,16 +43,16 @@ struct PlannedOutput {
   bool is_count = false;  // `<name>_count`: how much of the feature is filled
 };
 
-// A source's way through a spec made ready to run: stages in their order, some of which stand for
-// two of the written ones. Features are numbered as the source gives them, and on as stages make
-// more. Immutable.
+// The stages for the samples of one source, ready to run, in their order. Some do the work of two
+// written stages. Features are numbered in the source's order; those that stages make follow.
+// Immutable.
 struct StagePlan {
   std::vector<PlannedStage> stages;
   std::vector<PlannedOutput> outputs;
   size_t source_feature_count = 0;
   std::vector<size_t> source_features;  // their numbers: 0, 1, …
   size_t feature_count = 0;
-  // Of a plan that is cut at a cache stage: the stages before it, and the features that they change
+  // In a plan that is cut at a cache stage: the stages before it, and the features that they change
   // or make and that exist after it.
   struct Kept {
     size_t stages = 0;
@@ -60,8 +60,8 @@ struct StagePlan {
     std::vector<FeatureSignature> signatures;
   };
   Kept kept;
-  // Of a plan with a stage that has other samples made: its number, and the features that are there
-  // before it and wanted after it, but none of its own.
+  // In a plan with a stage that needs other samples: the stage's number, and the features that
+  // exist before it and are needed after it, except those that it works on.
   struct Partnered {
     static constexpr size_t kNone = static_cast<size_t>(-1);
     size_t stage = kNone;
@@ -70,15 +70,14 @@ struct StagePlan {
   Partnered partnered;
 };
 
-// Plans what is done to the samples of one source of a normalized spec, with that source's
-// signature and the outputs of the whole. With `fuse`, stages that are neighbours become one pass
-// where they can (SampleStage::TakeBehind): a decoder and a crop, a resize and what is done to its
-// rows; without it only those that must, to the same bytes.
-// INTERNAL when signature and stages disagree.
+// Plans the stages for the samples of one source of a normalized spec, with that source's signature
+// and the outputs of the whole spec. With `fuse`, neighbouring stages are joined where possible
+// (SampleStage::TakeBehind): a decoder and a crop, a resize and work on its rows. Without it only
+// those are joined that must be; the bytes are the same. INTERNAL if signature and stages disagree.
 absl::StatusOr<StagePlan> PlanStages(const SourceChain& chain, const SourceSignature& signature,
                                      const v1::BatchSchema& schema, bool fuse);
 
-// The same cut at the chain's cache stage: nothing before it is joined with anything behind.
+// The same, cut at the chain's cache stage: no stage before it is joined with one after it.
 absl::StatusOr<StagePlan> PlanStagesCut(const SourceChain& chain, const SourceSignature& signature,
                                         const v1::BatchSchema& schema, bool fuse);
 

@@ -37,7 +37,7 @@ class StagedContext final : public PipelineContext {
     decoder.SetShare(&decode_share);
   }
 
-  // The sample is done, or one that was made for it.
+  // A sample is done: the requested one, or one that was made for it.
   void GiveBackShare() {
     if (!decode_share.GiveBack()) return;
     kept = std::string();
@@ -49,7 +49,7 @@ class StagedContext final : public PipelineContext {
   }
 
   std::vector<std::unique_ptr<ReadContext>> read;  // by part
-  // One sample is made at a time, so the parts share what follows.
+  // One sample is made at a time, so the parts share the following members.
   Record record;
   ImageDecoder decoder;
   std::vector<Value> values;                    // by feature
@@ -57,12 +57,13 @@ class StagedContext final : public PipelineContext {
   GeometryTrail trail;                          // of the stage that is running
   std::vector<FollowerMemory> follower_memory;  // by feature
   ScratchBuffer batch_scratch;
-  std::string identity;        // of the record at hand
+  std::string identity;        // of the current record
   uint64_t identity_hash = 0;  // of that
-  // Of a cache stage: what was found, or is to be kept.
+  // For a cache stage: the found values, or those to keep.
   std::string kept;
   std::vector<Value> kept_values;
-  // Of a stage with partners. Its own memory stays while the stages of these run in `scratch`.
+  // For a stage with partners: its own memory, which stays while the partners' stages use
+  // `scratch`.
   StageScratch partnered_scratch;
   ValuesAside aside;
   Record partner_record;

@@ -10,16 +10,15 @@
 
 namespace bulkhead {
 
-// Values of a sample that are put aside, with what they are views of, while another sample takes
-// the place of the first in all memory that stages work in. Reused from sample to sample; of one
-// thread.
+// Copies of a sample's values and the memory that they view, kept while another sample uses the
+// stages' memory. Reused from sample to sample; used by one thread.
 class ValuesAside {
  public:
-  // Copies those of `values` that `features` names, and all that they point to.
+  // Copies the `values` of `features`, and the memory that they point to.
   void Put(const std::vector<Value>& values, absl::Span<const size_t> features);
-  // Makes them views of the copies, which stay until the next Put.
+  // Sets the values to views of the copies, which stay until the next Put.
   void Restore(std::vector<Value>& values, absl::Span<const size_t> features) const;
-  // Of what was put aside last.
+  // The size of the copies of the last Put.
   size_t bytes() const { return bytes_; }
 
  private:

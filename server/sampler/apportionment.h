@@ -13,9 +13,9 @@ namespace bulkhead {
 // How many of the first L samples of a mixture come from each source, for every L: as near to
 // weight × L as whole numbers can be, and one more sample never takes anything away.
 //
-// The sources stand in a row, the heaviest first. The first one takes its share of L, rounded to
-// the nearest whole number; of what it leaves the second one takes its share of *that*, and so on;
-// the last takes the rest. Whatever L is, one more sample goes to exactly one source, so that these
+// The sources are in a row, the heaviest first. The first one takes its share of L, rounded to the
+// nearest whole number; of what it leaves the second one takes its share of *that*, and so on; the
+// last takes the rest. Whatever L is, one more sample goes to exactly one source, so that these
 // counts describe a sequence.
 //
 // With shares w_1 ≥ w_2 ≥ … ≥ w_k of 1 and W_j = w_j + … + w_k, what the first j sources leave
@@ -28,8 +28,8 @@ namespace bulkhead {
 // Part of the data format: it never changes. Immutable; thread-safe.
 class Apportionment {
  public:
-  // Longer prefixes are not counted: a share is known to 53 bits, so that up to here it decides
-  // which whole number is the nearest.
+  // The longest prefix that is counted: shares have 53 bits, which up to here decide the nearest
+  // whole number.
   static constexpr uint64_t kMaxLength = kMaxMixtureEpoch;
 
   // Weights: at least one, each finite and above 0, their sum finite.
@@ -40,7 +40,7 @@ class Apportionment {
 
   // The longest prefix, at most kMaxLength, with no more than `limits` of any source.
   uint64_t LongestWithin(absl::Span<const uint64_t> limits) const;
-  // The shortest prefix with at least `wanted` of every source; absent when it is longer than
+  // The shortest prefix with at least `wanted` of every source; absent if it is longer than
   // kMaxLength.
   std::optional<uint64_t> ShortestWith(absl::Span<const uint64_t> wanted) const;
 
@@ -50,7 +50,7 @@ class Apportionment {
  private:
   struct Taker {
     size_t source = 0;
-    uint64_t share = 0;  // of what those before it leave, times 2^63
+    uint64_t share = 0;  // of what the sources before it leave, times 2^63
   };
   std::vector<Taker> takers_;  // the heaviest source first
   double smallest_share_ = 1;

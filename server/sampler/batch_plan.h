@@ -7,7 +7,7 @@
 
 namespace bulkhead {
 
-// One batch of one rank: which positions of which epoch, and where the cursor stands after it.
+// One batch of one rank: its epoch and positions, and the cursor after it.
 struct BatchRange {
   uint64_t epoch = 0;
   uint64_t first_position =
@@ -38,7 +38,7 @@ class BatchPlan {
   };
   explicit BatchPlan(const Config& config);
 
-  // Batches of this rank in a whole epoch, and in what is left of the cursor's epoch.
+  // Batches of this rank in a whole epoch, and in the rest of the cursor's epoch.
   uint64_t batches_per_epoch() const;
   uint64_t batches_left_in_first_epoch() const;
 

@@ -8,7 +8,7 @@
 
 namespace bulkhead {
 
-// A file as the order of an epoch sees it.
+// A file's place in the order of an epoch.
 struct FileRecords {
   uint64_t first_record = 0;
   uint64_t count = 0;

@@ -11,18 +11,18 @@
 
 namespace bulkhead {
 
-// Where every position of an interleaved epoch lies, for one order of the files: position → record
-// in O(log files), with a table of O(files) that is built in O(files · log cycle_length).
+// Finds the record of any position in an interleaved epoch, for one order of the files: in O(log
+// files), with a table of O(files) that is built in O(files · log cycle_length).
 //
 // tf.data goes round over `cycle_length` slots, each with a file. A slot's *turn* gives up to
-// block_length records of its file. A turn that meets the end of its file is the file's last one,
+// block_length records of its file. A turn that reaches the end of its file is the file's last one,
 // however few records it gave; so a file of n records has n div block_length full turns and one
 // with the n mod block_length (perhaps 0) that are left. The slot's next turn opens the next file
 // of the source; once there is none, the slot is dead.
 //
 // All turns give block_length records, but the last turns of files. The table cuts the epoch into
 // *segments*, each ending with a file's last turn; inside a segment, turn and slot follow by
-// division. Which slots are still alive matters at the end only, when no file is left to open.
+// division. Which slots are still alive matters only at the end, when no file is left to open.
 //
 // Immutable; thread-safe.
 class InterleaveTable {

@@ -20,7 +20,7 @@ class RangeSelect {
   uint64_t CountBelow(uint64_t first, uint32_t value) const;
 
  private:
-  // Sorts by one bit, the zeros first, either kind in its order.
+  // Sorts by one bit, zeros first; the order among zeros and among ones stays.
   struct Level {
     int bit;
     std::vector<uint32_t> zeros_before;  // [i]: zeros among the first i values of this level

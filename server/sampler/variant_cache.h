@@ -10,13 +10,13 @@
 
 namespace bulkhead {
 
-// The tables of the last two variants (usually epochs) that were asked for: a stream works on one
-// epoch, and around its end on two. `Variant` has a value by default and can be compared.
-// Thread-safe; the first caller builds the table while others wait for it.
+// The tables of the two variants (usually epochs) that were used last: a stream works on one epoch,
+// and around its end on two. `Variant` must be default-constructible and comparable. Thread-safe;
+// the first caller builds the table while others wait for it.
 template <typename Table, typename Variant = uint64_t>
 class VariantCache {
  public:
-  // The table of `variant`; `make(variant)` gives a std::unique_ptr<Table> when it is not there.
+  // The table of `variant`; `make(variant)` returns a std::unique_ptr<Table> if there is none yet.
   template <typename Make>
   std::shared_ptr<const Table> Get(Variant variant, const Make& make) {
     absl::MutexLock lock(&mutex_);

@@ -41,7 +41,7 @@ absl::Status Changed(absl::string_view name, const FileIdentity& then, const Fil
           : "another file took its place";
   return MakeError(absl::StatusCode::kFailedPrecondition, reason::kFileChanged,
                    absl::StrCat(Printable(name), ": changed since it was indexed (", how,
-                                "); open the stream again to index it anew"),
+                                "); open the stream again, which indexes it again"),
                    {{"file", std::string(name)}});
 }
 

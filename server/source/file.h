@@ -14,8 +14,8 @@
 
 namespace bulkhead {
 
-// Which file it is, and in which state: one that differs in any of them is another, or was written
-// to. What is not known is zero: nothing is compared with it.
+// Identifies a file and its state. If two differ in any field, they are of different files, or the
+// file was written to. Zero means unknown, and is not compared.
 struct FileIdentity {
   uint64_t size_bytes = 0;
   int64_t mtime_ns = 0;
@@ -26,32 +26,32 @@ struct FileIdentity {
 // may change or vanish at any time. Movable; reads are thread-safe.
 class DataFile {
  public:
-  // Opens `path`; `name` is what messages call it, and outlives the file. Blocks on the file
-  // system. Errors, none of them a sample error: FILE_NOT_FOUND (NOT_FOUND), FILE_UNREADABLE
+  // Opens `path`; `name`: its name in messages, which outlives the file. Blocks on the file system.
+  // Errors, none of them a sample error: FILE_NOT_FOUND (NOT_FOUND), FILE_UNREADABLE
   // (PERMISSION_DENIED for a lack of rights, INVALID_ARGUMENT for something that is not a regular
   // file, else UNAVAILABLE).
   static absl::StatusOr<DataFile> Open(const std::string& path, absl::string_view name);
   // Takes over `fd`, which was opened with kOpenFlags. Errors as Open's.
   static absl::StatusOr<DataFile> Take(int fd, absl::string_view name);
-  // Opening a FIFO that lies among the data must not hang; regular files ignore O_NONBLOCK.
+  // Opening a FIFO among the data must not hang; regular files ignore O_NONBLOCK.
   static constexpr int kOpenFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
 
   DataFile(DataFile&& other) noexcept;
   DataFile& operator=(DataFile&& other) noexcept;
   ~DataFile();
 
-  // Reads `size` bytes at `offset`; fewer only where the file ends. FILE_UNREADABLE with
-  // name@offset when the system reports an error.
+  // Reads `size` bytes at `offset`, or fewer at the end of the file. FILE_UNREADABLE with
+  // name@offset if the system reports an error.
   absl::StatusOr<size_t> ReadAt(uint64_t offset, char* to, size_t size) const;
 
   // Lets the kernel fetch these bytes into its cache, without waiting for them. Best effort.
   void Prefetch(uint64_t offset, uint64_t size) const;
 
-  // Whether the file that was opened is the one that was indexed: else FILE_CHANGED
-  // (FAILED_PRECONDITION), with its name. Size and time both zero: nothing is known of that one.
+  // Checks that the opened file is the indexed one: else FILE_CHANGED (FAILED_PRECONDITION), with
+  // its name. Size and time both zero: nothing is known about the indexed file.
   absl::Status CheckUnchanged(const FileIdentity& indexed) const;
-  // Whether it is still in the state in which it was opened; to be asked behind a read, whose bytes
-  // are those of that state then. One fstat. Errors: FILE_CHANGED, FILE_UNREADABLE.
+  // Checks that the file is still in the state in which it was opened. Call it after a read, whose
+  // bytes are then those of that state. One fstat. Errors: FILE_CHANGED, FILE_UNREADABLE.
   absl::Status CheckStill() const;
 
   absl::string_view name() const { return name_; }
@@ -67,25 +67,25 @@ class DataFile {
   FileIdentity identity_;
 };
 
-// FILE_NOT_FOUND or FILE_UNREADABLE for the errno `error` that came from trying to do `action`
-// ("opened", "read") with the file called `name`.
+// FILE_NOT_FOUND or FILE_UNREADABLE for the errno `error` of a failed `action` ("opened", "read")
+// on the file `name`.
 absl::Status FileError(int error, absl::string_view name, absl::string_view action);
 
 // The regular file at `path`. Errors: those of DataFile::Open.
 absl::StatusOr<FileIdentity> IdentifyFile(const std::string& path, absl::string_view name);
 
-// What `stat` tells of a file.
+// The result of `stat` for a file.
 FileIdentity IdentityOf(const struct stat& info);
 
-// `path` itself when it is absolute, else `folder`/`path`; `folder` when `path` is empty.
+// `path` itself if it is absolute, else `folder`/`path`; `folder` if `path` is empty.
 std::string JoinPath(absl::string_view folder, absl::string_view path);
-// The same to `joined`, whose memory is used again.
+// The same, written to `joined`, whose memory is reused.
 void JoinPath(absl::string_view folder, absl::string_view path, std::string& joined);
 
-// `path` in its shortest spelling: without "./", "x/../" and double slashes. Looks at no file.
+// `path` in its shortest spelling: without "./", "x/../" and double slashes. Accesses no file.
 std::string PlainPath(std::string path);
 
-// The folder that the file `path` lies in.
+// The folder of the file `path`.
 std::string FolderOf(const std::string& path);
 
 }  // namespace bulkhead

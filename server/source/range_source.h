@@ -9,7 +9,7 @@
 
 namespace bulkhead {
 
-// OpenSource for `range`: record i holds the number i. Reads no file, and never fails.
+// OpenSource for `range`: record i is the number i. Reads no file, and never fails.
 absl::StatusOr<std::unique_ptr<Source>> OpenRangeSource(const v1::RangeSource& range,
                                                         std::vector<FeatureSignature> signatures);
 

@@ -12,31 +12,31 @@
 
 namespace bulkhead {
 
-// The folders under which data must lie, once all links are followed. Immutable, thread-safe.
+// The folders below which data must be, after all links are followed. Immutable, thread-safe.
 class Roots {
  public:
   Roots() = default;
   // `roots` empty: every file is allowed. Roots are resolved once, here.
   explicit Roots(const google::protobuf::RepeatedPtrField<std::string>& roots);
 
-  // OK when `path`, with symbolic links resolved, lies under a root. PATH_NOT_ALLOWED
-  // (PERMISSION_DENIED) when it does not; FILE_NOT_FOUND when there is no such file under one.
+  // OK if `path`, with symbolic links resolved, is under a root. PATH_NOT_ALLOWED
+  // (PERMISSION_DENIED) if it is not; FILE_NOT_FOUND if it is under one but does not exist.
   absl::Status Check(const std::string& path, absl::string_view name) const;
 
-  // Opens the file that `path` leads to now: it lies under a root even if a link is put in
-  // its place meanwhile. Errors: those of Check and of DataFile::Open.
+  // Opens the file that `path` leads to now. It is under a root even if a link replaces it at the
+  // same time. Errors: those of Check and of DataFile::Open.
   absl::StatusOr<DataFile> Open(const std::string& path, absl::string_view name) const;
 
  private:
-  // `path` with symbolic links resolved, and the root that it lies under.
+  // `path` with symbolic links resolved, and its root.
   struct Place {
     std::string resolved;
     std::string root;
   };
   absl::StatusOr<Place> Find(const std::string& path, absl::string_view name) const;
-  // The root that `resolved` lies under; null: none.
+  // The root that `resolved` is under; null: none.
   const std::string* RootOf(const std::string& resolved) const;
-  // Whether what there is of `path`, which itself is not there, lies under a root.
+  // Whether the existing part of `path`, which does not exist itself, is under a root.
   bool LeadsInside(std::string path) const;
 
   bool everything_ = true;
@@ -44,9 +44,9 @@ class Roots {
 };
 
 // Opens `relative`, a path without links, below the folder `root`; PATH_NOT_ALLOWED
-// (PERMISSION_DENIED) where it has one after all, or leads out. Errors as DataFile::Open's. Without
-// `ask_kernel`, or where openat2 is not available, the file is judged by where it lies once it is
-// open. `root` is resolved and ends with a slash.
+// (PERMISSION_DENIED) if it has one after all, or leads out. Errors: those of DataFile::Open.
+// Without `ask_kernel`, or if openat2 is not available, the place of the open file decides. `root`
+// is resolved and ends with a slash.
 absl::StatusOr<DataFile> OpenBeneath(const std::string& root, const std::string& relative,
                                      absl::string_view name, bool ask_kernel = true);
 

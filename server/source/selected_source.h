@@ -10,14 +10,14 @@
 
 namespace bulkhead {
 
-// Whether not all records of a source are read: its files have selections, or it skips or takes.
+// Whether only a part of a source's records is read: its files have selections, or it has skip or
+// take.
 bool IsSelected(const internal::v1::ResolvedSource& resolved);
 
-// The records of `all` that the files' selections keep, less those that skip and take leave out,
-// counted from 0 in the source's order. A record is found in O(log files + log records); the
-// selections are mapped, not read into memory. `kind`: Source.source_case(). Errors: those of
-// SelectionIndex::Open; INDEX_DAMAGED when a selection belongs to other files; NO_SAMPLES when
-// nothing is left.
+// The records of `all` that selections, skip and take keep, numbered from 0 in the source's order.
+// A record is found in O(log files + log records); the selections are mapped, not read into memory.
+// `kind`: Source.source_case(). Errors: those of SelectionIndex::Open; INDEX_DAMAGED if a selection
+// belongs to other files; NO_SAMPLES if nothing is left.
 absl::StatusOr<std::unique_ptr<Source>> SelectFrom(std::unique_ptr<Source> all, uint32_t kind,
                                                    const internal::v1::ResolvedSource& resolved);
 

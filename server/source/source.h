@@ -30,17 +30,17 @@ struct FeatureValue {
 struct Record {
   // In the order of Source::features().
   std::vector<FeatureValue> values;
-  // Where it came from, for messages: its name (Source::RecordName), of a list's record with the
-  // line before it: "pos-003.tfrecord@81923", "cats/one.jpg", "train.txt:17 (cats/one.jpg)".
+  // Its origin, for messages: its name (Source::RecordName), for a list's record after the line:
+  // "pos-003.tfrecord@81923", "cats/one.jpg", "train.txt:17 (cats/one.jpg)".
   std::string origin;
-  // The list that names the record, a view of the source, and its line there; empty: no list does.
+  // The list that names the record, a view of the source, and the line in it; empty: no list.
   absl::string_view list;
   uint64_t line = 0;
 };
 
-// What the parts of a split go by, whatever else joins the data set: the name of a record's file
-// (ResolvedFile.name) and the offset in it; an image's path as the source writes it (the first
-// one's); a range's value. `name` is a view of the source.
+// The identity by which a split assigns a record to a part, whatever data is added: the name of a
+// record's file (ResolvedFile.name) and the offset in it; the path of the first image as the source
+// writes it; a range's value. `name` is a view of the source.
 struct RecordIdentity {
   absl::string_view name;
   uint64_t number = 0;
@@ -54,8 +54,8 @@ class ReadContext {
   virtual ~ReadContext() = default;
 };
 
-// Random access to the records of a resolved source. Thread-safe; each thread brings a ReadContext
-// of its own.
+// Random access to the records of a resolved source. Thread-safe, if each thread uses its own
+// ReadContext.
 //
 //   ASSIGN(auto source, OpenSource(binding.source(), binding.features(), binding.resolved()));
 //   auto context = source->NewContext();
@@ -66,7 +66,7 @@ class Source {
   virtual ~Source() = default;
 
   virtual uint64_t record_count() const = 0;
-  // As InferSignature's source_features: sorted by name.
+  // Like source_features of InferSignature: sorted by name.
   virtual const std::vector<FeatureSignature>& features() const = 0;
   virtual std::unique_ptr<ReadContext> NewContext() const = 0;
 
@@ -77,16 +77,16 @@ class Source {
   // FILE_UNREADABLE, FILE_CHANGED.
   virtual absl::Status Read(uint64_t index, ReadContext& context, Record& record) const = 0;
 
-  // Record `index` < record_count() will be read with `context` soon: lets the kernel fetch what it
-  // can meanwhile. Does not wait for the data; whatever is wrong, Read will say so.
+  // Record `index` < record_count() will be read with `context` soon: lets the kernel fetch data in
+  // advance. Does not wait for it; Read reports any error.
   virtual void Expect(uint64_t /*index*/, ReadContext& /*context*/) const {}
 
   // The identity of record `index` < record_count(), from the index alone. INDEX_DAMAGED; a sample
-  // error (LIST_INVALID) of a list's line that could not be read.
+  // error (LIST_INVALID) for a list's line that could not be read.
   virtual absl::StatusOr<RecordIdentity> Identity(uint64_t index) const = 0;
 
-  // Sets `name` to what record `index` < record_count() is called (server/base/record_name.h; not
-  // yet canonical), from the index alone, reusing its memory. Empty when that part of the index is
+  // Sets `name` to the name of record `index` < record_count() (server/base/record_name.h; not yet
+  // canonical), from the index alone, reusing its memory. Empty if that part of the index is
   // damaged.
   virtual void NameRecord(uint64_t index, std::string& name) const = 0;
   std::string RecordName(uint64_t index) const {
@@ -96,10 +96,9 @@ class Source {
   }
 };
 
-// Opens a source whose files have their indexes (ResolvedFile.index_path); maps the indexes. Where
-// the files have selections, or `resolved` skips or takes, the records that are left are counted
-// from 0, and the others are not there. Errors: DATA_LOSS when an index is damaged, NOT_FOUND when
-// it is gone.
+// Opens a source whose files have their indexes (ResolvedFile.index_path); maps the indexes. If the
+// files have selections, or `resolved` has skip or take, only the kept records exist, numbered from
+// 0. Errors: DATA_LOSS if an index is damaged, NOT_FOUND if it is gone.
 absl::StatusOr<std::unique_ptr<Source>> OpenSource(
     const v1::Source& source, const google::protobuf::Map<std::string, v1::Feature>& features,
     const internal::v1::ResolvedSource& resolved);

@@ -108,7 +108,7 @@ std::vector<const FeatureSignature*> ChooseOutputs(
     if (found == features.end()) {
       problems.Add(path, NotAnOutput(features, outputs[i]));
     } else if (!listed.insert(outputs[i]).second) {
-      problems.Add(path, absl::StrCat("`", outputs[i], "` stands there twice"));
+      problems.Add(path, absl::StrCat("`", outputs[i], "` is listed twice"));
     } else {
       choose(*found, path);
     }

@@ -9,44 +9,44 @@
 #include "server/spec/signature.h"
 #include "server/stages/declaration/spec_error.h"
 
-// The stages of a spec that work on whole batches (`batch_stages`), one after the other; what each
-// kind does is its family's business (server/stages/declaration/batch_kind.h).
+// The batch stages of a spec (`batch_stages`), in their order. The families declare what each kind
+// does (server/stages/declaration/batch_kind.h).
 namespace bulkhead {
 
-// Whether the stage, which is normalized, draws random numbers that decide anything. A function of
-// the user's may.
+// Whether random numbers change the result of this normalized stage. A user's function may draw
+// some.
 bool IsRandomBatchStage(const v1::BatchStage& stage);
 
 // "batch_stages[1]".
 std::string BatchStagePath(int index);
 
-// Fills defaults in; adds what is wrong with each stage by itself to `problems`.
+// Fills in defaults; adds mistakes in each stage by itself to `problems`.
 void NormalizeBatchStages(v1::PipelineSpec& spec, SpecProblems& problems);
 
-// Notes in `features`, which samples have in the end, how the first `stages` batch stages pack
-// them.
+// Notes in `features`, those after the last stage for samples, how the first `stages` batch stages
+// pack them.
 void MarkPacked(const v1::PipelineSpec& spec, int stages, std::vector<FeatureSignature>& features);
 
-// The features that batch stage `index`, a pack_rows, packs: those that it names, or, of the
-// `features` that samples have in the end, all of variable length that no stage before it packs.
+// The features that batch stage `index`, a pack_rows, packs: those that it names or, of the final
+// `features` of samples, all of variable length that no earlier stage packs.
 std::vector<std::string> RowsPackedAt(const v1::PipelineSpec& spec, int index,
                                       std::vector<FeatureSignature> features);
 
-// Adds what the batch stages make beside the `features` that samples have, all sorted by name, and
-// notes how they pack those. The `path` of an added one is its stage's.
+// Adds the features that batch stages make to the `features` of samples, sorted by name, and notes
+// how batch stages pack those. The `path` of an added feature is its stage's.
 void AddBatchFeatures(const v1::PipelineSpec& spec, std::vector<FeatureSignature>& features);
 
-// That every batch stage without a problem yet finds what it works on among the outputs of
-// `schema`, and that what it gives fits there; adds what is wrong to `problems`. `features`: those
-// that samples have in the end.
+// Checks for every batch stage without a problem that its inputs are outputs of `schema` and that
+// its results fit there; adds mistakes to `problems`. `features`: those after the last stage for
+// samples.
 void CheckBatchStages(const v1::PipelineSpec& spec, const std::vector<FeatureSignature>& features,
                       const v1::BatchSchema& schema, SpecProblems& problems);
 
-// Whether a batch stage gives the output `name`, which samples do not have.
+// Whether a batch stage makes the output `name`, which samples do not have.
 bool IsBatchFeature(const v1::PipelineSpec& spec, const std::vector<FeatureSignature>& features,
                     absl::string_view name);
 
-// The place of a spec's first batch stage that runs Python, "batch_stages[0].python"; empty when
+// The place of a spec's first batch stage that runs Python, "batch_stages[0].python"; empty if
 // there is none.
 std::string FirstPythonBatchStage(const v1::PipelineSpec& spec);
 

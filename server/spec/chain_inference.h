@@ -12,33 +12,32 @@
 
 namespace bulkhead {
 
-// Infers what the stages of one source make of its features, and finds all that is wrong with them.
-// A stage with a problem is passed over: the features that it works on are *unknown* from there on,
-// and what is done to them behind it is not judged, so that one mistake is one problem. Refers to
-// its arguments.
+// Infers the features after each stage of one source, and finds all mistakes. A stage with a
+// mistake is skipped: the features that it works on are *unknown* from then on, and later stages
+// that use them are not checked, so that one mistake is one problem. Refers to its arguments.
 //
 //   ChainInference inference(chain, signature, problems);
 //   inference.InferSource();
 //   inference.InferStages(chain.steps.size());
 class ChainInference {
  public:
-  // `room`: of kMostFeaturesOfStages, what other sources have left. `problems`: those that are
-  // known already, to which others are added.
+  // `room`: the part of kMostFeaturesOfStages that other sources have left. New problems are added
+  // to `problems`.
   ChainInference(const SourceChain& chain, SourceSignature& signature, uint64_t& room,
                  SpecProblems& problems)
       : chain_(chain), signature_(signature), room_(room), problems_(problems) {}
 
   void InferSource();
-  // Of the stages up to `end` those that were not inferred yet.
+  // Infers the stages up to `end` that were not inferred yet.
   void InferStages(size_t end);
 
-  // Nothing is known of any feature any more.
+  // Makes all features unknown.
   bool is_lost() const { return is_lost_; }
   const std::set<std::string>& unknown() const { return unknown_; }
 
  private:
   void InferStep(const SourceChain::Step& step);
-  // The stage is passed over.
+  // Skips the stage.
   void Forget(const v1::Stage& stage);
 
   const SourceChain& chain_;

@@ -6,8 +6,8 @@
 
 namespace bulkhead {
 
-// A count of bytes or elements that remembers whether any step of its computation overflowed: the
-// numbers of a spec come from strangers. Once overflowed it stays so. A value type.
+// A count of bytes or elements that remembers whether any step of its computation overflowed,
+// because a spec's numbers are untrusted. A value type.
 class CheckedCount {
  public:
   constexpr CheckedCount(uint64_t value) : value_(value) {}  // NOLINT: a number is a count
@@ -32,7 +32,7 @@ class CheckedCount {
   }
   // Whether the true value is known and at most `limit`.
   constexpr bool FitsIn(uint64_t limit) const { return !overflowed_ && value_ <= limit; }
-  // The value; the largest uint64 when a step overflowed.
+  // The value; the largest uint64 if a step overflowed.
   constexpr uint64_t value() const {
     return overflowed_ ? std::numeric_limits<uint64_t>::max() : value_;
   }

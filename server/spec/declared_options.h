@@ -8,17 +8,17 @@
 
 namespace bulkhead {
 
-// What is declared of the options of every message that a spec may hold: those of stages by their
-// families (server/stages), those of sources, orders, features and batches here. Null where nothing
-// is: any value that the field's type has will do.
+// The declared options of a message in a spec. Families declare those of stages (server/stages);
+// those of sources, orders, features and batches are declared here. Null if there is no
+// declaration: then every value of the field's type is allowed.
 const OptionTable* DeclaredOptions(const google::protobuf::Descriptor* message);
 
-// The same of one field.
+// The declaration of one field.
 const Option* DeclaredOption(const google::protobuf::FieldDescriptor& field);
 
-// Samples of a batch and everything that counts them fit easily below this; more is a slip.
+// The largest batch size and the like. A larger number must be a mistake.
 inline constexpr uint64_t kMaxBatchSize = uint64_t{1} << 24;
-// Longer paths than any file system takes.
+// Longer than the paths of any file system.
 inline constexpr uint64_t kMaxMaxPathBytes = 65'536;
 
 }  // namespace bulkhead

@@ -9,9 +9,9 @@
 
 namespace bulkhead {
 
-// What is allowed in a spec, which is normalized and has `signature`, but is most probably not what
-// its writer wants: constants for other values than they meet, batches of one class, orders that
-// cost much. Each with its place and what to write instead.
+// Warnings about a normalized spec with `signature`: valid settings that are probably not intended,
+// such as constants for another range of values, batches of one class, or slow orders. Each has its
+// place and what to write instead.
 std::vector<SpecProblem> LintSpec(const v1::PipelineSpec& spec, const PipelineSignature& signature);
 
 }  // namespace bulkhead

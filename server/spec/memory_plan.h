@@ -9,7 +9,7 @@
 
 namespace bulkhead {
 
-// What the service decides about a stream's memory; the rest follows from the spec.
+// The service's settings for a stream's memory; the rest follows from the spec.
 struct MemoryPlanOptions {
   uint32_t workers = 1;
   uint32_t threads_per_worker = 1;
@@ -18,9 +18,9 @@ struct MemoryPlanOptions {
   uint32_t slot_count = 5;
 };
 
-// What one stream with `signature` takes. slot_bytes is the batch rounded up to whole pages of 4096
-// bytes, because a slot is mapped, faulted and given back by the page. Errors: INVALID_ARGUMENT
-// (SPEC_INVALID, metadata `path`) when the arena would pass 2^46 bytes, which no address space here
+// The memory of one stream with `signature`. slot_bytes is the batch rounded up to whole pages of
+// 4096 bytes, because slots are mapped, faulted and given back by pages. Errors: INVALID_ARGUMENT
+// (SPEC_INVALID, metadata `path`) if the arena would exceed 2^46 bytes, which no address space here
 // holds.
 absl::StatusOr<v1::MemoryPlan> PlanMemory(const PipelineSignature& signature,
                                           const MemoryPlanOptions& options);

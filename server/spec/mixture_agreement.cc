@@ -105,7 +105,7 @@ absl::Status CheckAgreement(const v1::PipelineSpec& spec, const std::vector<Sour
             feature->path,
             absl::StrCat("`", name, "` of sources[", i, "] is ", Describe(*feature),
                          ", but of sources[", first, "] ", Describe(wanted),
-                         "; behind their own stages all sources of a mixture must offer the same"));
+                         "; after their own stages all sources of a mixture must offer the same"));
       }
     }
   }

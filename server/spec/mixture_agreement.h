@@ -10,7 +10,7 @@
 
 namespace bulkhead {
 
-// Checks that all sources of a mixture offer the same features behind their own stages: the same
+// Checks that all sources of a mixture offer the same features after their own stages: the same
 // names, element types, shapes and bounds. With `outputs` given, that holds for the features that
 // are outputs or read by a common stage; others may come from some sources only, and are left out.
 // `sources` are known up to their own stages. Errors: INVALID_ARGUMENT (SPEC_INVALID), metadata

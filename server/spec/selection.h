@@ -12,8 +12,8 @@
 
 namespace bulkhead {
 
-// What filter, split, skip and take of a normalized spec say. `Spec` is a message with these
-// fields, source by source: PipelineSpec, MixedSource.
+// Filter, split, skip and take of a normalized spec. `Spec` is a message with these fields for one
+// source: PipelineSpec, MixedSource.
 template <typename Spec>
 internal::v1::Selection SelectionOf(const Spec& spec, const v1::ErrorPolicy& errors) {
   internal::v1::Selection selection;
@@ -27,49 +27,49 @@ internal::v1::Selection SelectionOf(const Spec& spec, const v1::ErrorPolicy& err
   return selection;
 }
 
-// Whether some records of every file may be left out, so that each file needs a selection of its
-// own; skip and take alone need none.
+// Whether records of any file may be left out, so that each file needs a selection; skip and take
+// alone do not.
 bool SelectsRecords(const internal::v1::Selection& selection);
-// Whether there is anything at all: filter, split, skip or take.
+// Whether there is a filter, split, skip or take.
 bool IsSelective(const internal::v1::Selection& selection);
 
-// The declarations of the features that the filter reads: nothing else of `features` matters to it.
+// The declarations in `features` of the features that the filter reads.
 google::protobuf::Map<std::string, v1::Feature> FilterFeatures(
     const google::protobuf::Map<std::string, v1::Feature>& features,
     const internal::v1::Selection& selection);
 
-// The canonical text of what decides which records are read (server/spec/canonical.h), a line each
-// for filter, split, skip and take, and for what the filter's features are; empty when there is
-// none of them. Part of the order fingerprint.
+// The canonical text (server/spec/canonical.h) of what decides which records are read: one line
+// each for filter, split, skip, take and the filter's features; empty if there are none. Part of
+// the order fingerprint.
 std::string SelectionText(const v1::Source& source,
                           const google::protobuf::Map<std::string, v1::Feature>& features,
                           const internal::v1::Selection& selection);
 
-// What a file's selection is cached under, besides the file: everything that decides which of its
-// records pass. 32 hex digits.
+// The key of a file's cached selection, besides the file: a hash of everything that decides which
+// of its records pass. 32 hex digits.
 std::string SelectionDigest(const v1::Source& source,
                             const google::protobuf::Map<std::string, v1::Feature>& features,
                             const internal::v1::Selection& selection);
 
-// Notes skip and take where those who read the source look for them.
+// Copies skip and take to the resolved source.
 void SetWindow(const internal::v1::Selection& selection, internal::v1::ResolvedSource& resolved);
 
-// What becomes of the records of a source that was resolved, indexed and selected from.
+// The counts of a source's records after it was resolved, indexed and selected from.
 v1::SelectionCounts CountSelected(const v1::Source& source,
                                   const internal::v1::ResolvedSource& resolved);
 
-// "450 of 1000 records: 900 in the part `train`, 450 that the filter keeps", for people.
+// "450 of 1000 records: 900 in the part `train`, 450 that the filter keeps", human-readable.
 std::string SelectionSummary(const internal::v1::Selection& selection,
                              const v1::SelectionCounts& counts);
 
-// OK when there is a sample; else NO_SAMPLES (FAILED_PRECONDITION), saying with counts which of
-// split, filter and skip left nothing.
+// OK if there is a sample; else NO_SAMPLES (FAILED_PRECONDITION), which says with counts whether
+// split, filter or skip left nothing.
 absl::Status CheckSelected(const internal::v1::Selection& selection,
                            const v1::SelectionCounts& counts);
 
-// How many records of each file are read, in the files' order: what the source's order is made of.
-// Skip and take cut the first and the last files short; a file of which nothing is left counts as
-// an empty one. A source without files is one.
+// The number of records of each file that are read, in the files' order, from which the source's
+// order is made. Skip and take shorten the first and the last files; a file of which nothing is
+// left counts as empty. A source without files counts as one file.
 std::vector<uint64_t> SelectedFileRecords(const v1::Source& source,
                                           const internal::v1::ResolvedSource& resolved);
 

@@ -119,12 +119,12 @@ absl::Status CheckCaches(const SourceChain& chain) {
   const std::string path = cache.path + ".cache";
   if (chain.caches.size() > 1) {
     return SpecError(chain.caches[1].path + ".cache",
-                     absl::StrCat("is the second cache in the way of a sample, behind ", cache.path,
+                     absl::StrCat("is the second cache that a sample passes, after ", cache.path,
                                   "; leave one out"));
   }
   if (cache.steps_before == 0) {
     return SpecError(path,
-                     "stands before all stages, so there is nothing to keep; put it behind the "
+                     "is before all stages, so there is nothing to keep; put it after the "
                      "stages that cost time, such as decode_image and resize");
   }
   for (size_t i = 0; i < cache.steps_before; ++i) {
@@ -158,9 +158,8 @@ absl::Status CheckPartners(const SourceChain& chain) {
                        "of the mixture; put it among the common stages");
     }
     if (first != nullptr) {
-      return SpecError(path,
-                       absl::StrCat("is the second ", name, " in the way of a sample, behind ",
-                                    first->path, "; leave one out"));
+      return SpecError(path, absl::StrCat("is the second ", name, " that a sample passes, after ",
+                                          first->path, "; leave one out"));
     }
     first = &step;
   }

@@ -205,7 +205,7 @@ absl::StatusOr<std::vector<FeatureSignature>> OwnFeatures(const v1::Source& sour
       return std::vector<FeatureSignature>{Scalar("index", "source.range", v1::DTYPE_INT64)};
     case v1::Source::kMixture:
       return SpecError("source.mixture",
-                       "cannot stand here: the sources of a mixture are no mixtures themselves; "
+                       "is not allowed here: a mixture cannot be a source of a mixture; "
                        "name all sources in one list");
     case v1::Source::kTfrecord:
     case v1::Source::SOURCE_NOT_SET:

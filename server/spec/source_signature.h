@@ -14,38 +14,38 @@
 
 namespace bulkhead {
 
-// Width of the `path` output where the spec does not say.
+// Default width of the `path` output.
 inline constexpr uint64_t kDefaultMaxPathBytes = 256;
 
-// The feature of a mixture's samples that says which source they came from.
+// The feature of a mixture's samples that has the number of their source.
 inline constexpr char kSourceIdFeature[] = "source_id";
 
-// The key of a `boxes` feature that names none: TensorFlow's Object Detection API writes it so.
+// The default key of a `boxes` feature, as TensorFlow's Object Detection API writes it.
 inline constexpr char kBoxesKey[] = "image/object/bbox";
-// What the four lists of a `boxes` feature are called behind its key and a slash, in the order of a
+// The names of the four lists of a `boxes` feature after its key and a slash, in the order of a
 // row's numbers.
 inline constexpr absl::string_view kBoxSides[] = {"xmin", "ymin", "xmax", "ymax"};
 
-// Which of `features` declares what samples know as `name`: the one of this name, or the byte
-// string whose `length` is called so. Empty: none.
+// Which of `features` declares the samples' feature `name`: the one of this name, or the byte
+// string with this `length`. Empty: none.
 std::string DeclarationOf(const google::protobuf::Map<std::string, v1::Feature>& features,
                           const std::string& name);
 
-// What each sample of `source` holds before the first stage, sorted by name:
+// The features of each sample of `source` before the first stage, sorted by name:
 //   tfrecord      the declared features, and the lengths of byte strings
 //   image_list    its image columns (encoded bytes), its label columns (scalars), `path`
 //   image_folder  `image`, `label` (unless unlabeled), `path`
 //   range         `index`, an int64 scalar
-// Takes defaults for whatever is not set, so it serves written and normalized specs alike. Errors:
-// INVALID_ARGUMENT (SPEC_INVALID) with metadata `path` when a feature has no type, no bound or an
-// impossible shape, when two features share a name, or when the source is not set.
+// Uses defaults for options that are not set, so it works with written and normalized specs.
+// Errors: INVALID_ARGUMENT (SPEC_INVALID) with metadata `path` if a feature has no type, no bound
+// or an impossible shape, if two features share a name, or if the source is not set.
 absl::StatusOr<std::vector<FeatureSignature>> SourceFeatures(
     const v1::Source& source, const google::protobuf::Map<std::string, v1::Feature>& features);
 
-// The same, going on behind a declared feature that is wrong: adds every problem to `problems`, but
-// none about a feature that has one already, and the names of wrong features to `wrong`. `place`:
-// where source and features stand, "source.mixture.sources[1]" or, for the spec's own, nothing.
-// Absent when it cannot be known which features there are.
+// The same, but continues after a mistake: adds every problem to `problems`, except about a feature
+// that has one already, and the names of wrong features to `wrong`. `place`: the place of source
+// and features, "source.mixture.sources[1]"; empty for the spec's own. Absent if the features
+// cannot be known.
 std::optional<std::vector<FeatureSignature>> SourceFeatures(
     const v1::Source& source, const google::protobuf::Map<std::string, v1::Feature>& features,
     absl::string_view place, SpecProblems& problems, std::set<std::string>& wrong);

@@ -15,49 +15,50 @@
 
 namespace bulkhead {
 
-// The features that the stage reads, in its order, defaults filled in; none for a fault, and when
-// no stage is set.
+// The features that the stage reads, in its order, defaults filled in; none for a fault, or if no
+// stage is set.
 std::vector<std::string> StageReads(const v1::Stage& stage);
 
-// The features that the stage makes by name, in its order; none where it replaces what it reads.
+// The features that the stage makes, in its order; none if it replaces what it reads.
 std::vector<std::string> StageMakes(const v1::Stage& stage);
 
-// Whether the stage, which is normalized, draws random numbers that decide anything: a flip of
-// probability 0 or 1 does not. A stage of the user's may.
+// Whether random numbers change the result of this normalized stage. Those of a flip with
+// probability 0 or 1 do not. A user stage may draw some.
 bool IsRandomStage(const v1::Stage& stage);
 
-// Whether the stage's result lies in a worker's own memory, whatever comes next.
+// Whether the stage's result is always in a worker's own memory.
 bool HoldsResult(const v1::Stage& stage);
 
-// Whether images of unknown size may come out larger than they went in, up to kDefaultMaxPixels.
+// Whether the stage may enlarge images of unknown size, up to kDefaultMaxPixels.
 bool MayEnlarge(const v1::Stage& stage);
 
-// Whether it moves the pixels of the first feature that it reads, and with them what belongs to it.
+// Whether the stage moves the pixels of its first input, and with them declared boxes, points and
+// masks.
 bool MovesPixels(const v1::Stage& stage);
 
-// Whether the stage only says what a feature is to an image: nothing changes.
+// Whether the stage only declares that a feature belongs to an image, and changes nothing.
 bool DeclaresAnnotation(const v1::Stage& stage);
 
-// Whether it changes nothing and may fail on purpose.
+// Whether the stage changes nothing and may fail on purpose.
 bool FailsOnPurpose(const v1::Stage& stage);
 
-// Whether it cuts a part out of its image, beyond which nothing need be decoded.
+// Whether the stage cuts a part out of its image, so that the rest need not be decoded.
 bool CutsPart(const v1::Stage& stage);
 
-// Whether it is the user's own code.
+// Whether the stage is user code.
 bool RunsUserCode(const v1::Stage& stage);
 
-// Other samples that a sample may have made for the stage, at most.
+// The most other samples that the stage may need for a sample.
 int PartnersOf(const v1::Stage& stage);
 
-// The features that the running stage works on, in the order of its values: of those `before` it,
-// then those that it makes.
+// The features that the running stage works on, in the order of its values: those that it reads of
+// `before`, then those that it makes.
 std::vector<std::string> StageWorksOn(const v1::Stage& stage,
                                       const std::vector<FeatureSignature>& before);
 
-// Turns the features before `stage`, sorted by name, into those after it; the `path` of those it
-// wrote is `path`, the stage's place in the spec ("stages[2].resize"). Errors: INVALID_ARGUMENT
-// (SPEC_INVALID) with metadata `path` when it cannot take what it gets.
+// Turns the features before `stage`, sorted by name, into those after it. Features that it wrote
+// get `path`, the stage's place in the spec ("stages[2].resize"). Errors: INVALID_ARGUMENT
+// (SPEC_INVALID) with metadata `path` if it cannot take its input.
 absl::Status InferStage(const v1::Stage& stage, absl::string_view path,
                         std::vector<FeatureSignature>& features);
 

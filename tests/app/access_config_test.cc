@@ -80,7 +80,7 @@ TEST(AccessConfigTest, WhatBelongsTogetherMustBeThere) {
                 WithCertificate(o);
                 o.tls_client_ca = "/ca";
               }),
-              HasSubstr("nobody could do anything here"));
+              HasSubstr("no client would have a right"));
   EXPECT_THAT(fault([](auto& o) {
                 WithCertificate(o);
                 o.tls_client_ca = "/ca";

@@ -81,7 +81,7 @@ TEST_F(InboxTest, ALateBatchIsExplainedByWhatTheWorkersDo) {
   inbox_.SetActivity("reading");
   const auto late = Next();
   EXPECT_EQ(late.status().message(),
-            "no batch came from the service at here within 3s; the workers are at: reading");
+            "no batch came from the service at here within 3s; activity of the workers: reading");
   Deliver(0);
   ASSERT_TRUE(Next().ok());
   inbox_.Release(0);

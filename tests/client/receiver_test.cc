@@ -145,7 +145,7 @@ TEST_F(ReceiverTest, ASupervisorThatIsSilentEndsTheStream) {
   EXPECT_NE(inbox_.Next(absl::ZeroDuration(), absl::ZeroDuration())
                 .status()
                 .message()
-                .find("the workers are at: reading"),
+                .find("activity of the workers: reading"),
             std::string::npos);
 }
 

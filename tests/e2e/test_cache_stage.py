@@ -173,10 +173,10 @@ def test_the_bound_is_kept_and_the_rest_is_made_as_ever(start, folder, photos):
 
 
 @pytest.mark.parametrize("stages, problem", [
-    (["cache", "decode_image"], "stages[0].cache: stands before all stages"),
+    (["cache", "decode_image"], "stages[0].cache: is before all stages"),
     (["decode_image", {"random_crop": {"size": [8, 8]}}, "cache"],
      "stages[2].cache: would keep what stages[1].random_crop drew in the first epoch"),
-    (["decode_image", "cache", RESIZE, "cache"], "stages[3].cache: is the second cache in the way of a sample, behind stages[1]"),
+    (["decode_image", "cache", RESIZE, "cache"], "stages[3].cache: is the second cache that a sample passes, after stages[1]"),
     (["decode_image", RESIZE,
       {"python": {"function": "m:f", "inputs": ["image"],
                   "outputs": [{"name": "image", "dtype": "uint8", "shape": [64, 64, 3]}]}}, "cache"],

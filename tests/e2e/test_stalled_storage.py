@@ -185,7 +185,7 @@ def test_a_supervisor_that_answers_nothing_is_told_of(folder, started):
                 while True:
                     next(stream)
             assert caught.value.reason == "SERVICE_SILENT"
-            assert "its supervisor has answered nothing" in str(caught.value)
+            assert "its supervisor has been silent" in str(caught.value)
             status = bulkhead.service_status(service.target)
             assert status["supervisor_silent_seconds"] >= 5 and status["pid"] == service.process.pid
         finally:

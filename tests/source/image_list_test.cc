@@ -176,7 +176,7 @@ TEST_F(ImageListTest, QuotesThatDoNotCloseNameTheirLine) {
   EXPECT_THAT(Refusal("a.jpg,dog\nb.jpg,\"\n"), open);
   EXPECT_THAT(Refusal("a.jpg,dog\nb.jpg,\"c\nat\"\n"), open);  // as a line break is read
   EXPECT_THAT(Refusal("a.jpg,dog\n\"b.jpg\"x,cat\n"),
-              HasSubstr("train.txt:2: column 1 goes on behind its closing quote"));
+              HasSubstr("train.txt:2: column 1 goes on after its closing quote"));
   test_.resolved.set_base_dir(folder_.path());
   list_->add_entries("a.jpg,\"do\ng\"");
   EXPECT_THAT(std::string(test_.Index("").status().message()),

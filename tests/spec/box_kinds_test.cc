@@ -128,10 +128,10 @@ TEST(CarryAnnotationsTest, AUserStageThatReplacesTheImagePartsThem) {
   EXPECT_EQ(Problem(Decoded() + kBoxes + Python(kNewImage) + In("normalize { divide: 2 }")), "");
   EXPECT_THAT(Problem(Decoded() + kBoxes + Python(kNewImage) + kFlip),
               AllOf(HasSubstr("stages[4].random_horizontal_flip: moves the pixels of `image`, but "
-                              "`boxes` and its image `image` were parted by stages[3].python"),
+                              "`boxes` and its image `image` were separated by stages[3].python"),
                     HasSubstr("boxes: {input: boxes")));
   EXPECT_THAT(Problem(Decoded() + kBoxes + Python(kNewBoxes) + kFlip),
-              HasSubstr("were parted by stages[3].python"));
+              HasSubstr("were separated by stages[3].python"));
   // Declared again, they follow again.
   EXPECT_EQ(Problem(Decoded() + kBoxes + Python(kNewImage) + kBoxes + kFlip), "");
   // Another image is another matter.
@@ -146,11 +146,11 @@ TEST(CarryAnnotationsTest, StagesOnTheAnnotationAlonePartThem) {
   const std::string mask = Decoded() + In("mask {}");
   EXPECT_EQ(Problem(mask + In("resize { size: 8 }") + In("resize { input: 'mask' size: 2 }")), "");
   EXPECT_THAT(Problem(mask + In("resize { input: 'mask' size: 2 }") + kFlip),
-              HasSubstr("were parted by stages[3].resize"));
+              HasSubstr("were separated by stages[3].resize"));
   EXPECT_THAT(Problem(Decoded() + kBoxes + In("normalize { input: 'boxes' divide: 2 }") + kFlip),
-              HasSubstr("were parted by stages[3].normalize"));
+              HasSubstr("were separated by stages[3].normalize"));
   EXPECT_THAT(Problem(Decoded() + kBoxes + In("pad_rows {}") + kFlip),
-              HasSubstr("were parted by stages[3].pad_rows"));
+              HasSubstr("were separated by stages[3].pad_rows"));
   // Colours move nothing.
   EXPECT_EQ(Problem(mask + kBoxes + In("color_jitter { hue: 0.1 }") + kFlip), "");
 }

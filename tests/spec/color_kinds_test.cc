@@ -117,7 +117,7 @@ TEST(ColorKindsTest, RefuseOptionsThatMeanNothing) {
       {"random_erasing { scale: [0.1, 1.1] }", "random_erasing.scale", "high <= 1"},
       {"random_erasing { ratio: [0, 1] }", "random_erasing.ratio", "0 < low"},
       {"random_erasing { fill: 256 }", "random_erasing.fill", "end at 255"},
-      {"random_erasing { fill: [1, 2] }", "random_erasing.fill", "one a channel"},
+      {"random_erasing { fill: [1, 2] }", "random_erasing.fill", "one per channel"},
       {"random_erasing { probability: 1.5 }", "random_erasing.probability", "between 0 and 1"},
       {"equalize { probability: nan }", "equalize.probability", "between 0 and 1"},
       {"autocontrast { probability: 7 }", "autocontrast.probability", "between 0 and 1"},
@@ -138,7 +138,7 @@ TEST(ColorKindsTest, RefuseOptionsThatMeanNothing) {
       {"random_affine { shear: [1, 2, 3] }", "random_affine.shear", "y low, y high"},
       {"random_affine { interpolation: INTERPOLATION_AREA }", "random_affine.interpolation",
        "nearest or linear"},
-      {"random_affine { fill: [1, 2, 3, 4] }", "random_affine.fill", "one a channel"},
+      {"random_affine { fill: [1, 2, 3, 4] }", "random_affine.fill", "one per channel"},
       {"random_perspective { distortion: 1.1 }", "random_perspective.distortion",
        "between 0 and 1"},
       {"random_perspective { probability: 1.1 }", "random_perspective.probability",
@@ -152,7 +152,7 @@ TEST(ColorKindsTest, RefuseOptionsThatMeanNothing) {
        "nearest or linear"},
       {"trivial_augment { interpolation: INTERPOLATION_CUBIC }", "trivial_augment.interpolation",
        "nearest or linear"},
-      {"trivial_augment { fill: [1, 2] }", "trivial_augment.fill", "one a channel"},
+      {"trivial_augment { fill: [1, 2] }", "trivial_augment.fill", "one per channel"},
   };
   for (const auto& [stage, path, problem] : cases) {
     SCOPED_TRACE(stage);

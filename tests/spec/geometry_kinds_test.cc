@@ -160,7 +160,7 @@ TEST(FiveCropKindTest, GivesAStackThatNumberStagesTake) {
   EXPECT_THAT(ShapeAfter(five + planar + "stages { normalize { mean: [1, 2, 3] } }"),
               ElementsAre(5, 3, 5, 4));
   EXPECT_THAT(Problem(five + planar + "stages { normalize { mean: [1, 2, 3, 4] } }"),
-              HasSubstr("give one number, or 3 (one a channel)"));
+              HasSubstr("give one number, or 3 (one per channel)"));
   EXPECT_THAT(Problem(five + "stages { resize { size: 3 } }"),
               HasSubstr("put resize before five_crop"));
   EXPECT_THAT(Problem("stages { resize { size: 4 } } " + five), HasSubstr("crop less"));

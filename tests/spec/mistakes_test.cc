@@ -207,7 +207,7 @@ TEST(AllMistakesTest, MutilatedSpecsAreRefusedOrTaken) {
 TEST(MissingSpaceTest, IsAnsweredWithTheLineToWrite) {
   EXPECT_EQ(
       StageMistake("resize: {size:8}"),
-      "f:6:12: stages[1].resize.size:8: `size:8` lacks a space behind the colon: write `size: 8`");
+      "f:6:12: stages[1].resize.size:8: `size:8` lacks a space after the colon: write `size: 8`");
 }
 
 TEST(WrittenZeroTest, IsRefusedWithTheRange) {
@@ -295,10 +295,10 @@ TEST(ForeignWordsTest, AreAnsweredWithTheLineToWrite) {
 
 TEST(PunctuationTest, ALackingSpaceIsNamed) {
   EXPECT_THAT(Mistakes("source: {range: {size:9}}\nbatch: {size: 2}\n"),
-              ElementsAre(EndsWith("`size:9` lacks a space behind the colon: write `size: 9`")));
+              ElementsAre(EndsWith("`size:9` lacks a space after the colon: write `size: 9`")));
   EXPECT_THAT(Mistakes("source: {range: {size: 9}}\nbatch:\n  size:2\n"),
               ElementsAre(HasSubstr("write `size: 2`")));
-  EXPECT_THAT(StageMistake("random_crop:{size: 8}"), HasSubstr("lacks a space behind the colon"));
+  EXPECT_THAT(StageMistake("random_crop:{size: 8}"), HasSubstr("lacks a space after the colon"));
 }
 
 TEST(PunctuationTest, ABracketThatIsNotClosedIsNamedByItsPlace) {

@@ -146,11 +146,11 @@ TEST(MosaicKindTest, RefusesWhatIsNoImageAndWhatCannotFollow) {
       In("python { function: 'm:f' inputs: 'image' outputs { name: 'image' dtype: DTYPE_UINT8 "
          "shape: [20, 30, 3] } }");
   EXPECT_THAT(Problem(Declared() + parted + In("mosaic { size: 9 }")),
-              HasSubstr("parted by stages[5].python"));
+              HasSubstr("separated by stages[5].python"));
   // A mask by itself.
   EXPECT_THAT(
       Problem(Declared() + In("mosaic { input: 'mask' size: 9 }") + In("resize { size: 9 }")),
-      HasSubstr("parted by stages[5].mosaic"));
+      HasSubstr("separated by stages[5].mosaic"));
 }
 
 TEST(MosaicKindTest, StandsOnceInTheWayOfASample) {

@@ -104,7 +104,7 @@ TEST(PackRowsSpecTest, RefusesWhatHasNoRowsOfItsOwn) {
   EXPECT_THAT(Problem(Text("- pack_rows\n- pack_rows\n")),
               HasSubstr("batch_stages[1].pack_rows: finds no output"));
   EXPECT_THAT(Problem(Text("- pack_rows: {inputs: [boxes, boxes]}\n")),
-              HasSubstr("batch_stages[0].pack_rows.inputs[1]: `boxes` stands there twice"));
+              HasSubstr("batch_stages[0].pack_rows.inputs[1]: `boxes` is listed twice"));
 }
 
 TEST(PackRowsSpecTest, NothingBehindItTouchesPackedRows) {
@@ -205,7 +205,7 @@ TEST(MultiScaleSpecTest, RefusesWhatCannotGoAlong) {
       "dtype: float32, shape: [-1, 4], max_count: 9}]}\n";
   EXPECT_THAT(Problem(Text(kMultiScale, lost)),
               HasSubstr("batch_stages[0].multi_scale: scales `image`, but `boxes` and its image "
-                        "`image` were parted by stages[7].python"));
+                        "`image` were separated by stages[7].python"));
   EXPECT_TRUE(Infer(Text(kMultiScale, lost, "outputs: [image, shares]\n")).ok());
   EXPECT_THAT(Problem(Text(absl::StrCat("- pack_rows\n", kMultiScale))),
               HasSubstr("batch_stages[1].multi_scale: `boxes` was packed by "
@@ -213,7 +213,7 @@ TEST(MultiScaleSpecTest, RefusesWhatCannotGoAlong) {
   EXPECT_TRUE(Infer(Text(absl::StrCat("- pack_rows: {inputs: [shares]}\n", kMultiScale))).ok());
   EXPECT_TRUE(Infer(Text(absl::StrCat(kMultiScale, "- pack_rows\n"))).ok());
   EXPECT_THAT(Problem(Text(kMultiScale, "- cast: {input: mask, dtype: int64}\n")),
-              HasSubstr("`mask` and its image `image` were parted by stages[7].cast"));
+              HasSubstr("`mask` and its image `image` were separated by stages[7].cast"));
 }
 
 TEST(MultiScaleSpecTest, NothingBehindItTouchesTheImage) {

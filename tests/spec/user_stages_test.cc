@@ -75,7 +75,7 @@ TEST(UserStageSpecTest, OutputsAreDeclaredWhole) {
   EXPECT_THAT(Problem(Python("outputs: [{dtype: int64}]")),
               HasSubstr("outputs[0].name: is required"));
   EXPECT_THAT(Problem(Python("outputs: [{name: x, dtype: int64}, {name: x, dtype: uint8}]")),
-              HasSubstr("`x` stands there twice"));
+              HasSubstr("`x` is listed twice"));
   EXPECT_THAT(Problem(Python("outputs: [{name: x, dtype: int64, shape: [-1]}]")),
               HasSubstr("max_count: is required: the most rows"));
   EXPECT_THAT(Problem(Python("outputs: [{name: x, dtype: int64, shape: [2, -1], max_count: 3}]")),

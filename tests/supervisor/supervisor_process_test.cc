@@ -294,7 +294,7 @@ TEST_F(SupervisorProcessTest, AWorkerThatEndsUnbiddenIsListed) {
   const auto status = supervisor_->GetStatus();
   ASSERT_GE(status.recent_exits_size(), 8);
   EXPECT_THAT(status.recent_exits(0).reason(),
-              testing::HasSubstr("exited with code 0 without being told to"));
+              testing::HasSubstr("exited with code 0 without being asked to"));
 }
 
 TEST_F(SupervisorProcessTest, AWorkerThatBreaksTheProtocolIsKilled) {

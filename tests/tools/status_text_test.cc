@@ -59,7 +59,7 @@ TEST(StatusTextTest, SaysThatTheSupervisorIsSilentAndNothingElse) {
   status.set_pid(77);
   status.set_supervisor_silent_seconds(12.3);
   const std::string text = StatusText(status);
-  EXPECT_THAT(text, HasSubstr("pid 77: its supervisor has answered nothing for 12 s"));
+  EXPECT_THAT(text, HasSubstr("pid 77: its supervisor has been silent for 12 s"));
   EXPECT_THAT(text, testing::Not(HasSubstr("samples")));
 }
 

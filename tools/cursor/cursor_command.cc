@@ -63,7 +63,7 @@ constexpr char kFile[] = "A cursor's JSON; - reads standard input";
 Command ShowCommand() {
   const auto arguments = std::make_shared<CursorArguments>();
   return {.name = "show",
-          .about = "Print where a cursor stands",
+          .about = "Print the position of a cursor",
           .more = absl::StrCat(kAboutFiles,
                                "\nExamples:\n"
                                "  bulkhead cursor show cursor.json\n"

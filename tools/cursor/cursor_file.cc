@@ -142,7 +142,7 @@ absl::StatusOr<v1::Cursor> ParseCursor(absl::string_view text, absl::string_view
       return Invalid(name, key->mark, absl::StrCat("a cursor has no member `", key->text, "`"));
     }
     if (!marks.emplace(key->text, value->mark).second) {
-      return Invalid(name, key->mark, absl::StrCat("`", key->text, "` stands there twice"));
+      return Invalid(name, key->mark, absl::StrCat("`", key->text, "` is listed twice"));
     }
     if (const std::string wrong = SetMember(*value, *field, cursor); !wrong.empty()) {
       return Invalid(name, value->mark, absl::StrCat(key->text, " ", wrong));

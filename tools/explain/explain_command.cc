@@ -33,8 +33,7 @@ namespace {
 
 constexpr char kExplainExamples[] =
     "Samples are made in this process, first with every stage by itself and then as workers run\n"
-    "them. The memory is what a service started for this measurement admits the stream with. "
-    "Python\n"
+    "them. The memory is that with which a service, started for this, admits the stream. Python\n"
     "functions run in a separate interpreter; their times include the transfer to it, which is\n"
     "shorter in a worker.\n"
     "\n"

@@ -27,7 +27,7 @@ absl::StatusOr<int> Run(const HealthArguments& arguments) {
 Command HealthCommand() {
   const auto arguments = std::make_shared<HealthArguments>();
   return {.name = "health",
-          .about = "Say whether a service serves, for probes: exit code 0 or 1",
+          .about = "Check whether a service serves, for probes: exit code 0 or 1",
           .more =
               "Asks gRPC's health check, for which no right is needed. Certificates come from the\n"
               "environment (BULKHEAD_TLS_CA, BULKHEAD_TLS_CERT, BULKHEAD_TLS_KEY).\n"

@@ -111,7 +111,7 @@ Command IndexCommand() {
       .more =
           "The service does the same by itself: record indexes when a stream is opened, seek "
           "entries\n"
-          "while the first epoch is decoded. With --target they land in that service's cache "
+          "while the first epoch is decoded. With --target they go to that service's cache "
           "folder.\n"
           "\n"
           "Examples:\n"

@@ -150,7 +150,7 @@ absl::StatusOr<int> RunInspectCommand(const InspectArguments& arguments) {
 Command InspectCommand() {
   const auto arguments = std::make_shared<InspectArguments>();
   return {.name = "inspect",
-          .about = "Show what data hold, and a spec to begin with",
+          .about = "Show what data contain, and a spec to begin with",
           .more = kInspectExamples,
           .options = {{"DATA",
                        "A folder of images, an image list, TFRecords or globs of them, or a spec",

@@ -246,7 +246,7 @@ absl::Status Preview(const PreviewArguments& arguments) {
     return absl::OkStatus();
   }
   absl::PrintF("%s: %d samples%s%s\n", arguments.out, samples,
-               arguments.stages ? absl::StrCat(", behind each of ", sheet.columns, " stages") : "",
+               arguments.stages ? absl::StrCat(", after each of ", sheet.columns, " stages") : "",
                SaidOfLabels(signature, arguments, image));
   absl::PrintF("%s%s", taken.stats.DescribeAll(), said_of_stages);
   const std::string tones =
@@ -265,7 +265,7 @@ Command PreviewCommand() {
       .more =
           "A service produces the samples with the stages, seeds and order of a training run. "
           "Below\n"
-          "each image stand its position and its other outputs. Declared boxes are drawn with "
+          "each image are its position and its other outputs. Declared boxes are drawn with "
           "their\n"
           "labels: of the outputs with one whole number for each box, the one with label, class "
           "or\n"
@@ -273,7 +273,7 @@ Command PreviewCommand() {
           "every\n"
           "output, and which values of floats are drawn black and white: 0 to 1, -1 to 1 or 0 to "
           "255\n"
-          "where all lie within, else those that are there. An image of 2, 4 or 9 channels is "
+          "where all lie within, else the least to the largest. An image of 2, 4 or 9 channels is "
           "drawn\n"
           "as several, side by side. With --stages, images of different sizes are padded to one "
           "size.\n"
@@ -297,13 +297,13 @@ Command PreviewCommand() {
             "one whole number for each box, chosen by its name",
             Text(arguments->labels, "OUTPUT")},
            {"--classes",
-            "A text file with the names of the classes of all outputs, a line each, the name of "
-            "class "
-            "0 first; left out: the names that the data give each output",
+            "A text file with the class names of all outputs, one per line, class 0 first; left "
+            "out: "
+            "the names that the data give each output",
             Text(arguments->classes_file, "FILE")},
            {"--cell", "Longest side of an image on the sheet, in pixels",
             Number(arguments->side, 16, 2048)},
-           {"--json", "Print what is said of the outputs as JSON", Flag(arguments->json)}},
+           {"--json", "Print the values of the outputs as JSON", Flag(arguments->json)}},
       .run = [arguments] { return Done(Preview(*arguments)); }};
   Append(arguments->service.Options(), command.options);
   return command;

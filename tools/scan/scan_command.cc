@@ -23,7 +23,7 @@ constexpr char kScanExamples[] =
     "Makes each record of the spec's data into a sample once, in sandboxed workers of a service "
     "of\n"
     "its own, and prints those that are missing, empty, damaged or refused by a stage. Images are\n"
-    "decoded whole, also where a crop needs a part of them.\n"
+    "decoded whole, even if a crop needs only a part.\n"
     "\n"
     "Exit code: 0 when all are good, 1 when one is not or the scan failed.\n"
     "\n"
@@ -104,13 +104,12 @@ Command ScanCommand() {
       .name = "scan",
       .about = "Read all data of a spec, and list every record that cannot be used",
       .more = kScanExamples,
-      .options =
-          {{"SPEC", "A spec, YAML or JSON", SpecPath(arguments->spec), true},
-           {"--exclude-list",
-            "Write what leaves the bad ones out: an image list without their lines, of other "
-            "data the names of their records",
-            OutputPath(arguments->exclude_list)},
-           {"--json", "Print JSON", Flag(arguments->json)}},
+      .options = {{"SPEC", "A spec, YAML or JSON", SpecPath(arguments->spec), true},
+                  {"--exclude-list",
+                   "Write a file that excludes the bad records: for an image list the list without "
+                   "their lines, for other data the records' names",
+                   OutputPath(arguments->exclude_list)},
+                  {"--json", "Print JSON", Flag(arguments->json)}},
       .run = [arguments] { return RunScanCommand(*arguments); }};
   Append(arguments->service.OwnOptions(), command.options);
   return command;

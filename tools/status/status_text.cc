@@ -142,7 +142,7 @@ std::string StatusText(const v1::GetStatusResponse& status) {
       FormatBytes(status.supervisor().peak_memory_bytes()));
   if (status.supervisor_silent_seconds() > 0) {
     return absl::StrFormat(
-        "bulkheadd %s, pid %d: its supervisor has answered nothing for %.0f s, so nothing else is "
+        "bulkheadd %s, pid %d: its supervisor has been silent for %.0f s, so nothing else is "
         "known; see the service's log, and restart the service\n",
         status.version(), status.pid(), status.supervisor_silent_seconds());
   }

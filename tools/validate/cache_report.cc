@@ -18,7 +18,7 @@ constexpr uint64_t kMuchMore = 4;
 // What is that much more than the file of a usual photo, about 128 KiB.
 constexpr uint64_t kLargeSampleBytes = kMuchMore * (128 << 10);
 constexpr uint64_t kUsualPixels = 500'000;
-// bulkheadd's --stage-cache-bytes, unless it is told another.
+// The default of bulkheadd's --stage-cache-bytes.
 constexpr uint64_t kUsualBound = uint64_t{16} << 30;
 
 CacheReport ReportOne(const SourceChain& chain, const SourceSignature& signature) {
@@ -122,7 +122,7 @@ std::optional<std::string> CacheWarning(const CacheReport& cache) {
     absl::StrAppend(&text, ", ten times and more what its JPEG file takes");
   }
   absl::StrAppend(&text, ", on the service's disk, up to its --stage-cache-bytes");
-  if (too_much) absl::StrAppend(&text, " (16 GiB, unless it is told another)");
+  if (too_much) absl::StrAppend(&text, " (16 GiB by default)");
   if (!cache.look.has_value() && cache.look_status.ok()) {
     absl::StrAppend(&text, "; `validate --data` and `bulkhead explain` measure your own");
   }

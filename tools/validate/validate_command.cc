@@ -389,7 +389,7 @@ tools::Command ValidateCommand(DataLook look, PurityFn purity) {
            {"--data",
             "Also index the data, in this process: count all records, and those left after filter, "
             "split, skip and take; measure what a cache stage keeps. Decodes nothing: `bulkhead "
-            "scan` finds what is damaged",
+            "scan` finds damaged files",
             tools::Flag(arguments->data)},
            {.name = "--target",
             .help = "A running service, unix:/path or host:port, that counts the records on its "

@@ -84,7 +84,7 @@ def _cut(error: BaseException) -> None:
 
 
 def _outside(traceback: Optional[types.TracebackType]) -> Optional[types.TracebackType]:
-    """Without the package's frames."""
+    """Removes the package's frames from a traceback."""
     if traceback is None:
         return None
     rest = _outside(traceback.tb_next)

@@ -72,7 +72,7 @@ class Loader:
     `native_path` (a folder, or several). Its log is kept in `logs` in the cache folder: the newest
     16 services, 2 MiB of each.
 
-    `credentials` say by what a target and this client know each other.
+    `credentials` identify this client and the service at `target` to each other.
 
     A loop gives what is left of one epoch. The next loop continues with the next epoch, or with
     the rest of the epoch if the loop was left by `break`. After the last epoch a loop raises
@@ -383,9 +383,9 @@ class Loader:
 
     @property
     def classes(self) -> Tuple[str, ...]:
-        """The names of the label's classes; () where they have none.
+        """The names of the label's classes; () if it has none.
 
-        InvalidArgument if several labels have them: then `class_names` says which has which.
+        InvalidArgument if several labels have class names: use `class_names`.
         """
         names = self.class_names
         if len(names) > 1:
@@ -410,7 +410,7 @@ class Loader:
 
     @property
     def stats(self) -> LoaderStats:
-        """What the loader did so far. Can also be read after `close`."""
+        """Counts of what the loader has done. Can also be read after `close`."""
         stream = self._stream if self._is_open() else None
         return LoaderStats(
             self._batches,
@@ -474,12 +474,12 @@ class Loader:
 
     @property
     def substitutions(self) -> List[Substitution]:
-        """The newest samples that others replaced; the log sums them, and has each at level DEBUG."""
+        """The newest samples that were substituted; the log sums them, and has each at level DEBUG."""
         return list(self._check().events.substitutions)
 
     @property
     def quarantined(self) -> Dict[str, str]:
-        """Records that ended worker after worker while this loader ran, and what they did.
+        """Records that ended several workers while this loader ran, and how they did.
 
         They are left out from then on, and are in the cursors. Each is also logged as a warning.
         """

@@ -1,4 +1,4 @@
-"""What a Loader was given: names that it lacks, and values that cannot be."""
+"""Checks the arguments of a Loader: unknown names and impossible values."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def check(
     transport: str,
     cursor: Any,
 ) -> None:
-    """InvalidArgument for the first value that cannot be."""
+    """InvalidArgument for the first impossible value."""
     if world_size < 1 or not 0 <= rank < world_size:
         raise errors.InvalidArgument(f"rank {rank} is not below world_size {world_size}")
     if not 1 <= credits < 1 << 32:
@@ -113,7 +113,7 @@ def open_request(
     credit_bytes: int,
     allow_changed_bytes: bool,
 ) -> Any:
-    """What a stream is opened with, but for what each opening has of its own."""
+    """The part of Open that is the same for each opening of a stream."""
     return proto.Open(
         spec={"text": {"text": spec.text, "name": spec.name}, "base_dir": spec.base_dir},
         name=name,

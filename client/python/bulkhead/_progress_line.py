@@ -42,14 +42,14 @@ def reporter(option: ProgressOption) -> Any:
 
 
 def _in_notebook() -> bool:
-    """Whether this is a kernel of Jupyter, whose standard error is no terminal and is shown all the same."""
+    """Whether this is a Jupyter kernel, whose standard error is shown although it is not a terminal."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     return getattr(shell, "kernel", None) is not None
 
 
 def _tqdm(in_notebook: bool) -> Any:
-    """The class of tqdm for where this runs; None: it is not installed."""
+    """The class of tqdm for this environment; None: it is not installed."""
     try:
         from tqdm import std
     except ImportError:
@@ -68,7 +68,7 @@ def finish(reporter: Any) -> None:
 
 
 class _Line:
-    """Writes over itself on stderr."""
+    """A line on stderr that overwrites itself."""
 
     def __init__(self) -> None:
         self._shown = 0

@@ -1,4 +1,4 @@
-"""Words for people: the nearest name, and text that a terminal or a log cannot be misled by."""
+"""Text for people: nearest names, and text that cannot mislead a terminal or a log."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _escaped(character: str) -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """The known name that is meant; empty: none is near."""
+    """The known name nearest to a wrong one; empty: none is near."""
     folded = {each.lower(): each for each in known}
     near = difflib.get_close_matches(name.lower().replace("-", "_"), folded, 1)
     return folded[near[0]] if near else ""

@@ -59,7 +59,7 @@ class CredentialsInvalid(InvalidArgument):
 
 
 class AccessDenied(BulkheadError, PermissionError):
-    """The service does not know this client, or knows it without the right to do this."""
+    """The service does not know this client, or has not given it the right for this call."""
 
     default_reason = "ACCESS_DENIED"
     default_code = "PERMISSION_DENIED"

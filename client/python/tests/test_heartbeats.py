@@ -28,7 +28,7 @@ def test_a_supervisor_that_answers_nothing_is_a_loss_and_healed(fake, short_sile
 def test_without_healing_it_is_an_error_that_says_how_long(fake, short_silence):
     loader = fake.open(**beats(12), loader={"reconnect_timeout": 0})
     loader.next_batch(), loader.next_batch()
-    with pytest.raises(bulkhead.ServiceUnavailable, match="its supervisor has answered nothing") as caught:
+    with pytest.raises(bulkhead.ServiceUnavailable, match="its supervisor has been silent") as caught:
         loader.next_batch()
     assert caught.value.reason == "SERVICE_SILENT"
     assert float(caught.value.metadata["silent_seconds"]) >= 1
@@ -70,7 +70,7 @@ def test_a_deadline_says_what_the_workers_are_at(fake):
     loader.next_batch()
     with pytest.raises(bulkhead.DeadlineExceeded) as caught:
         loader.next_batch(timeout=2)
-    assert str(caught.value).endswith(f"within 2 s; the workers are at: {activity}")
+    assert str(caught.value).endswith(f"within 2 s; activity of the workers: {activity}")
 
 
 def test_a_stream_whose_workers_serve_others_is_logged_once(fake, caplog):

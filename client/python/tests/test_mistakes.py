@@ -134,7 +134,7 @@ def test_words_of_other_libraries_are_answered_with_the_call(make, kind, words):
 def test_each_word_of_other_libraries_is_answered_in_python():
     pytest.importorskip("yaml")
     pipeline = Pipeline.range(9)
-    of_files = re.compile(r"`\w+:[^`]*`|behind a dash|among `stages`|below it")
+    of_files = re.compile(r"`\w+:[^`]*`|after a dash|among `stages`|below it")
     for message in ("PipelineSpec", "Stage", "Source", "Order"):
         for word in foreign_words.WORDS[f"bulkhead.v1.{message}"]:
             if word in dir(Pipeline):

@@ -22,7 +22,7 @@ struct Box {
   double area() const;
 };
 
-// The box cut at `canvas`; 0 wide or high at its edge where it lies outside.
+// The box cut at `canvas`; if it lies outside, an empty box at the edge.
 Box Clamp(const Box& box, const Box& canvas);
 
 // Intersection over union; 0 where both are empty. As torchvision.ops.box_iou.
@@ -30,7 +30,7 @@ double Overlap(const Box& a, const Box& b);
 
 enum class BoxFormat { kXyxy, kXywh, kCxcywh };
 
-// How rows of four float32 numbers say what a box is.
+// How a row of four float32 numbers describes a box.
 struct BoxCoding {
   BoxFormat format = BoxFormat::kXyxy;
   bool relative = false;  // shares of the canvas's width and height
@@ -44,9 +44,9 @@ Box ReadBox(const std::byte* row, const BoxCoding& coding, ImageSize canvas);
 void WriteBox(const Box& box, const BoxCoding& coding, ImageSize canvas, std::byte* row);
 
 // Moves `count` boxes of the image before `geometry` into the image after it, `in` and `out` may
-// be the same. Where pixels may leave the canvas, boxes are cut at its edges, and the share of the
-// moved box that is left is multiplied into visible[row] (null: not wanted). A box that is turned
-// or bent is the upright one around it.
+// be the same. If pixels may leave the canvas, boxes are cut at its edges, and visible[row] (null:
+// not wanted) is multiplied by the share of the moved box that is left. A rotated or bent box
+// becomes the upright box around it.
 void MoveBoxes(const Geometry& geometry, const BoxCoding& coding, const std::byte* in, size_t count,
                std::byte* out, float* visible);
 

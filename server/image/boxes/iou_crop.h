@@ -20,15 +20,15 @@ struct IouCropBounds {
   int trials = 40;
 };
 
-// Whether the box's middle lies inside `rect`, and on none of its edges.
+// Whether the box's centre is inside `rect`, and not on its edges.
 bool HasMiddleIn(const Box& box, const Rect& rect);
 
 // A random rectangle as torchvision's RandomIoUCrop chooses it, after SSD's (Liu et al., 2016):
-// draw a least overlap; 1 and above leave the image alone. Else try up to `trials` rectangles of a
-// random width and height: one is taken whose ratio is allowed, that has some box's middle inside,
-// and whose overlap with one of those boxes is enough. None fits: draw again. torchvision does that
-// for ever, we 50 times; and an image without boxes stays whole at once, which is where torchvision
-// ends. None: the image stays as it is.
+// draw a least overlap; 1 and above leave the image whole. Otherwise try up to `trials` rectangles
+// of a random width and height, and take the first with an allowed ratio, the centre of some box
+// inside, and enough overlap with one of these boxes. If none fits, draw again. torchvision draws
+// forever; this function draws 50 times, and leaves an image without boxes whole at once. Absent:
+// the image is left whole.
 //
 // Draws, which are part of the data format: for each round NextBelow(number of overlaps); for each
 // trial NextUniform(scale) for the width and for the height, and where the ratio is allowed

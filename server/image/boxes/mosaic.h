@@ -10,15 +10,15 @@
 
 namespace bulkhead {
 
-// Where one image lies in a mosaic. `part` is the image's own part of the canvas, which it covers
-// with its pixels and, where it has none, with the fill; `top` and `left` are where its upper left
-// corner lies in the canvas, which may be outside.
+// The place of one image in a mosaic. `part`: the image's own part of the canvas, which has its
+// pixels and, where it has none, the fill. `top` and `left`: its upper left corner in the canvas,
+// which may be outside.
 struct MosaicTile {
   Rect part;
   int top = 0;
   int left = 0;
 
-  // What the image's pixels cover of the canvas; maybe nothing.
+  // The part of the canvas that the image's pixels cover; may be empty.
   Rect Covered(ImageSize image) const;
 };
 
@@ -34,9 +34,9 @@ MosaicTile TileAlone(ImageSize image, ImageSize canvas);
 void DrawTile(const ImageView& image, const MosaicTile& tile, const PixelFill& fill,
               const MutableImageView& canvas);
 
-// Moves `count` boxes of `image` into the canvas, cut where the image is: what reaches beyond it
-// would lie over another one. visible_out[row] becomes the share of the moved box that is left,
-// times visible_in[row] (null: 1).
+// Moves `count` boxes of `image` into the canvas, cut at the image's part, since they would
+// otherwise reach into another image. visible_out[row] becomes the share of the moved box that is
+// left, times visible_in[row] (null: 1).
 void MoveBoxesIntoTile(ImageSize image, const MosaicTile& tile, ImageSize canvas,
                        const BoxCoding& coding, const std::byte* in, const float* visible_in,
                        size_t count, std::byte* out, float* visible_out);

@@ -9,15 +9,15 @@
 
 namespace bulkhead {
 
-// The memory that the threads of one worker may have decoded images in, all together. A thread
-// takes what its image is planned to need before it decodes, and waits while the others hold too
-// much, so that large images that meet by chance do not end the worker at its quota.
+// The memory for decoded images of all threads of one worker together. A thread reserves the memory
+// that its image will need before it decodes, and waits while the others hold too much, so that
+// several large images at once do not end the worker at its quota.
 //
-// An image that needs more than there is runs alone: once no other thread works on one. A thread
-// that holds something and needs more (a second image of the same sample) stands before those that
-// hold nothing, and when everybody who holds something waits, the first goes on: nobody waits for
-// ever. Those that wait are served in the order they came, so that a large image is not passed over
-// again and again.
+// An image that needs more than the whole allowance runs alone, once no other thread decodes. A
+// thread that holds a share and needs more (a second image of the same sample) comes before those
+// that hold none. If all holders wait, the first of them goes on, so no thread waits forever.
+// Waiting threads are served in order of arrival, so that a large image is not passed over again
+// and again.
 //
 //   DecodeAllowance allowance(bytes, threads);         // of the worker
 //   DecodeShare share; share.SetAllowance(&allowance); // of each thread
@@ -41,7 +41,7 @@ class DecodeAllowance {
     bool granted = false;
   };
 
-  // What buffers of one thread may stay between samples without being accounted for.
+  // The buffers that one thread may keep between samples without reserving them.
   uint64_t keep_bytes() const { return keep_bytes_; }
   void Take(uint64_t bytes, bool holds) ABSL_LOCKS_EXCLUDED(mutex_);
   void GiveBack(uint64_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -55,8 +55,8 @@ class DecodeAllowance {
   std::list<Waiter*> line_ ABSL_GUARDED_BY(mutex_);
 };
 
-// What one thread has taken of the allowance for its current sample. Without an allowance it
-// takes nothing and never waits. Of one thread.
+// The memory that one thread has reserved for its current sample. Without an allowance it reserves
+// nothing and never waits. Used by one thread.
 class DecodeShare {
  public:
   DecodeShare() = default;
@@ -68,8 +68,8 @@ class DecodeShare {
   void SetAllowance(DecodeAllowance* allowance) { allowance_ = allowance; }
   // Blocks while others hold too much.
   void Take(uint64_t bytes);
-  // Gives back all that was taken. True when it was so much that the thread's buffers must not be
-  // kept for the next sample.
+  // Gives everything back. True if it was so much that the thread must not keep its buffers for the
+  // next sample.
   bool GiveBack();
 
  private:

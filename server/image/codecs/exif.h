@@ -7,8 +7,8 @@
 namespace bulkhead {
 
 // The EXIF orientation of a JPEG (its first APP1 segment that holds EXIF), PNG (an eXIf chunk
-// before the pixels) or WebP file (its EXIF chunk): 1 … 8; 1 where there is none, where it cannot
-// be read, and for other formats. Odd metadata never make a bad image.
+// before the pixels) or WebP file (its EXIF chunk): 1 … 8; 1 if there is none, if it cannot be
+// read, and for other formats. Odd metadata is never an error.
 int ReadOrientation(ImageFormat format, absl::string_view file);
 
 }  // namespace bulkhead

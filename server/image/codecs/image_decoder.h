@@ -14,10 +14,10 @@
 
 namespace bulkhead {
 
-// The one door to all decoders: finds the format by the file's first bytes, JPEG by our decoder and
-// libjpeg-turbo, PNG by libspng, WebP by libwebp, BMP, TIFF and PNM by OpenCV's codecs (a plugin).
-// Every thread has one and uses it for file after file. EXIF orientation is told, not applied. Not
-// thread-safe.
+// The interface to all decoders. Finds the format by the file's first bytes; decodes JPEG by our
+// decoder and libjpeg-turbo, PNG by libspng, WebP by libwebp, BMP, TIFF and PNM by OpenCV's codecs
+// (a plugin). Every thread has one and uses it for all its files. EXIF orientation is reported, not
+// applied. Not thread-safe.
 //
 //   ImageDecoder decoder;
 //   BULKHEAD_ASSIGN_OR_RETURN(const ImageSize size, decoder.Open(file, max_pixels));
@@ -28,12 +28,12 @@ class ImageDecoder {
  public:
   // Reads the header of `file`, which must stay valid until Decode has returned; of a JPEG also the
   // marker structure to its end. Sample errors: CORRUPT_IMAGE, TRUNCATED_IMAGE, UNSUPPORTED_IMAGE,
-  // and IMAGE_TOO_LARGE when the header says more than `max_pixels`, before anything is allocated.
-  // The size is that of the decoded image, `options` applied.
+  // and IMAGE_TOO_LARGE for more than `max_pixels` in the header, before anything is allocated. The
+  // size is that of the decoded image, `options` applied.
   absl::StatusOr<ImageSize> Open(absl::string_view file, uint64_t max_pixels,
                                  const DecodeOptions& options = {});
 
-  // How the opened file wants to be turned (orientation.h).
+  // The orientation of the opened file (orientation.h).
   int Orientation() const;
 
   // Decodes the opened file, once, and returns the pixels under `rect` as a view into `buffer`:
@@ -41,15 +41,15 @@ class ImageDecoder {
   // noticed in a JPEG (beyond what Open checks); other formats are decoded to their end. Sample
   // errors: as Open. PLUGIN_MISSING, not a sample error, where the plugin is needed and absent.
   // Throws std::bad_alloc when memory is refused.
-  // `more_bytes`: what the caller will make of it beside the result, for the share.
+  // `more_bytes`: memory that the caller will need besides the result, for the share.
   absl::StatusOr<ImageView> Decode(PixelFormat format, const Rect& rect, Image& buffer,
                                    uint64_t more_bytes = 0);
 
-  // Decode takes what it will need from `share`, which outlives this, and so may wait; null: from
-  // nobody.
+  // Decode reserves its memory in `share`, which outlives this, and so may wait; null: no
+  // reservation.
   void SetShare(DecodeShare* share) { share_ = share; }
-  // What decoding the opened file for `rect` takes: the pixels, and what the codec itself holds of
-  // the whole image meanwhile.
+  // The memory for decoding the opened file for `rect`: the pixels, and the codec's own memory for
+  // the whole image.
   uint64_t PlannedBytes(PixelFormat format, const Rect& rect) const;
   // JpegDecoder::SetSeek, counts.
   void SetSeek(ValueStore* store, uint64_t record, bool make) {
@@ -66,7 +66,7 @@ class ImageDecoder {
   ImageFormat format_ = ImageFormat::kUnknown;
   uint64_t max_pixels_ = 0;
   ImageSize size_;
-  uint64_t work_bytes_ = 0;  // what the codec holds beside the result, but for JPEG's
+  uint64_t work_bytes_ = 0;  // the codec's memory besides the result, except for JPEG
   JpegDecoder jpeg_;
   DecodeShare* share_ = nullptr;
 };

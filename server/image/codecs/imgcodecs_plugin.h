@@ -13,8 +13,8 @@
 namespace bulkhead {
 
 // OpenCV's image codecs and libtiff, in a shared library of their own (libbulkhead_imgcodecs.so),
-// because they drag in over a hundred other libraries: loaded when the first rare format is met,
-// for the life of the process. Immutable; thread-safe.
+// because they need over a hundred other libraries. It is loaded with the first file of a rare
+// format, for the life of the process. Immutable; thread-safe.
 class ImgcodecsPlugin {
  public:
   // The plugin; loaded by the first call that finds it, from $BULKHEAD_PLUGIN_DIR, else the folder

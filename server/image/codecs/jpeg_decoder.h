@@ -23,9 +23,9 @@ class SequentialDecoder;
 
 // Decodes JPEG files to the pixels of libjpeg-turbo: accurate integer DCT, smooth ("fancy") chroma
 // upsampling, what OpenCV's imread gives. The usual files are decoded by server/image/jpeg, which
-// is faster; others, and those in which it meets anything odd, by libjpeg-turbo itself, whose
-// verdict counts. One decoder decodes file after file and keeps its buffers between them. EXIF
-// orientation is not applied. Not thread-safe.
+// is faster; others, and those with any irregularity, by libjpeg-turbo itself, whose verdict
+// counts. A decoder decodes file after file and keeps its buffers. EXIF orientation is not applied.
+// Not thread-safe.
 //
 //   JpegDecoder decoder;
 //   BULKHEAD_ASSIGN_OR_RETURN(const ImageSize size, decoder.Open(file, max_pixels));
@@ -56,18 +56,18 @@ class JpegDecoder {
   // needed for `rect` is transformed, where that is known to be exact; its entropy-coded data is
   // read from the top, unless its seek entries are known. Sample errors: CORRUPT_IMAGE for any
   // decoder warning up to that row, UNSUPPORTED_IMAGE. A truncated file that Open accepted is
-  // decoded whole: TRUNCATED_IMAGE when fewer rows came out than options.accept_truncated asks for,
-  // else what is missing is gray. Throws std::bad_alloc when memory is refused.
+  // decoded whole: TRUNCATED_IMAGE if fewer rows were decoded than options.accept_truncated
+  // requires, else the missing rows are gray. Throws std::bad_alloc when memory is refused.
   absl::StatusOr<ImageView> Decode(PixelFormat format, const Rect& rect, Image& buffer);
 
   // Memory that decoding the opened file takes: the rows' pixels, and all coefficients of a file
-  // of several scans (6 bytes a pixel without chroma subsampling). The few rows that a decoder is
-  // at are not counted.
+  // of several scans (6 bytes a pixel without chroma subsampling). The few rows in work are not
+  // counted.
   uint64_t PlannedBytes(PixelFormat format, const Rect& rect) const;
 
-  // Where the seek entries of files are kept, which outlives this; null: nowhere. `record` is the
-  // hash of the identity of the record that the files to come belong to; with `make` entries that
-  // are missing are made in passing.
+  // The cache of seek entries, which outlives this; null: not used. `record`: the hash of the
+  // identity of the record of the next files. With `make`, missing entries are made during
+  // decoding.
   void SetSeek(ValueStore* store, uint64_t record, bool make) { seek_ = {store, record, make}; }
 
   const jpeg::DecodeCounts& counts() const { return counts_; }
@@ -82,9 +82,9 @@ class JpegDecoder {
   // Decodes the file without libjpeg.
   jpeg::Fallback DecodeHere(PixelFormat format, const Rect& rect, const MutableImageView& out);
   jpeg::Fallback DecodeCrop(PixelFormat format, const Rect& rect, const MutableImageView& out);
-  // Who decodes the file.
+  // The decoder for the file.
   jpeg::Fallback ChooseWay(const JpegStructure& structure);
-  // Has libjpeg read the header of the file.
+  // Lets libjpeg read the header of the file.
   absl::Status OpenLibjpeg();
   absl::StatusOr<ImageView> DecodeOpened(PixelFormat format, const Rect& rect, Image& buffer);
   // Reads all rows of a truncated file. Sample error: when too few came before the data ran out.

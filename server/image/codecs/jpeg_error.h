@@ -44,7 +44,7 @@ class JpegErrorManager {
   // never a verdict on the sample.
   absl::Status ToStatus() const;
 
-  // libjpeg's own words for what ended Run.
+  // libjpeg's own message for what ended Run.
   absl::string_view message() const { return message_; }
 
  private:

@@ -9,9 +9,9 @@
 
 namespace bulkhead {
 
-// The yardstick of `bulkhead bench decode-limit`: a full decode of a JPEG file to RGB by
-// libjpeg-turbo and nothing else: no checks of ours, no partial decode, warnings ignored. The codec
-// and the pixel buffer are reused from file to file. Not thread-safe.
+// For `bulkhead bench decode-limit`: a full decode of a JPEG file to RGB by libjpeg-turbo alone,
+// without our checks or partial decoding; warnings are ignored. The codec and the pixel buffer are
+// reused from file to file. Not thread-safe.
 class PlainJpegDecoder {
  public:
   PlainJpegDecoder();

@@ -13,12 +13,12 @@
 
 namespace bulkhead {
 
-// What the header of a BMP, TIFF or PNM file says. The plugin's codecs decode what they do not
-// understand as if they did, and fill in what is missing: so headers are read here, and a file is
-// opened only where the codecs are known to decode it as other programs do.
+// Facts from the header of a BMP, TIFF or PNM file. The plugin's codecs decode files that they do
+// not understand, and fill in missing data. So headers are read here, and a file is decoded only if
+// the codecs are known to decode its kind as other programs do.
 struct RareHeader {
   ImageSize size;
-  // What the plugin holds while it decodes, beside the result.
+  // The plugin's memory while it decodes, besides the result.
   uint64_t work_bytes = 0;
 };
 

@@ -32,25 +32,25 @@ inline constexpr int kAugmentOps = 14;
 // Magnitudes go from 0 (least) to kAugmentBins − 1 (most).
 inline constexpr int kAugmentBins = 31;
 
-// Which of torchvision's two tables says what a magnitude means.
+// Which of torchvision's two tables defines the magnitudes.
 enum class AugmentSpace { kRandAugment, kTrivialAugmentWide };
 
-// An operation with what it is told: a shear's tangent, pixels, degrees, what is added to a factor
-// of 1, bits, a threshold; 0 where it takes nothing.
+// An operation with its amount: a shear's tangent, pixels, degrees, a difference to the factor 1,
+// bits, or a threshold; 0 if it takes none.
 struct AugmentStep {
   AugmentOp op = AugmentOp::kIdentity;
   double amount = 0;
 };
 
-// The step that `bin` stands for in an image of `size`; `negative` turns the amounts that have two
-// directions.
+// The step for magnitude `bin` in an image of `size`; `negative` changes the sign of amounts that
+// have one.
 AugmentStep MakeAugmentStep(AugmentSpace space, AugmentOp op, int bin, bool negative,
                             ImageSize size);
 
-// Where the pixels of a step come from that moves them in an image of `size`; none for the others.
+// The map of a step that moves pixels in an image of `size`; absent for other steps.
 std::optional<WarpMap> AugmentMap(const AugmentStep& step, ImageSize size);
 
-// Memory that steps work in.
+// Scratch memory for steps.
 struct AugmentScratch {
   Image& copy;
   ScratchBuffer& rows;

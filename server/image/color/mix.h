@@ -8,7 +8,7 @@
 #include "server/image/image.h"
 #include "server/image/simd.h"
 
-// What mixup and cutmix do to two rows of a batch. Equal bits on every machine.
+// The work of mixup and cutmix on two rows of a batch, with the same bits on every machine.
 namespace bulkhead {
 
 // A number in [0, 1] from Beta(alpha, alpha), 0.001 ≤ alpha ≤ 1000. Draws, which are part of the
@@ -38,7 +38,7 @@ void MixBytes(uint8_t* a, const uint8_t* b, size_t count, MixShare share,
 void MixFloats(float* a, const float* b, size_t count, float share);
 
 // The rectangle that cutmix cuts, as torchvision's: its sides are sqrt(1 − share) of the image's,
-// its centre is anywhere, and what stands out is cut off. Draws: NextBelow(width) for the centre's
+// its centre is anywhere, and parts outside are cut off. Draws: NextBelow(width) for the centre's
 // column, NextBelow(height) for its row.
 Rect DrawCut(SampleRandom& random, ImageSize size, double share);
 

@@ -21,7 +21,7 @@ class Normalizer {
     float first;   // mean, or divide
     float second;  // std, or subtract
   };
-  // `channels`: one a channel, or one for all.
+  // `channels`: one per channel, or one for all.
   Normalizer(Formula formula, std::vector<Channel> channels);
 
   // One value of channel `c` (0 when there is one for all).
@@ -38,14 +38,14 @@ class Normalizer {
                   Simd simd = DefaultSimd()) const;
 
   // `count` float32 values in place; value i belongs to channel (i / inner) modulo their number,
-  // where `inner` is the number of values that lie behind one another in one channel: 1 when the
-  // channels are the last dimension.
+  // where `inner` is the number of consecutive values of one channel: 1 if the channels are the
+  // last dimension.
   void ApplyInPlace(float* values, size_t count, size_t inner) const;
 
  private:
   Formula formula_;
   std::vector<Channel> channels_;
-  // What each byte becomes, per channel: a uint8 image needs no arithmetic at all.
+  // The result for each byte, per channel: a uint8 image needs no arithmetic.
   std::vector<std::array<float, 256>> tables_;
 };
 

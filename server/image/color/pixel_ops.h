@@ -6,11 +6,10 @@
 
 #include "server/image/image.h"
 
-// What happens to each value of an image by itself, whatever stands beside it; in place, any number
-// of channels and any stride.
+// Operations on each value of an image by itself; in place, any number of channels and any stride.
 namespace bulkhead {
 
-// What each byte becomes.
+// The result for each byte.
 using ValueTable = std::array<uint8_t, 256>;
 
 void MapValues(const ValueTable& table, const MutableImageView& image);

@@ -12,16 +12,15 @@
 
 namespace bulkhead {
 
-// What one step did to the places of an image's pixels: enough to take along what belongs to them
-// (boxes, points, masks). A plain value.
+// How one step moved an image's pixels, so that boxes, points and masks can follow. A plain value.
 struct Geometry {
   enum class Kind {
     kPlace,        // the image moved by whole pixels into another canvas: cut, padded, or both
     kResize,       // the whole image stretched over the whole canvas
     kFlipColumns,  // left and right changed places
     kFlipRows,     // top and bottom
-    kWarp,         // `map` says where each point of the result comes from; the size stays
-    kDisplace,     // `displacement` says it
+    kWarp,         // `map` gives the source of each point; the size stays
+    kDisplace,     // `displacement` gives it
   };
   Kind kind = Kind::kPlace;
   ImageSize before;
@@ -32,7 +31,7 @@ struct Geometry {
   // kResize: where old TensorFlow sampled; none: half-pixel centres.
   std::optional<LegacyCenters> centers;
   WarpMap map;  // kWarp
-  // kDisplace. Its nodes stay where they are until what belongs to the image has been moved.
+  // kDisplace. Its nodes exist until boxes, points and masks have been moved.
   Displacement displacement;
 
   static Geometry Crop(ImageSize before, const Rect& rect);

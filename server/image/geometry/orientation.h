@@ -14,7 +14,7 @@ inline constexpr int kStoredUpright = 1;
 // The size of an upright image that is stored as `stored`.
 ImageSize UprightSize(ImageSize stored, int orientation);
 
-// Where the part `upright` of an upright image lies in the stored one.
+// The place of the part `upright` of an upright image in the stored one.
 Rect StoredRect(const Rect& upright, ImageSize stored, int orientation);
 
 // Copies `in` upright into `out`, of UprightSize and the same channels; they must not overlap. A

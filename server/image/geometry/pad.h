@@ -8,7 +8,7 @@
 
 namespace bulkhead {
 
-// The values of an added pixel: one for all channels, or one a channel.
+// The values of an added pixel: one for all channels, or one per channel.
 using PixelFill = std::vector<uint8_t>;
 
 // Writes all of `out`, of the same channels as `in`: pixel (y, x) is that of `in` at (y − top, x −
@@ -16,7 +16,7 @@ using PixelFill = std::vector<uint8_t>;
 void PlaceImage(const ImageView& in, int top, int left, const PixelFill& fill,
                 const MutableImageView& out);
 
-// Fills all of `image` but what lies under `kept`, which must lie inside.
+// Fills all of `image` outside `kept`, which must be inside the image.
 void FillAround(const MutableImageView& image, const Rect& kept, const PixelFill& fill);
 
 }  // namespace bulkhead

@@ -11,18 +11,17 @@
 
 namespace bulkhead {
 
-// Where each pixel of a warped image comes from: the point (x, y) of the result is the point
-// ((m0·x + m1·y + m2) / w, (m3·x + m4·y + m5) / w) with w = m6·x + m7·y + m8 of the input. Points
-// count from the image's upper left corner, so that a pixel's middle is at (column + 0.5, row +
-// 0.5).
+// The source of each pixel of a warped image: the point (x, y) of the result is the point ((m0·x +
+// m1·y + m2) / w, (m3·x + m4·y + m5) / w) with w = m6·x + m7·y + m8 of the input. Points count from
+// the image's upper left corner, so that a pixel's middle is at (column + 0.5, row + 0.5).
 struct WarpMap {
   std::array<double, 9> m = {1, 0, 0, 0, 1, 0, 0, 0, 1};
 
   bool is_affine() const { return m[6] == 0 && m[7] == 0 && m[8] == 1; }
 };
 
-// What torchvision's affine() is told: a clockwise rotation, then a shift, a scale and shears, all
-// about the image's middle. Angles in degrees.
+// The parameters of torchvision's affine(): a clockwise rotation, then a shift, a scale and shears,
+// all about the image's middle. Angles in degrees.
 struct AffineParameters {
   double angle = 0;
   double shift_x = 0;
@@ -39,8 +38,8 @@ WarpMap RotationMap(ImageSize size, double degrees);
 // Columns and rows of the corners upper left, upper right, lower right, lower left.
 using Corners = std::array<std::array<double, 2>, 4>;
 
-// The map that moves the corners of an image to `corners`, as torchvision's perspective(); none
-// when no map does (they lie on a line).
+// The map that moves the corners of an image to `corners`, as torchvision's perspective(); absent
+// if there is no such map (they lie on a line).
 std::optional<WarpMap> PerspectiveMap(ImageSize size, const Corners& corners);
 
 // Corners as torchvision's RandomPerspective.get_params draws them: each moves inwards by 0 to

@@ -7,14 +7,14 @@
 
 namespace bulkhead::jpeg {
 
-// What a decoder has done since it was made.
+// Counts of a decoder's work since it was made.
 struct DecodeCounts {
   FallbackCounts files{};      // decoded
   uint64_t crops = 0;          // files that were decoded here and not as a whole
   uint64_t entries_found = 0;  // of these, by seek entries that were known
   uint64_t entries_made =
-      0;              // files whose seek entries were made and kept, those included that have none
-  uint64_t mcus = 0;  // of the files that were decoded here,
+      0;  // files whose seek entries were made and kept, including files without entries
+  uint64_t mcus = 0;       // of the files that were decoded here,
   uint64_t mcus_read = 0;  // and those that the entropy decoder went through
 };
 

@@ -21,7 +21,8 @@ inline constexpr int kMaxBlocksInMcu = 6;
 inline constexpr int kMaxDc = 4095;
 inline constexpr int kMaxAc = 8191;
 
-// Where decoding can begin: an MCU whose entropy-coded data begins at a known bit. A plain value.
+// A place where decoding can begin: an MCU whose entropy-coded data begins at a known bit. A plain
+// value.
 struct EntryPoint {
   uint32_t mcu = 0;
   uint64_t bit_offset = 0;                   // in the file, stuffed zeros included
@@ -31,9 +32,8 @@ struct EntryPoint {
 };
 
 // Where the coefficients of one block of each MCU go: those of the i-th MCU to
-// out + i × step, in natural order, not dequantized. They must be zero before. What the last
-// coefficient is that may be other than zero, in the order of the file, goes to last[i ×
-// last_step].
+// out + i × step, in natural order, not dequantized. They must be zero before. The number of the
+// last coefficient that may not be zero, in the order of the file, goes to last[i × last_step].
 struct BlockTarget {
   int16_t* out = nullptr;
   ptrdiff_t step = 0;
@@ -42,10 +42,10 @@ struct BlockTarget {
 };
 using McuTarget = std::array<BlockTarget, kMaxBlocksInMcu>;
 
-// Decodes the entropy-coded data of a scan, MCU after MCU, to coefficients. Stops at whatever is
-// not as it should be, and never decides what that means: the caller has the file decoded by
-// libjpeg-turbo. What this decodes without stopping, libjpeg decodes to the same coefficients
-// without a warning. Large (its tables), and reused from file to file. Not thread-safe.
+// Decodes the entropy-coded data of a scan, MCU after MCU, to coefficients. Stops at any
+// irregularity, and gives no verdict: the caller then lets libjpeg-turbo decode the file. If this
+// decodes data without stopping, libjpeg decodes it to the same coefficients without a warning.
+// Large (its tables), and reused from file to file. Not thread-safe.
 //
 //   if (decoder.Begin(file, header) != Fallback::kNone) …
 //   decoder.Skip(100);  // MCUs
@@ -56,21 +56,21 @@ class EntropyDecoder {
   Fallback Begin(absl::string_view file, const Header& header);
 
   // After Begin: goes on at `point`, which Entry gave for the same file. A point of another file
-  // gives other coefficients, but is safe. `wanted_bytes`: how much of the file is likely to be
-  // decoded from there; more may be.
+  // gives other coefficients, but is safe. `wanted_bytes`: how much of the file will probably be
+  // decoded from there; it may be more.
   void StartAt(const EntryPoint& point, size_t wanted_bytes = ScanBytes::kPieceBytes);
 
   // Decodes the next `count` MCUs; the blocks of each are in the order of the file.
   Fallback Decode(int count, const McuTarget& target);
 
-  // Passes over the next `count` MCUs.
+  // Skips the next `count` MCUs.
   Fallback Skip(int count);
 
   // The number of the next MCU, and where it begins, as long as nothing stopped this.
   uint32_t next_mcu() const { return next_mcu_; }
   EntryPoint Entry() const;
 
-  // Behind the last MCU: whether the data ends there, too.
+  // After the last MCU: whether the data ends there, too.
   bool IsAtEnd() const { return bytes_.MarkerBehind(in_.at, in_.count()) != 0; }
 
  private:
@@ -85,8 +85,7 @@ class EntropyDecoder {
   Fallback PrepareTables(const Header& header);
   // Goes past the restart marker that must stand here.
   Fallback BeginInterval();
-  // Decodes MCUs, or with kKeep false passes over them. What returns false has said why in
-  // stopped_.
+  // Decodes MCUs, or with kKeep false skips them. A function that returns false has set stopped_.
   template <bool kKeep>
   Fallback Run(int count, const McuTarget* target);
   // A few MCUs without restart marker between them, and its twin for machines with BMI2: three
@@ -107,7 +106,7 @@ class EntropyDecoder {
   struct Progress {
     BitReader in;
     int next = 1;      // coefficient; above 63: the block is complete
-    bool good = true;  // else stopped_ says what is odd
+    bool good = true;  // false: stopped_ has the reason
   };
   Progress DecodeSymbol(Progress progress, const BlockPlan& plan, int16_t* out);
   Progress DecodeSymbols(Progress progress, const BlockPlan& plan, int16_t* out);

@@ -26,14 +26,14 @@ enum class Fallback {
   kSegments,     // a segment of an unknown kind or an odd length
   kSize,         // too narrow to be upsampled smoothly, or wider than libjpeg takes
   kData,         // something odd in the entropy-coded data: a bad code, data running out, …
-  kCoefficient,  // a coefficient so large that decoders differ on what it means
+  kCoefficient,  // a coefficient so large that decoders differ
 };
 inline constexpr size_t kFallbackCount = static_cast<size_t>(Fallback::kCoefficient) + 1;
 
 // In snake case, for metrics and reports.
 absl::string_view FallbackName(Fallback reason);
 
-// Decodes by the decoder that did them: [kNone] here, the others by libjpeg-turbo for that reason.
+// Counts of decodes: [kNone] by this folder's decoder, the others by libjpeg-turbo for that reason.
 using FallbackCounts = std::array<uint64_t, kFallbackCount>;
 
 }  // namespace bulkhead::jpeg

@@ -20,8 +20,8 @@ inline constexpr int kTableSlots = 4;
 // A.6). The places behind the 64th are for runs that lead out of the block.
 extern const std::array<uint8_t, kBlockCoefficients + 32> kNaturalOrder;
 
-// A Huffman table as it stands in the file: how many codes of 1 … 16 bits there are, and the
-// symbols in the order of their codes.
+// A Huffman table as in the file: the number of codes of 1 … 16 bits, and the symbols in the order
+// of their codes.
 struct HuffmanSpec {
   std::array<uint8_t, 16> counts{};
   std::array<uint8_t, 256> symbols{};
@@ -42,7 +42,7 @@ struct Component {
   int ac_slot = 0;
 };
 
-// What a decoder must know of a file of one sequential scan. A plain value.
+// The facts about a file of one sequential scan that a decoder needs. A plain value.
 struct Header {
   ImageSize size;
   int component_count = 0;

@@ -26,8 +26,8 @@ struct BlockRow {
 // Dequantizes the blocks, transforms them to samples by libjpeg's accurate integer DCT (the one of
 // Loeffler, Ligtenberg and Moschytz with 13-bit constants: columns, rounded to a quarter, then
 // rows, saturated as its SIMD code does it), and writes these, eight rows of 8 × count, to `out`.
-// Zeroes the coefficients. False when a value between the passes was so large that implementations
-// differ on what comes of it: then the samples mean nothing.
+// Zeroes the coefficients. False if a value between the passes was so large that implementations
+// differ: then the samples are undefined.
 bool InverseTransform(const BlockRow& blocks, const Dequantizer& quant, uint8_t* out,
                       ptrdiff_t stride, Simd simd);
 

@@ -12,8 +12,8 @@
 
 namespace bulkhead::jpeg {
 
-// The seek index of one file: where decoding can begin in each row of MCUs, every few MCUs. Only of
-// a file that was decoded to its end without a warning. As bytes, little-endian:
+// The seek index of one file: places in each row of MCUs, every few MCUs, where decoding can begin.
+// Only for a file that was decoded to its end without a warning. As bytes, little-endian:
 //
 //   u16  MCUs from entry to entry; 0: the file warns of something, and there are no entries
 //   u16  components
@@ -29,12 +29,12 @@ class SeekEntries {
   // Reads `bytes`, which must stay valid. False when there are none, or they cannot be those of a
   // file with that header.
   bool Parse(absl::string_view bytes, const Header& header);
-  // The bytes that say that a file has none.
+  // The bytes for a file without entries.
   static absl::string_view None();
 
   // The last entry at or before an MCU.
   EntryPoint Before(int row, int column) const;
-  // Bytes of the file from `point` on to the first entry behind an MCU, or more.
+  // Bytes of the file from `point` to the first entry after an MCU, or more.
   size_t BytesUpTo(int row, int column, const EntryPoint& point) const;
 
  private:
@@ -63,7 +63,7 @@ class SeekEntryMaker {
   }
   // In the order of the MCUs. A scan of half a gigabyte and more gets none.
   void Add(const EntryPoint& point);
-  // Whether every entry is there.
+  // Whether all entries were added.
   bool complete() const { return left_ == 0; }
   absl::string_view bytes() const { return bytes_; }
 

@@ -23,10 +23,10 @@ namespace bulkhead::jpeg {
 //   file ─ScanBytes→ bits ─EntropyDecoder→ coefficients of 16 MCUs ─InverseTransform→
 //   a band of samples of each component ─Upsample…, ConvertRow→ the caller's pixels
 //
-// so that what is worked on stays in the caches. MCUs beside and above the rectangle are passed
-// over by the entropy decoder, or, where the file's seek entries are known, left out; and nothing
-// below the rows is read that libjpeg reads to decode them. Whatever is not as it should be ends it
-// without a verdict. Buffers are reused from file to file. Not thread-safe.
+// so that the data in work stays in the caches. MCUs beside and above the rectangle are skipped by
+// the entropy decoder or, if the file's seek entries are known, not read; and nothing is read below
+// the rows that libjpeg reads to decode the rectangle. Any irregularity ends the decode without a
+// verdict. Buffers are reused from file to file. Not thread-safe.
 class SequentialDecoder {
  public:
   // Reads the header of `file`, whose marker structure ScanJpeg found valid and which must stay
@@ -35,15 +35,14 @@ class SequentialDecoder {
   const Header& header() const { return header_; }
 
   // Decodes what lies under `rect` of the opened file to `out`, which has its size. kNone: these
-  // are the pixels of libjpeg, which would warn of nothing up to the last of these rows. Else `out`
-  // means nothing. `known`: the file's seek entries; null: they are not known. Throws
-  // std::bad_alloc.
+  // are the pixels of libjpeg, which would not warn up to the last of these rows. Else `out` is
+  // undefined. `known`: the file's seek entries; null: they are not known. Throws std::bad_alloc.
   Fallback Decode(PixelFormat format, const Rect& rect, const MutableImageView& out,
                   Simd simd = DefaultSimd(), const SeekEntries* known = nullptr);
 
-  // Decode, and in passing the file's seek entries: reads on to the end of the scan. The bytes to
-  // be kept of the file go to `entries`, which must stay valid; those that say there are none when
-  // libjpeg might warn of something below the rectangle. Empty: nothing can be said.
+  // Decodes, and makes the file's seek entries: reads on to the end of the scan. The bytes to keep
+  // go to `entries`, which must stay valid. They are those of a file without entries if libjpeg
+  // might warn below the rectangle; empty if it is unknown.
   Fallback DecodeAndIndex(PixelFormat format, const Rect& rect, const MutableImageView& out,
                           absl::string_view& entries);
 
@@ -57,7 +56,7 @@ class SequentialDecoder {
   // To begin at another place costs as much as some MCUs.
   static constexpr uint32_t kLeastLeftOut = 4;
 
-  // What of the image a rectangle needs, in MCUs; ends are exclusive.
+  // The part of the image that a rectangle needs, in MCUs; ends are exclusive.
   struct Needs {
     int left = 0;
     int right = 0;
@@ -70,13 +69,13 @@ class SequentialDecoder {
   int OutputComponents(PixelFormat format) const;
   void PrepareBuffers();
   Fallback DecodeBand(int band);
-  // Passes over what stands before the MCU in that column of `band`, or leaves it out.
+  // Skips the MCUs before the one in that column of `band`, by reading them or by a seek entry.
   Fallback GoTo(int band, int column);
   Fallback DecodeBatch(int count, int first_mcu);
-  // What the entropy decoder does, with the entries on its way.
+  // Runs the entropy decoder, and adds the entries on its way.
   Fallback Pass(int count);
   Fallback Keep(int count, McuTarget target);
-  // How many of `count` MCUs stand before the next entry, which is noted where it is due.
+  // How many of `count` MCUs come before the next entry, which is noted when it is due.
   int UpToEntry(int count);
   bool TransformBatch(int count, int first_mcu);
   void CompleteEdges(int band);

@@ -24,7 +24,7 @@ absl::StatusOr<SeqPacketPeer> AcceptSeqPacket(int listener) {
   int fd = -1;
   while ((fd = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)) < 0) {
     if (errno == EINTR || errno == ECONNABORTED) continue;
-    if (errno == EAGAIN) return absl::UnavailableError("nobody connects");
+    if (errno == EAGAIN) return absl::UnavailableError("no client is connecting");
     return SystemError(errno, "accept");
   }
   peer.fd.reset(fd);

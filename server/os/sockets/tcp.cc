@@ -54,7 +54,7 @@ absl::StatusOr<UniqueFd> AcceptTcp(int listener) {
     UniqueFd fd(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (fd) return fd;
     if (errno == EINTR || errno == ECONNABORTED) continue;
-    if (errno == EAGAIN) return Later("nobody connects");
+    if (errno == EAGAIN) return Later("no client is connecting");
     return SystemError(errno, "accept");
   }
 }

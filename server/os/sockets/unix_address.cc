@@ -125,7 +125,7 @@ absl::StatusOr<UniqueFd> AcceptUnixStream(int listener, int send_bytes) {
   while (!fd) {
     fd.reset(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (fd || errno == EINTR || errno == ECONNABORTED) continue;
-    if (errno == EAGAIN) return absl::UnavailableError("nobody connects");
+    if (errno == EAGAIN) return absl::UnavailableError("no client is connecting");
     return SystemError(errno, "accept");
   }
   // A smaller buffer is only slower.

@@ -10,9 +10,9 @@
 namespace bulkhead {
 
 // Builds the index of an image folder (see BuildIndex): finds the images at any depth, ordered by
-// the bytes of their relative paths. Hidden files and folders (".git") are passed over; symbolic
-// links are followed. NO_SAMPLES when there is no class or no image; PATH_NOT_ALLOWED for a link
-// that leads out of the roots.
+// the bytes of their relative paths. Hidden files and folders (".git") are skipped; symbolic links
+// are followed. NO_SAMPLES if there is no class or no image; PATH_NOT_ALLOWED for a link that leads
+// out of the roots.
 absl::StatusOr<uint64_t> BuildImageFolderIndex(const internal::v1::BuildIndex& request, int fd,
                                                const IndexProgressFn& progress);
 

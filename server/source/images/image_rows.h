@@ -26,7 +26,7 @@ struct ImageRow {
     bool is_malformed() const { return file.size_bytes == kMalformed.size_bytes; }
   };
   static constexpr FileIdentity kMissing = {UINT64_MAX, 0, 0};
-  // Of the images of a line that could not be read: the path of the first one is what is wrong.
+  // Marks the images of a line that could not be read: the path of the first one is the problem.
   static constexpr FileIdentity kMalformed = {UINT64_MAX - 1, 0, 0};
   uint64_t line = 0;         // in the list, from 1; 0 for folders
   absl::string_view labels;  // little-endian numbers, one after the other
@@ -35,12 +35,13 @@ struct ImageRow {
 
 // Writes the index of an image list or folder: the names of classes, rows, then record_count + 1
 // offsets (u64), then the size of the labels and the number of images of each row. A row has a
-// checksum of its own, so that it is checked at each use. Not thread-safe.
+// checksum of its own, which is checked at each use. Not thread-safe.
 class ImageRowsWriter {
  public:
   explicit ImageRowsWriter(int fd) : out_(fd) {}
 
-  // Before the first row, or not at all. Names that cannot be told (IsTellable) are left out.
+  // Call it before the first row, or not at all. Names that cannot be sent (IsTellable) are left
+  // out.
   absl::Status AddNames(const ClassNames& names);
   // Every row has as many images and label bytes as the first.
   absl::Status Add(const ImageRow& row);
@@ -65,15 +66,15 @@ class ImageRowsWriter {
 // The rows of a mapped index. Immutable, thread-safe; rows are views of it.
 class ImageRows {
  public:
-  // INDEX_DAMAGED also when rows do not have `image_count` images and `label_bytes` of labels;
-  // other errors are those of MappedIndex::Open.
+  // INDEX_DAMAGED also if rows do not have `image_count` images and `label_bytes` of labels; other
+  // errors are those of MappedIndex::Open.
   static absl::StatusOr<ImageRows> Open(const internal::v1::ResolvedFile& file, uint32_t kind,
                                         uint32_t image_count, uint32_t label_bytes);
 
   uint64_t record_count() const { return index_.header().record_count; }
   // Reads row i < record_count() into `row`, reusing its memory. INDEX_DAMAGED.
   absl::Status Get(uint64_t i, ImageRow& row) const;
-  // Its first image; sets `line` to the row's. INDEX_DAMAGED.
+  // The row's first image; sets `line` to the row's line. INDEX_DAMAGED.
   absl::StatusOr<ImageRow::Image> FirstImage(uint64_t i, uint64_t& line) const;
 
  private:

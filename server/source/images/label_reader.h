@@ -16,7 +16,7 @@ namespace bulkhead {
 // Turns the labels of an image list into numbers. The first label of a column decides whether the
 // column holds numbers or names of classes, and the others must be of the same sort. A name's
 // number is its place in the spec's `classes` or, without them, among the sorted names of its
-// column. Those must all be known before the first is numbered, so such a list is read twice:
+// column. All names must be known before the first is numbered, so such a list is read twice:
 //
 //   LabelReader labels(list);
 //   … labels.Read(…) of every line, while labels.learns() …
@@ -29,14 +29,14 @@ class LabelReader {
   explicit LabelReader(const v1::ImageListSource& list);
 
   // Reads the label `text` of column `column` of line `line` and, unless it learns, appends its
-  // number to `numbers`: little-endian int64 or float32. Returns what is wrong with it; empty when
-  // nothing is.
+  // number to `numbers`: little-endian int64 or float32. Returns the problem with it; empty if
+  // there is none.
   std::string Read(size_t column, absl::string_view text, uint64_t line, std::string& numbers);
 
-  // Whether there are names to be learned from the lines that follow.
+  // Whether names must be learned from the following lines.
   bool learns() const { return learning_ && (!decided_ || has_unknown_names_); }
   void EndLearning();
-  // Of the columns that have classes.
+  // The class names of the columns that have some.
   ClassNames names() const;
 
  private:

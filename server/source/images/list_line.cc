@@ -49,7 +49,7 @@ std::string ListLine::TakeQuoted(absl::string_view& line) {
   line = absl::StripLeadingAsciiWhitespace(line.substr(1));
   if (!line.empty() && line[0] != ',') {
     return absl::StrCat(which,
-                        " goes on behind its closing quote; write a quote inside quotes twice");
+                        " goes on after its closing quote; write a quote inside quotes twice");
   }
   columns_.push_back(absl::string_view(unquoted_).substr(begin));
   return "";

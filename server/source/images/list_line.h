@@ -10,14 +10,14 @@ namespace bulkhead {
 
 // Cuts one line of an image list into columns at `delimiter`, a tab, comma or space; several spaces
 // separate as one. Columns are trimmed of blanks. Between commas a column that begins with `"` is
-// quoted as in CSV files (RFC 4180): it ends at the next single `"`, holds commas and blanks as
-// they are, and `""` stands for a quote; it has no line break. Not thread-safe.
+// quoted as in CSV files (RFC 4180): it ends at the next single `"`, commas and blanks in it are
+// kept, and `""` is a quote; it has no line break. Not thread-safe.
 class ListLine {
  public:
-  // Returns what is wrong with the line, for people; empty when nothing is.
+  // Returns the problem with the line, human-readable; empty if there is none.
   std::string Split(absl::string_view line, char delimiter);
 
-  // Of the last line; views of it, or of this object.
+  // The columns of the last line: views of it, or of this object.
   const std::vector<absl::string_view>& columns() const { return columns_; }
 
  private:

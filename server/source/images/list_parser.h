@@ -14,23 +14,23 @@
 
 namespace bulkhead {
 
-// Splits the lines of an image list into paths and labels. Lines come in order, one a call; CRLF
-// and a byte order mark are taken off. How a line is cut into columns: list_line.h. A list of one
-// column has nothing to separate: the whole line is the path, unless a delimiter is given. Not
-// thread-safe.
+// Splits the lines of an image list into paths and labels. Lines come in order, one per call; CRLF
+// and a byte order mark are removed. list_line.h cuts a line into columns. A list of one column has
+// nothing to separate: the whole line is the path, unless a delimiter is given. Not thread-safe.
 class ListParser {
  public:
-  // `name` is what messages call the list: an error reads "train.txt:17: …". `labels` belongs to
-  // the caller and outlives this.
+  // `name`: the list's name in messages, as in "train.txt:17: …". `labels` belongs to the caller
+  // and outlives this.
   ListParser(const v1::ImageListSource& list, absl::string_view name, LabelReader* labels);
 
-  // Takes the next line, without its newline. False when it holds no sample: a header, a comment,
-  // blank. LIST_INVALID (INVALID_ARGUMENT) with metadata `file` and `line` when it cannot be used.
+  // Takes the next line, without its newline. False if it has no sample: a header, a comment, a
+  // blank line. LIST_INVALID (INVALID_ARGUMENT) with metadata `file` and `line` if it cannot be
+  // used.
   absl::StatusOr<bool> Parse(absl::string_view line);
 
-  // Of the line just parsed; views of it, or of this object.
+  // The paths of the line just parsed: views of it, or of this object.
   const std::vector<absl::string_view>& paths() const { return paths_; }
-  // Little-endian int64 or float32, one after the other; of a reader that learns, nothing.
+  // Its labels: little-endian int64 or float32, one after the other; empty while the reader learns.
   const std::string& labels() const { return labels_; }
   uint64_t line_number() const { return line_number_; }
   // "train.txt:17".
@@ -41,7 +41,7 @@ class ListParser {
 
  private:
   void ChooseDelimiter(absl::string_view line);
-  // Cuts `line` into columns; LIST_INVALID when there are not as many as needed.
+  // Cuts `line` into columns; LIST_INVALID if the number of columns is wrong.
   absl::Status Split(absl::string_view line, bool whole_line);
 
   const std::string name_;
@@ -59,7 +59,7 @@ class ListParser {
   std::string labels_;
 };
 
-// How many columns of each kind the list has.
+// The number of columns of each kind.
 size_t PathColumns(const v1::ImageListSource& list);
 size_t LabelColumns(const v1::ImageListSource& list);
 

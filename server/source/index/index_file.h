@@ -19,18 +19,17 @@ namespace bulkhead {
 //   header │ payload, in blocks of 64 KiB │ CRC32C of each block (u32) │ size of the payload (u64)
 //           ◀────────────────────────────  header.payload_bytes  ────────────────────────────────▶
 //
-// The header's table_crc32c guards what stands behind the payload. So the index of a hundred
-// million records need not be read as a whole to be trusted: a block is checked when it is first
-// used.
+// The header's table_crc32c covers everything after the payload. So the index of a hundred million
+// records need not be read as a whole to be trusted: a block is checked when it is first used.
 
 // Writes a record index: payload first, front to back, then the header that makes it valid. Not
 // thread-safe.
 class IndexFileWriter {
  public:
-  // `fd`: a regular file that is empty; stays the caller's.
+  // `fd`: an empty regular file; stays the caller's.
   explicit IndexFileWriter(int fd);
 
-  // Appends to the payload. FILE_UNREADABLE (UNAVAILABLE) when the disk is full or fails.
+  // Appends to the payload. FILE_UNREADABLE (UNAVAILABLE) if the disk is full or fails.
   absl::Status Append(absl::string_view bytes);
   uint64_t payload_bytes() const { return payload_bytes_; }
 
@@ -51,12 +50,12 @@ class IndexFileWriter {
 // A record index, mapped for reading. Movable; thread-safe.
 class MappedIndex {
  public:
-  // When the payload is verified: all of it in Open, or what Verify is asked for.
+  // When the payload is verified: all of it in Open, or parts of it in Verify.
   enum class Checks { kAtOnce, kOnUse };
 
-  // `name`: the indexed file, for messages. A `path` of HandedIndexPath is the descriptor, which
-  // stays the caller's. DATA_LOSS (INDEX_DAMAGED) when there is no index at `path`, or it is
-  // damaged or of another kind than `kind`.
+  // `name`: the indexed file, for messages. A `path` of HandedIndexPath names the descriptor, which
+  // stays the caller's. DATA_LOSS (INDEX_DAMAGED) if there is no index at `path`, or it is damaged
+  // or not of `kind`.
   static absl::StatusOr<MappedIndex> Open(const std::string& path, absl::string_view name,
                                           uint32_t kind, Checks checks = Checks::kAtOnce);
 
@@ -69,10 +68,10 @@ class MappedIndex {
   absl::string_view payload() const;
 
   // Checks the blocks that hold [offset, offset + bytes) of the payload, each once, and that these
-  // bytes can be read now. DATA_LOSS (INDEX_DAMAGED) when a block does not match its checksum, the
+  // bytes can be read now. DATA_LOSS (INDEX_DAMAGED) if a block does not match its checksum, the
   // range lies outside, or the disk fails.
   absl::Status Verify(uint64_t offset, uint64_t bytes) const;
-  // The same, also of blocks that were checked before: for when the data is not what they say.
+  // The same, and checks blocks again that were checked before: for data that does not match them.
   absl::Status VerifyAgain(uint64_t offset, uint64_t bytes) const;
 
  private:
@@ -80,7 +79,7 @@ class MappedIndex {
       : data_(data), size_(size), name_(name) {}
   static absl::StatusOr<MappedIndex> Map(int fd, absl::string_view name, uint32_t kind,
                                          Checks checks);
-  // Finds payload and table, and checks the latter.
+  // Finds payload and table, and checks the table.
   absl::Status ReadTable();
   // Whether these blocks match their checksums. Touches mapped memory.
   bool BlocksMatch(uint64_t first, uint64_t last) const;
@@ -94,11 +93,11 @@ class MappedIndex {
   std::unique_ptr<std::atomic<bool>[]> verified_;  // by block
 };
 
-// The path by which MappedIndex::Open knows an index that this process holds open already: the file
-// behind it may have lost its name.
+// The path for MappedIndex::Open of an index that this process already holds open; its file may
+// have been removed.
 std::string HandedIndexPath(int fd);
 
-// DATA_LOSS (INDEX_DAMAGED) for the index of the file called `name`.
+// DATA_LOSS (INDEX_DAMAGED) for the index of the file `name`.
 absl::Status IndexDamaged(absl::string_view name, absl::string_view what);
 
 }  // namespace bulkhead

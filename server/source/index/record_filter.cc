@@ -44,7 +44,7 @@ absl::StatusOr<RecordFilter> RecordFilter::Create(
         !(is_text || is_float || found->dtype == v1::DTYPE_INT64)) {
       return MakeError(
           absl::StatusCode::kInvalidArgument, reason::kSpecInvalid,
-          absl::StrCat("filter: `", condition.feature(), "` is no single number or byte string"),
+          absl::StrCat("filter: `", condition.feature(), "` is not a single number or byte string"),
           {{"path", "filter"}});
     }
     Test test;

@@ -13,18 +13,18 @@
 namespace bulkhead {
 
 // Conditions on the scalar features of a record, ready to be applied. Comparisons are exact: no
-// int64 passes through a double. Immutable, thread-safe.
+// int64 is converted to a double. Immutable, thread-safe.
 class RecordFilter {
  public:
-  // `features`: of the records that are tested. SPEC_INVALID when a condition stands on none of
-  // them, or its tests do not fit the feature.
+  // `features`: those of the tested records. SPEC_INVALID if a condition names none of them, or its
+  // tests do not fit the feature.
   static absl::StatusOr<RecordFilter> Create(
       const google::protobuf::RepeatedPtrField<v1::Condition>& conditions,
       const std::vector<FeatureSignature>& features);
 
   bool empty() const { return conditions_.empty(); }
-  // Whether a record with these values, in the order of the features, meets every condition. NaN
-  // lies within no bounds and equals nothing.
+  // Whether a record with these values, in the order of the features, meets every condition. NaN is
+  // within no bounds and equals nothing.
   bool Keeps(const std::vector<FeatureValue>& values) const;
 
  private:

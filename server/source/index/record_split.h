@@ -8,13 +8,13 @@
 
 namespace bulkhead {
 
-// Whether a record belongs to the part of a split that is used: by a hash of its identity and the
-// salt alone. The parts, sorted by name, cut the range of the hash in their proportions, so every
-// record is in exactly one; it stays there whatever joins the data, and moves only where shares
-// change. Part of the data format: it never changes. Immutable, thread-safe.
+// Whether a record belongs to the used part of a split, by a hash of its identity and the salt
+// alone. The parts, sorted by name, divide the range of the hash in their proportions, so every
+// record is in exactly one. It stays there when data is added, and moves only if shares change.
+// Part of the data format: it never changes. Immutable, thread-safe.
 class RecordSplit {
  public:
-  // `split` is normalized; its name must be one of the parts, or nothing is in it.
+  // `split` is normalized. If its `use` is not one of the parts, no record belongs to it.
   explicit RecordSplit(const v1::Split& split);
 
   bool Contains(const RecordIdentity& identity) const;

@@ -10,13 +10,13 @@
 namespace bulkhead {
 
 // Builds the selection of `request.file`, which has its index (a range has none): the records that
-// are in the split's part and meet the filter; skip and take act later. The split is asked first,
-// from the index alone, so that the pipelines of all parts together read each record once; without
-// a filter no record is read, and images never are. Returns the number of records that are kept.
+// are in the split's part and meet the filter; skip and take act later. The split is evaluated
+// first, by the index alone, so that the pipelines of all parts together read each record once;
+// without a filter no record is read, and images never are. Returns the number of kept records.
 //
-// A record whose features cannot be read, a damaged or incomplete one, is kept with
-// selection.keep_unreadable; without it it ends the build with its own reason and file@offset, no
-// longer as a sample error. Other errors: those of OpenSource and Source::Read.
+// A damaged or incomplete record, whose features cannot be read, is kept with
+// selection.keep_unreadable. Without that it ends the build with its own reason and file@offset,
+// but not as a sample error. Other errors: those of OpenSource and Source::Read.
 absl::StatusOr<uint64_t> BuildSelection(const internal::v1::BuildIndex& request, int fd,
                                         const IndexProgressFn& progress);
 

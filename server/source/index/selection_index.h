@@ -11,9 +11,9 @@
 
 namespace bulkhead {
 
-// A selection says which records of one file a pipeline reads: one bit a record, and a count in
-// front of every 448 of them, 9/7 bits a record in all. The payload is blocks of 64 bytes, a cache
-// line: u64 records kept before the block, then 56 bytes of bits, the lowest first.
+// A selection: which records of one file a pipeline reads. One bit per record, and a count before
+// every 448 of them, 9/7 bits per record in all. The payload is blocks of 64 bytes, a cache line:
+// u64 records kept before the block, then 56 bytes of bits, the lowest first.
 
 // Writes a selection, record by record. Not thread-safe; keeps one block.
 class SelectionWriter {
@@ -41,16 +41,16 @@ class SelectionWriter {
 // The view of a mapped selection. Immutable, thread-safe.
 class SelectionIndex {
  public:
-  // The selection of a file that has one; `kind` is its source's. Errors: those of
+  // Opens the selection of a file that has one; `kind` is that of its source. Errors: those of
   // MappedIndex::Open.
   static absl::StatusOr<SelectionIndex> Open(const internal::v1::ResolvedFile& file, uint32_t kind);
 
-  // Records of the file; those of them that are kept.
+  // The number of records of the file, and of kept ones.
   uint64_t indexed_count() const { return index_.header().indexed_count; }
   uint64_t kept_count() const { return index_.header().record_count; }
 
-  // The record that is the k-th to be kept; k < kept_count(). O(log records). DATA_LOSS
-  // (INDEX_DAMAGED) when a part of the selection that this needs is damaged.
+  // The k-th kept record; k < kept_count(). O(log records). DATA_LOSS (INDEX_DAMAGED) if a part of
+  // the selection that this needs is damaged.
   absl::StatusOr<uint64_t> Select(uint64_t k) const;
 
  private:

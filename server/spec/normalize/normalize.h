@@ -8,13 +8,13 @@
 namespace bulkhead {
 
 // Fills in every default of `spec` that does not depend on data (inputs, colours, interpolation,
-// the last batch, the order …), writes what can be said in two ways in one (drop_remainder becomes
-// `last`, one number becomes [height, width]), and checks whatever needs neither data nor the
-// features that flow between stages; InferSignature checks those. Idempotent. Errors:
-// INVALID_ARGUMENT (SPEC_INVALID), one problem a line, metadata `path` of the first.
+// the last batch, the order …), chooses one of several spellings (drop_remainder becomes `last`,
+// one number becomes [height, width]), and checks everything that needs neither data nor the
+// features between stages; InferSignature checks those. Idempotent. Errors: INVALID_ARGUMENT
+// (SPEC_INVALID), one problem a line, metadata `path` of the first.
 absl::Status Normalize(v1::PipelineSpec& spec);
 
-// The same, with what is wrong added to `problems`.
+// The same, but adds mistakes to `problems`.
 void Normalize(v1::PipelineSpec& spec, SpecProblems& problems);
 
 }  // namespace bulkhead

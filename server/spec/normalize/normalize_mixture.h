@@ -7,9 +7,9 @@
 namespace bulkhead {
 
 // Normalize for a spec whose source is a mixture: its sources, each with its own features, order
-// and stages. Fills defaults in, adds what is wrong to `problems`, also what stands at the top of
-// the spec but belongs to each source. Whether the sources offer the same features is
-// InferSignature's to say.
+// and stages. Fills in defaults and adds mistakes to `problems`, including options at the top of
+// the spec that belong to each source. InferSignature checks whether the sources offer the same
+// features.
 void NormalizeMixture(v1::PipelineSpec& spec, SpecProblems& problems);
 
 }  // namespace bulkhead

@@ -6,7 +6,7 @@
 
 namespace bulkhead {
 
-// Normalize for the order of one source: fills defaults in, adds what is wrong to `problems`.
+// Normalize for the order of one source: fills in defaults, adds mistakes to `problems`.
 void NormalizeOrder(v1::Order& order, SpecProblems& problems);
 
 }  // namespace bulkhead

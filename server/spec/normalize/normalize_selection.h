@@ -8,22 +8,21 @@
 
 namespace bulkhead {
 
-// More records than the selection of one `range` may be made from: half a GiB of bitmap.
+// The most records of a `range` with a selection: half a GiB of bitmap.
 inline constexpr uint64_t kMaxSelectedRange = uint64_t{1} << 32;
 
 // Checks a filter on the features of a normalized source, and sorts the values that it lists.
-// `path` is where the filter stands ("filter"). What is wrong with the features themselves is said
-// elsewhere.
+// `path`: the filter's place ("filter"). Mistakes in the features themselves are found elsewhere.
 void NormalizeFilter(const v1::Source& source,
                      const google::protobuf::Map<std::string, v1::Feature>& features,
                      google::protobuf::RepeatedPtrField<v1::Condition>& filter,
                      const std::string& path, SpecProblems& problems);
 
-// Checks a split that stands at `path`.
+// Checks the split at `path`.
 void CheckSplit(const v1::Source& source, const v1::Split& split, const std::string& path,
                 SpecProblems& problems);
 
-// Filter and split of a message that has them beside a normalized source and its features:
+// Checks filter and split of a message that has them beside a normalized source and its features:
 // PipelineSpec, MixedSource.
 template <typename Spec>
 void NormalizeSelection(Spec& spec, SpecProblems& problems) {

@@ -75,7 +75,7 @@ void CheckClasses(const Files& source, bool labeled, const std::string& source_p
   if (!source.classes_file().empty()) {
     const std::string path = source_path + ".classes_file";
     CheckPath(source.classes_file(), path, "the file with a name a line", problems);
-    if (!classes.empty()) problems.Add(path, "stands in for `classes`; give one of them");
+    if (!classes.empty()) problems.Add(path, "replaces `classes`; give only one of them");
     if (!labeled) problems.Add(path, "names classes, but there are no labels of type int64");
     return;
   }
@@ -100,7 +100,7 @@ void NormalizeList(v1::ImageListSource& source, SpecProblems& problems) {
   if (source.entries().empty()) {
     CheckPath(source.path(), path + ".path", "the list's file (or `entries`, its lines)", problems);
   } else if (!source.path().empty()) {
-    problems.Add(path + ".entries", "stands in for `path`; give one of them");
+    problems.Add(path + ".entries", "replaces `path`; give only one of them");
   }
   if (!v1::Delimiter_IsValid(source.delimiter())) {
     problems.Add(path + ".delimiter", absl::StrCat("has the unknown value ", source.delimiter()));

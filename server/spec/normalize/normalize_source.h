@@ -8,8 +8,8 @@
 
 namespace bulkhead {
 
-// Normalize for a source, no mixture, and what its records hold: fills defaults in, adds what is
-// wrong to `problems`.
+// Normalize for a source that is not a mixture, and its features: fills in defaults, adds mistakes
+// to `problems`.
 void NormalizeSource(v1::Source& source, google::protobuf::Map<std::string, v1::Feature>& features,
                      SpecProblems& problems);
 

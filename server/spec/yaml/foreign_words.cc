@@ -44,7 +44,7 @@ constexpr char kWorkers[] =
 constexpr char kRanks[] =
     "no part of a spec: write it in the program, Loader(..., rank=R, world_size=N)";
 constexpr char kAhead[] = "leave it out: the service works ahead by itself";
-constexpr char kStages[] = "write `stages:` and each step in a line of its own, behind a dash";
+constexpr char kStages[] = "write `stages:` and each step on a line of its own, after a dash";
 constexpr char kFolder[] = "write `source: {image_folder: {path: $0}}`";
 constexpr char kDecode[] = "write `decode_image`";
 constexpr char kRotation[] = "write `random_affine: {degrees: $0}`";
@@ -120,8 +120,8 @@ const Words& StageWords() {
       {"decodepng", {kDecode}},
       {"imread", {kDecode}},
       {"convertimagetofloat", {kDivide}},
-      {"compose", {"leave it out: stages are a list, each in a line of its own behind a dash"}},
-      {"sequential", {"leave it out: stages are a list, each in a line of its own behind a dash"}},
+      {"compose", {"leave it out: stages are a list, each on a line of its own after a dash"}},
+      {"sequential", {"leave it out: stages are a list, each on a line of its own after a dash"}},
       {"lambda", {kFunction}},
       {"map", {kFunction}},
       {"pyfunction", {kFunction}},

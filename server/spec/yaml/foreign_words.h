@@ -11,15 +11,14 @@
 
 namespace bulkhead {
 
-// What to write instead of a word that PyTorch, torchvision, TensorFlow or Keras has for it, and
-// that `type` (a message of a spec) lacks: "write order: global". `value`: what stands behind the
-// word, which the line to write keeps where it can; null: nothing. Empty: the word is known of no
-// library.
+// Advice for a word of PyTorch, torchvision, TensorFlow or Keras that `type` (a message of a spec)
+// does not have: "write order: global". `value`: the word's value, which the advice keeps if it
+// can; null: none. Empty if no library has the word.
 std::string ForeignWordAdvice(absl::string_view word, const YamlNode* value,
                               const google::protobuf::Descriptor& type);
 
-// A word as it is looked up, "centercrop", and its advice, in which `$0` stands for the value that
-// was written, or else for `example`. `stage` takes the options of a map as they were written;
+// A word in the form for look-ups, "centercrop", and its advice. `$0` in it is replaced by the
+// written value, or else by `example`. `stage` takes the options of a map as they were written;
 // empty: none does.
 struct ForeignWord {
   std::string word;
@@ -28,15 +27,15 @@ struct ForeignWord {
   std::string stage;
 };
 
-// All that ForeignWordAdvice knows for `type`, sorted by word; the Python client's are made of
+// All words of ForeignWordAdvice for `type`, sorted; the Python client's words are generated from
 // them.
 std::vector<ForeignWord> ForeignWords(const google::protobuf::Descriptor& type);
 
 // The names of options here by those in other libraries: "kernel" by "kernel_size".
 const std::map<std::string, std::string>& ForeignOptionNames();
 
-// What else a lone value can mean in the place of a message, "; for …": torchvision's Resize(224)
-// is another size than [224, 224]. Empty for most.
+// What else a single value can mean instead of a message, "; for …": torchvision's Resize(224)
+// differs from [224, 224]. Usually empty.
 std::string OtherMeaning(const google::protobuf::Descriptor& type, absl::string_view value);
 
 }  // namespace bulkhead

@@ -10,19 +10,19 @@
 
 namespace bulkhead {
 
-// Reads a spec as people write it (docs/spec.md): YAML, of which JSON is a part, at most 1 MiB.
-// What comes back is normalized, and InferSignature accepts it. `name` is what messages call the
-// text, usually its path; the text is untrusted. Errors: INVALID_ARGUMENT (SPEC_INVALID) with every
-// problem on a line of its own, "name:line:column: what is wrong", and metadata `file`, `line`,
-// `column` and `path` (the place in the spec) of the first.
+// Reads a spec in YAML (docs/spec.md), which includes JSON, of at most 1 MiB. The result is
+// normalized, and InferSignature accepts it. `name`: the text's name in messages, usually its path.
+// The text is untrusted. Errors: INVALID_ARGUMENT (SPEC_INVALID) with every problem on a line of
+// its own, "name:line:column: what is wrong", and metadata `file`, `line`, `column` and `path` (the
+// place in the spec) of the first.
 absl::StatusOr<v1::PipelineSpec> ParseSpec(absl::string_view text, absl::string_view name);
 
-// The same with what LintSpec says of a valid spec, a line each: "name:line:column: warning: what
-// is doubtful".
+// The same, with the warnings of LintSpec about a valid spec, one per line: "name:line:column:
+// warning: what is doubtful".
 absl::StatusOr<v1::PipelineSpec> ParseSpec(absl::string_view text, absl::string_view name,
                                            std::vector<std::string>& warnings);
 
-// A spec as YAML text. ParseSpec(SpecToYaml(s)) gives s back when s is normalized and valid.
+// A spec as YAML text. ParseSpec(SpecToYaml(s)) returns s if s is normalized and valid.
 std::string SpecToYaml(const v1::PipelineSpec& spec);
 
 }  // namespace bulkhead

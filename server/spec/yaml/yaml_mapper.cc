@@ -99,7 +99,7 @@ std::string LacksSpace(absl::string_view text, const Descriptor& type) {
       FindField(type, std::string(text.substr(0, colon))) == nullptr) {
     return "";
   }
-  return absl::StrCat("`", text, "` lacks a space behind the colon: write `", text.substr(0, colon),
+  return absl::StrCat("`", text, "` lacks a space after the colon: write `", text.substr(0, colon),
                       ": ", text.substr(colon + 1), "`");
 }
 

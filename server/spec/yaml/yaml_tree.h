@@ -29,7 +29,7 @@ struct YamlNode {
   std::vector<std::pair<const YamlNode*, const YamlNode*>> entries;  // of a map, as written
 };
 
-// "224", "[224, 224]": a value as it may be written; empty for a map, or what is nested or long.
+// A value in a short spelling: "224", "[224, 224]"; empty for a map, or for a nested or long value.
 std::string YamlText(const YamlNode& value);
 
 // Why a text is not a YAML document.
@@ -38,11 +38,11 @@ struct YamlFault {
   std::string message;
 };
 
-// Limits of a text from a stranger.
+// Limits of untrusted text.
 inline constexpr size_t kMaxYamlBytes = 1 << 20;
 inline constexpr size_t kMaxYamlNodes = 50'000;
-// Of the characters {}[],:?"' together: what yaml-cpp holds at once grows with them, by up to 250
-// bytes each, before any of its events can be refused.
+// Limit of the characters {}[],:?"' together: yaml-cpp's memory grows with them, by up to 250 bytes
+// each, before any of its events can be refused.
 inline constexpr size_t kMaxYamlPunctuation = 100'000;
 inline constexpr size_t kMaxYamlDepth = 64;
 
@@ -50,8 +50,8 @@ inline constexpr size_t kMaxYamlDepth = 64;
 // Owns its nodes; movable; immutable once parsed.
 class YamlTree {
  public:
-  // Parses exactly one document. Never throws (but std::bad_alloc); refuses text that is over the
-  // limits above or not UTF-8.
+  // Parses exactly one document. Never throws, except std::bad_alloc; refuses text that exceeds the
+  // limits above or is not UTF-8.
   static std::variant<YamlTree, YamlFault> Parse(absl::string_view text);
 
   const YamlNode& root() const { return *root_; }

@@ -38,10 +38,10 @@ std::string DescribeLoss(const FeatureSignature& feature) {
   const absl::string_view stage = lost.kind == Annotation::Kind::kBoxes       ? "boxes"
                                   : lost.kind == Annotation::Kind::kKeypoints ? "keypoints"
                                                                               : "mask";
-  return absl::StrCat("`", feature.name, "` and its image `", lost.image, "` were parted by ",
+  return absl::StrCat("`", feature.name, "` and its image `", lost.image, "` were separated by ",
                       lost.lost_at,
-                      ", which changes one without the other: move that stage behind this one, or "
-                      "declare again behind it what belongs to the image there (",
+                      ", which changes one without the other: move that stage after this one, or "
+                      "declare it again after that stage (",
                       stage, ": {input: ", feature.name, ", …})");
 }
 

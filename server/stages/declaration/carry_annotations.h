@@ -19,7 +19,7 @@ absl::Status CarryAnnotations(const StageKind& kind, const v1::Stage& stage, abs
                               const std::vector<FeatureSignature>& before,
                               std::vector<FeatureSignature>& after);
 
-// "`boxes` was parted from `image` by stages[2].python; declare it again behind that stage".
+// "`boxes` and its image `image` were separated by stages[2].python, …".
 std::string DescribeLoss(const FeatureSignature& feature);
 
 }  // namespace bulkhead

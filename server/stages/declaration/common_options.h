@@ -36,7 +36,7 @@ void CheckWith(const Stage& stage, const std::string& path, SpecProblems& proble
   std::set<std::string> names = {stage.input()};
   for (const std::string& name : stage.with()) {
     if (names.insert(name).second) continue;
-    problems.Add(path + ".with", "`" + name + "` stands there twice, or is `input`");
+    problems.Add(path + ".with", "`" + name + "` is listed twice, or is `input`");
   }
 }
 

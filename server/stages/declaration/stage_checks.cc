@@ -114,7 +114,7 @@ absl::Status CheckFill(const Extents& fill, const FeatureSignature& input, absl:
   return SpecError(absl::StrCat(path, ".fill"),
                    absl::StrCat("has ", fill.size(), " numbers, but `", input.name, "` is ",
                                 DescribeFeature(input), " here: give one number, or ",
-                                input.shape.back(), " (one a channel)"));
+                                input.shape.back(), " (one per channel)"));
 }
 
 FeatureSignature WithSize(const Extents& size, FeatureSignature input) {

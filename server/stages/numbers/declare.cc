@@ -85,7 +85,7 @@ Signature InferNormalize(const v1::Normalize& stage, const FeatureSignature& inp
           absl::StrCat(path, ".", name),
           absl::StrCat("has ", count, " numbers, but `", input.name, "` is ",
                        DescribeFeature(input), " here: give one number, or ", channels,
-                       image || input.is_stack ? " (one a channel)"
+                       image || input.is_stack ? " (one per channel)"
                                                : " (one for each of the last dimension)"));
     }
   }

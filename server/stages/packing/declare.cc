@@ -34,7 +34,7 @@ class PackRowsKind : public BatchKind {
     for (int i = 0; i < names.size(); ++i) {
       if (seen.insert(names[i]).second) continue;
       problems.Add(absl::StrCat(path, ".inputs[", i, "]"),
-                   absl::StrCat("`", names[i], "` stands there twice"));
+                   absl::StrCat("`", names[i], "` is listed twice"));
     }
   }
 

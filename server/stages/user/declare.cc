@@ -101,7 +101,7 @@ void CheckUser(const Message& stage, const std::string& path, SpecProblems& prob
       problems.Add(place + ".name",
                    "is required: a letter or _ first, then letters, digits and _ - / .");
     } else if (!names.insert(output.name()).second) {
-      problems.Add(place + ".name", absl::StrCat("`", output.name(), "` stands there twice"));
+      problems.Add(place + ".name", absl::StrCat("`", output.name(), "` is listed twice"));
     }
     if (output.dtype() == v1::DTYPE_UNSPECIFIED || !v1::DType_IsValid(output.dtype())) {
       problems.Add(place + ".dtype", "is required: the element type, such as float32");

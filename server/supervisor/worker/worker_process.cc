@@ -18,7 +18,7 @@ std::string DescribeExit(const ProcessExit& exit, bool told) {
   }
   switch (exit.code) {
     case 0:
-      return told ? "ended as told" : "exited with code 0 without being told to";
+      return told ? "ended as requested" : "exited with code 0 without being asked to";
     case kExitOutOfMemory:
       return "out of memory under its quota";
     case kExitProtocol:
@@ -173,7 +173,7 @@ void WorkerProcess::Stop(absl::Duration grace) {
   timer_ = loop_.After(grace, [this] {
     child_.Signal(SIGTERM);
     timer_ = loop_.After(absl::Seconds(1),
-                         [this] { Kill(v1::EXIT_CAUSE_TOLD, "it did not end when told to"); });
+                         [this] { Kill(v1::EXIT_CAUSE_TOLD, "it did not end when asked to"); });
   });
 }
 

@@ -117,10 +117,10 @@ absl::Status ArenaDoor::Dial(absl::Duration patience, const std::function<bool()
       return absl::OkStatus();
     }
     if (received == Received::kHungUp) return Shut(path_, "the service turned us away");
-    if (received != Received::kNothing) return Shut(path_, "what listens there is no arena door");
+    if (received != Received::kNothing) return Shut(path_, "the socket is not an arena door");
     if (cancelled()) return ClosedError();
     if (until.passed()) {
-      return Shut(path_, absl::StrCat("nobody answered within ", absl::FormatDuration(patience)));
+      return Shut(path_, absl::StrCat("no answer within ", absl::FormatDuration(patience)));
     }
     AwaitPacket(fd, until.left());
   }

@@ -111,7 +111,7 @@ absl::Status Assembler::CheckHeader(const v1::BatchHeader& header) const {
   if (header.quarantine_digest() != context_->quarantine_digest) {
     return ProtocolError(absl::StrCat("batch ", header.sequence(),
                                       " was made with other records in quarantine than the ",
-                                      context_->cursor.quarantined_size(), " it told of"));
+                                      context_->cursor.quarantined_size(), " that it reported"));
   }
   return absl::OkStatus();
 }

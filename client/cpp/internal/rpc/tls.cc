@@ -185,7 +185,7 @@ std::string WhyRefused(long verified, const std::string& host, const Credentials
     case X509_V_ERR_HOSTNAME_MISMATCH:
     case X509_V_ERR_IP_ADDRESS_MISMATCH:
       return absl::StrCat("its certificate is not for ", host,
-                          "; connect by a name that stands in it, or give the service one with "
+                          "; connect by a name that is in it, or give the service one with "
                           "this name");
     default:
       return absl::StrCat("its certificate is not trusted (", text, "); BULKHEAD_TLS_CA ",

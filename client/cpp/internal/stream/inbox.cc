@@ -228,11 +228,12 @@ absl::StatusOr<std::optional<Batch>> Inbox::Next(absl::Duration left, absl::Dura
 }
 
 absl::Status Inbox::DeadlineExceeded(absl::Duration asked) const {
-  return MakeClientError(absl::StatusCode::kDeadlineExceeded, client_reason::kDeadlineExceeded,
-                         absl::StrCat("no batch came from the service at ", config_.target,
-                                      " within ", absl::FormatDuration(asked),
-                                      activity_.empty() ? "" : "; the workers are at: ", activity_),
-                         {{"target", config_.target}});
+  return MakeClientError(
+      absl::StatusCode::kDeadlineExceeded, client_reason::kDeadlineExceeded,
+      absl::StrCat("no batch came from the service at ", config_.target, " within ",
+                   absl::FormatDuration(asked),
+                   activity_.empty() ? "" : "; activity of the workers: ", activity_),
+      {{"target", config_.target}});
 }
 
 bool Inbox::Exhausted() const {

@@ -101,7 +101,7 @@ absl::Status Receiver::OnHeartbeat(const v1::Heartbeat& heartbeat) {
   return MakeClientError(
       absl::StatusCode::kUnavailable, client_reason::kServiceSilent,
       absl::StrCat("the service at ", config_.target,
-                   " says that its supervisor has answered nothing for ",
+                   " says that its supervisor has been silent for ",
                    absl::FormatDuration(absl::Trunc(silent, absl::Milliseconds(1)))),
       {{"target", config_.target}});
 }

@@ -1,1 +1,1 @@
-"""What the adapters to PyTorch, TensorFlow, Keras and JAX share."""
+"""The common part of the adapters to PyTorch, TensorFlow, Keras and JAX."""

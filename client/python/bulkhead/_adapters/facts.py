@@ -1,4 +1,4 @@
-"""What every adapter says and does as the loader that it holds."""
+"""Properties and methods that every adapter passes on to its loader."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ class LoaderFacts:
 
     @property
     def classes(self) -> Tuple[str, ...]:
-        """The names of the label's classes; () where they have none.
+        """The names of the label's classes; () if it has none.
 
-        InvalidArgument if several labels have them: then `class_names` says which has which.
+        InvalidArgument if several labels have class names: use `class_names`.
         """
         return self.loader.classes
 
@@ -80,17 +80,17 @@ class LoaderFacts:
 
     @property
     def stats(self) -> LoaderStats:
-        """What the loader did so far, with what it fetched ahead. Can also be read after `close`."""
+        """Counts of what the loader has done, including prefetched batches. Can also be read after `close`."""
         return self.loader.stats
 
     @property
     def substitutions(self) -> List[Substitution]:
-        """The newest samples that others replaced; the log sums them, and has each at level DEBUG."""
+        """The newest samples that were substituted; the log sums them, and has each at level DEBUG."""
         return self.loader.substitutions
 
     @property
     def quarantined(self) -> Dict[str, str]:
-        """Records that ended worker after worker, and what they did; left out from then on."""
+        """Records that ended several workers, and how they did; left out from then on."""
         return self.loader.quarantined
 
     @property

@@ -1,4 +1,4 @@
-"""How the processes of a JAX program tell each other a few words."""
+"""How the processes of a JAX program exchange short messages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SLICE_SECONDS = 1.0  # between two of them Ctrl-C comes through
 
 
 def said_by_all(mine: str, seconds: float) -> List[str]:
-    """What each process of `jax.distributed` says, by number of the process.
+    """What each process of `jax.distributed` sends, by number of the process.
 
     Waits for all of them. RuntimeError when one does not come within `seconds`, or is gone.
     """

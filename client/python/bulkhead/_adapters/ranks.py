@@ -19,7 +19,7 @@ _OWN_TO_RANKS = ("quarantined", "substitutions")
 
 
 class Standing(NamedTuple):
-    """What a rank tells the others; of strings, numbers, lists and dicts only."""
+    """What a rank sends to the others; only strings, numbers, lists and dicts."""
 
     cursor: Optional[Dict[str, Any]]  # None when the rank could not open
     failure: str  # then why
@@ -39,7 +39,7 @@ class RankedAdapter(Adapter):
     _compares = False  # set before `_open_together`
 
     def _said_by_all(self, mine: Standing) -> List[Standing]:
-        """What every rank says, by rank. RuntimeError when a rank is gone or does not come."""
+        """What every rank sent, by rank. RuntimeError if a rank is gone or does not come."""
         raise NotImplementedError
 
     def _open_together(self, open_mine: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-"""Where training stands when something fetches ahead of it."""
+"""The cursor of a training when batches are fetched ahead of it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Steps:
         self._untold: Optional[Mapping[str, Any]] = None
 
     def count(self) -> None:
-        """From now on `taken` is called; what was fetched before counts as taken."""
+        """From now on `taken` is called; batches fetched before count as taken."""
         with self._lock:
             self._told = True
             if self._untold is not None:
@@ -51,7 +51,7 @@ class Steps:
                 self._cursor = self._fetched.popleft()
 
     def restart(self, cursor: Mapping[str, Any]) -> None:
-        """What was fetched is dropped; training stands at `cursor`."""
+        """Drops fetched batches; training is at `cursor`."""
         with self._lock:
             self._fetched.clear()
             self._untold = None
@@ -74,7 +74,7 @@ class Steps:
         with self._lock:
             if self._untold is not None:
                 raise errors.InvalidArgument(
-                    "nobody told which of the fetched batches were trained on: give fit() the "
+                    "it is not known which of the fetched batches were trained on: give fit() the "
                     "callback of `callback()`, or iterate over this object"
                 )
             return copy_cursor(self._cursor)

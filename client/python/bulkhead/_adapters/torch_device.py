@@ -25,7 +25,7 @@ Arrays = Mapping[str, np.ndarray]
 
 
 class PlainCopy:
-    """To a device that is no GPU of CUDA: `Tensor.to`, in the caller's time."""
+    """Copies to a device that is not a CUDA GPU: `Tensor.to`, in the caller's thread."""
 
     def __init__(self, device: torch.device):
         self._device = device

@@ -1,1 +1,1 @@
-"""Shared memory: the arena, the door that hands it out, and what the program keeps of it."""
+"""Shared memory: the arena, the door that passes it, and the slots that the program keeps."""

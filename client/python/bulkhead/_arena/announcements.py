@@ -70,7 +70,7 @@ class Announcements:
             raise
 
     def read_if_free(self, fail: Fail) -> None:
-        """Nothing while it is being read, maybe by this thread: a log's handler may call this, or a signal's."""
+        """Does nothing while the door is being read, perhaps by this thread: a handler of a log or signal may call this."""
         if self.open and not self._door.being_pumped():
             self.read(fail)
 

@@ -28,7 +28,7 @@ class ArenaUnusable(Exception):
 
 
 class Arena:
-    """Maps what a grant describes; the mapping lives as long as any array that views it.
+    """Maps the arena of a grant; the mapping lives as long as any array that views it.
 
     Thread-safe without a lock: `held` changes in destructors.
     """
@@ -85,7 +85,7 @@ class Arena:
         return packet
 
     def retire(self) -> None:
-        """Nothing more is read of the stream: what was announced and never read comes back, too."""
+        """The stream is not read any more: slots that were announced and not read are given back, too."""
         packet = proto.ArenaClientMessage(
             retire={"arena_id": self.arena_id, "held_slots": sorted(self.held.copy())}
         )

@@ -94,7 +94,7 @@ class Door:
             message, descriptors = self._receive(until, cancelled)
             _close_all(descriptors)
             if message.WhichOneof("message") != "welcome" or not message.welcome.token:
-                raise DoorError(f"what listens at {path} is no arena door")
+                raise DoorError(f"the socket at {path} is not an arena door")
         except BaseException:
             self._socket.close()
             raise
@@ -132,7 +132,7 @@ class Door:
             self._pause(select.POLLIN, until, cancelled)
 
     def _receive_now(self) -> Optional[Tuple[Any, List[int]]]:
-        """As `_receive`, or None when there is no packet."""
+        """As `_receive`; None if there is no packet."""
         try:
             try:
                 data, ancillary, flags, _ = self._receive_message()
@@ -179,7 +179,7 @@ class Door:
         return self._socket.fileno()
 
     def listen(self, listener: Listener) -> None:
-        """Packets of its arena go to it from now on, those that came already at once."""
+        """Passes packets of its arena to it from now on, including those that came before."""
         with self._pumping:
             self._listener = listener
             early, self._early = self._early, []
@@ -221,11 +221,11 @@ class Door:
             self._in_hand = False
 
     def being_pumped(self) -> bool:
-        """Also by this thread."""
+        """Whether any thread is pumping, including this one."""
         return self._pumping.locked()
 
     def _pump_one(self) -> bool:
-        """With `_pumping` held; whether there was a packet."""
+        """Takes one packet, with `_pumping` held; returns whether there was one."""
         received = self._receive_now()
         if received is None:
             return False
@@ -272,7 +272,7 @@ class Door:
         self._hang_up_if_done()
 
     def send(self, packet: bytes) -> None:
-        """Now, or with a later one."""
+        """Sends it now, or with a later packet."""
         self._unsent.append(packet)
         self.flush()
 

@@ -24,7 +24,7 @@ class _Array(NamedTuple):
 
 
 class Given(NamedTuple):
-    """What the program got of a slot."""
+    """The arrays of a slot that the program got."""
 
     sequence: int
     line: Tuple[str, int]  # file and number
@@ -45,7 +45,7 @@ def note(arrays: Mapping[str, np.ndarray], sequence: int) -> None:
 
 
 def _line_of_program() -> Tuple[str, int]:
-    """Of the innermost call that is neither this package's nor, if there is another, an installed package's."""
+    """The place of the innermost call outside this package and, if there is one, outside installed packages."""
     frame: Optional[FrameType] = sys._getframe(1)
     installed = ("", 0)
     while frame is not None:

@@ -22,7 +22,7 @@ _thread: Optional[threading.Thread] = None
 
 
 def start() -> None:
-    """Call this before anything can be buried: a destructor must not start a thread."""
+    """Starts the thread. Call this before anything can be dropped: a destructor must not start a thread."""
     global _thread
     with _starting:
         if _thread is None:

@@ -50,7 +50,7 @@ def _numpy_dtype(name: str, element_bytes: int) -> np.dtype:
 
 
 def _packed(spec: TensorSpec, packing: int) -> TensorSpec:
-    """The output with what its packing makes of a batch's shape."""
+    """The output with the shape of a batch that follows from its packing."""
     shape: List[Optional[int]] = [None, *spec.shape]
     if packing == 0:
         return spec._replace(batch_shape=tuple(shape))
@@ -70,7 +70,7 @@ def _offsets_of(name: str) -> TensorSpec:
 
 
 def _outputs(tensors: List[TensorSpec]) -> Tuple[TensorSpec, ...]:
-    """What batches give. Raises where nothing says how a tensor is packed."""
+    """The outputs of batches. Raises if a tensor's packing is unknown."""
     outputs: List[TensorSpec] = []
     told = {tensor.name: tensor for tensor in tensors if tensor.packing == "samples"}
     for tensor in tensors:
@@ -88,7 +88,7 @@ def _outputs(tensors: List[TensorSpec]) -> Tuple[TensorSpec, ...]:
 
 
 def _told_by(tensor: TensorSpec) -> Tuple[str, Tuple[int, ...]]:
-    """What says how a packed tensor lies, and its shape."""
+    """The name and shape of the output that has a packed tensor's extents."""
     if tensor.packing == "rows":
         return f"{tensor.name}_count", ()
     return f"{tensor.name}_size", (2,)

@@ -1,4 +1,4 @@
-"""Which batches came, and the cursor behind each of them."""
+"""Which batches came, and the cursor after each of them."""
 
 from __future__ import annotations
 
@@ -77,11 +77,11 @@ class Order:
         if header.quarantine_digest != self._quarantine_digest:
             raise ProtocolError(
                 f"batch {sequence} was made with other records in quarantine than the "
-                f"{len(self._cursor['quarantined'])} that the service told of"
+                f"{len(self._cursor['quarantined'])} that the service reported"
             )
 
     def note(self, header) -> Dict[str, Any]:
-        """The checked batch came whole; the cursor behind it."""
+        """Notes that the checked batch came whole; returns the cursor after it."""
         if header.epoch != self._epoch:  # the cursor stood at an epoch's end
             self._epoch = header.epoch
             self._epoch_base = (self.low_water, 0)

@@ -8,7 +8,7 @@ from ..errors import InvalidArgument
 
 
 class Renaming:
-    """What a loader's `rename` says. Immutable."""
+    """The names of a loader's `rename`. Immutable."""
 
     def __init__(self, rename: Optional[Mapping[str, str]]):
         names = rename or {}
@@ -19,11 +19,11 @@ class Renaming:
         self.names: Dict[str, str] = dict(names)
 
     def of(self, name: str) -> str:
-        """What the output is called."""
+        """The output's new name."""
         return self.names.get(name, name)
 
     def check(self, outputs: List[str]) -> None:
-        """InvalidArgument when it does not fit the outputs."""
+        """Checks it against the outputs; raises InvalidArgument."""
         unknown = [name for name in self.names if name not in outputs]
         if unknown:
             raise InvalidArgument(

@@ -41,7 +41,7 @@ class Connection:
             self._socket.close()
 
     def explain(self, failure: BulkheadError) -> BulkheadError:
-        """`failure` to connect, with what is wrong with TLS if that is why."""
+        """`failure` to connect, with the problem of TLS if that is the cause."""
         if failure.reason != "SERVICE_UNAVAILABLE":
             return failure
         why = tls.explain(self._target, self._credentials)

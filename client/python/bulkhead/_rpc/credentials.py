@@ -44,7 +44,7 @@ _VARIABLES = {
 
 
 def with_environment(credentials: Optional[Credentials]) -> Credentials:
-    """`credentials` with what the environment says in place of fields that are None."""
+    """`credentials`, with fields that are None taken from the environment."""
     given = credentials or Credentials()
     said = {field: os.environ.get(variable) or None for field, variable in _VARIABLES.items()}
     return Credentials(**{field: getattr(given, field) or said[field] for field in said})

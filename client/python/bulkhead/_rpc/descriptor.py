@@ -1,4 +1,4 @@
-"""Questions to message descriptors that every protobuf version answers in another way."""
+"""Queries of message descriptors, whose interface differs between versions of protobuf."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def is_choice(message_type) -> bool:
 
 
 def enum_names(enum_type) -> Dict[int, str]:
-    """What a spec writes for each value: {2: "linear"} for INTERPOLATION_LINEAR."""
+    """The spelling of each value in specs: {2: "linear"} for INTERPOLATION_LINEAR."""
     values = list(enum_type.values)
     prefix = values[0].name[: -len("UNSPECIFIED")]
     return {value.number: value.name[len(prefix) :].lower() for value in values[1:]}

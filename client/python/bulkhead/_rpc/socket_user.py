@@ -23,7 +23,7 @@ def check(connection: socket.socket, path: str, allowed: Optional[str]) -> None:
 
 
 def check_user(user: int, own: int, path: str, allowed: Optional[str]) -> None:
-    """The same where `user` listens and this process is user `own`'s."""
+    """The same for a socket of `user` and a process of user `own`."""
     if user in (own, 0) or (allowed and user == _number_of(allowed)):
         return
     others = f" nor {allowed}" if allowed else ""

@@ -1,4 +1,4 @@
-"""A call of Loader.Stream: a channel of its own, what is sent, what comes."""
+"""A call of Loader.Stream on a channel of its own."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CHANNEL_OPTIONS = [
 
 
 class _NoCall:
-    """In place of a call's messages where nothing listens."""
+    """Stands for a call's messages if there is no service."""
 
     def __init__(self, failure: ServiceUnavailable):
         self._failure = failure

@@ -1,4 +1,4 @@
-"""TLS to a service: what gRPC is given, and why a connection did not come about."""
+"""TLS to a service: credentials for gRPC, and why a connection failed."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _load_certificates(context: ssl.SSLContext, variable: str, path: str) -> Non
 
 
 def explain(target: str, credentials: Credentials) -> str:
-    """Why no connection to "host:port" came about, where TLS is the reason; empty when it is not.
+    """Why a connection to "host:port" failed, if TLS is the reason; else empty.
 
     A sentence without a beginning: "its certificate has expired; …". gRPC itself says no more than
     that a socket was closed. Makes a connection of its own; blocks for as long as the host's name is
@@ -186,7 +186,7 @@ def _why_not_trusted(
         return "its certificate is not valid yet; compare the clocks of both machines"
     if failure.verify_code in (_OTHER_HOST, _OTHER_ADDRESS):
         return (
-            f"its certificate is not for {host}; connect by a name that stands in it, or give the "
+            f"its certificate is not for {host}; connect by a name that is in it, or give the "
             "service one with this name"
         )
     return (

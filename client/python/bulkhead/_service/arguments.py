@@ -55,7 +55,7 @@ def checked(
     native_path: Optional[Folders] = None,
     **others: Any,
 ) -> Arguments:
-    """What a Loader was given. InvalidArgument; other wrong values are the service's to name."""
+    """Checks a Loader's arguments. InvalidArgument; the service names other wrong values."""
     paths: Any = () if native_path is None else native_path
     if isinstance(paths, (str, os.PathLike)):
         paths = (paths,)
@@ -73,7 +73,7 @@ _UNIT_OF_OTHERS = re.compile(r"([0-9]+) *([kmgt])i?b?", re.IGNORECASE)
 
 
 def _size(name: str, value: Optional[Size]) -> Optional[str]:
-    """What the service is told. InvalidArgument for what is no size, before a service is started."""
+    """The service's arguments. InvalidArgument for an invalid size, before a service is started."""
     if value is None or isinstance(value, str) and _SIZE.fullmatch(value):
         return value
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:

@@ -128,7 +128,7 @@ class EmbeddedService:
         self._folder.remove()
 
     def kill(self) -> None:
-        """At once; for one that is stuck. Its holders find it dead."""
+        """Kills it at once, if it is stuck. Its users notice."""
         if self._owner == os.getpid() and self._process.poll() is None:
             service_process.kill(self._process)
 
@@ -139,7 +139,7 @@ Service = Union[EmbeddedService, SharedService]
 def _start(
     options: Options, old: Optional[Service], timeout: float, cancelled: Callable[[], bool]
 ) -> Service:
-    """One for this process, or, when that is in a job, the job's on this host."""
+    """The service for this process or, if it is in a job, for the job on this host."""
     rendezvous = None
     if isinstance(old, SharedService):  # wherever the environment points by now, the others are there
         rendezvous, command = old.rendezvous, old.command

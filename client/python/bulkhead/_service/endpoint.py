@@ -15,7 +15,7 @@ _OTHER_SCHEMES = ("dns:", "ipv4:", "ipv6:", "unix-abstract:")
 
 
 def check_target(target: Any) -> None:
-    """Raises InvalidArgument for what is no address; gRPC would take port 65537 for port 1."""
+    """Raises InvalidArgument for an invalid address; gRPC would take port 65537 for port 1."""
     if isinstance(target, str):
         if target.startswith("unix:") and len(target) > len("unix:"):
             return
@@ -35,7 +35,7 @@ _HARMLESS = ("workers", "threads", "cache_dir")
 
 
 def _refuse(arguments: Arguments) -> None:
-    """Raises InvalidArgument for what only a service of the loader's own can be told."""
+    """Raises InvalidArgument for options that only a service of the loader's own can have."""
     wrong = [name for name in arguments.given() if name not in _HARMLESS]
     if wrong:
         flag = "--" + wrong[0].replace("_", "-")
@@ -77,7 +77,7 @@ class Endpoint:
             embedded.release(old)
 
     def name_on_the_wire(self, name: str) -> str:
-        """For a loader of that `name`, at the service that there is now."""
+        """The name of a loader `name` at the current service."""
         shared = isinstance(self.service, embedded.SharedService)
         return name + self._suffix if shared else name
 

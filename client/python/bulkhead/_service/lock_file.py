@@ -1,4 +1,4 @@
-"""Files whose locks say who is there: the kernel drops a lock with its process, however that ends."""
+"""Files whose locks show which processes live: the kernel drops a lock with its process, however that ends."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class LockFile:
     """
 
     def __init__(self, path: str, flags: int = 0, folder: Optional[int] = None):
-        """`folder`: a descriptor of the one that is meant, whatever the path leads to by now."""
+        """`folder`: a descriptor of the folder, in case the path now leads elsewhere."""
         self.path = path
         self._fd = -1
         name = path if folder is None else os.path.basename(path)

@@ -32,11 +32,11 @@ _POLL_SECONDS = 0.02
 
 
 class CannotMeet(Exception):
-    """There is no folder to meet in that is certainly of this user alone; the text says why."""
+    """There is no meeting folder that certainly belongs to this user alone; the text says why."""
 
 
 class Current(NamedTuple):
-    """What the starter tells of its service."""
+    """What the starter of a service writes for the others."""
 
     id: str
     pid: int
@@ -44,7 +44,7 @@ class Current(NamedTuple):
 
 
 def group_key() -> Optional[str]:
-    """What the processes of one job have in common; None when this process is in none."""
+    """The identity of this process's job; None if it is in none."""
     run = os.environ.get("TORCHELASTIC_RUN_ID", "")
     if run not in ("", "none"):  # "none" is what torchrun calls each job that was given no id
         return "run " + run
@@ -82,7 +82,7 @@ def _surroundings() -> List[object]:
 
 
 class Rendezvous:
-    """The folder of one group and one kind of service, `command`; it need not be there."""
+    """The folder of one group and one kind of service, `command`; it need not exist."""
 
     def __init__(self, group: str, command: List[str]):
         facts = json.dumps([group, command, *_surroundings()])
@@ -105,7 +105,7 @@ class Rendezvous:
             time.sleep(_POLL_SECONDS)
 
     def _made_folder(self) -> str:
-        """It may be gone by now, or belong to another service."""
+        """Makes the folder if needed. It may be gone again by now, or belong to another service."""
         for parent in parents(_LONGEST_NAME):
             folder = os.path.join(parent, self.name)
             try:

@@ -28,7 +28,7 @@ _UNLOCKED_SECONDS = 600.0
 
 
 def parents(longest_name: int) -> Iterator[str]:
-    """Where folders for sockets are made, if a name of that length fits behind it."""
+    """The folder in which folders for sockets are made, if a name of that length fits."""
     for parent in (os.environ.get("XDG_RUNTIME_DIR", ""), "/tmp"):
         if parent.startswith("/") and len(os.fsencode(parent)) + longest_name <= _SOCKET_PATH_BYTES:
             yield parent
@@ -63,7 +63,7 @@ class RuntimeFolder:
 
 
 def remove_stale(among: Sequence[str] = ()) -> None:
-    """Removes those that nobody uses."""
+    """Removes folders without users."""
     for_each_folder(_NAME, _remove_if_stale, among)
 
 

@@ -25,7 +25,7 @@ KILL_GRACE_SECONDS = 10.0
 
 
 class Options(NamedTuple):
-    """What a service is started with; within a process it is shared by those that want the same."""
+    """The arguments of a service. Loaders of a process with equal arguments share it."""
 
     program: str
     arguments: Arguments
@@ -101,7 +101,7 @@ def start(command: List[str], stderr: Union[int, IO[bytes]]) -> Tuple["subproces
 def await_ready(
     ready: int, timeout: float, cancelled: Callable[[], bool], post_mortem: Callable[[], str]
 ) -> None:
-    """Until the service says so. DeadlineExceeded, LoaderClosed, ServiceStartFailed."""
+    """Waits until the service is ready. DeadlineExceeded, LoaderClosed, ServiceStartFailed."""
     until = time.monotonic() + timeout
     said = b""
     poller = select.poll()  # select.select() fails for descriptors above 1023

@@ -37,7 +37,7 @@ class SharedService:
         timeout: float,
         cancelled: Callable[[], bool],
     ):
-        """Joins the one that there is, else starts one. Errors as those of starting, and CannotMeet."""
+        """Joins the running service, or starts one. Errors: those of starting, and CannotMeet."""
         self.options = options
         self.rendezvous = rendezvous
         self.command = command
@@ -204,7 +204,7 @@ class SharedService:
         return service_process.how_it_ended(self.pid, code, words, self.log)
 
     def kill(self) -> None:
-        """At once; for one that is stuck. All its users find it dead, and one of them replaces it."""
+        """Kills it at once, if it is stuck. Its users notice, and one of them replaces it."""
         if self._owner == os.getpid() and not self._ended():
             self._send(signal.SIGKILL)
             self._wait(service_process.KILL_GRACE_SECONDS)

@@ -15,7 +15,7 @@ from .endpoint import check_target
 def service_status(
     target: str, timeout: float = 10.0, *, credentials: Optional[Credentials] = None
 ) -> Dict[str, Any]:
-    """What the service at `target` ("host:port" or "unix:/path") is doing, as its GetStatus says it.
+    """What the service at `target` ("host:port" or "unix:/path") is doing, by its GetStatus.
 
     Fields are named as in loader.proto: `workers` with pid, state and memory, `streams`, `recent_exits`,
     `supervisor`, `samples_produced` and others. Sizes are bytes, times seconds since 1970, states the

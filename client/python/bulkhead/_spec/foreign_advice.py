@@ -98,8 +98,8 @@ def _argument(word: str) -> str:
 
 # What the advice says of lines of a file, for who writes none.
 _PHRASES = {
-    "write `stages:` and each step in a line of its own, behind a dash": "call each step: `.decode_image().resize(size=224)`",
-    "stages are a list, each in a line of its own behind a dash": "each stage is a call",
+    "write `stages:` and each step on a line of its own, after a dash": "call each step: `.decode_image().resize(size=224)`",
+    "stages are a list, each on a line of its own after a dash": "each stage is a call",
     "write `source:`, such as": "begin with a source, such as",
     "among `stages`, behind": "behind",
     " among `stages`": "",
@@ -110,14 +110,14 @@ _PHRASES = {
 
 
 def in_calls(text: str) -> str:
-    """Advice for who calls methods of Pipeline: `order: global` becomes `order_global()`."""
+    """The same advice for calls of Pipeline's methods: `order: global` becomes `order_global()`."""
     for phrase, words in _PHRASES.items():
         text = text.replace(phrase, words)
     return re.sub("`([^`]+)`", lambda match: f"`{_as_call(match[1]) or match[1]}`", text)
 
 
 def _as_call(snippet: str) -> str:
-    """Empty: it is no part of a spec, or nothing can read it."""
+    """A YAML snippet as a call; empty if it is not part of a spec, or cannot be read."""
     from . import pipeline_repr, spec_message, spec_text, spec_yaml  # they use this module
     from .._rpc import proto
     from ..errors import SpecError

@@ -40,11 +40,11 @@ WORDS: Dict[str, Dict[str, Tuple[str, str, str]]] = {
     },
     "bulkhead.v1.PipelineSpec": {
         "augmentation": (
-            "write `stages:` and each step in a line of its own, behind a dash",
+            "write `stages:` and each step on a line of its own, after a dash",
             "", "",
         ),
         "augmentations": (
-            "write `stages:` and each step in a line of its own, behind a dash",
+            "write `stages:` and each step on a line of its own, after a dash",
             "", "",
         ),
         "batchsize": ("write `batch: {size: $0}`", "64", ""),
@@ -86,7 +86,7 @@ WORDS: Dict[str, Dict[str, Tuple[str, str, str]]] = {
         "prefetch": ("leave it out: the service works ahead by itself", "", ""),
         "prefetchfactor": ("leave it out: the service works ahead by itself", "", ""),
         "preprocessing": (
-            "write `stages:` and each step in a line of its own, behind a dash",
+            "write `stages:` and each step on a line of its own, after a dash",
             "", "",
         ),
         "randomseed": ("write `seed: $0`", "1", ""),
@@ -117,11 +117,11 @@ WORDS: Dict[str, Dict[str, Tuple[str, str, str]]] = {
         ),
         "targetsize": ("write `resize: {size: $0}` among `stages`", "224", ""),
         "transform": (
-            "write `stages:` and each step in a line of its own, behind a dash",
+            "write `stages:` and each step on a line of its own, after a dash",
             "", "",
         ),
         "transforms": (
-            "write `stages:` and each step in a line of its own, behind a dash",
+            "write `stages:` and each step on a line of its own, after a dash",
             "", "",
         ),
         "validationsplit": (
@@ -168,7 +168,7 @@ WORDS: Dict[str, Dict[str, Tuple[str, str, str]]] = {
             "", "color_jitter",
         ),
         "compose": (
-            "leave it out: stages are a list, each in a line of its own behind a dash",
+            "leave it out: stages are a list, each on a line of its own after a dash",
             "", "",
         ),
         "convertimagedtype": ("write `normalize: {divide: 255}`", "", ""),
@@ -274,7 +274,7 @@ WORDS: Dict[str, Dict[str, Tuple[str, str, str]]] = {
         ),
         "rotate": ("write `random_affine: {degrees: $0}`", "15", "random_affine"),
         "sequential": (
-            "leave it out: stages are a list, each in a line of its own behind a dash",
+            "leave it out: stages are a list, each on a line of its own after a dash",
             "", "",
         ),
         "shuffle": ("belongs at the top of the spec: $0", "`order: global`", ""),

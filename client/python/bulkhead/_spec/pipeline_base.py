@@ -1,4 +1,4 @@
-"""What the methods of Pipeline stand on: a spec's message that is copied, never changed."""
+"""The base of Pipeline: a spec's message that is copied, never changed."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class PipelineBase(metaclass=Named):
         return self._option("order", {name: options})
 
     def _option(self: _Self, field: str, value: Any) -> _Self:
-        """Sets it, or clears it when `value` is None; what was set before is gone."""
+        """Replaces the option by `value`, or clears it if `value` is None."""
         message = self._copy()
         message.ClearField(field)
         if value is not None:

@@ -1,4 +1,4 @@
-"""What callers of Pipeline's methods are told when a name, an option or the number of arguments is wrong."""
+"""Error messages for wrong calls of Pipeline's methods: names, options, numbers of arguments."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _checked(method: Callable[..., Any]) -> Callable[..., Any]:
 def _how_to_call(
     name: str, parameters: List[inspect.Parameter], args: Tuple[Any, ...], options: Mapping[str, Any], error: TypeError
 ) -> str:
-    """What is wrong with the call of a method, and the names of its options."""
+    """The mistake in the call of a method, and the names of its options."""
     names = [each.name for each in parameters]
     placed = [each for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
     if len(args) <= len(placed):  # something is missing, or given twice
@@ -97,7 +97,7 @@ class Named(type):
 
 
 def no_method(cls: type, name: str) -> AttributeError:
-    """What to raise for a name that `cls` lacks."""
+    """The error for a name that `cls` lacks."""
     if name.startswith("_"):
         return AttributeError(name)
     names = [word for word in dir(cls) if not word.startswith("_")]

@@ -22,7 +22,7 @@ def code(pipeline: PipelineBase) -> str:
 
 
 def steps(pipeline: PipelineBase) -> List[str]:
-    """The calls that make it, one behind the other, each with its point."""
+    """The calls that make it, one after the other, each with its dot."""
     spec = spec_text.to_dict(pipeline._message)
     return [_source(spec, pipeline._base_dir, pipeline._list), *_calls(spec)]
 

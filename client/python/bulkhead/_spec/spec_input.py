@@ -25,7 +25,7 @@ class SpecInput(NamedTuple):
 
 
 def _looks_like_path(spec: str) -> bool:
-    """A spec is a map, so its text has a colon; what has none, or exists, is meant as a path."""
+    """Whether a string is a path: the text of a spec is a map, so it has a colon; a path has none, or exists."""
     if "\n" in spec or "{" in spec:
         return False
     return spec.endswith(_SUFFIXES) or ":" not in spec or os.path.exists(spec)
@@ -41,7 +41,7 @@ def _cannot_read(path: str, why: str, missing: bool) -> DataError:
 
 
 def _instead(path: str) -> str:
-    """The spec of the same folder that is called nearly so, or where the path led."""
+    """Advice: the spec in the same folder with a similar name, or where the path leads."""
     folder, name = os.path.split(path)
     try:
         names = [each for each in os.listdir(folder or ".") if each.endswith(_SUFFIXES)]

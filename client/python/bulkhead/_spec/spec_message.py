@@ -182,7 +182,7 @@ class _Filler:
                 target[str(key)] = scalar
 
     def _scalar(self, field: Any, value: Any, path: Path) -> Any:
-        """What the field is to hold; None: it is wrong."""
+        """The field's value; None: it is wrong."""
         kind = field.cpp_type
         if value is None:
             self._wrong(path, "has no value")
@@ -205,7 +205,7 @@ class _Filler:
 
 
 def _items(value: Any) -> Tuple[Iterable[Any], bool]:
-    """What a list field is given, and whether it was a single value."""
+    """The values for a list field, and whether it was a single value."""
     if hasattr(value, "tolist"):  # of NumPy
         value = value.tolist()
     if isinstance(value, (str, bytes, Mapping, os.PathLike)) or not hasattr(value, "__iter__"):
@@ -265,7 +265,7 @@ def _enum_number(field: Any, value: Any) -> int:
 
 
 def _as_file(function: Any) -> str:
-    """Advice for who gave a function where its name is wanted."""
+    """Advice for a function that was given instead of its name."""
     module, name = getattr(function, "__module__", None), function.__qualname__
     text = f"must be the name of {name}, not the function itself, because workers import it"
     if module not in (None, "__main__", "builtins") and "<" not in name:

@@ -17,11 +17,11 @@ _NULLS = ("", "~", "null", "Null", "NULL")
 
 
 class Text(str):
-    """A single value as it is written: what it means is for the field to say."""
+    """A single value as written; its meaning depends on the field."""
 
 
 class YamlFault(Exception):
-    """The text is no spec's YAML; the message says why."""
+    """The text is not the YAML of a spec; the message says why."""
 
     def __init__(self, message: str, mark: Mark):
         super().__init__(message)

@@ -81,7 +81,7 @@ def _check_same(before, now) -> None:
 
 
 class HealingStream:
-    """When a Stream is lost, another one is opened behind the last batch that arrived whole.
+    """When a Stream is lost, opens another one after the last batch that arrived whole.
 
     next: what the old Stream holds ──drained──▶ healer thread: revive, open, compare → new Stream
     wait_opened: the same in the caller's time, from the service's first word on
@@ -220,7 +220,7 @@ class HealingStream:
 
     @property
     def opened(self):
-        """What the first stream was opened with."""
+        """The facts with which the first stream was opened."""
         return self._first
 
     @property
@@ -432,7 +432,7 @@ class HealingStream:
         return stream
 
     def _patience(self) -> float:
-        """What is left of the deadline."""
+        """The rest of the deadline."""
         return max((self._lost_since or 0.0) + self._deadline - time.monotonic(), 0.0)
 
     def _open_candidate(
@@ -460,7 +460,7 @@ class HealingStream:
             candidate.close()
 
     def _given_up(self, cause: errors.BulkheadError) -> Optional[errors.BulkheadError]:
-        """Counts a loss; the error when no more is to be tried."""
+        """Counts a loss; returns the error if no further attempt is allowed."""
         tried = time.monotonic() - (self._lost_since or 0.0)
         if cause.reason in _REFUSED or cause.reason == _TOO_OFTEN:
             return cause.again() if tried >= self._deadline else None

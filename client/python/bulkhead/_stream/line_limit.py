@@ -22,7 +22,7 @@ class LineLimit:
         self._left_out = 0
 
     def admit(self) -> Optional[int]:
-        """How many lines were left out before this one; None: it is left out, too."""
+        """The number of lines dropped before this one; None: it is dropped, too."""
         with self._lock:
             now = self._clock()
             self._left = min(self._left + (now - self._then) * PER_SECOND, AT_ONCE)

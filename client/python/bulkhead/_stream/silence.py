@@ -1,4 +1,4 @@
-"""When a service that should speak has been silent for too long."""
+"""Detects a service that has been silent for too long."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class SilenceWatch:
         self._words += 1
 
     def told(self, supervisor_silent: float) -> None:
-        """A heartbeat says for how many seconds the service's supervisor has answered nothing."""
+        """A heartbeat says for how many seconds the service's supervisor has been silent."""
         self._supervisor_silent = supervisor_silent
 
     @property
@@ -70,7 +70,7 @@ class SilenceWatch:
         elif self.supervisor_seconds >= SILENCE_SECONDS:
             quiet = self.supervisor_seconds
             text = (
-                f"the service at {target} says that its supervisor has answered nothing for "
+                f"the service at {target} says that its supervisor has been silent for "
                 f"{quiet:.3g} s"
             )
         else:

@@ -38,7 +38,7 @@ _LAST_WORDS_SECONDS = 2.0
 def with_post_mortem(
     error: errors.BulkheadError, post_mortem: Optional[Callable[[], str]]
 ) -> errors.BulkheadError:
-    """The error of a lost service, with how it died where that is known."""
+    """The error of a lost service, with the cause of its death if known."""
     died = post_mortem() if post_mortem is not None and error.reason == "SERVICE_UNAVAILABLE" else ""
     if not died:
         return error
@@ -292,7 +292,7 @@ class Stream:
         self._call.cancel()
 
     def _notify(self) -> None:
-        """Wakes those who wait for a batch, or the end, with `_changed` held."""
+        """Wakes threads that wait for a batch or the end, with `_changed` held."""
         self._changed.notify_all()
         if self._announcements is not None:
             self._announcements.wake()
@@ -301,7 +301,7 @@ class Stream:
 
     @property
     def answered(self) -> bool:
-        """Whether there is, or was, a service at the address, which spoke here or at its door."""
+        """Whether a service has answered at the address, here or at its door."""
         return self._silence.listening or self._door is not None
 
     @property
@@ -428,7 +428,7 @@ class Stream:
     def _deadline_exceeded(self, asked: float) -> errors.DeadlineExceeded:
         text = f"no batch came from the service at {self._target} within {asked:g} s"
         if self._activity:
-            text += f"; the workers are at: {self._activity}"
+            text += f"; activity of the workers: {self._activity}"
         return errors.DeadlineExceeded(text, metadata={"target": self._target})
 
     def _wait_for_batch(self, until: float) -> bool:

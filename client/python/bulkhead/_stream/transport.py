@@ -62,7 +62,7 @@ class OverGrpc:
         self._assembler = Assembler(layout, credits.batches, self._check_header)
 
     def _check_header(self, header) -> None:
-        """Of a batch that begins: it must be the right one, and within the credit."""
+        """Checks a batch that begins: it must be the expected one, and within the credit."""
         with self._lock:
             _check_count(len(self._held), self._credits)
             self._order.check(header)
@@ -84,7 +84,7 @@ class OverGrpc:
         return self._assembler.in_batch
 
     def hand_out(self, sequence: int, ended: bool) -> None:
-        """The program gets the batch, of that number on the wire; `ended`: nobody waits for the credit."""
+        """The program gets the batch with that number on the wire; `ended`: the service no longer needs the credit."""
         self._held.popleft()
         if not ended:
             self._call.release(sequence)

@@ -9,7 +9,7 @@ from ..errors import InvalidArgument
 
 
 class Place(NamedTuple):
-    """Where a stage stands in a spec's message; `str` is what messages call it."""
+    """The place of a stage in a spec's message; `str` is its name in messages."""
 
     index: int
     of_batch: bool = False
@@ -22,7 +22,7 @@ class Place(NamedTuple):
         return f"{own}stages[{self.index}]"
 
     def list_in(self, message: Any) -> Any:
-        """The stages among which it stands."""
+        """The list of stages that contains it."""
         if self.of_batch:
             return message.batch_stages
         return message.source.mixture.sources[self.source].stages if self.source >= 0 else message.stages
@@ -51,7 +51,7 @@ def _python_stages(message: Any) -> Dict[Place, str]:
 
 
 def find(function: Union[str, Callable[..., Any]], message: Any, stage: Union[int, str, None]) -> Place:
-    """The stage of the spec `message` that is meant. InvalidArgument: none is, or several are."""
+    """The wanted stage of the spec `message`. InvalidArgument: there is none, or several."""
     names = _python_stages(message)
     if not names:
         raise InvalidArgument(

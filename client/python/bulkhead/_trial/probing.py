@@ -1,4 +1,4 @@
-"""What comes to a place of a spec: a stage of ours stands there in a worker, and packs what it gets."""
+"""The values at a place of a spec: a probe runs there as a stage in a worker, and packs what it gets."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _with_probe(
 
 
 def _made_by(batch_stages: Any) -> Set[str]:
-    """Names of outputs that there are only behind these stages, as far as their functions' declarations tell."""
+    """Names of outputs that exist only after these stages, as far as their functions' declarations tell."""
     made: Set[str] = set()
     read: Set[str] = set()
     for stage in batch_stages:

@@ -160,7 +160,7 @@ def _imported(name: str) -> Callable[..., Any]:
 
 
 def _as_list(output: Any, count: int) -> List[Any]:
-    """What a function returned, as one value for each output."""
+    """The results of a function, one value for each output."""
     if count == 1 and not isinstance(output, tuple):
         return [output]
     return list(output) if isinstance(output, (tuple, list)) else [output]

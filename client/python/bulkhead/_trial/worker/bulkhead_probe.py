@@ -33,7 +33,7 @@ def pack_batch(*inputs, rng=None, bulkhead_room, **arguments):
 
 
 def pass_by(_):
-    """For samples that do not come to the stage."""
+    """For samples that do not reach the stage."""
     return _joined({"passed": True}, [])
 
 
