@@ -6,7 +6,7 @@ import pathlib
 import stat
 
 import pytest
-from conftest import ROOT, USER, VERSION, inspected, measured, podman
+from conftest import ROOT, USER, VERSION, inspected, limits, measured, podman
 
 MAX_BYTES = {"": 120_000_000, "-python": 450_000_000}
 VARIANTS = list(MAX_BYTES)
@@ -73,4 +73,4 @@ def test_its_interpreter_has_what_stages_use(trainer_image):
     code = "import cv2, h5py, numpy, grpc; print(cv2.__version__, h5py.__version__, numpy.__version__)"
     for name in (f"bulkhead:{VERSION}-python", trainer_image):
         wanted = code if name == trainer_image else code.replace(", grpc", "")
-        podman("run", "--rm", "--read-only", "--network=none", "--entrypoint=python3", name, "-c", wanted)
+        podman("run", "--rm", "--read-only", "--network=none", *limits(), "--entrypoint=python3", name, "-c", wanted)
