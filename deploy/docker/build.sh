@@ -14,7 +14,7 @@ readonly FOLDER=$ROOT/build/image USER_ID=10001
 readonly PACKAGES=(base-files libc6 libgcc-s1)
 # An interpreter with pip, and the shell that RUN of a Dockerfile wants.
 readonly PYTHON_PACKAGES=(dash python3-venv)
-readonly PYTHON=/opt/python
+readonly PYTHON=/opt/python CYCLONEDX=11.12.0
 
 variants=('')
 case ${1:-} in
@@ -45,7 +45,7 @@ make_root() {
   mmdebstrap --quiet --mode=root --variant=extract --hook-dir=/usr/share/mmdebstrap/hooks/merged-usr \
     --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-include=/usr/share/doc/*/copyright' \
     --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' --dpkgopt='path-exclude=/usr/share/info/*' \
-    --include="$(IFS=, && echo "$*")" --customize-hook='mkdir -p "$1/var/lib/dpkg/status.d" &&
+    --include="$(IFS=, && echo "$*")" --extract-hook='mkdir -p "$1/var/lib/dpkg/status.d" &&
       for package in "$1"/var/cache/apt/archives/*.deb; do
         dpkg-deb --field "$package" >"$1/var/lib/dpkg/status.d/$(dpkg-deb --field "$package" Package)" || exit 1
       done' bookworm "$root" - <<<"$sources" >"$root.log" 2>&1 || {
@@ -53,9 +53,10 @@ make_root() {
     echo "image: the files of $* could not be had" >&2
     return 1
   }
-  rm -rf "${root:?}"/{boot,home,media,mnt,srv} "${root:?}"/etc/{apt,dpkg,fstab,hostname,resolv.conf,skel,update-motd.d} \
+  rm -rf "${root:?}"/{boot,home,media,mnt,srv} "${root:?}"/dev/* "$root"/etc/{apt,dpkg,fstab,hostname,resolv.conf,skel,update-motd.d} \
     "${root:?}"/var/{backups,cache,lib/apt,local,log,mail,spool} "$root/usr/share/lintian"
-  install -d -m 755 "$root"/var/{cache,log}
+  find "$root/var/lib/dpkg" -mindepth 1 -maxdepth 1 ! -name status.d -exec rm -rf {} +
+  install -d -m 755 "$root"/{usr/local,var/cache,var/log}
   echo 'root:x:0:0:root:/:/sbin/nologin' >"$root/etc/passwd"
   echo "bulkhead:x:$USER_ID:$USER_ID:Bulkhead:/:/sbin/nologin" >>"$root/etc/passwd"
   printf 'root:x:0:\nbulkhead:x:%d:\n' $USER_ID >"$root/etc/group"
@@ -104,10 +105,13 @@ make_image() {
 SOURCE_DATE_EPOCH=$(git -C "$ROOT" log -1 --format=%ct)
 version=$(sed -n 's/^__version__ = "\(.*\)"/\1/p' "$ROOT/client/python/bulkhead/__init__.py")
 export SOURCE_DATE_EPOCH
-rm -rf --one-file-system "$FOLDER"
+rm -rf --one-file-system "$FOLDER"/{root,root-python,packages}
 mkdir -p "$FOLDER"
-/usr/bin/python3 -m venv "$FOLDER/sbom"
-"$FOLDER/sbom/bin/pip" install -q --only-binary :all: 'cyclonedx-python-lib[json-validation]==11.12.0'
+if [[ ! -f $FOLDER/cyclonedx/$CYCLONEDX ]]; then
+  /usr/bin/python3 -m venv --clear "$FOLDER/cyclonedx"
+  "$FOLDER/cyclonedx/bin/pip" install -q --only-binary :all: "cyclonedx-python-lib[json-validation]==$CYCLONEDX"
+  touch "$FOLDER/cyclonedx/$CYCLONEDX"
+fi
 for variant in "${variants[@]}"; do
   root=$FOLDER/root$variant
   packages=("${PACKAGES[@]}")
@@ -116,7 +120,7 @@ for variant in "${variants[@]}"; do
   cp -r "$ROOT"/build/wheel/installed/{bin,lib} "$root/usr/local"
   [[ -z $variant ]] || add_python "$root"
   mkdir "$root/usr/share/bulkhead"
-  "$FOLDER/sbom/bin/python" "$HERE/sbom.py" "$version" "$root" "$ROOT/build/wheel/linked" >"$root/usr/share/bulkhead/sbom.cdx.json"
+  "$FOLDER/cyclonedx/bin/python" "$HERE/sbom.py" "$version" "$root" "$ROOT/build/wheel/linked" >"$root/usr/share/bulkhead/sbom.cdx.json"
   name=$(make_image "$variant" "$root")
   echo "image: $name, $(podman image inspect -f '{{.Size}}' "$name") bytes"
 done
