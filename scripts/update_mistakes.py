@@ -24,11 +24,13 @@ sys.path.insert(0, str(ROOT / "client" / "python"))
 import bulkhead  # noqa: E402
 from bulkhead import Loader, Pipeline  # noqa: E402
 from bulkhead._arena.exhaustion import LIMIT_SECONDS  # noqa: E402
+from bulkhead._service import service_log  # noqa: E402
 
 HEAD = """# What went wrong?
 
 Here are mistakes that newcomers make, with the message that each of them gets. `bulkhead validate` finds mistakes in a spec before a training does, and `bulkhead scan` those in the data.
 [errors.md](errors.md) explains the *reason* of an error. `scripts/update_mistakes.py` makes the mistakes and writes this page.
+An error of a service that the program started itself also ends with the path of its log, which is left out here.
 """
 
 # The spec that most mistakes are made in.
@@ -50,7 +52,8 @@ stages:
     outputs: [{name: value, dtype: float32, shape: [2]}]
 batch: {size: 8}
 """
-CODE = """import socket
+CODE = """import os
+import socket
 
 import numpy as np
 
@@ -77,6 +80,10 @@ def saves(index):
 
 def downloads(index):
     socket.create_connection(("example.org", 80))
+
+
+def converts(index):
+    os.system("convert %d.png %d.jpg" % (index, index))
 
 
 def stops(index):
@@ -138,8 +145,13 @@ def said_of(spec, **options):
                 for _ in loader:
                     pass
         except (bulkhead.BulkheadError, TypeError) as error:
-            return str(error)
+            return without_log(error)
     return "\n".join(warned)
+
+
+def without_log(error):
+    """What an error says, less the path of a log that is another one each time."""
+    return str(error).partition(service_log.TOLD)[0]
 
 
 @contextlib.contextmanager
@@ -161,7 +173,7 @@ def raised(call):
     try:
         call()
     except Exception as error:  # noqa: BLE001  (whatever a newcomer would see)
-        return str(error) if isinstance(error, bulkhead.BulkheadError) else f"{type(error).__name__}: {error}"
+        return without_log(error) if isinstance(error, bulkhead.BulkheadError) else f"{type(error).__name__}: {error}"
     raise AssertionError("nothing was wrong")
 
 
@@ -281,6 +293,7 @@ def _():
 
 stage_mistake("it writes a file", "my_stages:saves")
 stage_mistake("it opens a connection", "my_stages:downloads")
+stage_mistake("it starts a program: " + code('os.system("convert …")'), "my_stages:converts")
 stage_mistake("it calls `breakpoint()`", "my_stages:stops")
 
 section("On the command line")

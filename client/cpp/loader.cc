@@ -138,14 +138,16 @@ absl::StatusOr<std::unique_ptr<Loader>> Loader::Open(LoaderOptions options) {
   config.silence = options.silence_deadline;
   config.held_deadline = options.held_deadline;
   auto stream = HealingStream::Open(std::move(config), options.open_deadline, options.on_progress);
-  if (!stream.ok()) return stream.status();
+  if (!stream.ok()) return loader->endpoint_->ForProgram(stream.status());
   loader->stream_ = *std::move(stream);
   return loader;
 }
 
 absl::StatusOr<std::optional<Batch>> Loader::Next(absl::Duration deadline) {
   if (Forked()) return client_internal::ForkedError();
-  return stream_->Next(deadline);
+  auto batch = stream_->Next(deadline);
+  if (!batch.ok()) return endpoint_->ForProgram(batch.status());
+  return batch;
 }
 
 void Loader::Close() {

@@ -23,6 +23,7 @@
 #include "client/cpp/internal/rpc/public_types.h"
 #include "client/cpp/internal/rpc/tls.h"
 #include "client/cpp/internal/service/embedded.h"
+#include "client/cpp/internal/service/service_log.h"
 #include "client/cpp/internal/spec/spec.h"
 
 namespace bulkhead {
@@ -276,6 +277,9 @@ absl::StatusOr<SpecDescription> Describe(const DescribeOptions& options) {
          until.left() > kPause) {
     absl::SleepFor(kPause);
     description = DescribeOnce(*connection, request, options.on_progress, until.left());
+  }
+  if (!description.ok() && service != nullptr) {
+    return client_internal::ForProgram(description.status(), service->log());
   }
   if (!description.ok()) return description.status();
   auto layout = client_internal::MakeLayout(description->schema());

@@ -1,5 +1,7 @@
 #include "client/cpp/internal/service/embedded.h"
 
+#include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -8,15 +10,38 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
 #include "bulkhead/loader.h"
+#include "client/cpp/internal/service/embedded_options.h"
 
 namespace bulkhead {
 namespace {
 
 using client_internal::EmbeddedService;
+using client_internal::FlagsOf;
+using client_internal::InOptions;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+// Where logs are kept.
+std::string Cache() { return testing::TempDir() + "/embedded_test"; }
+
+const int kCacheIsSet = setenv("XDG_CACHE_HOME", Cache().c_str(), 1);
+
+// Whose path lies in `folder` and is a file.
+MATCHER_P(EndsWithLogIn, folder, "") {
+  const std::string told = "; the log of the embedded service is ";
+  const size_t at = arg.find(told);
+  if (at == absl::string_view::npos || arg.find(told, at + 1) != absl::string_view::npos)
+    return false;
+  const std::string path(arg.substr(at + told.size()));
+  return path.rfind(folder, 0) == 0 && std::filesystem::is_regular_file(path);
+}
 
 LoaderOptions Options(const std::string& mode = "ok") {
   LoaderOptions options;
@@ -160,7 +185,7 @@ TEST(EmbeddedTest, AProgramThatIgnoresItsChildrensEndsIsServedAsWell) {
 
 TEST(EmbeddedTest, AServiceThatStartsSlowlyDelaysNoOther) {
   LoaderOptions slow = Options();
-  slow.embedded.cache_dir = "never-ready";
+  slow.embedded.cache_dir = testing::TempDir() + "/never-ready";
   std::atomic<bool> give_up{false};
   std::atomic<bool> starting{false};
   std::thread starter([&] {
@@ -181,13 +206,85 @@ TEST(EmbeddedTest, AServiceThatStartsSlowlyDelaysNoOther) {
 
 TEST(EmbeddedTest, SaysWhyItDidNotStart) {
   LoaderOptions options = Options();
-  options.embedded.cache_dir = "refuse";
+  options.embedded.cache_dir = testing::TempDir() + "/refuse";
   const auto refused = Loader::Open(options);
   EXPECT_EQ(ErrorReason(refused.status()), "SERVICE_START_FAILED");
   EXPECT_NE(refused.status().message().find("cache folder 'refuse'"), absl::string_view::npos);
-  options.embedded.cache_dir = "never-ready";
-  options.open_deadline = absl::Milliseconds(300);
-  EXPECT_EQ(ErrorReason(Loader::Open(options).status()), "DEADLINE_EXCEEDED");
+  options.embedded.cache_dir = testing::TempDir() + "/never-ready";
+  options.open_deadline = absl::Seconds(3);
+  const absl::Status late = Loader::Open(options).status();
+  EXPECT_EQ(ErrorReason(late), "DEADLINE_EXCEEDED");
+  EXPECT_THAT(late.message(), EndsWithLogIn(options.embedded.cache_dir));
+}
+
+TEST(EmbeddedTest, EachErrorOfAStreamEndsInThePathOfTheLog) {
+  for (const char* mode : {"die_again", "data_error", "stall"}) {
+    auto loader = Loader::Open(Options(mode));
+    ASSERT_TRUE(loader.ok()) << loader.status();
+    const bool stalls = std::string(mode) == "stall";
+    absl::Status status;
+    while (status.ok()) {
+      status = (*loader)->Next(stalls ? absl::Milliseconds(50) : absl::Seconds(60)).status();
+    }
+    EXPECT_THAT(status.message(), EndsWithLogIn(Cache())) << mode;
+  }
+  const absl::Status wrong = Loader::Open(Options("spec_error")).status();
+  EXPECT_EQ(ErrorReason(wrong), "SPEC_INVALID");
+  EXPECT_EQ(wrong.message().find("the log of"), absl::string_view::npos) << wrong;
+}
+
+TEST(EmbeddedTest, LogsAreBoundedInNumberAndPrivate) {
+  const std::string folder = Cache() + "/bulkhead/logs";
+  std::filesystem::remove_all(folder);
+  { ASSERT_TRUE(Loader::Open(Options()).ok()); }
+  struct stat info {};
+  ASSERT_EQ(stat(folder.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0700u);
+  std::ofstream(folder + "/notes.txt") << "kept";
+  for (int i = 0; i < 20; ++i) {
+    const std::string path = absl::StrCat(folder, "/embedded-old", i, ".log");
+    std::ofstream(path) << "old";
+    const timespec times[2] = {{i, 0}, {i, 0}};
+    ASSERT_EQ(utimensat(AT_FDCWD, path.c_str(), times, 0), 0);
+  }
+  { ASSERT_TRUE(Loader::Open(Options()).ok()); }
+  EXPECT_FALSE(Exists(folder + "/embedded-old0.log"));
+  EXPECT_TRUE(Exists(folder + "/embedded-old19.log"));
+  EXPECT_TRUE(Exists(folder + "/notes.txt"));
+  const std::filesystem::directory_iterator all(folder);
+  EXPECT_EQ(std::distance(begin(all), end(all)), 17);
+}
+
+TEST(EmbeddedTest, OptionsAreFlagsOfTheirNames) {
+  EmbeddedOptions options;
+  EXPECT_THAT(FlagsOf(options), IsEmpty());
+  options.workers = 2;
+  options.worker_quota = "300MiB";
+  options.memory_budget = "2GiB";
+  options.worker_hang_timeout = absl::Milliseconds(1500);
+  options.sandbox = "seccomp";
+  options.metrics = "127.0.0.1:0";
+  options.log_level = "debug";
+  options.native_path = {"/a", "/b"};
+  EXPECT_THAT(FlagsOf(options),
+              ElementsAre("--workers", "2", "--worker-quota", "300MiB", "--memory-budget", "2GiB",
+                          "--worker-hang-timeout", "1.5", "--sandbox", "seccomp", "--metrics",
+                          "127.0.0.1:0", "--log-level", "debug", "--native-path", "/a",
+                          "--native-path", "/b"));
+}
+
+TEST(EmbeddedTest, MessagesAdviseTheOptionsOfTheProgram) {
+  EXPECT_EQ(InOptions("use a smaller batch.size or --worker-quota, or a larger --memory-budget"),
+            "use a smaller batch.size or EmbeddedOptions::worker_quota, or a larger "
+            "EmbeddedOptions::memory_budget");
+  EXPECT_EQ(InOptions("start bulkheadd with --native-path FOLDER"),
+            "set EmbeddedOptions::native_path FOLDER");
+  EXPECT_EQ(InOptions("allow it with --sandbox=landlock -- or below a --root"),
+            "allow it with EmbeddedOptions::sandbox=landlock -- or below a --root");
+  EXPECT_EQ(InOptions("below a --root or a --python-path of the service (--python)"),
+            "below a folder of the data or of a EmbeddedOptions::python_path of the service "
+            "(EmbeddedOptions::python)");
+  EXPECT_EQ(InOptions("or start bulkheadd --workers 4"), "or start bulkheadd --workers 4");
 }
 
 TEST(EmbeddedTest, WithoutAProgramTheErrorSaysWhatToInstall) {

@@ -1,5 +1,5 @@
-// The fake service as a program, with the flags of an embedded one. The cache folder "refuse" makes
-// it fail, "never-ready" makes it wait.
+// The fake service as a program, with the flags of an embedded one; its log is an empty file. The
+// cache folder "refuse" makes it fail, "never-ready" makes it wait.
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
@@ -23,7 +23,11 @@ int main(int argc, char** argv) {
     flags[argv[i]] = argv[i + 1];
     ++i;
   }
-  if (flags["--cache-dir"] == "refuse") {
+  if (const std::string& log = flags["--log-file"]; !log.empty()) {
+    if (FILE* file = fopen(log.c_str(), "a")) fclose(file);
+  }
+  const std::string cache = flags["--cache-dir"].substr(flags["--cache-dir"].rfind('/') + 1);
+  if (cache == "refuse") {
     fputs("cannot use the cache folder 'refuse'\n", stderr);
     return 1;
   }
@@ -32,7 +36,7 @@ int main(int argc, char** argv) {
   sigaddset(&term, SIGTERM);
   sigprocmask(SIG_BLOCK, &term, nullptr);
   int signal = 0;
-  if (flags["--cache-dir"] == "never-ready") {
+  if (cache == "never-ready") {
     sigwait(&term, &signal);
     return 0;
   }

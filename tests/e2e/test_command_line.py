@@ -140,6 +140,20 @@ def test_stages_of_ones_own_run_wherever_a_spec_does(folder):
         tool(*command, spec, *python)
 
 
+def test_a_service_of_ones_own_is_told_by_flags_and_leaves_its_log(folder):
+    spec = write_spec(folder / "large.json", source={"range": {"size": 1000}}, batch={"size": 1 << 24}, epochs=1)
+    own = ["--workers", "1", "--worker-quota", "64MiB", "--memory-budget", "300MiB", "--sandbox", "seccomp", "--worker-hang-timeout", "9"]
+    said = tool("stream", spec, *own, code=1)
+    assert "use a smaller batch.size or --worker-quota, or use a larger --memory-budget" in said
+    [log] = (folder / "cache/bulkhead/logs").iterdir()
+    assert said.endswith(f"; the log of the embedded service is {log}\n") and "listening on unix:" in log.read_text()
+    said = tool("scan", spec, "--sandbox", "walls", code=1)
+    assert "--sandbox walls: there is no part 'walls'" in said and "EmbeddedOptions" not in said
+    for command in ("stream", "scan", "preview", "index", "replay", "bench run"):
+        help = tool(*command.split(), "--help")
+        assert all(flag in help for flag in own if flag.startswith("--")), command
+
+
 def test_stream_names_what_it_substituted_and_warns(folder, photos):
     files = sorted((photos / "folder").rglob("*.jpg"))[:8]
     for number, path in enumerate(files):

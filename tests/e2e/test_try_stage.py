@@ -275,10 +275,26 @@ def test_what_waits_for_a_person_in_a_worker_names_try_stage(folder, stages, sto
     assert 'bulkhead.try_stage("module:function", spec)' in str(caught.value)
 
 
+PROCESS, NETWORK, FILE = "which starts another process", "which opens a connection", "which changes what is known of a file"
+DENIED = [
+    ("import os; os.system('true')", f"os.system, {PROCESS}"),
+    ("import subprocess; subprocess.run(['true'])", f"subprocess.Popen, {PROCESS}"),
+    ("import os; os.fork()", f"os.fork, {PROCESS}"),
+    ("import os; os.execv('/bin/true', ['true'])", f"os.exec*, {PROCESS}"),
+    ("import os; os.posix_spawn('/bin/true', ['true'], {})", f"os.posix_spawn, {PROCESS}"),
+    ("import socket; socket.socket()", f"socket.socket, {NETWORK}"),
+    ("import socket; socket.getaddrinfo('example.org', 80)", "socket.getaddrinfo, which asks the network for a name"),
+    ("import os; os.chmod('FOLDER', 0o700)", f"os.chmod, {FILE}"),
+]
+
+
 @pytest.mark.parametrize("does, allows", [
     ("open('FOLDER/made', 'w')", "made': files to read must be below a folder of the data or of sys.path, and files to "
                                  "write below TMPDIR or HOME"),
-    ("import socket; socket.socket()", "or allow it with sandbox=landlock,capabilities"),
+    *((does, f"the workers' sandbox denies {call} (at ") for does, call in DENIED),
+    *((does, "; do that before, and let the stage read the result, or allow it with sandbox=landlock,capabilities")
+      for does, _ in DENIED[:1]),
+    ("import mmap; mmap.mmap(-1, 4096)", "; the workers' sandbox denies sockets, other processes and some system calls: "),
 ])
 def test_what_the_sandbox_denies_is_named_with_what_allows_it_here(folder, stages, does, allows):
     stages(CODE.replace("STOP", does.replace("FOLDER", str(folder))))
@@ -286,6 +302,13 @@ def test_what_the_sandbox_denies_is_named_with_what_allows_it_here(folder, stage
         list(loader)
     assert caught.value.reason == "STAGE_FAILED" and allows in str(caught.value)
     assert "--" not in str(caught.value)
+
+
+def test_what_the_sandbox_does_not_deny_is_left_alone(folder, stages):
+    stages(CODE.replace("STOP", "import os, socket, tempfile; socket.socket().close(); os.chmod(tempfile.mkstemp()[1], 0o600)"))
+    spec = over_range(folder, "stops", INDEX, epochs=1)
+    with bulkhead.Loader(spec, sandbox="landlock,capabilities") as loader:
+        assert len(list(loader)) == 2
 
 
 def test_a_stage_that_is_not_there_is_named_with_the_nearest(folder, stages):

@@ -215,6 +215,17 @@ TEST_F(CommandLineTest, AnErrorIsPrintedWithTheCommandAndEndsWith1) {
             "bulkhead scan: nothing there; add --folder F\n");
 }
 
+TEST_F(CommandLineTest, AnErrorAdvisesFlagsAndNoFieldsOfTheLibrary) {
+  result_ = absl::NotFoundError(
+      "use a larger EmbeddedOptions::memory_budget, or EmbeddedOptions::sandbox=landlock; set "
+      "EmbeddedOptions::native_path FOLDER; set a larger EmbeddedOptions::worker_quota");
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(RunCommandLine(Root(), {"scan", "x"}), kFailed);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "bulkhead scan: use a larger --memory-budget, or --sandbox=landlock; add --native-path "
+            "FOLDER; write a larger --worker-quota\n");
+}
+
 TEST_F(CommandLineTest, AnErrorCommandsNoTerminal) {
   result_ = absl::NotFoundError("first\n\tsecond\x1b[2J");
   testing::internal::CaptureStderr();

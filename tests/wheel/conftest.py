@@ -1,9 +1,13 @@
-"""The wheels in $BULKHEAD_WHEELS, and fresh environments with nothing but one of them. `scripts/wheel.sh --test` runs this."""
+"""The wheels in $BULKHEAD_WHEELS, and fresh environments with nothing but one of them. `scripts/wheel.sh --test` runs this.
+
+$BULKHEAD_WHEEL_ENVIRONMENT names an environment that has the wheel already, with its extra `yaml`.
+"""
 
 import os
 import pathlib
 import subprocess
 import sys
+from typing import Optional
 
 import pytest
 
@@ -11,13 +15,14 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 class Environment:
-    """A virtual environment of $BULKHEAD_WHEEL_PYTHON, or else of this interpreter."""
+    """A virtual environment of $BULKHEAD_WHEEL_PYTHON, or else of this interpreter; without a wheel one that there is."""
 
-    def __init__(self, folder: pathlib.Path, wheel: pathlib.Path):
+    def __init__(self, folder: pathlib.Path, wheel: Optional[pathlib.Path], extra: str = ""):
         self.folder = folder
         base = os.environ.get("BULKHEAD_WHEEL_PYTHON", sys.executable)
-        subprocess.run([base, "-m", "venv", folder], check=True)
-        subprocess.run([self.program("pip"), "install", "-q", "--only-binary", ":all:", wheel], check=True)
+        if wheel is not None:
+            subprocess.run([base, "-m", "venv", folder], check=True)
+            subprocess.run([self.program("pip"), "install", "-q", "--only-binary", ":all:", f"{wheel}{extra}"], check=True)
         code = "import os, bulkhead; print(os.path.dirname(os.path.dirname(bulkhead.__file__)))"
         self.packages = pathlib.Path(self.python(code).strip())
         self.programs = self.packages / "bulkhead_programs"
@@ -51,8 +56,11 @@ def wheel():
 
 
 @pytest.fixture(scope="session")
-def environment(wheel, tmp_path_factory):
-    return Environment(tmp_path_factory.mktemp("installed") / "env", wheel)
+def environment(request, tmp_path_factory):
+    there = os.environ.get("BULKHEAD_WHEEL_ENVIRONMENT")
+    if there:
+        return Environment(pathlib.Path(there), None)
+    return Environment(tmp_path_factory.mktemp("installed") / "env", request.getfixturevalue("wheel"), "[yaml]")
 
 
 @pytest.fixture(scope="session")

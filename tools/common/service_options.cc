@@ -63,7 +63,20 @@ std::vector<Option> ServiceOptions::OwnOptions() {
   std::vector<Option> options = {
       {"--workers", "Worker processes; left out: one per CPU", Number(workers, 1)},
       {"--threads", "Decode threads of each worker", Number(threads, 1)},
-      {"--cache-dir", "Folder for record indexes and seek entries", Text(cache_dir, "FOLDER")}};
+      {"--cache-dir", "Folder for record indexes and seek entries", Text(cache_dir, "FOLDER")},
+      {"--worker-quota", "Memory limit of each worker, such as 512MiB; left out: bulkheadd's",
+       Text(worker_quota, "SIZE")},
+      {"--memory-budget",
+       "Memory that service, workers and batches may use together, such as 8GiB; left out: half "
+       "of what is available",
+       Text(memory_budget, "SIZE")},
+      {"--sandbox",
+       "Parts of the workers' sandbox: all, none, or a list such as seccomp,landlock; left out: "
+       "all",
+       Text(sandbox, "PARTS")},
+      {"--worker-hang-timeout",
+       "Seconds at one sample after which a worker is replaced; left out: bulkheadd's",
+       Seconds(hang_seconds)}};
   Append(code.Options(), options);
   return options;
 }
@@ -85,6 +98,10 @@ EmbeddedOptions ServiceOptions::Embedded() const {
   embedded.workers = workers;
   embedded.threads = threads;
   embedded.cache_dir = cache_dir;
+  embedded.worker_quota = worker_quota;
+  embedded.memory_budget = memory_budget;
+  embedded.sandbox = sandbox;
+  embedded.worker_hang_timeout = absl::Seconds(hang_seconds);
   embedded.python = code.python;
   embedded.python_path = code.python_paths;
   embedded.native_path = code.native_paths;

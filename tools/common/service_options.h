@@ -22,12 +22,16 @@ struct ServiceOptions {
   uint32_t workers = 0;  // 0: the service chooses
   uint32_t threads = 0;
   std::string cache_dir;
+  std::string worker_quota;
+  std::string memory_budget;
+  std::string sandbox;
+  double hang_seconds = 0;
   UserCodeOptions code;
 
   // --target, --transport, and those of OwnOptions, which --target excludes. This object must
   // outlive them.
   std::vector<Option> Options();
-  // --workers, --threads, --cache-dir and those of UserCodeOptions.
+  // Those of a service of its own, with those of UserCodeOptions: what messages of it advise.
   std::vector<Option> OwnOptions();
 
   EmbeddedOptions Embedded() const;

@@ -48,14 +48,23 @@ SpecSource SpecFile(std::string path);
 SpecSource SpecText(std::string text);
 
 // How to start a service for this process. Loaders of one process with equal options share it.
-// Unlike the Python client's, it is not shared with other processes.
+// Unlike the Python client's, it is not shared with other processes. Its log survives it in `logs`
+// in the cache folder - the newest 16 logs, 2 MiB each - and errors of its streams name it.
 struct EmbeddedOptions {
   // The program. Empty: $BULKHEAD_SERVER, else `bulkheadd` on the PATH, beside the running program,
   // or in the folder `bin` beside its folder.
   std::string program;
   uint32_t workers = 0;   // worker processes; 0: the service chooses
   uint32_t threads = 0;   // of each worker; 0: the service chooses
-  std::string cache_dir;  // for record indexes; empty: the service chooses
+  std::string cache_dir;  // for record indexes, and for logs; empty: the service chooses
+  // Each means what the flag of bulkheadd with its name means (docs/service.md), and messages of
+  // the service advise it by its name here. Empty, or 0: the service's default.
+  std::string worker_quota;   // "512MiB"
+  std::string memory_budget;  // "8GiB"
+  absl::Duration worker_hang_timeout = absl::ZeroDuration();
+  std::string sandbox;    // "seccomp,landlock"
+  std::string metrics;    // an address for Prometheus: "127.0.0.1:9464"
+  std::string log_level;  // "debug"
   // For stages of the user's own: the interpreter of Python functions (empty: python3), and the
   // folders from which modules and native stages may come.
   std::string python;

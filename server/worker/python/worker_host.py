@@ -16,7 +16,7 @@ import tempfile
 _OWN = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, _OWN)  # for our own modules only: main() takes it out
 
-from bulkhead_host import notes, terminal, user_code  # noqa: E402
+from bulkhead_host import denied, notes, terminal, user_code  # noqa: E402
 from bulkhead_host.calls import Calls  # noqa: E402
 from bulkhead_host.functions import allowed_folders  # noqa: E402
 
@@ -65,6 +65,7 @@ def main() -> None:
         Server(int(options["--serve-fd"][0])).run()
         return
     user_code.watch()
+    denied.watch()
     calls = Calls()
     library = ctypes.CDLL(options["--library"][0])
     load = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_uint64)(

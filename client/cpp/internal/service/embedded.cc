@@ -25,6 +25,8 @@
 #include "client/cpp/internal/base/steady.h"
 #include "client/cpp/internal/base/thread.h"
 #include "client/cpp/internal/rpc/channel.h"
+#include "client/cpp/internal/service/embedded_options.h"
+#include "client/cpp/internal/service/service_log.h"
 #include "client/cpp/internal/service/stale_folders.h"
 
 extern char** environ;
@@ -92,20 +94,6 @@ std::string OwnFolder() {
   if (length <= 0) return "";
   const std::string self(path, static_cast<size_t>(length));
   return self.substr(0, self.rfind('/'));
-}
-
-std::vector<std::string> FlagsOf(const EmbeddedOptions& options) {
-  std::vector<std::string> flags;
-  const auto add = [&](const char* flag, const std::string& value) {
-    flags.insert(flags.end(), {flag, value});
-  };
-  if (options.workers != 0) add("--workers", absl::StrCat(options.workers));
-  if (options.threads != 0) add("--threads", absl::StrCat(options.threads));
-  if (!options.cache_dir.empty()) add("--cache-dir", options.cache_dir);
-  if (!options.python.empty()) add("--python", options.python);
-  for (const std::string& path : options.python_path) add("--python-path", path);
-  for (const std::string& path : options.native_path) add("--native-path", path);
-  return flags;
 }
 
 // A pipe whose ends are not among the descriptors that the child's own are put onto.
@@ -223,7 +211,7 @@ absl::StatusOr<std::shared_ptr<EmbeddedService>> EmbeddedService::Spawn(
       &service->stderr_thread_);
   if (ready.ok()) ready = service->AwaitReady(ready_fd, deadline, cancelled);
   close(ready_fd);
-  if (!ready.ok()) return ready;
+  if (!ready.ok()) return ForProgram(ready, service->log_);
   return service;
 }
 
@@ -267,6 +255,9 @@ absl::Status EmbeddedService::Launch(const std::string& program, const EmbeddedO
   std::vector<std::string> arguments = {
       program,    "--embedded", "--watch-pid", absl::StrCat(getpid()),
       "--listen", target_,      "--ready-fd",  absl::StrCat(kReadyFd)};
+  // The six characters that mkdtemp chose.
+  log_ = NewServiceLog(folder_.substr(folder_.size() - 6), options.cache_dir);
+  if (!log_.empty()) arguments.insert(arguments.end(), {"--log-file", log_});
   const std::vector<std::string> flags = FlagsOf(options);
   arguments.insert(arguments.end(), flags.begin(), flags.end());
   std::vector<char*> argv;

@@ -39,6 +39,8 @@ class EmbeddedService {
 
   const std::string& target() const { return target_; }
   pid_t pid() const { return pid_; }
+  // The path of its log, which survives it; empty: it keeps none.
+  const std::string& log() const { return log_; }
   // How it ended and the end of its standard error; empty while it runs. Waits a moment for the
   // kernel to report the end.
   std::string PostMortem();
@@ -69,6 +71,7 @@ class EmbeddedService {
   int pidfd_ = -1;
   std::string folder_;
   std::string target_;
+  std::string log_;
   int stderr_fd_ = -1;
   int stop_fd_ = -1;  // an eventfd that ends the thread
   std::thread stderr_thread_;

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "client/cpp/internal/service/service_log.h"
+
 namespace bulkhead::client_internal {
 
 absl::StatusOr<std::shared_ptr<Endpoint>> Endpoint::Make(const std::string& target,
@@ -50,6 +52,11 @@ std::string Endpoint::PostMortem() const {
     service = service_;
   }
   return service == nullptr ? std::string() : service->PostMortem();
+}
+
+absl::Status Endpoint::ForProgram(const absl::Status& error) const {
+  absl::MutexLock lock(&mutex_);
+  return service_ == nullptr ? error : client_internal::ForProgram(error, service_->log());
 }
 
 }  // namespace bulkhead::client_internal

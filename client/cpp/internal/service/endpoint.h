@@ -34,6 +34,8 @@ class Endpoint {
   void KillSilent(const std::string& target) ABSL_LOCKS_EXCLUDED(mutex_);
   // How the embedded service ended; empty while it runs and for an address.
   std::string PostMortem() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // An error of its service as it is told to the program (service_log.h); of an address as it is.
+  absl::Status ForProgram(const absl::Status& error) const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   Endpoint(const EmbeddedOptions& options, bool embedded)

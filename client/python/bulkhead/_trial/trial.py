@@ -12,6 +12,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Tuple, Union
 import numpy as np
 
 from .._boundary import ends_at_caller, meant
+from .._service import service_log
 from .._spec import spec_input
 from .._spec.pipeline import Pipeline
 from .._spec.pipeline_base import PipelineBase
@@ -115,7 +116,7 @@ def try_stage(
     except (ServiceUnavailable, DeadlineExceeded, LoaderClosed):
         raise
     except BulkheadError as error:
-        failure = error.message
+        failure = error.message.partition(service_log.TOLD)[0]  # all that the log has of it is told
     samples = []
     for (position, pack), here in zip(got, outputs):
         there = made.get(position, ())

@@ -11,12 +11,13 @@ import sys
 import traceback
 import types
 
+from bulkhead_host.denied import SandboxDenied
 from bulkhead_host.verdict import MAX_TEXT, UNUSABLE, Refusal
 
 _MAX_FRAMES = 6
-_NO_SOCKETS = (
-    "; the workers' sandbox denies sockets, other processes and some system calls: do that before, and let "
-    "the stage read the result, or allow it with --sandbox=landlock,capabilities (docs/sandbox.md)"
+_INSTEAD = (
+    "do that before, and let the stage read the result, or allow it with --sandbox=landlock,capabilities "
+    "(docs/sandbox.md)"
 )
 _MOST_NAMES = 20
 _OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
@@ -120,11 +121,11 @@ def advice(error: BaseException | None) -> str:
     seen = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
+        if isinstance(error, SandboxDenied):
+            return f"; {_INSTEAD}"
         if isinstance(error, PermissionError) and error.errno is not None:  # the kernel says it
             return _allowed(error)
         text = str(error)
-        if type(error).__name__ == "gaierror" and not _has_sockets():  # so no name is found
-            return _NO_SOCKETS
         if isinstance(error, ValueError) and "read-only" in text:
             return "; a stage's inputs are read-only: change a copy of them (.copy())"
         if "failed to map segment" in text or "annot allocate memory" in text:
@@ -136,20 +137,10 @@ def advice(error: BaseException | None) -> str:
     return ""
 
 
-def _has_sockets() -> bool:
-    import socket  # its error is at hand, so it was imported
-
-    try:
-        socket.socket().close()
-    except PermissionError:
-        return False
-    return True
-
-
 def _allowed(error: PermissionError) -> str:
     """What the workers' sandbox denied, and what allows it."""
     if not error.filename:
-        return _NO_SOCKETS
+        return f"; the workers' sandbox denies sockets, other processes and some system calls: {_INSTEAD}"
     path = os.fsdecode(error.filename)
     return (
         f"; the workers' sandbox denies {path!r}: files to read must be below a --root or a --python-path of the "
