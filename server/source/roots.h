@@ -19,9 +19,10 @@ class Roots {
   // `roots` empty: every file is allowed. Roots are resolved once, here.
   explicit Roots(const google::protobuf::RepeatedPtrField<std::string>& roots);
 
-  // OK when `path`, with symbolic links resolved, lies under a root. PATH_NOT_ALLOWED
-  // (PERMISSION_DENIED) when it does not; FILE_NOT_FOUND when there is no such file under one.
-  absl::Status Check(const std::string& path, absl::string_view name) const;
+  // `path`, with symbolic links resolved, if it lies under a root. PATH_NOT_ALLOWED
+  // (PERMISSION_DENIED) when it does not; FILE_NOT_FOUND when there is no such file under one. Does
+  // not tell what there is elsewhere. Where every file is allowed: `path`, unchecked.
+  absl::StatusOr<std::string> Check(const std::string& path, absl::string_view name) const;
 
   // Opens the file that `path` leads to now: it lies under a root even if a link is put in
   // its place meanwhile. Errors: those of Check and of DataFile::Open.

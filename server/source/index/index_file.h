@@ -56,7 +56,7 @@ class MappedIndex {
 
   // `name`: the indexed file, for messages. A `path` of HandedIndexPath is the descriptor, which
   // stays the caller's. DATA_LOSS (INDEX_DAMAGED) when there is no index at `path`, or it is
-  // damaged or of another kind than `kind`.
+  // damaged, of another kind than `kind`, or a file that others than this user may open.
   static absl::StatusOr<MappedIndex> Open(const std::string& path, absl::string_view name,
                                           uint32_t kind, Checks checks = Checks::kAtOnce);
 
