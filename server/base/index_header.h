@@ -16,7 +16,7 @@ namespace bulkhead {
 // its blocks' checksums; the header holds the table's checksum.
 struct IndexHeader {
   static constexpr size_t kBytes = 128;
-  static constexpr uint32_t kVersion = 3;
+  static constexpr uint32_t kVersion = 4;
 
   // Added to the kind of a selection, which lists the index's records that a pipeline reads.
   static constexpr uint32_t kSelection = 0x100;

@@ -45,13 +45,14 @@ bool BelongsTo(const IndexHeader& header, const internal::v1::ResolvedFile& file
 }
 
 absl::StatusOr<ClassNames> ReadClassNames(const std::string& index_path) {
-  BULKHEAD_ASSIGN_OR_RETURN(const std::string prefix, ReadPrefix(index_path, IndexHeader::kBytes));
+  BULKHEAD_ASSIGN_OR_RETURN(const UniqueFd file, OpenOwnFile(index_path, /*writable=*/false));
+  BULKHEAD_ASSIGN_OR_RETURN(const std::string prefix, ReadPrefix(file.get(), IndexHeader::kBytes));
   BULKHEAD_ASSIGN_OR_RETURN(const IndexHeader header, IndexHeader::Parse(prefix));
   if (header.names_bytes == 0) return ClassNames();
   // The length of a name takes four bytes, and each counts as its bytes and one.
   const uint64_t most = std::min<uint64_t>(header.names_bytes, 5 * kMaxClassNamesBytes);
   BULKHEAD_ASSIGN_OR_RETURN(const std::string bytes,
-                            ReadPrefix(index_path, IndexHeader::kBytes + most));
+                            ReadPrefix(file.get(), IndexHeader::kBytes + most));
   return ParseClassNames(absl::string_view(bytes).substr(IndexHeader::kBytes));
 }
 

@@ -8,8 +8,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
 #include "server/base/error.h"
 #include "server/base/record_name.h"
+#include "server/base/straight_path.h"
 #include "server/base/utf8.h"
 #include "server/data/file_names.h"
 #include "server/os/files/filesystem.h"
@@ -76,6 +78,13 @@ const char* OfAnotherKind(bool want_directory, const FileInfo& info) {
                            : " is not a regular file";
 }
 
+// Whether `path`, with links resolved, lies under a root.
+bool LiesInside(const std::string& path, const DataRoots& roots) {
+  return roots.unrestricted ||
+         std::any_of(roots.roots.begin(), roots.roots.end(),
+                     [&](const std::string& root) { return IsBeneath(path, root); });
+}
+
 class Resolver {
  public:
   Resolver(std::string base_dir, const DataRoots& roots)
@@ -97,10 +106,10 @@ class Resolver {
   std::string Absolute(const std::string& path) const {
     return absl::StartsWith(path, "/") ? path : absl::StrCat(base_dir_, "/", path);
   }
-  // Whether `path`, with links resolved, lies under a root.
-  bool LiesInside(const std::string& path) const;
+  // The same without "..", which does not tell what there is outside the roots.
+  std::string Straight(const std::string& path) const;
   // The same for any absolute path, which need not exist.
-  bool IsAllowed(const std::string& path) const { return LiesInside(PlaceOf(path)); }
+  bool IsAllowed(const std::string& path) const { return LiesInside(PlaceOf(path), roots_); }
   absl::Status NotAllowed(const std::string& path) const;
 
   const std::string base_dir_;
@@ -124,10 +133,12 @@ absl::Status CheckText(const std::string& name) {
                    {{"file", printable}});
 }
 
-bool Resolver::LiesInside(const std::string& path) const {
-  return roots_.unrestricted ||
-         std::any_of(roots_.roots.begin(), roots_.roots.end(),
-                     [&](const std::string& root) { return IsBeneath(path, root); });
+std::string Resolver::Straight(const std::string& path) const {
+  if (roots_.unrestricted) return Absolute(path);
+  return StraightPath(Absolute(path), [this](const std::string& folder) {
+    const auto real = RealPath(folder);
+    return real.ok() && LiesInside(*real, roots_) ? *real : "";
+  });
 }
 
 absl::Status Resolver::NotAllowed(const std::string& path) const {
@@ -149,30 +160,29 @@ bool LeadsUpwards(const std::string& pattern) {
 }
 
 absl::Status Resolver::AddPattern(const std::string& pattern, size_t number) {
-  const std::string absolute = Absolute(pattern);
-  const std::string begin =
-      FolderOf(Absolute(pattern.substr(0, pattern.find_first_of(kGlobCharacters))));
+  // After the last slash before a wildcard.
+  const size_t rest = pattern.substr(0, pattern.find_first_of(kGlobCharacters)).rfind('/') + 1;
+  const std::string folder = Straight(pattern.substr(0, rest));
+  const std::string begin(absl::StripSuffix(folder, "/"));
   // A pattern that begins above a root would reveal what is beside the root.
-  if (!IsAllowed(begin)) return NotAllowed(pattern);
+  if (!IsAllowed(folder)) return NotAllowed(pattern);
   if (!roots_.unrestricted && LeadsUpwards(pattern)) return NotAllowed(pattern);
-  const bool relative = !absl::StartsWith(pattern, "/");
   // A path outside the roots gets the same error as one that does not exist.
-  const auto paths =
-      ExpandGlob(relative ? absl::StrCat(Literally(base_dir_), "/", pattern) : pattern, {},
-                 [this](const std::string& folder) {
-                   return IsAllowed(folder) ? absl::OkStatus() : NotAllowed(folder);
-                 });
+  const auto paths = ExpandGlob(absl::StrCat(Literally(begin), "/", pattern.substr(rest)), {},
+                                [this](const std::string& next) {
+                                  return IsAllowed(next) ? absl::OkStatus() : NotAllowed(next);
+                                });
   if (GetErrorInfo(paths.status()).has_value()) return paths.status();
   if (!paths.ok()) {
     return MakeError(paths.status().code(), reason::kFileUnreadable,
                      Printable(paths.status().message()), {{"file", pattern}});
   }
   if (paths->empty()) {
-    return MakeError(
-        absl::StatusCode::kNotFound, reason::kFileNotFound,
-        absl::StrCat("no file matches ", Printable(pattern), " (looked for ", Printable(absolute),
-                     "); relative paths start from the spec's folder"),
-        {{"file", pattern}});
+    return MakeError(absl::StatusCode::kNotFound, reason::kFileNotFound,
+                     absl::StrCat("no file matches ", Printable(pattern), " (looked for ",
+                                  Printable(Absolute(pattern)),
+                                  "); relative paths start from the spec's folder"),
+                     {{"file", pattern}});
   }
   for (const std::string& path : *paths) {
     BULKHEAD_RETURN_IF_ERROR(AddPath(path, false, NameFromPattern(pattern, path), number));
@@ -192,8 +202,9 @@ absl::StatusOr<internal::v1::ResolvedFile> Resolver::FindPath(const std::string&
                                                               bool want_directory,
                                                               std::string name) const {
   const std::string absolute = Absolute(path);
-  const auto real = RealPath(absolute);
-  if (!real.ok() && !IsAllowed(absolute)) return NotAllowed(path);
+  const std::string straight = Straight(path);
+  const auto real = RealPath(straight);
+  if (!real.ok() && !IsAllowed(straight)) return NotAllowed(path);
   if (GetErrorInfo(real.status()).has_value()) return real.status();
   if (!real.ok()) {
     const bool missing = absl::IsNotFound(real.status());
@@ -203,7 +214,7 @@ absl::StatusOr<internal::v1::ResolvedFile> Resolver::FindPath(const std::string&
   }
   BULKHEAD_RETURN_IF_ERROR(CheckText(absolute));
   BULKHEAD_RETURN_IF_ERROR(CheckText(*real));
-  if (!LiesInside(*real)) return NotAllowed(path);
+  if (!LiesInside(*real, roots_)) return NotAllowed(path);
   const auto info = StatFile(*real);
   if (GetErrorInfo(info.status()).has_value()) return info.status();
   if (!info.ok()) {
@@ -261,7 +272,7 @@ absl::StatusOr<internal::v1::ResolvedSource> ResolveSource(const v1::Source& sou
                      absl::StrCat("base_dir must be absolute, not ", base));
   }
   // A base folder missing here matters only to relative paths, which then fail.
-  if (auto real = RealPath(base); real.ok()) base = *std::move(real);
+  if (auto real = RealPath(base); real.ok() && LiesInside(*real, roots)) base = *std::move(real);
   BULKHEAD_RETURN_IF_ERROR(CheckText(base));
   Resolver resolver(base, roots);
   switch (source.source_case()) {

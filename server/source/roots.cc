@@ -18,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
 #include "server/base/record_name.h"
+#include "server/base/straight_path.h"
 
 namespace bulkhead {
 namespace {
@@ -119,19 +120,25 @@ bool Roots::LeadsInside(std::string path) const {
 }
 
 absl::StatusOr<Roots::Place> Roots::Find(const std::string& path, absl::string_view name) const {
-  std::string resolved = Resolve(path);
+  const std::string straight = StraightPath(path, [this](const std::string& folder) {
+    const std::string place = Resolve(folder);
+    return RootOf(place) == nullptr ? "" : place;
+  });
+  std::string resolved = Resolve(straight);
   if (resolved.empty()) {
     const int error = errno;
     // A caller does not learn what exists in places that it may not read.
-    return LeadsInside(path) ? FileError(error, name, "found") : NotAllowed(name);
+    return LeadsInside(straight) ? FileError(error, name, "found") : NotAllowed(name);
   }
   const std::string* const root = RootOf(resolved);
   if (root == nullptr) return NotAllowed(name);
   return Place{std::move(resolved), *root};
 }
 
-absl::Status Roots::Check(const std::string& path, absl::string_view name) const {
-  return everything_ ? absl::OkStatus() : Find(path, name).status();
+absl::StatusOr<std::string> Roots::Check(const std::string& path, absl::string_view name) const {
+  if (everything_) return path;
+  BULKHEAD_ASSIGN_OR_RETURN(Place place, Find(path, name));
+  return std::move(place.resolved);
 }
 
 absl::StatusOr<DataFile> Roots::Open(const std::string& path, absl::string_view name) const {

@@ -19,9 +19,10 @@ class Roots {
   // `roots` empty: every file is allowed. Roots are resolved once, here.
   explicit Roots(const google::protobuf::RepeatedPtrField<std::string>& roots);
 
-  // OK if `path`, with symbolic links resolved, is under a root. PATH_NOT_ALLOWED
-  // (PERMISSION_DENIED) if it is not; FILE_NOT_FOUND if it is under one but does not exist.
-  absl::Status Check(const std::string& path, absl::string_view name) const;
+  // `path`, with symbolic links resolved, if it is under a root. PATH_NOT_ALLOWED
+  // (PERMISSION_DENIED) if it is not; FILE_NOT_FOUND if there is no such file under one. Does not
+  // reveal what exists elsewhere. If every file is allowed: `path`, unchecked.
+  absl::StatusOr<std::string> Check(const std::string& path, absl::string_view name) const;
 
   // Opens the file that `path` leads to now. It is under a root even if a link replaces it at the
   // same time. Errors: those of Check and of DataFile::Open.

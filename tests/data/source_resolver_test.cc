@@ -136,6 +136,24 @@ TEST_F(SourceResolverTest, APatternOutsideTheRootsNamesNoFileThere) {
   EXPECT_EQ(ReasonOf(Records({"../secret/none.rec"})), "PATH_NOT_ALLOWED");
 }
 
+TEST_F(SourceResolverTest, AWayThroughOutsideTellsNotWhatThereIs) {
+  std::filesystem::create_symlink(folder_ + "/secret", folder_ + "/link");
+  for (const char* name : {"none", "secret", "secret/key.rec", "link"}) {
+    const std::string up = absl::StrCat(
+        folder_, "/", name, "/../", std::string(name).find('/') == std::string::npos ? "" : "../");
+    for (const char* path : {"data/a.rec", "data/a*", "data/deep/../a.rec"}) {
+      EXPECT_EQ(ReasonOf(Records({up + path})), "OK") << up << path;
+    }
+    EXPECT_EQ(ReasonOf(Records({up + "data/none.rec"})), "FILE_NOT_FOUND") << up;
+    EXPECT_EQ(ReasonOf(Records({up + "secret/key.rec"})), "PATH_NOT_ALLOWED") << up;
+    v1::Source folder;
+    folder.mutable_image_folder()->set_path(up + "data/deep");
+    EXPECT_EQ(ReasonOf(folder), "OK") << up;
+    // The same by a base folder.
+    EXPECT_TRUE(ResolveSource(Records({"data/a.rec"}), up, roots_).ok()) << up;
+  }
+}
+
 TEST_F(SourceResolverTest, APatternBeginsInARoot) {
   EXPECT_EQ(ReasonOf(Records({folder_ + "/d*/a.rec"})), "PATH_NOT_ALLOWED");
   EXPECT_EQ(ReasonOf(Records({folder_ + "/data/*/c.rec"})), "OK");

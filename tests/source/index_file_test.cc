@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <string>
@@ -116,6 +117,23 @@ TEST_F(IndexFileTest, AFileThatIsCutWhileItIsMappedIsDamagedAndNoCrash) {
   EXPECT_EQ(ReasonOf(index->Verify(2 * kBlock, 8)), "INDEX_DAMAGED") << "never looked at";
   EXPECT_EQ(ReasonOf(index->Verify(kBlock, 8)), "INDEX_DAMAGED") << "looked at before";
   EXPECT_TRUE(index->Verify(0, 0).ok());
+}
+
+TEST_F(IndexFileTest, AnIndexThatOthersMayHaveWrittenIsDamaged) {
+  Write(SomeBytes(1000));
+  EXPECT_EQ(OpenReason(MappedIndex::Checks::kOnUse), "OK");
+  for (const mode_t mode : {0620, 0602, 0644}) {
+    ASSERT_EQ(chmod(path_.c_str(), mode), 0);
+    EXPECT_EQ(OpenReason(MappedIndex::Checks::kOnUse), "INDEX_DAMAGED") << mode;
+  }
+  ASSERT_EQ(chmod(path_.c_str(), 0600), 0);
+  const std::string link = path_ + ".link";
+  ASSERT_EQ(symlink(path_.c_str(), link.c_str()), 0);
+  EXPECT_EQ(ReasonOf(MappedIndex::Open(link, "data", kKind).status()), "INDEX_DAMAGED");
+  unlink(link.c_str());
+  if (geteuid() != 0) return;  // only root may give a file away
+  ASSERT_EQ(chown(path_.c_str(), 65534, 65534), 0);
+  EXPECT_EQ(OpenReason(MappedIndex::Checks::kOnUse), "INDEX_DAMAGED");
 }
 
 TEST_F(IndexFileTest, AnIndexWithoutANameIsMappedByItsDescriptor) {

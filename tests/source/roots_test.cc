@@ -94,7 +94,7 @@ TEST_F(RootsTest, WhatLeadsOutIsRefused) {
 
 TEST_F(RootsTest, OutsideNobodyIsToldWhatThereIs) {
   for (const char* path : {"/etc/passwd", "/etc/there-is-no-such-file", "/no/such/folder/file"}) {
-    const absl::Status refused = roots_.Check(path, "x");
+    const absl::Status refused = roots_.Check(path, "x").status();
     EXPECT_EQ(refused.code(), absl::StatusCode::kPermissionDenied) << path << ": " << refused;
   }
 }
@@ -112,6 +112,14 @@ TEST_F(RootsTest, ALinkThatLeadsOutTellsNotWhetherItsTargetIsThere) {
   }
   EXPECT_EQ(Read("data/inside"), reason::kFileNotFound);
   EXPECT_EQ(Read("data/circle"), reason::kFileUnreadable);
+}
+
+TEST_F(RootsTest, AWayThroughOutsideTellsNotWhatThereIs) {
+  for (const char* path : {"data/../secret/../data/a.rec", "data/../none/../data/a.rec",
+                           "secret/key.rec/../../data/a.rec"}) {
+    EXPECT_EQ(Read(path), "inside") << path;
+    EXPECT_EQ(*roots_.Check(folder_ / path, "x"), *roots_.Check(folder_ / "data/a.rec", "x"));
+  }
 }
 
 TEST_F(RootsTest, ANameThatBeginsLikeARootIsNoneOfIt) {

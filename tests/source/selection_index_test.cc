@@ -38,8 +38,8 @@ void ExpectSelects(const std::vector<bool>& keep) {
 
 // Sizes around words, blocks and their ends; patterns from nothing to everything.
 TEST(SelectionIndexTest, FindsEveryKeptRecord) {
-  for (const size_t size : {0, 1, 63, 64, 65, 447, 448, 449, 896, 1000, 5000}) {
-    for (const size_t step : {1, 2, 7, 64, 449, 100000}) {
+  for (const size_t size : {0, 1, 63, 64, 65, 383, 384, 385, 768, 1000, 5000}) {
+    for (const size_t step : {1, 2, 7, 64, 385, 100000}) {
       std::vector<bool> every(size);
       for (size_t i = 0; i < size; i += step) every[i] = true;
       ExpectSelects(every);
@@ -51,13 +51,13 @@ TEST(SelectionIndexTest, FindsEveryKeptRecord) {
 
 TEST(SelectionIndexTest, FindsRecordsBehindLongGaps) {
   std::vector<bool> keep(20'000);
-  for (const size_t i : {0u, 449u, 9'000u, 9'001u, 19'999u}) keep[i] = true;
+  for (const size_t i : {0u, 385u, 9'000u, 9'001u, 19'999u}) keep[i] = true;
   ExpectSelects(keep);
 }
 
-TEST(SelectionIndexTest, TakesNineSeventhsOfABitForARecord) {
+TEST(SelectionIndexTest, TakesFourThirdsOfABitForARecord) {
   const TempFolder folder;
-  const auto file = WriteSelection(folder, std::vector<bool>(448 * 100, true));
+  const auto file = WriteSelection(folder, std::vector<bool>(384 * 100, true));
   EXPECT_EQ(std::filesystem::file_size(file.selection_path()),
             IndexHeader::kBytes + 6400 + 12);  // and the table of checksums
 }
@@ -79,6 +79,26 @@ TEST(SelectionIndexTest, NoticesDamage) {
   EXPECT_TRUE(SelectionIndex::Open(file, kKind).ok());
   EXPECT_EQ(ReasonOf(SelectionIndex::Open(file, kKind + 1).status()), reason::kIndexDamaged)
       << "of another kind of source";
+}
+
+// The blocks' checksums are compared once, so they do not see this.
+TEST(SelectionIndexTest, NoticesThatItWasOverwrittenInUse) {
+  const TempFolder folder;
+  const auto file = WriteSelection(folder, std::vector<bool>(1000, true));
+  const auto index = SelectionIndex::Open(file, kKind);
+  for (const uint64_t k : {0, 400, 999}) EXPECT_EQ(index->Select(k).value(), k);
+  std::fstream bytes(file.selection_path(), std::ios::in | std::ios::out | std::ios::binary);
+  const auto put = [&](size_t at, const std::string& what) {
+    bytes.seekp(static_cast<std::streamoff>(IndexHeader::kBytes + at));
+    bytes << what << std::flush;
+  };
+  const std::string good = ReadFile(file.selection_path()).substr(IndexHeader::kBytes);
+  put(8, "\x7f");  // a bit of a block
+  EXPECT_EQ(ReasonOf(index->Select(5).status()), reason::kIndexDamaged);
+  put(0, good.substr(64, 64));  // a whole block in another one's place
+  EXPECT_EQ(ReasonOf(index->Select(5).status()), reason::kIndexDamaged);
+  put(0, good);
+  EXPECT_EQ(index->Select(5).value(), 5);
 }
 
 // An index of records is no selection, and the other way round.

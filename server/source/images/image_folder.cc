@@ -180,7 +180,7 @@ class FolderIndexer {
   // What lies in a folder, links followed, in the order of the walk.
   absl::StatusOr<std::vector<Entry>> List(const std::string& relative) const {
     const std::string path = JoinPath(root_, relative);
-    BULKHEAD_RETURN_IF_ERROR(roots_.Check(path, relative.empty() ? name_ : relative));
+    BULKHEAD_RETURN_IF_ERROR(roots_.Check(path, relative.empty() ? name_ : relative).status());
     const std::unique_ptr<DIR, decltype(&closedir)> folder(opendir(path.c_str()), &closedir);
     if (folder == nullptr) return FileError(errno, JoinPath(name_, relative), "opened");
     std::vector<Entry> entries;
@@ -204,7 +204,7 @@ class FolderIndexer {
         return FileError(errno, JoinPath(JoinPath(name_, relative), entry.name), "opened");
       }
       if (S_ISREG(entry.info.st_mode) && IsImage(entry.name)) {
-        BULKHEAD_RETURN_IF_ERROR(roots_.Check(full, JoinPath(relative, entry.name)));
+        BULKHEAD_RETURN_IF_ERROR(roots_.Check(full, JoinPath(relative, entry.name)).status());
       }
       entries.push_back(std::move(entry));
     }

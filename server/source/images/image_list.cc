@@ -178,10 +178,10 @@ class ListIndexer {
   }
 
   absl::StatusOr<FileIdentity> Identify(absl::string_view path) {
-    const std::string full = JoinPath(folder_, path);
-    absl::Status status = roots_.Check(full, path);
-    if (status.ok()) {
-      absl::StatusOr<FileIdentity> image = IdentifyFile(full, path);
+    const absl::StatusOr<std::string> full = roots_.Check(JoinPath(folder_, path), path);
+    absl::Status status = full.status();
+    if (full.ok()) {
+      absl::StatusOr<FileIdentity> image = IdentifyFile(*full, path);
       if (image.ok()) return image;
       status = image.status();
     }

@@ -44,6 +44,14 @@ absl::Status WriteAt(int fd, uint64_t offset, absl::string_view bytes) {
   return absl::OkStatus();
 }
 
+// Whether only this user can have written the file (as OpenOwnFile of server/os, which workers'
+// sources do not see).
+bool IsOwn(int fd) {
+  struct stat info;
+  return fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == geteuid() &&
+         (info.st_mode & 077) == 0;
+}
+
 }  // namespace
 
 absl::Status IndexDamaged(absl::string_view name, absl::string_view what) {
@@ -94,10 +102,12 @@ absl::StatusOr<MappedIndex> MappedIndex::Open(const std::string& path, absl::str
   if (absl::SimpleAtoi(absl::StripPrefix(path, kHandedPrefix), &fd)) {
     return Map(fd, name, kind, checks);
   }
-  fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (fd < 0 && errno == ENOENT) return IndexDamaged(name, "is gone");
+  if (fd < 0 && errno == ELOOP) return IndexDamaged(name, "is a symbolic link");
   if (fd < 0) return FileError(errno, absl::StrCat("the record index of ", name), "opened");
-  absl::StatusOr<MappedIndex> index = Map(fd, name, kind, checks);
+  absl::StatusOr<MappedIndex> index =
+      IsOwn(fd) ? Map(fd, name, kind, checks) : IndexDamaged(name, "is open to other users");
   close(fd);
   return index;
 }

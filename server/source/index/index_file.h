@@ -54,8 +54,8 @@ class MappedIndex {
   enum class Checks { kAtOnce, kOnUse };
 
   // `name`: the indexed file, for messages. A `path` of HandedIndexPath names the descriptor, which
-  // stays the caller's. DATA_LOSS (INDEX_DAMAGED) if there is no index at `path`, or it is damaged
-  // or not of `kind`.
+  // stays the caller's. DATA_LOSS (INDEX_DAMAGED) if there is no index at `path`, or it is damaged,
+  // not of `kind`, or a file that users other than this one may open.
   static absl::StatusOr<MappedIndex> Open(const std::string& path, absl::string_view name,
                                           uint32_t kind, Checks checks = Checks::kAtOnce);
 

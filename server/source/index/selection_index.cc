@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "server/base/checksum.h"
 #include "server/base/error.h"
 #include "server/base/little_endian.h"
 
@@ -11,8 +12,14 @@ namespace bulkhead {
 namespace {
 
 constexpr uint64_t kBlockBytes = 64;
-constexpr uint64_t kBlockWords = 8;  // the first counts, the others hold bits
-constexpr uint64_t kBlockRecords = (kBlockWords - 1) * 64;
+constexpr uint64_t kBitWords = 6;
+constexpr uint64_t kBlockRecords = kBitWords * 64;
+constexpr uint64_t kChecksumAt = (1 + kBitWords) * 8;
+
+// Also tells one block from another. Masked, so that the index's checksum sees the block.
+uint64_t BlockChecksum(uint64_t block, absl::string_view bytes) {
+  return MaskCrc32c(Crc32c(bytes.substr(0, kChecksumAt), static_cast<uint32_t>(block)));
+}
 
 }  // namespace
 
@@ -32,6 +39,7 @@ absl::Status SelectionWriter::Flush() {
     AppendLittle<uint64_t>(block, word);
     word = 0;
   }
+  AppendLittle<uint64_t>(block, BlockChecksum((indexed_ - 1) / kBlockRecords, block));
   words_[0] = kept_;
   return out_.Append(block);
 }
@@ -53,7 +61,7 @@ absl::StatusOr<SelectionIndex> SelectionIndex::Open(const internal::v1::Resolved
       MappedIndex mapped,
       MappedIndex::Open(file.selection_path(), file.name(), kind + IndexHeader::kSelection,
                         MappedIndex::Checks::kOnUse));
-  SelectionIndex index(std::move(mapped));
+  SelectionIndex index(std::move(mapped), file.name());
   index.blocks_ =
       index.indexed_count() / kBlockRecords + (index.indexed_count() % kBlockRecords == 0 ? 0 : 1);
   const absl::string_view payload = index.index_.payload();
@@ -64,7 +72,7 @@ absl::StatusOr<SelectionIndex> SelectionIndex::Open(const internal::v1::Resolved
   if (index.blocks_ > 0) {
     BULKHEAD_ASSIGN_OR_RETURN(const Block last, index.Read(index.blocks_ - 1));
     kept = last[0];
-    for (uint64_t word = 1; word < kBlockWords; ++word) {
+    for (uint64_t word = 1; word <= kBitWords; ++word) {
       kept += static_cast<uint64_t>(std::popcount(last[word]));
     }
   }
@@ -76,10 +84,14 @@ absl::StatusOr<SelectionIndex> SelectionIndex::Open(const internal::v1::Resolved
 
 absl::StatusOr<SelectionIndex::Block> SelectionIndex::Read(uint64_t block) const {
   BULKHEAD_RETURN_IF_ERROR(index_.Verify(block * kBlockBytes, kBlockBytes));
-  const char* const bytes = index_.payload().data() + block * kBlockBytes;
+  const absl::string_view bytes = index_.payload().substr(block * kBlockBytes, kBlockBytes);
+  // Again at each use: the file may have been overwritten since.
+  if (LoadLittle<uint64_t>(bytes.data() + kChecksumAt) != BlockChecksum(block, bytes)) {
+    return IndexDamaged(name_, "has a selection that does not match its checksum");
+  }
   Block words;
-  for (uint64_t word = 0; word < kBlockWords; ++word) {
-    words[word] = LoadLittle<uint64_t>(bytes + word * 8);
+  for (uint64_t word = 0; word < words.size(); ++word) {
+    words[word] = LoadLittle<uint64_t>(bytes.data() + word * 8);
   }
   return words;
 }
@@ -95,7 +107,7 @@ absl::StatusOr<uint64_t> SelectionIndex::Select(uint64_t k) const {
   BULKHEAD_ASSIGN_OR_RETURN(const Block words, Read(block));
   k -= words[0];
   uint64_t record = block * kBlockRecords;
-  for (uint64_t word = 1; word < kBlockWords; ++word, record += 64) {
+  for (uint64_t word = 1; word <= kBitWords; ++word, record += 64) {
     uint64_t bits = words[word];
     const uint64_t count = static_cast<uint64_t>(std::popcount(bits));
     if (k >= count) {

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -12,8 +13,9 @@
 namespace bulkhead {
 
 // A selection: which records of one file a pipeline reads. One bit per record, and a count before
-// every 448 of them, 9/7 bits per record in all. The payload is blocks of 64 bytes, a cache line:
-// u64 records kept before the block, then 56 bytes of bits, the lowest first.
+// every 384 of them, 4/3 bits per record in all. The payload is blocks of 64 bytes, a cache line:
+// u64 records kept before the block, 48 bytes of bits, the lowest first, u64
+// checksum.
 
 // Writes a selection, record by record. Not thread-safe; keeps one block.
 class SelectionWriter {
@@ -35,7 +37,7 @@ class SelectionWriter {
   IndexFileWriter out_;
   uint64_t indexed_ = 0;
   uint64_t kept_ = 0;
-  uint64_t words_[8] = {};
+  uint64_t words_[7] = {};
 };
 
 // The view of a mapped selection. Immutable, thread-safe.
@@ -54,12 +56,14 @@ class SelectionIndex {
   absl::StatusOr<uint64_t> Select(uint64_t k) const;
 
  private:
-  explicit SelectionIndex(MappedIndex index) : index_(std::move(index)) {}
-  // The words of a block.
-  using Block = std::array<uint64_t, 8>;
+  SelectionIndex(MappedIndex index, std::string name)
+      : index_(std::move(index)), name_(std::move(name)) {}
+  // The words of a block, without its checksum.
+  using Block = std::array<uint64_t, 7>;
   absl::StatusOr<Block> Read(uint64_t block) const;
 
   MappedIndex index_;
+  std::string name_;  // of the file, for messages
   uint64_t blocks_ = 0;
 };
 
