@@ -26,19 +26,18 @@ class ValueStore;
 
 // The records of a stream's epoch, for stages that put several samples into one: what they may
 // read, and what takes the place of a bad one. Used by the thread that produces the sample.
-class PartnerRecords {
- public:
-  virtual ~PartnerRecords() = default;
+struct PartnerRecords {
   // Positions of an epoch; at least 1.
-  virtual uint64_t positions() const = 0;
+  uint64_t positions = 1;
   // The record at `position`, whatever is wrong with it.
-  virtual uint64_t RecordAt(uint64_t position) const = 0;
-  // Calls `make` with the number of the record at `position`; under ERROR_ACTION_SUBSTITUTE, when
+  std::function<uint64_t(uint64_t position)> record_at;
+  // Calls `use` with the number of the record at `position`; under ERROR_ACTION_SUBSTITUTE, when
   // that ends in a sample error, with those after it, as for samples, and reports the
   // substitution; `what` says for people whose record it was. A record in quarantine is a sample
   // error (QUARANTINED). Errors: those of the record at `position`.
-  virtual absl::Status Make(uint64_t position, absl::string_view what,
-                            absl::FunctionRef<absl::Status(uint64_t record)> make) = 0;
+  std::function<absl::Status(uint64_t position, absl::string_view what,
+                             absl::FunctionRef<absl::Status(uint64_t record)> use)>
+      make;
 };
 
 // What one thread needs to produce samples: codec state, scratch images, a ReadContext. Reused from
@@ -54,7 +53,7 @@ class PipelineContext {
   std::function<void()> on_progress;
   // Of the stream that the sample belongs to; null: no stage may need other samples. Set by those
   // who produce samples of a stream (below).
-  PartnerRecords* partners = nullptr;
+  const PartnerRecords* partners = nullptr;
   // What the thread's images take of the worker's allowance, if it has one; for one sample.
   DecodeShare decode_share;
   // Where seek entries of JPEG images are kept, and what cache stages keep; both outlive this,

@@ -5,8 +5,10 @@
 
 namespace bulkhead {
 
-// What a worker tells the watcher of its allocations: an AllocationTracker in bulkhead-worker; none
-// in programs that do not link one.
+// What a worker tells the watcher of its allocations: an AllocationTracker, or none in programs
+// that do not link one. An interface, because the library of workers cannot name the tracker: that
+// one replaces malloc in whatever links it, and in Python workers lies in a library of its own,
+// which is loaded before all others.
 class AllocationWatch {
  public:
   virtual ~AllocationWatch() = default;

@@ -38,19 +38,18 @@ struct StageScratch {
 
 // Has other samples made for a stage that puts several into one, up to that stage. Of one sample
 // and thread, for as long as the stage runs.
-class PartnerMaker {
- public:
-  virtual ~PartnerMaker() = default;
+struct PartnerMaker {
   // Positions of an epoch; at least 1.
-  virtual uint64_t positions() const = 0;
+  uint64_t positions;
   // Replaces the values that the stage works on by those that the sample at `position` of the same
   // epoch has before this stage, and calls `use`; what the values were is gone, what the stage
   // wrote stays. `use` has the last word on whether the sample is good; until it was, another may
   // take the place of a bad one, as the stream's policy says. `what`, "stages[2] mosaic: its top
   // right image", names the other sample where that is reported. Errors: those of the other sample,
   // naming it.
-  virtual absl::Status Make(uint64_t position, absl::string_view what,
-                            absl::FunctionRef<absl::Status()> use) = 0;
+  absl::FunctionRef<absl::Status(uint64_t position, absl::string_view what,
+                                 absl::FunctionRef<absl::Status()> use)>
+      make;
 };
 
 // What a stage works with on one sample.
@@ -69,7 +68,7 @@ struct StageContext {
   // move along; null when nothing does.
   GeometryTrail* trail = nullptr;
   // For stages that put several samples into one; null for others.
-  PartnerMaker* partners = nullptr;
+  const PartnerMaker* partners = nullptr;
   // An image is decoded whole, whatever part of it is needed.
   bool whole_images = false;
 
