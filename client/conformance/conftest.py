@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -169,3 +170,19 @@ def own_service(tmp_path, root):
     running = Service(tmp_path, root)
     yield running
     running.stop()
+
+
+@pytest.fixture
+def folder(root, request):
+    """A folder of the test's own that the services may read."""
+    name = f"{request.module.__name__}-{request.node.name}"
+    path = root / name.replace("/", "_").replace("[", "_").replace("]", "")
+    shutil.rmtree(path, ignore_errors=True)
+    path.mkdir()
+    return path
+
+
+def go_on(process):
+    """Lets a client that pauses continue."""
+    process.stdin.write("\n")
+    process.stdin.flush()

@@ -70,3 +70,12 @@ def tfrecord_spec(path, files, **more):
         features={"label": {"int64": {}}, "text": {"bytes": {"max_bytes": 8}}},
         **{"batch": {"size": 4}, "epochs": 1, **more},
     )
+
+
+def shuffled_records(folder, **more):
+    """A spec of 900 samples, 100 records in nine shuffled epochs."""
+    write_tfrecord(folder / "a.tfrecord", range(100))
+    return tfrecord_spec(
+        folder / "s.yaml", "a.tfrecord", order={"global": {}}, seed=5, batch={"size": 3},
+        epochs=9, **more,
+    )

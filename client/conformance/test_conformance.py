@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import shutil
 import socket
 import struct
 import subprocess
@@ -15,15 +14,6 @@ from data import range_spec, tfrecord_spec, write_runs, write_spec, write_tfreco
 
 def digest_of(values):
     return hashlib.sha256(struct.pack(f"<{len(values)}q", *values)).hexdigest()
-
-
-@pytest.fixture
-def folder(root, request):
-    """A folder of the test's own that the services may read."""
-    path = root / request.node.name.replace("/", "_").replace("[", "_").replace("]", "")
-    shutil.rmtree(path, ignore_errors=True)
-    path.mkdir()
-    return path
 
 
 # Batches.

@@ -8,17 +8,9 @@ import subprocess
 import time
 
 import pytest
-from conftest import CLIENTS
-from data import range_spec, tfrecord_spec, write_tfrecord
+from conftest import CLIENTS, go_on
+from data import range_spec, shuffled_records, tfrecord_spec, write_tfrecord
 from test_conformance import digest_of
-
-
-@pytest.fixture
-def folder(root, request):
-    path = root / ("reconnect_" + request.node.name.replace("[", "_").replace("]", ""))
-    shutil.rmtree(path, ignore_errors=True)
-    path.mkdir()
-    return path
 
 
 def children_of(pid):
@@ -34,28 +26,16 @@ def children_of(pid):
     return found
 
 
-def go_on(process):
-    process.stdin.write("\n")
-    process.stdin.flush()
-
-
-def shuffled_records(folder, **more):
-    write_tfrecord(folder / "a.tfrecord", range(100))
-    return tfrecord_spec(
-        folder / "s.yaml", "a.tfrecord", order={"global": {}}, seed=5, batch={"size": 3},
-        epochs=9, **more,
-    )
-
-
 def the_same_but_for_reconnects(result, undisturbed):
     return {**result, "reconnects": 0} == {**undisturbed, "reconnects": 0}
 
 
-def test_a_restarted_service_goes_on_where_the_killed_one_was(client, own_service, folder):
+@pytest.mark.parametrize("transport", ["grpc", "shm"])
+def test_a_restarted_service_goes_on_where_the_killed_one_was(client, own_service, folder, transport):
     spec = shuffled_records(folder)
-    undisturbed = client.ok(spec, own_service.target)
+    undisturbed = client.ok(spec, own_service.target, transport="grpc")
     assert undisturbed["samples"] == 900 and undisturbed["reconnects"] == 0
-    process = client.pausing(spec, own_service.target, pause_after=20, timeout=30)
+    process = client.pausing(spec, own_service.target, pause_after=20, timeout=30, transport=transport)
     own_service.restart()
     go_on(process)
     result = client.finish(process)
@@ -63,10 +43,11 @@ def test_a_restarted_service_goes_on_where_the_killed_one_was(client, own_servic
     assert result["reconnects"] == 1
 
 
-def test_several_kills_at_any_time(client, own_service, folder):
+@pytest.mark.parametrize("transport", ["grpc", "shm"])
+def test_several_kills_at_any_time(client, own_service, folder, transport):
     spec = range_spec(folder / "s.yaml", size=40_000, epochs=2, order={"global": {}}, seed=2)
-    undisturbed = client.ok(spec, own_service.target)
-    process = client.pausing(spec, own_service.target, pause_after=1, timeout=30)
+    undisturbed = client.ok(spec, own_service.target, transport="grpc")
+    process = client.pausing(spec, own_service.target, pause_after=1, timeout=30, transport=transport)
     own_service.restart()
     go_on(process)
     kills = 1

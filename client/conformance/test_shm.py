@@ -2,7 +2,6 @@
 
 import os
 import pathlib
-import shutil
 import signal
 import socket
 import subprocess
@@ -10,33 +9,12 @@ import sys
 import time
 
 import pytest
-from conftest import PYTHON_PACKAGE, SERVER, Service
-from data import range_spec, tfrecord_spec, write_tfrecord
+from conftest import PYTHON_PACKAGE, SERVER, Service, go_on
+from data import range_spec, shuffled_records
 from test_conformance import digest_of
 
 sys.path.insert(0, str(PYTHON_PACKAGE))
 import bulkhead  # noqa: E402
-
-
-@pytest.fixture
-def folder(root, request):
-    path = root / ("shm_" + request.node.name.replace("[", "_").replace("]", ""))
-    shutil.rmtree(path, ignore_errors=True)
-    path.mkdir()
-    return path
-
-
-def shuffled_records(folder, **more):
-    write_tfrecord(folder / "a.tfrecord", range(100))
-    return tfrecord_spec(
-        folder / "s.yaml", "a.tfrecord", order={"global": {}}, seed=5, batch={"size": 3},
-        epochs=9, **more,
-    )
-
-
-def go_on(process):
-    process.stdin.write("\n")
-    process.stdin.flush()
 
 
 def eventually(condition, seconds=15):
@@ -128,35 +106,6 @@ def test_without_a_door_auto_takes_grpc_and_shm_is_an_error(client, own_service,
 
 
 # Losses.
-
-
-def test_a_restarted_service_goes_on_where_the_killed_one_was(client, own_service, folder):
-    spec = shuffled_records(folder)
-    undisturbed = client.ok(spec, own_service.target, transport="grpc")
-    process = client.pausing(spec, own_service.target, pause_after=20, timeout=30, transport="shm")
-    own_service.restart()
-    go_on(process)
-    result = client.finish(process)
-    assert {**result, "reconnects": 0} == undisturbed
-    assert result["reconnects"] == 1
-
-
-def test_several_kills_at_any_time(client, own_service, folder):
-    spec = range_spec(folder / "s.yaml", size=40_000, epochs=2, order={"global": {}}, seed=2)
-    undisturbed = client.ok(spec, own_service.target, transport="grpc")
-    process = client.pausing(spec, own_service.target, pause_after=1, timeout=30, transport="shm")
-    own_service.restart()
-    go_on(process)
-    kills = 1
-    while process.poll() is None and kills < 5:
-        try:  # the kills fall where they fall; the digest does not depend on it
-            process.wait(0.15)
-        except subprocess.TimeoutExpired:
-            own_service.restart()
-            kills += 1
-    result = client.finish(process)
-    assert {**result, "reconnects": 0} == undisturbed
-    assert 1 <= result["reconnects"] <= kills
 
 
 @pytest.mark.parametrize("transport", ["grpc", "shm"])

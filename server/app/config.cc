@@ -109,9 +109,8 @@ std::string UnknownArgument(const CLI::App& app) {
       near.empty() ? "`bulkheadd --help` lists all" : absl::StrCat("did you mean '", near, "'?"));
 }
 
-}  // namespace
-
-void DefineOptions(CLI::App& app, DaemonOptions& options) {
+// Where it is reached, and what it may read and keep.
+void DefinePlaces(CLI::App& app, DaemonOptions& options) {
   app.add_option(
       "--config", options.config,
       "YAML file of options (docs/service.md). The command line takes precedence over the "
@@ -131,6 +130,10 @@ void DefineOptions(CLI::App& app, DaemonOptions& options) {
   app.add_option("--stage-cache-bytes", options.stage_cache_bytes,
                  "Disk space for `cache` stages, such as 100GiB. 0: they keep nothing")
       ->capture_default_str();
+}
+
+// Workers and their limits.
+void DefineWorkers(CLI::App& app, DaemonOptions& options) {
   app.add_option("--workers", options.workers,
                  "Worker processes of each pipeline. Default: one per available CPU")
       ->check(CLI::Range(1, 1024));
@@ -160,6 +163,10 @@ void DefineOptions(CLI::App& app, DaemonOptions& options) {
                  "Kill and replace a worker after this many seconds at one sample")
       ->check(CLI::Range(0.1, 86400.0))
       ->capture_default_str();
+}
+
+// How long clients may be idle, and how often they may open streams.
+void DefineTimeouts(CLI::App& app, DaemonOptions& options) {
   app.add_option(
          "--idle-timeout", options.idle_seconds,
          "When others need its memory, a stream whose client took no batch for this many seconds "
@@ -180,6 +187,10 @@ void DefineOptions(CLI::App& app, DaemonOptions& options) {
                  "Close a client's connection after this many seconds without a call")
       ->check(CLI::Range(0.1, 86400.0))
       ->capture_default_str();
+}
+
+// When workers are replaced, and what all memory is.
+void DefineRecycling(CLI::App& app, DaemonOptions& options) {
   app.add_option("--recycle-samples", options.recycle_samples,
                  "Replace a worker after this many samples. 0: never")
       ->capture_default_str();
@@ -203,6 +214,10 @@ void DefineOptions(CLI::App& app, DaemonOptions& options) {
   app.add_option("--attribution", options.attribution,
                  "on or off: count the workers' allocations by stage, to name the stage that leaks")
       ->option_text("on|off [on]");
+}
+
+// Who may do what.
+void DefineAccess(CLI::App& app, DaemonOptions& options) {
   app.add_flag("--allow-fault-stages", options.allow_fault_stages,
                "Allow specs with `fault` stages, which leak, crash or hang on purpose, for tests");
   app.add_flag("--insecure-tcp", options.insecure_tcp,
@@ -230,6 +245,10 @@ void DefineOptions(CLI::App& app, DaemonOptions& options) {
                  "Rights of clients with the token: stream, status, operate; repeatable. "
                  "Default: stream and status")
       ->check(CLI::IsMember({"stream", "status", "operate"}));
+}
+
+// What is served beside, and the programs and folders of workers.
+void DefinePrograms(CLI::App& app, DaemonOptions& options) {
   app.add_option(
       "--metrics", options.metrics,
       "Serve /metrics and /healthz over HTTP on this IP address and port, such as 127.0.0.1:9464 "
@@ -257,6 +276,10 @@ void DefineOptions(CLI::App& app, DaemonOptions& options) {
                  "Folder on a disk (not tmpfs) in which each worker that runs your code gets its "
                  "own TMPDIR and HOME. Default: bulkhead-UID/scratch in /tmp or /var/tmp, or "
                  "scratch in --cache-dir, whichever is on a disk");
+}
+
+// For who starts it, and the log.
+void DefineProcess(CLI::App& app, DaemonOptions& options) {
   app.add_flag("--embedded", options.embedded,
                "Serve the trainers of one user on this machine: read what the user may read");
   app.add_option("--watch-pid", options.watch_pid,
@@ -272,6 +295,15 @@ void DefineOptions(CLI::App& app, DaemonOptions& options) {
   app.add_option(
       "--log-file", options.log_file,
       "Write the log to this file as well; when it exceeds 2 MiB, its older half is removed");
+}
+
+}  // namespace
+
+void DefineOptions(CLI::App& app, DaemonOptions& options) {
+  for (const auto define : {DefinePlaces, DefineWorkers, DefineTimeouts, DefineRecycling,
+                            DefineAccess, DefinePrograms, DefineProcess}) {
+    define(app, options);
+  }
 }
 
 DaemonOptions ParseCommandLine(int argc, char** argv, std::optional<int>& exit_code) {

@@ -61,8 +61,8 @@ class StagedPipeline : public Pipeline {
     const StagePlan& plan = records_.PartOf(record).plan;
     if (plan.partnered.stage != StagePlan::Partnered::kNone && own.partners != nullptr) {
       plan.stages[plan.partnered.stage].stage->ListPartners(
-          key, own.partners->positions(),
-          [&](uint64_t position) { records_.Expect(own.partners->RecordAt(position), own); });
+          key, own.partners->positions,
+          [&](uint64_t position) { records_.Expect(own.partners->record_at(position), own); });
     }
     own.Enter(StageObserver::kOutside);
     if (own.observer != nullptr) own.observer->EndBatch();

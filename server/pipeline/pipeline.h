@@ -26,19 +26,18 @@ class ValueStore;
 
 // The records of a stream's epoch, for stages that put several samples into one. Substitutes bad
 // records. Used by the thread that produces the sample.
-class PartnerRecords {
- public:
-  virtual ~PartnerRecords() = default;
+struct PartnerRecords {
   // The number of positions of an epoch; at least 1.
-  virtual uint64_t positions() const = 0;
+  uint64_t positions = 1;
   // The record at `position`, whether or not it is good.
-  virtual uint64_t RecordAt(uint64_t position) const = 0;
-  // Calls `make` with the number of the record at `position`. Under ERROR_ACTION_SUBSTITUTE, if
-  // that fails with a sample error, calls it with the records after it, as for samples, and reports
-  // the substitution; `what` names the record's use, human-readable. A record in quarantine is a
-  // sample error (QUARANTINED). Errors: those of the record at `position`.
-  virtual absl::Status Make(uint64_t position, absl::string_view what,
-                            absl::FunctionRef<absl::Status(uint64_t record)> make) = 0;
+  std::function<uint64_t(uint64_t position)> record_at;
+  // Calls `use` with the number of the record at `position`. Under ERROR_ACTION_SUBSTITUTE, if that
+  // fails with a sample error, calls it with the records after it, as for samples, and reports the
+  // substitution; `what` names the record's use, human-readable. A record in quarantine is a sample
+  // error (QUARANTINED). Errors: those of the record at `position`.
+  std::function<absl::Status(uint64_t position, absl::string_view what,
+                             absl::FunctionRef<absl::Status(uint64_t record)> use)>
+      make;
 };
 
 // What one thread needs to produce samples: codec state, scratch images, a ReadContext. Reused from
@@ -54,7 +53,7 @@ class PipelineContext {
   std::function<void()> on_progress;
   // Other records of the sample's stream; null: no stage may need any. Set by the functions below
   // that produce samples of a stream.
-  PartnerRecords* partners = nullptr;
+  const PartnerRecords* partners = nullptr;
   // The share of the worker's decode allowance, if it has one, that the images of one sample take.
   DecodeShare decode_share;
   // The caches of seek entries and of cache stages. Both outlive this; null: not used.

@@ -25,16 +25,26 @@ void NoteProgress(const PipelineContext& context) {
 
 // Produces one position, or its substitute; and finds the records of those that a stage wants to
 // put beside it.
-class LeaseSample final : public PartnerRecords {
+class LeaseSample {
  public:
   LeaseSample(const Pipeline& pipeline, const StreamView& stream, uint64_t epoch,
               PipelineContext& context)
-      : pipeline_(pipeline), stream_(stream), epoch_(epoch), context_(context) {
+      : pipeline_(pipeline),
+        stream_(stream),
+        epoch_(epoch),
+        context_(context),
+        offered_{stream.binding.samples_per_epoch(),
+                 [this](uint64_t position) { return RecordAt(position); },
+                 [this](uint64_t position, absl::string_view what,
+                        absl::FunctionRef<absl::Status(uint64_t)> use) {
+                   return MakePartner(position, what, use);
+                 }} {
     context_.reads_again = stream.binding.reads_again();
     context_.whole_images = LeavesBlank();
-    context_.partners = this;
+    context_.partners = &offered_;
   }
-  ~LeaseSample() override { context_.partners = nullptr; }
+  LeaseSample(const LeaseSample&) = delete;
+  ~LeaseSample() { context_.partners = nullptr; }
 
   absl::Status Produce(uint64_t position, absl::Span<std::byte* const> destinations,
                        std::vector<SubstitutedSample>& substituted) {
@@ -65,17 +75,21 @@ class LeaseSample final : public PartnerRecords {
     return status;
   }
 
-  uint64_t positions() const override { return stream_.binding.samples_per_epoch(); }
-  uint64_t RecordAt(uint64_t position) const override {
-    return stream_.order->RecordAt(epoch_, position);
+  // What `position` reads will be wanted soon.
+  void Expect(uint64_t position) const {
+    pipeline_.Expect(RecordAt(position), {stream_.binding.seed(), epoch_, position}, context_);
   }
 
-  absl::Status Make(uint64_t position, absl::string_view what,
-                    absl::FunctionRef<absl::Status(uint64_t)> make) override {
+ private:
+  uint64_t RecordAt(uint64_t position) const { return stream_.order->RecordAt(epoch_, position); }
+
+  // As PartnerRecords::make.
+  absl::Status MakePartner(uint64_t position, absl::string_view what,
+                           absl::FunctionRef<absl::Status(uint64_t)> use) {
     const size_t before = partners_.size();
     const auto make_record_of = [&](uint64_t other) -> absl::Status {
       BULKHEAD_ASSIGN_OR_RETURN(const uint64_t record, AllowedRecord(other, position));
-      return make(record);
+      return use(record);
     };
     absl::Status made = OneOf(position, make_record_of, partners_);
     partner_failed_ = !made.ok();
@@ -86,12 +100,6 @@ class LeaseSample final : public PartnerRecords {
     return made;
   }
 
-  // What `position` reads will be wanted soon.
-  void Expect(uint64_t position) const {
-    pipeline_.Expect(RecordAt(position), {stream_.binding.seed(), epoch_, position}, context_);
-  }
-
- private:
   bool LeavesBlank() const { return stream_.binding.error_action() == v1::ERROR_ACTION_BLANK; }
   void LeaveBlank(absl::Span<std::byte* const> destinations) const {
     const v1::BatchSchema& schema = stream_.binding.schema();
@@ -109,9 +117,9 @@ class LeaseSample final : public PartnerRecords {
     if (error.ok() || !substitute || !IsSampleError(error)) return error;
     // Another record would need the same partner.
     if (partner_failed_) return error;
-    const uint64_t reach = std::min(kSubstituteReach, positions() - 1);
+    const uint64_t reach = std::min(kSubstituteReach, offered_.positions - 1);
     for (uint64_t k = 1; k <= reach; ++k) {
-      const uint64_t other = (position + k) % positions();
+      const uint64_t other = (position + k) % offered_.positions;
       const absl::Status status = make(other);
       if (status.ok()) {
         substituted.push_back({position, other, std::move(error)});
@@ -143,6 +151,7 @@ class LeaseSample final : public PartnerRecords {
   const StreamView& stream_;
   uint64_t epoch_;
   PipelineContext& context_;
+  PartnerRecords offered_;  // to its stages
   // Of the attempt at hand: whose it is, partners that others took the place of, and whether there
   // was one that none could.
   uint64_t position_ = 0;

@@ -25,7 +25,7 @@ Value ReadValue(const FeatureSignature& feature, const FeatureValue& read) {
 }  // namespace
 
 // Makes other samples for a stage, in the memory that the sample's own stages worked in.
-class SampleMaker::Partners final : public PartnerMaker {
+class SampleMaker::Partners {
  public:
   Partners(SampleMaker& maker, const StagePlan& plan, const Sample& sample)
       : maker_(maker), own_(maker.own_), plan_(plan), sample_(sample) {}
@@ -38,17 +38,16 @@ class SampleMaker::Partners final : public PartnerMaker {
     maker_.records_.Name(sample_.record_of_all, own_);
   }
 
-  uint64_t positions() const override { return own_.partners->positions(); }
-
+  // As PartnerMaker::make.
   absl::Status Make(uint64_t position, absl::string_view what,
-                    absl::FunctionRef<absl::Status()> use) override {
+                    absl::FunctionRef<absl::Status()> use) {
     if (!begun_) {
       own_.aside.Put(own_.values, plan_.partnered.bystanders);
       std::swap(own_.record, own_.partner_record);
       begun_ = true;
     }
     const SampleKey key{sample_.key.seed, sample_.key.epoch, position};
-    return own_.partners->Make(position, what, [&](uint64_t record) {
+    return own_.partners->make(position, what, [&](uint64_t record) {
       return maker_.MakePartner(record, key, plan_, use);
     });
   }
@@ -178,10 +177,15 @@ absl::Status SampleMaker::RunPartnered(const SampleStage& stage, const StageValu
                                        const StagePlan& plan, const Sample& sample,
                                        std::byte* target) {
   Partners partners(*this, plan, sample);
-  const absl::Status status =
-      stage.RunOn(values, {own_.decoder, own_.partnered_scratch, sample.key, sample.record,
-                           sample.samples_before, target, nullptr,
-                           own_.partners == nullptr ? nullptr : &partners});
+  const auto make = [&](uint64_t position, absl::string_view what,
+                        absl::FunctionRef<absl::Status()> use) {
+    return partners.Make(position, what, use);
+  };
+  const bool has_partners = own_.partners != nullptr;
+  const PartnerMaker maker = {has_partners ? own_.partners->positions : 1, make};
+  const absl::Status status = stage.RunOn(
+      values, {own_.decoder, own_.partnered_scratch, sample.key, sample.record,
+               sample.samples_before, target, nullptr, has_partners ? &maker : nullptr});
   partners.End();
   return status;
 }

@@ -6,7 +6,9 @@
 namespace bulkhead {
 
 // The interface to the counting of a worker's allocations: an AllocationTracker in bulkhead-worker;
-// none in programs that do not link one.
+// none in programs that do not link one. An interface, because the library of workers cannot name
+// the tracker: the tracker replaces malloc in whatever links it, and in Python workers is in a
+// library of its own, which is loaded before all others.
 class AllocationWatch {
  public:
   virtual ~AllocationWatch() = default;

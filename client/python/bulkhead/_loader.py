@@ -8,7 +8,7 @@ import os
 import socket
 import time
 import uuid
-from typing import Any, Dict, Iterator, List, Mapping, NoReturn, Optional, Tuple
+from typing import Any, Dict, Iterator, Mapping, NoReturn, Optional
 
 from . import _progress_line, errors
 from ._arena import holdings, reaper
@@ -20,10 +20,10 @@ from ._batch.batch import (
     cursor_to_dict,
 )
 from ._batch.renaming import Renaming
-from ._batch.schema import Schema
 from ._boundary import ends_at_caller, meant, public
 from ._display.loaders import described, described_html
 from ._loader_arguments import check, open_request, refuse_unknown
+from ._loader_state import LoaderState
 from ._progress_line import ProgressOption
 from ._rpc import live_streams, proto
 from ._rpc.credentials import Credentials, with_environment
@@ -32,8 +32,7 @@ from ._service import arguments
 from ._service.arguments import Folders, Size
 from ._service.endpoint import Endpoint
 from ._spec.spec_input import Spec, load
-from ._stats import LoaderStats, remember
-from ._stream.events import Hang, Substitution
+from ._stats import remember
 from ._stream.healing import HealingStream, close_all
 from ._stream.incarnation import next_incarnation
 
@@ -53,7 +52,7 @@ def _end(stream: Optional[HealingStream], endpoint: Optional[Endpoint]) -> None:
 
 
 @public
-class Loader:
+class Loader(LoaderState):
     """Batches of a Bulkhead service.
 
         with bulkhead.Loader("train.yaml") as loader:
@@ -115,15 +114,6 @@ class Loader:
     opened there while the parent has one open: start processes by multiprocessing's spawn method.
     It cannot be pickled: give another process the spec and `state_dict()`.
     """
-
-    # As long as __init__ has set nothing: there is nothing to close, and what there is to show is this.
-    _closed = True
-    _endpoint: Optional[Endpoint] = None
-    _stream: Optional[HealingStream] = None
-    _reconnects_before = 0  # in streams that load_state_dict ended
-    _owner = 0
-    _spec_name = ""
-    _epoch = _batches = _left = 0
 
     def __init__(
         self,
@@ -187,8 +177,6 @@ class Loader:
         self._progress = _progress_line.checked(progress)
         self._renaming = Renaming(rename)
         self._copy_below = copy_below
-        self._samples = self._bytes = 0
-        self._wait_seconds = 0.0
         self._transport = transport
         self._credentials = with_environment(credentials)
         self._suspended = False  # load_state_dict failed; the next batch reopens the stream
@@ -249,24 +237,6 @@ class Loader:
         self._left = opened.batches_left_in_epoch
         self._finished = False
         self._suspended = False
-
-    def _is_open(self) -> bool:
-        return not self._closed and self._owner == os.getpid()
-
-    def _check(self) -> HealingStream:
-        if self._owner != os.getpid():
-            raise errors.LoaderClosed(
-                "this loader belongs to the process that this one was forked from; use it there, "
-                "or start this process by multiprocessing's spawn method and open a loader in it "
-                "(with PyTorch's DataLoader: num_workers=0, the service has its own workers)",
-                "FORKED",
-            )
-        if self._closed or self._stream is None:
-            raise errors.LoaderClosed(
-                "the loader is closed; open another: Loader(spec, cursor=loader.state_dict()) goes on where this "
-                "one stood"
-            )
-        return self._stream
 
     # Batches.
 
@@ -363,136 +333,6 @@ class Loader:
 
     def _repr_html_(self) -> str:
         return described_html(type(self).__name__, self)
-
-    @property
-    def schema(self) -> Schema:
-        """The outputs, in the order that they have in batches."""
-        return self._schema_of(self._check())
-
-    def _schema_of(self, stream: HealingStream) -> Schema:
-        return Schema(output._replace(name=self._renaming.of(output.name)) for output in stream.layout.outputs)
-
-    @property
-    def class_names(self) -> Dict[str, Tuple[str, ...]]:
-        """By output, the names of its classes in the order of their numbers.
-
-        Of the labels of image folders (names of sub-folders) and of lists whose labels are names,
-        as numbers or one-hot.
-        """
-        return {output.name: output.class_names for output in self.schema if output.class_names}
-
-    @property
-    def classes(self) -> Tuple[str, ...]:
-        """The names of the label's classes; () if it has none.
-
-        InvalidArgument if several labels have class names: use `class_names`.
-        """
-        names = self.class_names
-        if len(names) > 1:
-            raise errors.InvalidArgument(
-                f"{', '.join(names)} have classes each: loader.class_names[{next(iter(names))!r}]"
-            )
-        return next(iter(names.values()), ())
-
-    @property
-    def name(self) -> str:
-        """The consumer's name; unique unless it was given.
-
-        The service identifies the stream by it. If the processes of a job share the service, a given
-        name is followed by the process's number and a random part.
-        """
-        return str(self._open.name)
-
-    @property
-    def rank(self) -> int:
-        """This consumer's rank, below the world size."""
-        return int(self._open.rank)
-
-    @property
-    def stats(self) -> LoaderStats:
-        """Counts of what the loader has done. Can also be read after `close`."""
-        stream = self._stream if self._is_open() else None
-        return LoaderStats(
-            self._batches,
-            self._samples,
-            self._bytes,
-            self._wait_seconds,
-            self.reconnects,
-            stream.ready_batches if stream is not None else 0,
-            stream.held_slots if stream is not None else 0,
-        )
-
-    @property
-    def batch_size(self) -> int:
-        """Samples of a full batch."""
-        return self._check().layout.batch_size
-
-    @property
-    def samples_per_epoch(self) -> int:
-        """The samples of an epoch, of all ranks together."""
-        return self._check().opened.samples_per_epoch
-
-    @property
-    def batches_per_epoch(self) -> int:
-        """The batches of a whole epoch, on this rank."""
-        return self._check().opened.batches_per_epoch
-
-    @property
-    def target(self) -> str:
-        """Where the service listens; an embedded service started again has another address."""
-        return self._endpoint.target if self._endpoint is not None else ""
-
-    @property
-    def transport(self) -> str:
-        """How batches travel now: "shm" or "grpc"; a reconnect may change it."""
-        return self._check().transport
-
-    @property
-    def transport_reason(self) -> str:
-        """Why `transport="auto"` uses gRPC; empty otherwise."""
-        return self._check().transport_reason
-
-    @property
-    def held_slots(self) -> int:
-        """The slots of the stream's shared memory that the program's arrays keep; 0 over gRPC."""
-        return self._check().held_slots
-
-    @property
-    def boot_id(self) -> str:
-        """Identifies the running service; changes when the service restarts."""
-        return self._check().boot_id
-
-    @property
-    def reconnects(self) -> int:
-        """How often the loader has recovered from a lost service."""
-        return self._reconnects_before + (self._stream.reconnects if self._stream else 0)
-
-    @property
-    def epoch(self) -> int:
-        """The epoch of the last batch handed out."""
-        return self._epoch
-
-    @property
-    def substitutions(self) -> List[Substitution]:
-        """The newest samples that were substituted; the log sums them, and has each at level DEBUG."""
-        return list(self._check().events.substitutions)
-
-    @property
-    def quarantined(self) -> Dict[str, str]:
-        """Records that ended several workers while this loader ran, and how they did.
-
-        They are left out from then on, and are in the cursors. Each is also logged as a warning.
-        """
-        return dict(self._check().events.quarantined)
-
-    @property
-    def hangs(self) -> List[Hang]:
-        """The newest samples at which a worker hung until the service ended it.
-
-        Other workers try them again; one that hangs those too is quarantined. Each is also logged
-        as a warning.
-        """
-        return list(self._check().events.hangs)
 
     # Checkpoints.
 

@@ -159,3 +159,35 @@ def check_arguments(cls):
         assert traceback.extract_tb(raised.value.__traceback__)[-1].name == "check_arguments"
     with pytest.raises(bulkhead.InvalidArgument, match="outputs are 'index'; did you mean 'index'"):
         cls(numbers(9, 3), structure=("idnex",))
+
+
+def check_healing(cls, service, firsts, step=4, **options):
+    """A killed service is a longer wait; `firsts` has the first number of each batch."""
+    with cls(numbers(100 * step, step), service.target, **options) as adapter:
+        elements = iter(adapter)
+        before = firsts(next(elements) for _ in range(5))
+        service.kill()
+        service.start()
+        assert before + firsts(elements) == list(range(0, 100 * step, step))
+        assert adapter.loader.reconnects == 1
+
+
+def results_of(program, calls, **environment):
+    """What processes of one job print as JSON in their last lines; each has the arguments of one of `calls`."""
+    running = [
+        subprocess.Popen(
+            [sys.executable, program, *call], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env={**os.environ, **environment},
+        )
+        for call in calls
+    ]  # fmt: skip
+    results = []
+    try:
+        for process in running:
+            output, errors = process.communicate(timeout=120)
+            assert process.returncode == 0, errors
+            results.append(json.loads(output.splitlines()[-1]))
+    finally:
+        for process in running:
+            process.kill()
+    return results

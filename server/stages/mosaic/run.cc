@@ -253,7 +253,7 @@ absl::Status MosaicStage::RunOn(const StageValues& values, const StageContext& c
   const Draft draft = {ResultImage(size_, values[0].channels, context),
                        context.scratch.resized.Resize(memory_bytes_), row_count};
   const Draws draws =
-      Draw(context.key, context.partners == nullptr ? 0 : context.partners->positions());
+      Draw(context.key, context.partners == nullptr ? 0 : context.partners->positions);
   if (draws.mosaic) {
     BULKHEAD_RETURN_IF_ERROR(AddFour(values, context, draws, draft));
   } else {
@@ -275,7 +275,7 @@ absl::Status MosaicStage::AddFour(const StageValues& values, const StageContext&
   };
   Add(values, tile_at(0), draft);
   for (int i = 1; i < kMosaicTiles; ++i) {
-    const absl::Status made = context.partners->Make(draws.positions[i], names_[i], [&] {
+    const absl::Status made = context.partners->make(draws.positions[i], names_[i], [&] {
       BULKHEAD_RETURN_IF_ERROR(place().Name(Check(values)));
       Add(values, tile_at(i), draft);
       return absl::OkStatus();

@@ -38,18 +38,17 @@ struct StageScratch {
 
 // Makes other samples, up to this stage, for a stage that puts several into one. Belongs to one
 // sample and thread, and lives while the stage runs.
-class PartnerMaker {
- public:
-  virtual ~PartnerMaker() = default;
+struct PartnerMaker {
   // The number of positions of an epoch; at least 1.
-  virtual uint64_t positions() const = 0;
+  uint64_t positions;
   // Replaces the stage's values by those that the sample at `position` of the same epoch has before
   // this stage, and calls `use`. The previous values are lost; what the stage has written stays. If
   // the sample is bad, or `use` rejects it, another may replace it, by the stream's policy. `what`,
   // "stages[2] mosaic: its top right image", names the other sample in reports. Errors: those of
   // the other sample, which they name.
-  virtual absl::Status Make(uint64_t position, absl::string_view what,
-                            absl::FunctionRef<absl::Status()> use) = 0;
+  absl::FunctionRef<absl::Status(uint64_t position, absl::string_view what,
+                                 absl::FunctionRef<absl::Status()> use)>
+      make;
 };
 
 // What a stage gets for one sample, besides its values.
@@ -68,7 +67,7 @@ struct StageContext {
   // follow; null if nothing follows.
   GeometryTrail* trail = nullptr;
   // For stages that put several samples into one; null for others.
-  PartnerMaker* partners = nullptr;
+  const PartnerMaker* partners = nullptr;
   // Images are decoded whole, even if only a part is needed.
   bool whole_images = false;
 

@@ -1,13 +1,10 @@
 """Processes of one job, with JAX's own coordinator and gloo between them."""
 
-import json
-import os
 import pathlib
 import socket
-import subprocess
-import sys
 
 import pytest
+from conftest import results_of
 
 PROGRAM = pathlib.Path(__file__).with_name("job_process.py")
 
@@ -17,26 +14,8 @@ def run_job(*cases, processes=2, **environment):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         coordinator = f"127.0.0.1:{probe.getsockname()[1]}"
-    running = [
-        subprocess.Popen(
-            [sys.executable, PROGRAM, ",".join(cases), coordinator, str(number), str(processes)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "JAX_PLATFORMS": "cpu", **environment},
-        )
-        for number in range(processes)
-    ]
-    results = []
-    try:
-        for process in running:
-            output, errors = process.communicate(timeout=120)
-            assert process.returncode == 0, errors
-            results.append(json.loads(output.splitlines()[-1]))
-    finally:
-        for process in running:
-            process.kill()
-    return results
+    calls = [(",".join(cases), coordinator, str(number), str(processes)) for number in range(processes)]
+    return results_of(PROGRAM, calls, **{"JAX_PLATFORMS": "cpu", **environment})
 
 
 CASES = [

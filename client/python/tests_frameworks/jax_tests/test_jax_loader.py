@@ -8,7 +8,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from bulkhead.jax import Loader
-from conftest import PACKED_OFFSETS, PACKED_RUNS, check_arguments, check_facts, numbers, packed_runs, run_python
+from conftest import (
+    PACKED_OFFSETS,
+    PACKED_RUNS,
+    check_arguments,
+    check_facts,
+    check_healing,
+    numbers,
+    packed_runs,
+    run_python,
+)
 
 
 INT32 = numbers(64, 8, stages=[{"cast": {"input": "index", "dtype": "int32"}}])
@@ -160,13 +169,7 @@ def test_a_batch_is_spread_over_the_devices_of_a_sharding():
 
 
 def test_a_killed_service_is_a_longer_wait(service):
-    with Loader(numbers(400, 4), service.target, credits=2) as loader:
-        elements = iter(loader)
-        before = firsts(next(elements) for _ in range(5))
-        service.kill()
-        service.start()
-        assert before + firsts(elements) == list(range(0, 400, 4))
-        assert loader.loader.reconnects == 1
+    check_healing(Loader, service, firsts, credits=2)
 
 
 def test_an_argument_that_it_lacks_is_answered():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from bulkhead.tf import Loader
-from conftest import PACKED_RUNS, check_arguments, check_facts, numbers, packed_runs
+from conftest import PACKED_RUNS, check_arguments, check_facts, check_healing, numbers, packed_runs
 from recorder import STRUCTURE, Recorder, floats
 
 
@@ -224,13 +224,7 @@ def test_an_idle_validation_stream_is_never_timed_out(service):
 
 
 def test_a_killed_service_is_a_longer_wait(service):
-    with Loader(numbers(800, 8), service.target, structure="index") as loader:
-        elements = iter(loader)
-        before = firsts(next(elements) for _ in range(5))
-        service.kill()
-        service.start()
-        assert before + firsts(elements) == list(range(0, 800, 8))
-        assert loader.loader.reconnects == 1
+    check_healing(Loader, service, firsts, step=8, structure="index")
 
 
 def test_an_argument_that_it_lacks_is_answered():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from bulkhead.torch import Dataset
-from conftest import PACKED_OFFSETS, PACKED_RUNS, check_arguments, check_facts, numbers, packed_runs
+from conftest import PACKED_OFFSETS, PACKED_RUNS, check_arguments, check_facts, check_healing, numbers, packed_runs
 from torch.utils.data import DataLoader
 from torchdata.stateful_dataloader import StatefulDataLoader
 
@@ -333,13 +333,7 @@ def test_batches_arrive_on_the_gpu():
 
 
 def test_a_killed_service_is_a_longer_wait(service):
-    with Dataset(numbers(400, 4), service.target, credits=2) as dataset:
-        elements = iter(dataset)
-        before = firsts(next(elements) for _ in range(5))
-        service.kill()
-        service.start()
-        assert before + firsts(elements) == list(range(0, 400, 4))
-        assert dataset.loader.reconnects == 1
+    check_healing(Dataset, service, firsts, credits=2)
 
 
 def test_an_argument_that_it_lacks_is_answered():

@@ -1,36 +1,17 @@
 """Ranks of one job, over gloo, each a process of its own."""
 
-import json
 import os
 import pathlib
-import subprocess
-import sys
 import time
+
+from conftest import results_of
 
 RANK = pathlib.Path(__file__).with_name("ddp_rank.py")
 
 
 def run_ranks(tmp_path, case, ranks=2, **environment):
-    processes = [
-        subprocess.Popen(
-            [sys.executable, RANK, case, tmp_path / "rendezvous", str(rank), str(ranks)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
-        )
-        for rank in range(ranks)
-    ]
-    results = []
-    try:
-        for process in processes:
-            output, errors = process.communicate(timeout=120)
-            assert process.returncode == 0, errors
-            results.append(json.loads(output.splitlines()[-1]))
-    finally:
-        for process in processes:
-            process.kill()
-    return results
+    calls = [(case, tmp_path / "rendezvous", str(rank), str(ranks)) for rank in range(ranks)]
+    return results_of(RANK, calls, **{"OMP_NUM_THREADS": "1", **environment})
 
 
 def runs(pid):
