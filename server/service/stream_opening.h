@@ -16,8 +16,9 @@ namespace bulkhead {
 
 // Who opens a stream.
 struct Caller {
-  std::string name;  // of its certificate, "the token", or empty: callers have no names here
-  std::string peer;  // where it is and who, for people
+  std::string name;    // of its certificate, "the token", or empty: callers have no names here
+  std::string client;  // for limits: the name, or else the process or the host
+  std::string peer;    // where it is and who, for people
 };
 
 // The way of one stream from Open to its first batch:

@@ -2,6 +2,8 @@
 #define BULKHEAD_SERVER_SERVICE_LIMITS_REQUEST_MEMORY_H_
 
 #include <cstdint>
+#include <map>
+#include <string>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
@@ -13,11 +15,12 @@ namespace bulkhead {
 // Bounds what all requests together take of the supervisor's memory, however many come at a time: a
 // message takes many times its bytes when it is parsed, and many times that while it is understood.
 // Requests are parsed and understood one after the other; the others wait as bytes. What a request
-// holds after that counts until its call has its answer. Thread-safe.
+// holds after that counts until its call has its answer. No client can take all of it. Thread-safe.
 class RequestMemory {
  public:
   // Of all requests: the bytes that wait, and what of the others was understood.
   static constexpr uint64_t kMostBytes = uint64_t{96} << 20;
+  static constexpr uint64_t kMostBytesOfOne = kMostBytes / 2;
 
   // A request's place among them; left on destruction. Movable.
   class Place {
@@ -32,18 +35,21 @@ class RequestMemory {
 
    private:
     friend class RequestMemory;
-    Place(RequestMemory* memory, uint64_t bytes) : memory_(memory), bytes_(bytes) {}
+    Place(RequestMemory* memory, std::string client, uint64_t bytes)
+        : memory_(memory), client_(std::move(client)), bytes_(bytes) {}
     void Leave();
 
     RequestMemory* memory_ = nullptr;  // null: no request's
+    std::string client_;
     uint64_t bytes_ = 0;
     bool has_turn_ = true;
   };
 
-  // Waits until it is the turn of a request of `bytes`; no turn takes more than a second or two,
-  // most less than a millisecond. Errors: RESOURCE_EXHAUSTED (TOO_MANY_CALLS) when it would exceed
-  // kMostBytes; CANCELLED once the service drains.
-  absl::StatusOr<Place> Enter(uint64_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Waits until it is the turn of a request of `client`'s, of `bytes`; no turn takes more than a
+  // second or two, most less than a millisecond. Errors: RESOURCE_EXHAUSTED (TOO_MANY_CALLS) when
+  // it would exceed kMostBytes, or its client's share; CANCELLED once the service drains.
+  absl::StatusOr<Place> Enter(const std::string& client, uint64_t bytes)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   // Requests that wait for their turn.
   int waiting() ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
@@ -56,10 +62,13 @@ class RequestMemory {
   }
 
  private:
-  absl::Status Take(uint64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status Take(const std::string& client, uint64_t bytes)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void GiveBack(const std::string& client, uint64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   absl::Mutex mutex_;
   uint64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::map<std::string, uint64_t> of_clients_ ABSL_GUARDED_BY(mutex_);  // of those that have any
   int waiting_ ABSL_GUARDED_BY(mutex_) = 0;
   bool turn_taken_ ABSL_GUARDED_BY(mutex_) = false;
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
