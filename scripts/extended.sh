@@ -23,7 +23,9 @@ readonly TESTS=(
   "frameworks: the tests with PyTorch, TensorFlow and JAX, with every order of imports and every example"
   "fuzz-jpeg: ten minutes of libFuzzer on the JPEG decoder, compared with libjpeg-turbo"
   "wheel: the wheel, built and installed into fresh environments, and into bare Debian 12 and 13 (as root; needs mmdebstrap)"
-  "systemd: the unit under a real systemd with cgroup v2, in user-mode Linux (as root)"
+  "grpcurl: a running service described and called by its reflection alone (needs Go 1.23)"
+  "skew: the clients of the commit before TLS with today's service, and the reverse"
+  "flood: what a trainer keeps beside each kind of flood, at least 0.9 of what the flooder's CPU leaves; on a machine with nothing else to do"
   "fresh-debian: quickstart.sh and test.sh on a bare Debian 12 (as root; needs mmdebstrap)"
 )
 
@@ -43,7 +45,9 @@ run_test() {
       "$ROOT/scripts/wheel.sh" --test
       "$ROOT/scripts/wheel_roots.sh" "$LOGS/wheel-roots"
       ;;
-    systemd) "$ROOT/deploy/systemd/test.sh" "$BIN" ;;
+    grpcurl) "$ROOT/scripts/grpcurl.sh" "$BIN" ;;
+    skew) "$ROOT/scripts/skew.sh" ;;
+    flood) "$ROOT/bench/flood.py" --rounds 5 --least 0.9 ;;
     fresh-debian) "$ROOT/scripts/chroot_test.sh" "$LOGS/fresh-debian-root" ;;
   esac
 }
