@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """What a trainer loses beside clients that flood the service, kind by kind.
 
-    bench/flood.py [--seconds S] [--rounds N] [--nice N] [--flood KIND …] [--json]
+    bench/flood.py [--seconds S] [--rounds N] [--nice N] [--flood KIND …] [--least RATIO] [--json]
 
 A trainer streams decoded photos, which takes all cores. Windows of S seconds alternate: the trainer alone, and beside a
 flooder, a process of its own; a round's ratio is the rate beside the flood over the mean of the windows around it.
@@ -17,6 +17,14 @@ flooder runs at --nice (10 by default, so that what is lost is mostly what it ma
     health        gRPC's health check, 64 at a time
     connections   1,000 connections that say nothing, made again when they are closed
     metrics       64 requests to the port of the metrics of which half a line comes
+
+Of a service on TCP with TLS, whose trainer has a certificate and whose flooder is another host:
+
+    handshakes    TLS handshakes without a certificate, 16 at a time
+    strangers     1,000 connections that say nothing, made again when they are closed
+    tokens        calls with a wrong token, 64 at a time
+
+With --least the exit code is 1 where the trainer keeps less than that of what the flooder's CPU leaves.
 """
 
 import argparse
@@ -25,6 +33,7 @@ import json
 import os
 import pathlib
 import socket
+import ssl
 import statistics
 import subprocess
 import sys
@@ -32,7 +41,7 @@ import tempfile
 import threading
 import time
 
-from support import BIN, ROOT, Service, machine
+from support import BIN, ROOT, Service, listen_with_tls, machine
 
 PHOTOS, SIZE = 200, "640x480"
 
@@ -130,6 +139,31 @@ def connect_unix(target):
     return connection
 
 
+def connect_tcp(target):
+    """From another host, as far as the service can tell."""
+    host, _, port = target.rpartition(":")
+    return socket.create_connection((host, int(port)), source_address=("127.0.0.2", 0))
+
+
+def flood_handshakes(target, _):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_alpn_protocols(["h2"])
+    endlessly(lambda: context.wrap_socket(connect_tcp(target)).close(), 16)
+
+
+def flood_tokens(target, _):
+    import grpc
+
+    authority = pathlib.Path(os.environ["BULKHEAD_TLS_CA"]).read_bytes()
+    credentials = grpc.composite_channel_credentials(
+        grpc.ssl_channel_credentials(authority), grpc.access_token_call_credentials("f" * 32)
+    )
+    with grpc.secure_channel(target, credentials) as channel:
+        call = channel.unary_unary(LOADER + "GetStatus")
+        endlessly(lambda: call(b""), 64)
+
+
 LOADER = "/bulkhead.v1.Loader/"
 FLOODS = {
     "openings": flood_openings,
@@ -140,7 +174,11 @@ FLOODS = {
     "health": lambda target, _: calls(target, "/grpc.health.v1.Health/Check", b"", 64, "unary_unary"),
     "connections": lambda target, _: hold(lambda: connect_unix(target), 1000, b""),
     "metrics": lambda _, port: hold(lambda: socket.create_connection(("127.0.0.1", port)), 64, b"GET /met"),
+    "handshakes": flood_handshakes,
+    "strangers": lambda target, _: hold(lambda: connect_tcp(target), 1000, b""),
+    "tokens": flood_tokens,
 }
+OVER_TLS = ("handshakes", "strangers", "tokens")
 
 
 # The trainer's side.
@@ -204,10 +242,24 @@ def free_port():
 
 
 def measure(arguments, folder):
+    """The windows of each kind of flood."""
     subprocess.run(
         [BIN / "bulkhead", "synth", f"{folder}/photos", "--count", str(PHOTOS), "--size", SIZE, "--seed", "7"],
         check=True, stdout=subprocess.DEVNULL,
     )
+    token = pathlib.Path(folder, "token")
+    token.write_text("0123456789abcdef" * 2)
+    tls = [*listen_with_tls(folder), "--token-instead-of-certificate", str(token)]
+    rounds = {}
+    for options, over_tls in (([], False), (tls, True)):
+        kinds = [kind for kind in arguments.flood if (kind in OVER_TLS) == over_tls]
+        if kinds:
+            rounds.update(measure_kinds(arguments, folder, kinds, options))
+    return rounds
+
+
+def measure_kinds(arguments, folder, kinds, options):
+    """The same of `kinds` at one service, with `options`."""
     spec = {
         "source": {"image_folder": {"path": f"{folder}/photos/folder"}},
         "stages": [{"decode_image": {}}, {"resize": {"size": [224, 224]}}],
@@ -216,14 +268,16 @@ def measure(arguments, folder):
         "epochs": "forever",
     }
     port = free_port()
-    service = Service(folder, "--root", folder, "--metrics", f"127.0.0.1:{port}", "--recycle-slowdown", "0")
+    service = Service(
+        folder, *options, "--root", folder, "--metrics", f"127.0.0.1:{port}", "--recycle-slowdown", "0"
+    )
     try:
         trainer = Trainer(spec, service.target)
         trainer.rate(3)
-        rounds = {kind: [] for kind in arguments.flood}
+        rounds = {kind: [] for kind in kinds}
         alone = trainer.rate(arguments.seconds)
         for _ in range(arguments.rounds):
-            for kind in arguments.flood:
+            for kind in kinds:
                 window = beside(trainer, service, kind, port, arguments)
                 after = trainer.rate(arguments.seconds)
                 window["ratio"] = window["rate"] / statistics.mean((alone, after))
@@ -244,6 +298,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--nice", type=int, default=10)
     parser.add_argument("--flood", nargs="+", choices=FLOODS, default=list(FLOODS))
+    parser.add_argument("--least", type=float, default=0)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -254,7 +309,14 @@ def main():
     }
     if arguments.json:
         print(json.dumps({"machine": machine(), "command": " ".join(sys.argv), "medians": medians, "rounds": rounds}))
-        return
+    else:
+        show(medians, arguments)
+    lost = [kind for kind, of in medians.items() if of["of_the_rest"] < arguments.least]
+    if lost:
+        sys.exit(f"beside {', '.join(lost)} the trainer keeps less than {arguments.least:g}")
+
+
+def show(medians, arguments):
     print(f"{machine()}; medians of {arguments.rounds} rounds of {arguments.seconds:g} s; flooder at nice {arguments.nice}")
     print(f"{'':12}  {'ratio':>5}  {'of rest':>7}  {'alone':>8}  {'beside':>8}  {'flooder':>8}  {'supervisor':>10}")
     for kind, of in medians.items():

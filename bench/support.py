@@ -17,6 +17,20 @@ def machine():
     return f"{models[0] if models else platform.machine()}, {len(os.sched_getaffinity(0))} CPUs"
 
 
+def listen_with_tls(folder):
+    """The service's options, with one certificate for both sides that is its own authority; sets the client's in the
+    environment."""
+    pem, key = f"{folder}/own.pem", f"{folder}/own.key"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
+         "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", pem],
+        check=True, capture_output=True,
+    )
+    os.environ.update(BULKHEAD_TLS_CA=pem, BULKHEAD_TLS_CERT=pem, BULKHEAD_TLS_KEY=key)
+    return ["--listen", "127.0.0.1:0", "--tls-cert", pem, "--tls-key", key, "--tls-client-ca", pem,
+            "--allow-stream", "*", "--allow-status", "*"]
+
+
 class Service:
     """The bulkheadd of `programs`, which listens in `folder`, or where `options` say, until stop()."""
 

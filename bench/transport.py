@@ -3,6 +3,7 @@
 224 x 224 takes them.
 
     bench/transport.py [--seconds S] [--rounds N] [--json]
+    bench/transport.py --photos FOLDER [--seconds S] [--rounds N] [--json]
 
 Each way runs in a process of its own, in turns, against a service of its own whose workers fill batches by one_hot
 (150,528 classes are 224 x 224 x 3), which costs them little more than writing the memory: one worker, which can do
@@ -12,6 +13,9 @@ more than gRPC can, or two for shared memory.
     cpp-tls                           over TCP with TLS 1.3 and certificates on both sides
     python-shm, python-unix           the Python client
     bare-unix                         a grpcio loop that receives the same messages and drops them
+
+With --photos: workload B of bench/workloads.py (FOLDER: JPEG files, at any depth) by the C++ client over TCP and over TCP
+with TLS, in turns. Service and worker have one core, the trainer has another; told are photos a second.
 
 rate: bytes over wall time, which the workers bound as well. CPU: user and system time of the trainer's process for
 each GB.
@@ -27,7 +31,8 @@ import sys
 import tempfile
 import time
 
-from support import BIN, ROOT, Service, machine
+from support import BIN, ROOT, Service, listen_with_tls, machine
+from workloads import STAGES
 
 # As many records as classes: each index is a label.
 SPEC = {
@@ -116,17 +121,52 @@ def measure_cpp(target, transport, seconds):
     }
 
 
-def listen_with_tls(folder):
-    """The service's options, with one certificate for both sides that is its own authority; sets the client's."""
-    pem, key = f"{folder}/own.pem", f"{folder}/own.key"
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
-         "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", pem],
-        check=True, capture_output=True,
-    )
-    os.environ.update(BULKHEAD_TLS_CA=pem, BULKHEAD_TLS_CERT=pem, BULKHEAD_TLS_KEY=key)
-    return ["--listen", "127.0.0.1:0", "--tls-cert", pem, "--tls-key", key, "--tls-client-ca", pem,
-            "--allow-stream", "*", "--allow-status", "*"]
+def measure_photos(photos, secure, seconds):
+    """Photos a second of workload B, each end on a core of its own; the first epoch makes seek entries and is not counted."""
+    cores = sorted(os.sched_getaffinity(0))
+    spec = {
+        "source": {"image_folder": {"path": os.path.abspath(photos), "unlabeled": True}},
+        "stages": STAGES["B"], "outputs": ["image"], "batch": {"size": 64}, "order": {"global": {}}, "seed": 7, "epochs": "forever",
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        listen = listen_with_tls(folder) if secure else ["--listen", "127.0.0.1:0", "--insecure-tcp"]
+        path = f"{folder}/spec.json"
+        with open(path, "w") as file:
+            json.dump(spec, file)
+        os.sched_setaffinity(0, cores[:1])
+        service = Service(folder, *listen, "--workers", 1, "--threads", 1, "--root", os.path.abspath(photos))
+        os.sched_setaffinity(0, cores[1:2])
+        try:
+            output = subprocess.run(
+                [BIN / "bulkhead", "bench", "run", "--spec", path, "--target", service.target, "--transport", "grpc",
+                 "--epochs-before", "1", "--batches", str(int(seconds * 8)), "--no-digest", "--json"],
+                check=True, stdout=subprocess.PIPE,
+            ).stdout
+        finally:
+            service.stop()
+            os.sched_setaffinity(0, cores)
+    return json.loads(output)["samples_per_second"]
+
+
+def compare_photos(arguments):
+    """Prints what TLS costs workload B."""
+    rounds = []
+    for number in range(arguments.rounds):
+        order = (False, True) if number % 2 else (True, False)
+        rounds.append({secure: measure_photos(arguments.photos, secure, arguments.seconds) for secure in order})
+    ratios = [both[True] / both[False] for both in rounds]
+    told = {
+        "tcp_photos_s": statistics.median(both[False] for both in rounds),
+        "tls_photos_s": statistics.median(both[True] for both in rounds),
+        "tls_to_tcp": statistics.median(ratios),
+        "ratios": ratios,
+    }
+    if arguments.json:
+        print(json.dumps({"machine": machine(), "command": " ".join(sys.argv), **told}))
+        return
+    print(f"{machine()}; medians of {arguments.rounds} rounds of about {arguments.seconds:g} s, a core for each end")
+    print(f"B over TCP {told['tcp_photos_s']:.0f} photos/s, with TLS {told['tls_photos_s']:.0f} photos/s")
+    print(f"TLS / TCP: {told['tls_to_tcp']:.2f} ({min(ratios):.2f} to {max(ratios):.2f})")
 
 
 def measure(way, seconds):
@@ -154,10 +194,14 @@ def main():
     parser.add_argument("--seconds", type=float, default=4)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--photos", metavar="FOLDER")
     parser.add_argument("--way", choices=WAYS, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.way:
         print(json.dumps(measure(arguments.way, arguments.seconds)))
+        return
+    if arguments.photos:
+        compare_photos(arguments)
         return
     rounds = []
     for _ in range(arguments.rounds):

@@ -30,6 +30,9 @@ function(bulkhead_library name)
   bulkhead_compile_together(bulkhead_${name})
 endfunction()
 
+# Among the sources of each program that users run.
+set(BULKHEAD_CPU_CHECK ${PROJECT_SOURCE_DIR}/server/os/process/cpu_check.cc)
+
 # bulkhead_program(NAME SOURCES … DEPS …) - an executable in build/<preset>/bin.
 function(bulkhead_program name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})

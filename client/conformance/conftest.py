@@ -40,10 +40,11 @@ class Client:
         command = [*self.command, "--spec", str(spec), "--error-json"]
         if target is not None:
             command += ["--target", target]
-        for key, value in options.items():
-            command.append("--" + key.replace("_", "-"))
-            if value is not True:
-                command.append(json.dumps(value) if isinstance(value, dict) else str(value))
+        for key, given in options.items():
+            for value in given if isinstance(given, list) else [given]:
+                command.append("--" + key.replace("_", "-"))
+                if value is not True:
+                    command.append(json.dumps(value) if isinstance(value, dict) else str(value))
         return subprocess.Popen(
             command,
             env=self.environment(environment or {}),

@@ -27,7 +27,8 @@ constexpr char kUsage[] =
     "  [--threads N] [--cache-dir DIR] [--rank R] [--world-size W] [--cursor JSON] [--name NAME]\n"
     "  [--credit-batches N] [--credit-bytes N] [--timeout SECONDS] [--pause-after N]\n"
     "  [--pause-in-opening] [--error-json] [--reconnect-deadline SECONDS]\n"
-    "  [--silence-deadline SECONDS] [--transport auto|shm|grpc]\n";
+    "  [--silence-deadline SECONDS] [--transport auto|shm|grpc]\n"
+    "  [--credential FIELD=VALUE …]\n";
 
 struct Arguments {
   bulkhead::LoaderOptions loader;
@@ -83,6 +84,20 @@ bool ToTransport(const std::string& text, bulkhead::Transport* transport) {
   return false;
 }
 
+// "ca=FILE" and so on.
+bool TakeCredential(const std::string& text, bulkhead::Credentials& credentials) {
+  const std::map<std::string, std::string*> fields = {{"ca", &credentials.ca},
+                                                      {"cert", &credentials.cert},
+                                                      {"key", &credentials.key},
+                                                      {"token_file", &credentials.token_file},
+                                                      {"socket_user", &credentials.socket_user}};
+  const size_t end = text.find('=');
+  const auto field = fields.find(text.substr(0, end));
+  if (end == std::string::npos || field == fields.end()) return false;
+  *field->second = text.substr(end + 1);
+  return true;
+}
+
 void Pause() {
   std::cout << "paused" << std::endl;
   std::string line;
@@ -114,6 +129,7 @@ bool Parse(int argc, char** argv, Arguments* arguments) {
                                     {"reconnect-deadline", required_argument, nullptr, 'R'},
                                     {"silence-deadline", required_argument, nullptr, 'S'},
                                     {"transport", required_argument, nullptr, 'x'},
+                                    {"credential", required_argument, nullptr, 'k'},
                                     {"error-json", no_argument, nullptr, 'e'},
                                     {nullptr, 0, nullptr, 0}};
   bulkhead::LoaderOptions& loader = arguments->loader;
@@ -171,6 +187,9 @@ bool Parse(int argc, char** argv, Arguments* arguments) {
         break;
       case 'x':
         ok = ok && ToTransport(optarg, &loader.transport);
+        break;
+      case 'k':
+        ok = ok && TakeCredential(optarg, loader.credentials);
         break;
       case 'p':
         ok = ok && ToNumber(optarg, &arguments->pause_after);

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import pathlib
+import resource
 import shutil
 import signal
 import socket
@@ -90,6 +91,11 @@ class Files:
         }
 
 
+def write_target_file(path, **entries):
+    path.write_text("".join(f"{key}: {value}\n" for key, value in entries.items()))
+    return path
+
+
 @pytest.fixture(scope="session")
 def files(tmp_path_factory):
     return Files(tmp_path_factory.mktemp("tls"))
@@ -132,6 +138,66 @@ def test_a_named_certificate_streams(client, start, files, spec):
     service = start(*files.options())
     result = client.ok(spec, service.target, environment=files.environment(files.job))
     assert result["samples"] == 100
+
+
+def test_credentials_are_taken_as_an_argument(client, start, files, spec):
+    service = start(*files.options(), "--token-instead-of-certificate", files.token)
+    pem, key = files.job
+    authority = f"ca={files.authority.pem}"
+    given = [authority, f"cert={pem}", f"key={key}"]
+    assert client.ok(spec, service.target, credential=given)["samples"] == 100
+    assert client.ok(spec, service.target, credential=[authority, f"token_file={files.token}"])["samples"] == 100
+    # What is given counts before the environment, field by field.
+    environment = files.environment(files.other_job)
+    assert client.ok(spec, service.target, environment=environment, credential=given)["samples"] == 100
+    assert "ACCESS_DENIED" == client.error(spec, service.target, environment=environment)["reason"]
+
+
+def test_a_target_file_has_address_and_credentials(client, start, files, spec, tmp_path):
+    service = start(*files.options(), "--allow-status", "job-a", "--token-instead-of-certificate", files.token)
+    for path in (*files.job, files.token):
+        shutil.copy(path, tmp_path)
+    named = write_target_file(
+        tmp_path / "loader.yaml", target=f"'{service.target}'  # ours", ca=f'"{files.authority.pem}"', cert="job-a.pem",
+        key=f"{tmp_path}/job-a.key",
+    )
+    assert client.ok(spec, named)["samples"] == 100
+    by_token = write_target_file(tmp_path / "token.yml", target=service.target, ca=files.authority.pem, token_file="token")
+    assert client.ok(spec, by_token)["samples"] == 100
+    # It counts before the environment, and an argument before it.
+    assert client.ok(spec, named, environment=files.environment(files.other_job))["samples"] == 100
+    pem, key = files.other_job
+    assert client.error(spec, named, credential=[f"cert={pem}", f"key={key}"])["reason"] == "ACCESS_DENIED"
+    for words in (("status",), ("health",), ("bench", "run", "--spec", spec), ("validate", spec, "--data")):
+        run = tool(named, {}, *words)
+        assert run.returncode == 0, run
+
+
+@pytest.mark.parametrize("text,said", [
+    ("", ":1: `target` is missing; a target file has target, ca, cert, key, token_file and socket_user"),
+    ("---\n# a comment\nca: a.pem\ntarget: h:1\ntarget: h:2\n", ":5: `target` stands here twice"),
+    ("target: h:1\n\nport: 5\n", ":3: there is no `port`; a target file has target,"),
+    ("target: h:1\n  ca: a.pem\n", ":2: this is no `key: text`; a target file has target,"),
+    ("target:h:1\n", ":1: this is no `key: text`; a target file has target,"),
+    ("target:  # none\n", ":1: `target` has no text"),
+    ("target: 'h:1\n", ":1: the text of `target` is not in one pair of quotes, without backslashes"),
+    ('target: "h:1" h:2\n', ":1: the text of `target` is not in one pair of quotes, without backslashes"),
+    ("target: [h:1]\n", ":1: the value of `target` is no plain text; put it in quotes"),
+    ("target: h: 1\n", ":1: the value of `target` is no plain text; put it in quotes"),
+    ("target: loader\n", ':1: `target` is "host:port" or "unix:/path"'),
+])
+def test_a_target_file_that_cannot_be_used_is_named_with_its_line(client, spec, tmp_path, text, said):
+    path = tmp_path / "t.yaml"
+    path.write_text(text)
+    error = client.error(spec, path)
+    assert error["reason"] == "INVALID_ARGUMENT"
+    assert error["message"].startswith(f"{path}{said}"), error
+
+
+def test_a_target_file_that_is_not_there_is_named(client, spec, tmp_path):
+    error = client.error(spec, tmp_path / "t.yaml")
+    assert error["reason"] == "INVALID_ARGUMENT"
+    assert error["message"] == f"the target file {tmp_path}/t.yaml cannot be read: No such file or directory"
 
 
 def test_without_a_certificate_nothing_is_served(client, start, files, spec):
@@ -338,6 +404,35 @@ def test_a_wrong_token_and_none_are_refused(client, start, files, spec, tmp_path
     assert "BULKHEAD_TOKEN_FILE" in error["message"]
 
 
+# Strangers.
+
+
+def connect_from(source, target):
+    host, _, port = target.rpartition(":")
+    connection = socket.socket()
+    connection.bind((source, 0))
+    connection.connect((host, int(port)))
+    return connection
+
+
+def test_a_strangers_thousand_connections_leave_a_client_working(client, start, files, spec):
+    service = start(*files.options())
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))
+    try:
+        with contextlib.ExitStack() as stack:
+            for _ in range(1000):
+                stack.enter_context(connect_from("127.0.0.2", service.target))
+            wait_for_log(service, "connections are closed a second after they are made, unheard: the host 127.0.0.2 ")
+            assert client.ok(spec, service.target, environment=files.environment(files.job))["samples"] == 100
+            # Beside the 512 of one host: its own.
+            deadline = time.monotonic() + 60
+            while len(os.listdir(f"/proc/{service.process.pid}/fd")) > 700:
+                assert time.monotonic() < deadline
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
 # Files that change.
 
 
@@ -362,6 +457,44 @@ def test_new_connections_use_new_certificates(client, start, files, spec, tmp_pa
     new = files.environment(files.job, ca=files.stranger.pem)
     assert client.ok(spec, service.target, environment=new)["samples"] == 100
     assert "not trusted" in client.error(spec, service.target, environment=old)["message"]
+
+
+def test_a_new_authority_of_clients_replaces_the_old_one(client, start, files, spec, tmp_path):
+    authority = tmp_path / "clients.pem"
+    shutil.copy(files.authority.pem, authority)
+    pem, key = files.server
+    service = start(
+        "--tls-cert", str(pem), "--tls-key", str(key), "--tls-client-ca", str(authority), "--allow-stream", "job-a"
+    )
+    own, foreign = files.environment(files.job), files.environment(files.foreign)
+    assert client.ok(spec, service.target, environment=own)["samples"] == 100
+    assert "hangs up on the certificate" in client.error(spec, service.target, environment=foreign)["message"]
+    shutil.copy(files.stranger.pem, authority)
+    wait_for_log(service, "new connections use what is there now")
+    assert client.ok(spec, service.target, environment=foreign)["samples"] == 100
+    assert "hangs up on the certificate" in client.error(spec, service.target, environment=own)["message"]
+
+
+def test_a_client_reads_its_files_for_every_connection(client, start, files, tmp_path):
+    service = start(*files.options())
+    pem, key = tmp_path / "own.pem", tmp_path / "own.key"
+    shutil.copy(files.job[0], pem)
+    shutil.copy(files.job[1], key)
+    epochs = range_spec(tmp_path / "e.yaml", size=100, epochs=2)
+    process = client.pausing(
+        epochs, service.target, environment=files.environment((pem, key)), credit_batches=1, pause_after=1
+    )
+    # The service comes back, at its address, for another name.
+    shutil.copy(files.other_job[0], pem)
+    shutil.copy(files.other_job[1], key)
+    service.listen = service.target
+    service.options = (*service.options[:-1], "job-b")
+    service.restart()
+    process.stdin.write("\n")
+    process.stdin.flush()
+    result = client.finish(process)
+    assert "error" not in result, result
+    assert (result["samples"], result["reconnects"]) == (200, 1)
 
 
 def test_a_new_token_replaces_the_old_one(client, start, files, spec, tmp_path):
@@ -499,12 +632,15 @@ def strangers_service():
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can start a service of another user")
-def test_who_listens_on_a_socket_must_be_trusted(client, strangers_service, spec):
+def test_who_listens_on_a_socket_must_be_trusted(client, strangers_service, spec, tmp_path):
     error = client.error(spec, strangers_service.target)
     assert error["reason"] == "UNTRUSTED_SERVICE"
     assert f"set BULKHEAD_SOCKET_USER={STRANGER}" in error["message"]
     trusted = {"BULKHEAD_SOCKET_USER": str(STRANGER)}
     result = client.ok(spec, strangers_service.target, environment=trusted)
     assert result["samples"] == 100
+    named = write_target_file(tmp_path / "t.yaml", target=strangers_service.target, socket_user=STRANGER)
+    assert client.ok(spec, named)["samples"] == 100
+    assert client.ok(spec, strangers_service.target, credential=[f"socket_user={STRANGER}"])["samples"] == 100
     unknown = client.error(spec, strangers_service.target, environment={"BULKHEAD_SOCKET_USER": "no-such-user"})
     assert unknown["reason"] == "INVALID_ARGUMENT"

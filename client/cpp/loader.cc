@@ -12,8 +12,8 @@
 #include "client/cpp/internal/base/error.h"
 #include "client/cpp/internal/batch/layout.h"
 #include "client/cpp/internal/rpc/channel.h"
-#include "client/cpp/internal/rpc/tls.h"
 #include "client/cpp/internal/service/endpoint.h"
+#include "client/cpp/internal/service/target_file.h"
 #include "client/cpp/internal/spec/spec.h"
 #include "client/cpp/internal/stream/healing_stream.h"
 #include "client/cpp/internal/stream/incarnation.h"
@@ -121,12 +121,14 @@ absl::StatusOr<std::unique_ptr<Loader>> Loader::Open(LoaderOptions options) {
   auto open = MakeOpen(options);
   if (!open.ok()) return open.status();
   std::unique_ptr<Loader> loader(new Loader);
-  auto endpoint = Endpoint::Make(options.target, options.embedded, options.open_deadline);
+  auto service = client_internal::ResolveTarget(options.target, std::move(options.credentials));
+  if (!service.ok()) return service.status();
+  auto endpoint = Endpoint::Make(service->address, options.embedded, options.open_deadline);
   if (!endpoint.ok()) return endpoint.status();
   loader->endpoint_ = *std::move(endpoint);
   HealingStream::Config config;
   config.endpoint = loader->endpoint_;
-  config.credentials = client_internal::WithEnvironment(std::move(options.credentials));
+  config.credentials = std::move(service->credentials);
   config.open = *std::move(open);
   config.on_substitution = std::move(options.on_substitution);
   config.on_quarantine = std::move(options.on_quarantine);

@@ -21,9 +21,9 @@
 #include "client/cpp/internal/batch/layout.h"
 #include "client/cpp/internal/rpc/channel.h"
 #include "client/cpp/internal/rpc/public_types.h"
-#include "client/cpp/internal/rpc/tls.h"
 #include "client/cpp/internal/service/embedded.h"
 #include "client/cpp/internal/service/service_log.h"
+#include "client/cpp/internal/service/target_file.h"
 #include "client/cpp/internal/spec/spec.h"
 
 namespace bulkhead {
@@ -36,10 +36,12 @@ struct Connection {
   std::unique_ptr<v1::Loader::Stub> stub;
 
   static absl::StatusOr<Connection> Open(const std::string& target, const Credentials& asked) {
-    Credentials credentials = client_internal::WithEnvironment(asked);
-    auto channel = client_internal::MakeChannel(target, credentials);
+    auto service = client_internal::ResolveTarget(target, asked);
+    if (!service.ok()) return service.status();
+    auto channel = client_internal::MakeChannel(service->address, service->credentials);
     if (!channel.ok()) return channel.status();
-    return Connection{target, std::move(credentials), v1::Loader::NewStub(*channel)};
+    return Connection{std::move(service->address), std::move(service->credentials),
+                      v1::Loader::NewStub(*channel)};
   }
   absl::Status Failure(const grpc::Status& status) const {
     return client_internal::FailureToConnect(status, target, credentials);
@@ -141,8 +143,10 @@ absl::Status CheckHealth(const std::string& target, absl::Duration deadline,
                          const Credentials& asked) {
   absl::Status own = client_internal::CheckNotForked();
   if (!own.ok()) return own;
-  const Credentials credentials = client_internal::WithEnvironment(asked);
-  auto channel = client_internal::MakeChannel(target, credentials);
+  const auto service = client_internal::ResolveTarget(target, asked);
+  if (!service.ok()) return service.status();
+  const auto& [address, credentials] = *service;
+  auto channel = client_internal::MakeChannel(address, credentials);
   if (!channel.ok()) return channel.status();
   // HealthCheckRequest: the service's name, in field 1.
   const std::string name = v1::Loader::service_full_name();
@@ -161,7 +165,7 @@ absl::Status CheckHealth(const std::string& target, absl::Duration deadline,
   void* tag = nullptr;
   bool ok = false;
   queue.Next(&tag, &ok);
-  if (!status.ok()) return client_internal::FailureToConnect(status, target, credentials);
+  if (!status.ok()) return client_internal::FailureToConnect(status, address, credentials);
   grpc::Slice answer;
   const bool whole = response.TrySingleSlice(&answer).ok();
   // HealthCheckResponse: a ServingStatus in field 1; 1: SERVING.
@@ -170,9 +174,11 @@ absl::Status CheckHealth(const std::string& target, absl::Duration deadline,
     return absl::OkStatus();
   }
   return client_internal::MakeClientError(
-      absl::StatusCode::kUnavailable, "SHUTTING_DOWN",
-      absl::StrCat("the service at ", target, " answers, but does not serve: it is shutting down"),
-      {{"target", target}});
+      absl::StatusCode::kUnavailable, client_reason::kServiceUnavailable,
+      absl::StrCat("the service at ", address,
+                   " answers, but does not serve: its supervisor is silent, or it is shutting "
+                   "down; `bulkhead status` tells which"),
+      {{"target", address}});
 }
 
 absl::StatusOr<ServiceStatus> GetServiceStatus(const std::string& target, absl::Duration deadline,

@@ -17,8 +17,8 @@ constexpr absl::Duration kLook = absl::Seconds(1);
 }  // namespace
 
 DescribeSession* DescribeSession::Start(const SessionContext& context, grpc::ByteBuffer request,
-                                        const std::string& caller) {
-  std::shared_ptr<DescribeSession> session(new DescribeSession(context, caller));
+                                        const std::string& client) {
+  std::shared_ptr<DescribeSession> session(new DescribeSession(context, client));
   session->self_ = session;
   DescribeSession* const raw = session.get();
   const absl::Status started =
@@ -44,9 +44,9 @@ DescribeSession* DescribeSession::Start(const SessionContext& context, grpc::Byt
 
 void DescribeSession::OnDone() {
   SessionRegistry* const sessions = context_.sessions;
-  const std::string caller = caller_name_;
+  const std::string client = client_;
   self_.reset();  // may delete this
-  sessions->Remove(caller);
+  sessions->Remove(client);
 }
 
 void DescribeSession::Look() {
@@ -82,7 +82,7 @@ void AddSelections(const PreparedPipeline& prepared, v1::Description& descriptio
 }  // namespace
 
 absl::StatusOr<v1::Description> DescribeSession::Describe(grpc::ByteBuffer bytes) {
-  BULKHEAD_ASSIGN_OR_RETURN(place_, context_.request_memory->Enter(bytes.Length()));
+  BULKHEAD_ASSIGN_OR_RETURN(place_, context_.request_memory->Enter(client_, bytes.Length()));
   v1::DescribeRequest request;
   BULKHEAD_RETURN_IF_ERROR(ParseRequest(bytes, request));
   bytes.Clear();

@@ -9,12 +9,14 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "absl/synchronization/notification.h"
 #include "server/base/error.h"
 #include "server/os/files/random_name.h"
 #include "server/os/process/thread.h"
+#include "server/os/sockets/tcp.h"
 #include "server/os/sockets/unix_address.h"
 #include "server/service/access/tls_credentials.h"
 #include "server/service/index_builds.h"
@@ -36,10 +38,10 @@ constexpr int kMaxRequestBytes = 8 << 20;
 // For the disk to save newly quarantined records.
 constexpr absl::Duration kSavePatience = absl::Seconds(5);
 // Detects peers that vanished, and trainers that are stopped for good.
-constexpr int kKeepaliveMillis = 20'000;
+constexpr absl::Duration kKeepalive = absl::Seconds(20);
 // Time for a client to finish a handshake.
 constexpr int kHandshakeMillis = 10'000;
-constexpr absl::Duration kTlsRefresh = absl::Seconds(1);
+constexpr absl::Duration kRefresh = absl::Seconds(1);
 
 }  // namespace
 
@@ -100,6 +102,7 @@ absl::StatusOr<std::unique_ptr<LoaderServer>> LoaderServer::Start(Config config)
     server->has_status_ = true;
   }
   server->serving_ = true;
+  server->loop_->Post([server = server.get()] { server->RefreshHealth(); });
   return server;
 }
 
@@ -130,39 +133,37 @@ absl::Status LoaderServer::Listen() {
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
   builder.RegisterService(service_.get());
-  // Otherwise two services could share one port and answer in turns.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.SetMaxReceiveMessageSize(kMaxRequestBytes);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
-                             static_cast<int>(SessionRegistry::kMaxSessions));
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMillis);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveMillis);
+                             static_cast<int>(SessionRegistry::kMaxSessionsOfOne));
+  const auto keepalive_ms = static_cast<int>(absl::ToInt64Milliseconds(kKeepalive));
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, keepalive_ms);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, keepalive_ms);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMillis);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS,
                              static_cast<int>(absl::ToInt64Milliseconds(config_.idle_connection)));
   credentials_ = config_.tls == nullptr ? grpc::InsecureServerCredentials()
                                         : std::make_shared<TlsCredentials>(config_.tls);
-  if (!is_unix) builder.AddListeningPort(address_, credentials_, &port_);
+  using Entries = grpc::ServerBuilder::experimental_type;
+  if (!is_unix) {
+    tcp_entry_ = builder.experimental().AddExternalConnectionAcceptor(
+        Entries::ExternalConnectionType::FROM_FD, credentials_);
+  }
   server_ = builder.BuildAndStart();
-  if (server_ != nullptr) {
-    server_->GetHealthCheckService()->SetServingStatus(v1::Loader::service_full_name(), true);
-  }
-  if (is_unix && server_ != nullptr) {
-    return ListenOnUnix(UnixPath());
-  }
-  if (server_ == nullptr || port_ == 0) {
-    return absl::AlreadyExistsError(
-        absl::StrCat("cannot listen on ", config_.address,
-                     ": it is taken, or not an address of this machine; choose another --listen"));
-  }
-  address_ = absl::StrCat(address_.substr(0, address_.rfind(':')), ":", port_);
-  return absl::OkStatus();
+  if (server_ == nullptr) return absl::InternalError("gRPC does not start a server");
+  server_->GetHealthCheckService()->SetServingStatus(v1::Loader::service_full_name(), true);
+  return is_unix ? ListenOnUnix(UnixPath()) : ListenOnTcp();
 }
 
 void LoaderServer::RefreshTls() {
   TlsFiles::RefreshSoon(config_.tls, *io_);
-  loop_->After(kTlsRefresh, [this] { RefreshTls(); });
+  loop_->After(kRefresh, [this] { RefreshTls(); });
+}
+
+void LoaderServer::RefreshHealth() {
+  server_->GetHealthCheckService()->SetServingStatus(v1::Loader::service_full_name(), is_serving());
+  loop_->After(kRefresh, [this] { RefreshHealth(); });
 }
 
 std::optional<v1::GetStatusResponse> LoaderServer::Status() {
@@ -178,13 +179,64 @@ std::map<v1::RecycleCause, uint64_t> LoaderServer::RecyclingCounts() {
 }
 
 absl::Status LoaderServer::ListenOnUnix(const std::string& path) {
-  BULKHEAD_ASSIGN_OR_RETURN(acceptor_, UnixAcceptor::Open(loop_, path, [this](UniqueFd connection) {
-                              const auto process = PeerProcess(connection.get());
-                              if (!process.ok()) return;  // it is gone already
-                              peers_.Connected(connection.get(), *process);
-                              grpc::AddInsecureChannelFromFd(server_.get(), connection.release());
-                            }));
+  auto acceptor = Acceptor::OpenUnix(loop_, path, [this](UniqueFd connection) {
+    const auto process = PeerProcess(connection.get());
+    if (!process.ok()) return;  // it is gone already
+    peers_.Connected(connection.get(), *process);
+    grpc::AddInsecureChannelFromFd(server_.get(), connection.release());
+  });
+  if (acceptor.ok()) acceptors_.push_back(*std::move(acceptor));
+  return acceptor.status();
+}
+
+absl::Status LoaderServer::ListenOnTcp() {
+  const size_t colon = address_.rfind(':');
+  const std::string shown = address_.substr(0, colon);
+  std::string host = shown;
+  if (absl::StartsWith(host, "[")) host = host.substr(1, host.size() - 2);
+  uint32_t port = 0;
+  if (!absl::SimpleAtoi(address_.substr(colon + 1), &port) || port > UINT16_MAX) {
+    return absl::InvalidArgumentError(absl::StrCat("--listen ", address_, " has no port"));
+  }
+  port_ = static_cast<uint16_t>(port);
+  BULKHEAD_ASSIGN_OR_RETURN(const std::vector<std::string> addresses, AddressesOf(host));
+  for (const std::string& address : addresses) {
+    auto acceptor =
+        Acceptor::OpenTcp(loop_, address, port_, [this](UniqueFd fd) { TakeTcp(std::move(fd)); });
+    if (acceptor.ok()) acceptors_.push_back(*std::move(acceptor));
+  }
+  if (acceptors_.empty()) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("cannot listen on ", config_.address,
+                     ": it is taken, or not an address of this machine; choose another --listen"));
+  }
+  address_ = absl::StrCat(shown, ":", port_);
   return absl::OkStatus();
+}
+
+void LoaderServer::TakeTcp(UniqueFd connection) {
+  const absl::StatusOr<std::string> host = PeerHost(connection.get());
+  if (!host.ok()) return;  // it is gone already
+  const int64_t now_ns = MonotonicNanos();
+  const absl::Status admitted = tcp_limits_.Admit(connection.get(), *host, now_ns);
+  if (!admitted.ok()) {
+    if (told_.Take(now_ns)) {
+      spdlog::error("connections are closed a second after they are made, unheard: {}",
+                    std::string(admitted.message()));
+    }
+    if (refused_ >= LateRefusals::kMost) return;
+    ++refused_;
+    loop_->After(LateRefusals::kDelay,
+                 [this, held = std::make_shared<UniqueFd>(std::move(connection))] {
+                   --refused_;
+                   held->reset();
+                 });
+    return;
+  }
+  SetTcpOptions(connection.get(), kKeepalive);
+  grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
+  parameters.fd = connection.release();
+  tcp_entry_->HandleNewConnection(&parameters);
 }
 
 void LoaderServer::CloseDoors() {
@@ -192,7 +244,9 @@ void LoaderServer::CloseDoors() {
   absl::Notification closed;
   loop_->Post([&] {
     if (door_ != nullptr) door_->Close();
-    if (acceptor_ != nullptr) acceptor_->Close();
+    for (const auto& acceptor : acceptors_) acceptor->Close();
+    // Here, so that no refresh comes behind it that has seen this serve.
+    if (server_ != nullptr) server_->GetHealthCheckService()->SetServingStatus(false);
     closed.Notify();
   });
   closed.WaitForNotification();
@@ -207,7 +261,6 @@ bool LoaderServer::Shutdown(absl::Duration deadline) {
   CloseDoors();
   if (supervisor_ != nullptr) supervisor_->EndStreams(SessionRegistry::Draining());
   if (server_ != nullptr) {
-    if (auto* const health = server_->GetHealthCheckService()) health->SetServingStatus(false);
     if (!sessions_.WaitUntilEmpty(deadline)) {
       spdlog::warn("calls that have not ended within {} are cut off",
                    absl::FormatDuration(deadline));
@@ -227,7 +280,7 @@ bool LoaderServer::Shutdown(absl::Duration deadline) {
   if (loop_thread_.joinable()) {
     loop_->Post([this] {
       door_.reset();
-      acceptor_.reset();
+      acceptors_.clear();
     });
     loop_->Stop();
     loop_thread_.join();

@@ -3,6 +3,7 @@
 
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
 
 #include <atomic>
 #include <functional>
@@ -11,20 +12,22 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "server/service/acceptor.h"
 #include "server/service/access/access_rights.h"
 #include "server/service/access/tls_files.h"
 #include "server/service/arena_door.h"
+#include "server/service/limits/connection_limits.h"
 #include "server/service/limits/open_rate.h"
 #include "server/service/limits/peers.h"
 #include "server/service/loader_service.h"
 #include "server/service/memory_trim.h"
 #include "server/service/preparation.h"
-#include "server/service/unix_acceptor.h"
 #include "server/supervisor/supervisor.h"
 
 namespace bulkhead {
@@ -93,10 +96,16 @@ class LoaderServer {
   std::string UnixPath() const;
   absl::Status Listen();
   absl::Status ListenOnUnix(const std::string& path);
+  absl::Status ListenOnTcp();
+  // Gives gRPC a connection that is within the limits. Any other waits for its end, like a refused
+  // call, so that its client makes the next one later.
+  void TakeTcp(UniqueFd connection);
   // Accepts no more connections, and frees the paths for a successor. Blocks for the loop.
   void CloseDoors();
   // Reads the TLS files again, every second.
   void RefreshTls();
+  // Tells gRPC's health check whether this serves, every second.
+  void RefreshHealth();
   // Best effort: without a door batches travel over gRPC.
   void OpenArenaDoor();
 
@@ -119,9 +128,14 @@ class LoaderServer {
   std::unique_ptr<LoaderService> service_;
   std::shared_ptr<grpc::ServerCredentials> credentials_;  // gRPC asks them for certificates
   std::unique_ptr<grpc::Server> server_;
-  std::unique_ptr<UnixAcceptor> acceptor_;  // null on TCP, where server_ listens
+  // What is accepted on TCP goes through it to server_; null on a Unix socket.
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> tcp_entry_;
+  ConnectionLimits tcp_limits_;                       // of the loop's thread, with told_
+  RateLimit told_{0.1, 1};                            // that connections were closed
+  int refused_ = 0;                                   // connections that wait for their end
+  std::vector<std::unique_ptr<Acceptor>> acceptors_;  // of one address each
   std::string address_;
-  int port_ = 0;
+  uint16_t port_ = 0;
   std::atomic<bool> serving_{false};
   // Held while the status is read, and while the supervisor is ended.
   absl::Mutex status_mutex_;

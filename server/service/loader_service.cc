@@ -71,13 +71,20 @@ absl::Status ChangeQuarantine(const v1::QuarantineRequest& request, QuarantineSt
 
 }  // namespace
 
-absl::StatusOr<std::string> LoaderService::AdmitCaller(const grpc::CallbackServerContext& rpc) {
-  BULKHEAD_ASSIGN_OR_RETURN(std::string name, context_.access.Check(rpc, Right::kStream));
-  const std::string peer = rpc.peer();
-  BULKHEAD_RETURN_IF_ERROR(open_rate_.Take(context_.peers->ConnectionOf(peer),
-                                           name.empty() ? context_.peers->ClientOf(peer) : name,
-                                           MonotonicNanos()));
-  return name;
+absl::StatusOr<Caller> LoaderService::CallerOf(const grpc::CallbackServerContext& rpc,
+                                               Right right) const {
+  BULKHEAD_ASSIGN_OR_RETURN(std::string name, context_.access.Check(rpc, right));
+  std::string client = name.empty() ? context_.peers->ClientOf(rpc.peer()) : name;
+  std::string peer = PeerName(rpc, name);
+  return Caller{std::move(name), std::move(client), std::move(peer)};
+}
+
+absl::StatusOr<Caller> LoaderService::AdmitCaller(const grpc::CallbackServerContext& rpc) {
+  BULKHEAD_ASSIGN_OR_RETURN(Caller caller, CallerOf(rpc, Right::kStream));
+  BULKHEAD_RETURN_IF_ERROR(
+      open_rate_.Take(context_.peers->ConnectionOf(rpc.peer()), caller.client, MonotonicNanos()));
+  BULKHEAD_RETURN_IF_ERROR(context_.sessions->TryAdd(caller.client));
+  return caller;
 }
 
 template <typename Reactor>
@@ -90,10 +97,7 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* LoaderService::Describe(
   using Reactor = grpc::ServerWriteReactor<grpc::ByteBuffer>;
   const auto caller = AdmitCaller(*rpc);
   if (!caller.ok()) return Refuse<Reactor>(caller.status());
-  if (const absl::Status added = context_.sessions->TryAdd(*caller); !added.ok()) {
-    return Refuse<Reactor>(added);
-  }
-  return DescribeSession::Start(context_, *bytes, *caller);
+  return DescribeSession::Start(context_, *bytes, caller->client);
 }
 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* LoaderService::Stream(
@@ -101,31 +105,30 @@ grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* LoaderService::Stre
   using Reactor = grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>;
   const auto caller = AdmitCaller(*rpc);
   if (!caller.ok()) return Refuse<Reactor>(caller.status());
-  if (const absl::Status added = context_.sessions->TryAdd(*caller); !added.ok()) {
-    return Refuse<Reactor>(added);
-  }
-  return StreamSession::Start(context_, rpc, {*caller, PeerName(*rpc, *caller)});
+  return StreamSession::Start(context_, rpc, *caller);
 }
 
 grpc::ServerUnaryReactor* LoaderService::FinishAside(grpc::CallbackServerContext* rpc, Right right,
-                                                     std::function<absl::Status()> answer) const {
-  grpc::ServerUnaryReactor* const reactor = rpc->DefaultReactor();
-  const auto caller = context_.access.Check(*rpc, right);
+                                                     std::function<absl::Status()> answer) {
+  const auto caller = CallerOf(*rpc, right);
   SessionRegistry* const sessions = context_.sessions;
-  const absl::Status added = caller.ok() ? sessions->TryAddQuestion(*caller) : caller.status();
-  if (!added.ok()) {
-    reactor->Finish(ToRpcStatus(added));
-    return reactor;
-  }
-  const absl::Status started =
-      sessions->StartThread([reactor, sessions, name = *caller, answer = std::move(answer)] {
-        const absl::Status answered = answer();
-        sessions->RemoveQuestion(name);
-        reactor->Finish(ToRpcStatus(answered));
-      });
-  if (!started.ok()) {
-    sessions->RemoveQuestion(*caller);
-    reactor->Finish(ToRpcStatus(started));
+  const absl::Status added =
+      caller.ok() ? sessions->TryAddQuestion(caller->client) : caller.status();
+  if (!added.ok()) return Refuse<grpc::ServerUnaryReactor>(added);
+  grpc::ServerUnaryReactor* const reactor = rpc->DefaultReactor();
+  const auto finish = [reactor, sessions, client = caller->client](const absl::Status& status) {
+    sessions->RemoveQuestion(client);
+    reactor->Finish(ToRpcStatus(status));
+  };
+  const auto start = [sessions, finish, answer = std::move(answer)] {
+    const absl::Status started = sessions->StartThread([finish, answer] { finish(answer()); });
+    if (!started.ok()) finish(started);
+  };
+  const absl::Duration wait = question_pace_.Wait(caller->client, MonotonicNanos());
+  if (wait == absl::ZeroDuration()) {
+    start();
+  } else {
+    context_.loop->Post([loop = context_.loop, wait, start] { loop->After(wait, start); });
   }
   return reactor;
 }

@@ -9,7 +9,9 @@
 #include "bulkhead/v1/loader.grpc.pb.h"
 #include "server/service/limits/late_refusal.h"
 #include "server/service/limits/open_rate.h"
+#include "server/service/limits/question_pace.h"
 #include "server/service/session_context.h"
+#include "server/service/stream_opening.h"
 
 namespace bulkhead {
 
@@ -47,13 +49,15 @@ class LoaderService final : public RawMethods<v1::Loader::Service> {
   v1::GetStatusResponse Status() const;
 
  private:
-  // If the caller has `right`, finishes its call with the result of `answer`. That runs on a thread
-  // of its own, since it may block and gRPC has few threads.
+  // If the caller has `right`, finishes its call with the result of `answer`, when its client's
+  // pace allows. `answer` runs on a thread of its own, since it may block and gRPC has few threads.
   grpc::ServerUnaryReactor* FinishAside(grpc::CallbackServerContext* rpc, Right right,
-                                        std::function<absl::Status()> answer) const;
+                                        std::function<absl::Status()> answer);
 
-  // The name of a caller who may begin a session now; see AccessRights::Check and OpenRate.
-  absl::StatusOr<std::string> AdmitCaller(const grpc::CallbackServerContext& rpc);
+  // Who calls; see AccessRights::Check.
+  absl::StatusOr<Caller> CallerOf(const grpc::CallbackServerContext& rpc, Right right) const;
+  // The same of a caller that has got a place for a session; see OpenRate and SessionRegistry.
+  absl::StatusOr<Caller> AdmitCaller(const grpc::CallbackServerContext& rpc);
   // The reactor of a call that is refused.
   template <typename Reactor>
   Reactor* Refuse(const absl::Status& status);
@@ -62,6 +66,7 @@ class LoaderService final : public RawMethods<v1::Loader::Service> {
   const std::function<uint64_t()> log_lines_dropped_;
   const absl::Time started_ = absl::Now();
   OpenRate open_rate_;
+  QuestionPace question_pace_;
   LateRefusals late_refusals_;
 };
 

@@ -23,7 +23,7 @@ namespace bulkhead {
 // calls.
 //
 // Sessions (Stream, Describe) last as long as their clients want; questions are answered at once.
-// If callers have names (AccessRights), no single name can take all places. Thread-safe.
+// No single caller, by name, process or host (Peers), can take all places. Thread-safe.
 class SessionRegistry {
  public:
   static constexpr uint32_t kMaxSessions = 256;
@@ -33,15 +33,15 @@ class SessionRegistry {
   // Higher than kMaxSessions: threads of abandoned calls may hang.
   static constexpr uint32_t kMaxThreads = 2 * kMaxSessions;
 
-  // Admits a session of `caller` (empty: a caller without a name). Errors: UNAVAILABLE
-  // (SHUTTING_DOWN) while the service drains; RESOURCE_EXHAUSTED if there are too many.
-  absl::Status TryAdd(const std::string& caller = "") ABSL_LOCKS_EXCLUDED(mutex_) {
+  // Admits a session of `caller`. Errors: UNAVAILABLE (SHUTTING_DOWN) while
+  // the service drains; RESOURCE_EXHAUSTED if there are too many.
+  absl::Status TryAdd(const std::string& caller) ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     if (draining_) return Draining();
     if (threads_ >= kMaxThreads) return TooMany("this service already", kMaxSessions);
     return sessions_.Take(caller, kMaxSessions, kMaxSessionsOfOne);
   }
-  void Remove(const std::string& caller = "") ABSL_LOCKS_EXCLUDED(mutex_) {
+  void Remove(const std::string& caller) ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     sessions_.GiveBack(caller);
   }
@@ -94,17 +94,17 @@ class SessionRegistry {
   struct Places {
     absl::Status Take(const std::string& caller, uint32_t most, uint32_t most_of_one) {
       if (total >= most) return TooMany("this service already", most);
-      if (!caller.empty() && by_caller[caller] >= most_of_one) {
+      if (by_caller[caller] >= most_of_one) {
         return TooMany(absl::StrCat("for ", caller, " this service already"), most_of_one);
       }
       ++total;
-      if (!caller.empty()) ++by_caller[caller];
+      ++by_caller[caller];
       return absl::OkStatus();
     }
     void GiveBack(const std::string& caller) {
       --total;
       const auto found = by_caller.find(caller);
-      if (found != by_caller.end() && --found->second == 0) by_caller.erase(found);
+      if (--found->second == 0) by_caller.erase(found);
     }
 
     uint32_t total = 0;

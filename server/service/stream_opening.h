@@ -16,8 +16,9 @@ namespace bulkhead {
 
 // The client that opens a stream.
 struct Caller {
-  std::string name;  // from its certificate, or "the token"; empty: clients have no names here
-  std::string peer;  // its address and name, human-readable
+  std::string name;    // from its certificate, or "the token"; empty: clients have no names here
+  std::string client;  // for limits: the name, or else the process or the host
+  std::string peer;    // its address and name, human-readable
 };
 
 // Takes one stream from Open to its first batch:

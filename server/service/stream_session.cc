@@ -39,7 +39,7 @@ StreamSession* StreamSession::Start(const SessionContext& context, grpc::Callbac
 StreamSession::StreamSession(const SessionContext& context, grpc::CallbackServerContext* rpc,
                              Caller caller)
     : context_(context),
-      caller_name_(caller.name),
+      client_(caller.client),
       outbox_({[this](const grpc::ByteBuffer* message) { StartWrite(message); },
                [this](const absl::Status& status) { Finish(ToRpcStatus(status)); }}),
       opening_(context_, std::move(caller), outbox_, claims_),
@@ -101,7 +101,7 @@ void StreamSession::HandleOpen(grpc::ByteBuffer bytes) {
 absl::Status StreamSession::Open(grpc::ByteBuffer bytes) {
   const StorageWatch::Scope watched(context_.storage, caller_);
   BULKHEAD_ASSIGN_OR_RETURN(RequestMemory::Place place,
-                            context_.request_memory->Enter(bytes.Length()));
+                            context_.request_memory->Enter(client_, bytes.Length()));
   v1::StreamRequest request;
   BULKHEAD_RETURN_IF_ERROR(ParseRequest(bytes, request));
   bytes.Clear();
@@ -169,9 +169,9 @@ void StreamSession::OnDone() {
   }
   context_.loop->Post([loop = context_.loop, timer = open_timer_] { loop->Cancel(*timer); });
   SessionRegistry* const sessions = context_.sessions;
-  const std::string caller = caller_name_;
+  const std::string client = client_;
   self_.reset();  // may delete this
-  sessions->Remove(caller);
+  sessions->Remove(client);
 }
 
 }  // namespace bulkhead

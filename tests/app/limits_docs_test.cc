@@ -16,8 +16,10 @@
 #include "server/os/files/foreign_lines.h"
 #include "server/os/files/glob.h"
 #include "server/service/arena_door.h"
+#include "server/service/limits/connection_limits.h"
 #include "server/service/limits/late_refusal.h"
 #include "server/service/limits/open_rate.h"
+#include "server/service/limits/question_pace.h"
 #include "server/service/limits/request_memory.h"
 #include "server/service/preparation.h"
 #include "server/service/session_registry.h"
@@ -96,25 +98,37 @@ TEST(ServiceDocsTest, FixedLimitsAreThoseOfTheCode) {
             absl::StrCat(Preparer::kDefaultSlots));
   EXPECT_EQ(Row("most slots that a client may ask for"), absl::StrCat(Preparer::kMaxSlots));
   EXPECT_EQ(Row("calls at a time"), absl::StrCat(SessionRegistry::kMaxSessions));
-  EXPECT_EQ(Row("of these, of clients with one [name](security.md#rights)"),
+  EXPECT_EQ(Row("of these, of one client ([name](security.md#rights), or else process or host)"),
             absl::StrCat(SessionRegistry::kMaxSessionsOfOne));
   EXPECT_EQ(Row("questions (status, recycle, quarantine) at a time"),
             absl::StrCat(SessionRegistry::kMaxQuestions));
-  EXPECT_EQ(Row("of these, of clients with one name"),
-            absl::StrCat(SessionRegistry::kMaxQuestionsOfOne));
+  EXPECT_EQ(Row("of these, of one client"), absl::StrCat(SessionRegistry::kMaxQuestionsOfOne));
+  EXPECT_EQ(
+      Row("questions of one client answered at once, and a second in the long run; others wait"),
+      absl::StrCat(QuestionPace::kBurst, ", ", QuestionPace::kPerSecond));
+  EXPECT_EQ(Row("connections over TCP, and of one host (of IPv6: a network of 64 bits)"),
+            "4,096, 512");
+  static_assert(ConnectionLimits::kMost == 4096 && ConnectionLimits::kMostOfHost == 512);
+  EXPECT_EQ(Row("new connections over TCP of one host, at once, and a second in the long run"),
+            absl::StrCat(ConnectionLimits::kBurst, ", ", ConnectionLimits::kPerSecond));
   EXPECT_EQ(Row("a request to the port of the metrics may take"),
             Seconds(MetricsServer::Config().patience));
-  EXPECT_EQ(Row("calls at a time on one connection"), absl::StrCat(SessionRegistry::kMaxSessions));
+  EXPECT_EQ(Row("calls at a time on one connection"),
+            absl::StrCat(SessionRegistry::kMaxSessionsOfOne));
   EXPECT_EQ(Row("openings at once on one connection"), absl::StrCat(OpenRate::kBurstOfConnection));
   EXPECT_EQ(Row("openings at once of one client"), absl::StrCat(OpenRate::kBurstOfClient));
   EXPECT_EQ(Row("memory of all requests, until their streams are open"),
             absl::StrCat(RequestMemory::kMostBytes >> 20, " MiB"));
+  EXPECT_EQ(Row("of one client's requests"),
+            absl::StrCat(RequestMemory::kMostBytesOfOne >> 20, " MiB"));
   EXPECT_EQ(Row("features behind the stages of a spec, counted once for every stage"), "60,000");
   EXPECT_EQ(Row("paths up to which a pattern is not counted with others"), "10,000");
   EXPECT_EQ(Row("paths of all larger patterns at a time"), "600,000");
   static_assert(kMostFeaturesOfStages == 60'000);
   static_assert(GlobLimits().few_paths == 10'000 && GlobLimits().paths_of_all == 600'000);
-  EXPECT_EQ(Row("refused calls that wait for their answer"), "1,024");
+  EXPECT_EQ(Row("refused calls that wait for their answer, and connections over TCP that wait for "
+                "their end"),
+            "1,024");
   static_assert(LateRefusals::kMost == 1024);
   EXPECT_EQ(Row("lines that workers print, a second in the long run, and at once"), "500, 5,000");
   static_assert(ForeignLines::kLinesPerSecond == 500 && ForeignLines::kLinesAtOnce == 5000);

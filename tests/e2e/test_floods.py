@@ -223,18 +223,29 @@ def test_streams_that_say_nothing_leave_places_for_others(service, spec):
         assert tool("bench", "run", "--spec", spec, "--target", service.target)
 def has_no_place(service, spec):
     [(code, text)] = flood(service, spec, 1)
-    return code == grpc.StatusCode.RESOURCE_EXHAUSTED and "this service already serves 256 calls" in text
+    return code == grpc.StatusCode.RESOURCE_EXHAUSTED and f"for process {os.getpid()} this service already serves 128 calls" in text
 
 
-def test_the_257th_call_of_a_connection_waits_until_another_has_ended(folder, services, spec):
+def test_the_129th_call_of_a_connection_waits_until_another_has_ended(folder, services, spec):
     service = services(folder, "--workers", "1", "--open-rate", "0")
-    with connection(service) as channel, silent_streams(channel, 256) as calls:
+    with connection(service) as channel, silent_streams(channel, 128) as calls:
         waiting = channel.unary_unary("/bulkhead.v1.Loader/GetStatus").future(b"")
         assert wait_until(lambda: has_no_place(service, spec))
         assert not waiting.done() or any(call.done() for call in calls)
         assert bulkhead.service_status(service.target)["pid"] == service.process.pid
         calls[0].cancel()
         assert waiting.result(timeout=60)
+
+
+def test_a_process_that_takes_all_the_calls_it_can_leaves_some_to_others(folder, services, spec):
+    service = services(folder, "--workers", "1", "--open-rate", "0")
+    with connection(service) as channel, silent_streams(channel, 128):
+        assert wait_until(lambda: has_no_place(service, spec))
+        assert tool("bench", "run", "--spec", spec, "--target", service.target)
+
+
+def test_questions_beyond_a_burst_are_answered_too(service):
+    assert {bulkhead.service_status(service.target)["pid"] for _ in range(130)} == {service.process.pid}
 
 
 def frame(kind, flags, stream, content):
@@ -272,7 +283,7 @@ def test_half_requests_take_nobodys_place(service, spec):
 
 def test_half_messages_have_a_place_until_their_connection_ends(folder, services, spec):
     service = services(folder, "--workers", "1", "--open-rate", "0")
-    with connections_that_say(service, 256, BEGIN + HEADERS + MESSAGE[:-10]):
+    with connections_that_say(service, 128, BEGIN + HEADERS + MESSAGE[:-10]):
         assert wait_until(lambda: has_no_place(service, spec))
     assert wait_until(lambda: not has_no_place(service, spec))
     assert read_all(service, spec) == 1000

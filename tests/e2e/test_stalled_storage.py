@@ -4,13 +4,15 @@ import concurrent.futures
 import ctypes
 import os
 import signal
+import subprocess
 import sys
 import time
 
 import bulkhead
 import pytest
-from conftest import Service, children_of, write_spec
+from conftest import BIN, Service, children_of, write_spec
 from stalling_fs import Mount, need_fuse
+from test_connections import wait_until
 
 RANGE = {"source": {"range": {"size": 1000}}, "batch": {"size": 8}, "epochs": "forever"}
 
@@ -166,6 +168,13 @@ class StoppedThread:
         self._ptrace(PTRACE_DETACH)
 
 
+def health(service):
+    """What `bulkhead health` says."""
+    words = [BIN / "bulkhead", "health", "--target", service.target]
+    result = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    return result.stdout + result.stderr
+
+
 def test_a_supervisor_that_answers_nothing_is_told_of(folder, started):
     service = Service(folder, "--workers", "1")
     started.append(service)
@@ -188,9 +197,11 @@ def test_a_supervisor_that_answers_nothing_is_told_of(folder, started):
             assert "its supervisor has been silent" in str(caught.value)
             status = bulkhead.service_status(service.target)
             assert status["supervisor_silent_seconds"] >= 5 and status["pid"] == service.process.pid
+            assert wait_until(lambda: "does not serve: its supervisor is silent" in health(service))
         finally:
             stopped.go_on()
     with bulkhead.Loader(spec, service.target, timeout=120) as loader:
         next(loader.stream())
     assert not bulkhead.service_status(service.target).get("supervisor_silent_seconds")
+    assert wait_until(lambda: health(service).endswith(" serves\n"))
     assert end(service) == 0

@@ -26,26 +26,32 @@ TEST(SessionRegistryTest, OneNameLeavesPlacesForOthers) {
   EXPECT_TRUE(sessions.TryAdd("greedy").ok());
 }
 
-TEST(SessionRegistryTest, WithoutNamesAllPlacesAreForAll) {
-  SessionRegistry sessions;
-  for (uint32_t i = 0; i < SessionRegistry::kMaxSessions; ++i) {
-    ASSERT_TRUE(sessions.TryAdd().ok()) << i;
+// Takes all places, by two callers.
+void Fill(SessionRegistry& sessions) {
+  for (uint32_t i = 0; i < SessionRegistry::kMaxSessionsOfOne; ++i) {
+    ASSERT_TRUE(sessions.TryAdd("process 1").ok()) << i;
+    ASSERT_TRUE(sessions.TryAdd("process 2").ok()) << i;
   }
-  EXPECT_EQ(ReasonOf(sessions.TryAdd()), reason::kTooManyCalls);
-  sessions.Remove();
-  EXPECT_TRUE(sessions.TryAdd().ok());
+}
+
+TEST(SessionRegistryTest, AllTogetherHaveSoMany) {
+  SessionRegistry sessions;
+  Fill(sessions);
+  EXPECT_EQ(ReasonOf(sessions.TryAdd("process 3")), reason::kTooManyCalls);
+  sessions.Remove("process 1");
+  EXPECT_TRUE(sessions.TryAdd("process 3").ok());
 }
 
 TEST(SessionRegistryTest, QuestionsHavePlacesOfTheirOwn) {
   SessionRegistry sessions;
-  for (uint32_t i = 0; i < SessionRegistry::kMaxSessions; ++i) ASSERT_TRUE(sessions.TryAdd().ok());
+  Fill(sessions);
   sessions.StartDraining();
   for (uint32_t i = 0; i < SessionRegistry::kMaxQuestionsOfOne; ++i) {
     ASSERT_TRUE(sessions.TryAddQuestion("greedy").ok()) << i;
   }
   EXPECT_EQ(ReasonOf(sessions.TryAddQuestion("greedy")), reason::kTooManyCalls);
   for (uint32_t i = 0; i < SessionRegistry::kMaxQuestions / 2; ++i) {
-    ASSERT_TRUE(sessions.TryAddQuestion("").ok()) << i;
+    ASSERT_TRUE(sessions.TryAddQuestion("many").ok()) << i;
   }
   EXPECT_EQ(ReasonOf(sessions.TryAddQuestion("other")), reason::kTooManyCalls);
   sessions.RemoveQuestion("greedy");

@@ -89,8 +89,8 @@ absl::StatusOr<std::string> FindService(const std::string& target) {
 
 Option FoundTargetOption(std::string& target) {
   return {"--target",
-          "The service, unix:/path or host:port; left out: the only one of yours on this machine, "
-          "also one that a trainer has started for itself",
+          "The service, unix:/path, host:port or a target file; left out: the only one of yours on "
+          "this machine, also one that a trainer has started for itself",
           Text(target, "ADDRESS")};
 }
 

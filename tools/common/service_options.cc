@@ -83,7 +83,8 @@ std::vector<Option> ServiceOptions::OwnOptions() {
 
 std::vector<Option> ServiceOptions::Options() {
   std::vector<Option> options = {
-      {"--target", "A running service, unix:/path or host:port; left out: one of its own",
+      {"--target",
+       "A running service, unix:/path, host:port or a target file; left out: one of its own",
        Text(target, "ADDRESS")},
       TransportOption(transport)};
   for (Option& option : OwnOptions()) {

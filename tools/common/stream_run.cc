@@ -112,7 +112,8 @@ absl::StatusOr<StreamRunReport> RunStream(StreamRunOptions options,
   const uint64_t wanted = BatchesWanted(options, info);
   // A stream may be over before the service can be asked; what it announced is what it takes.
   report.arena_bytes = info.memory.arena_bytes;
-  ServiceProbe probe(loader->target(), options.loader.name, cpu_before);
+  const std::string& named = options.loader.target;
+  ServiceProbe probe(named.empty() ? loader->target() : named, options.loader.name, cpu_before);
   probe.Poll();  // now the stream is there for certain, so its pipeline can be learned
   for (uint64_t left = options.epochs_before * info.batches_per_epoch; left > 0; --left) {
     BULKHEAD_ASSIGN_OR_RETURN(const auto unmeasured, loader->Next(options.next_deadline));

@@ -26,20 +26,21 @@ absl::StatusOr<int> Run(const HealthArguments& arguments) {
 
 Command HealthCommand() {
   const auto arguments = std::make_shared<HealthArguments>();
-  return {.name = "health",
-          .about = "Check whether a service serves, for probes: exit code 0 or 1",
-          .more =
-              "Asks gRPC's health check, for which no right is needed. Certificates come from the\n"
-              "environment (BULKHEAD_TLS_CA, BULKHEAD_TLS_CERT, BULKHEAD_TLS_KEY).\n"
-              "\n"
-              "Examples:\n"
-              "  bulkhead health\n"
-              "  bulkhead health --target unix:/run/bulkhead/loader.sock --timeout 1\n"
-              "  BULKHEAD_TLS_CA=ca.pem bulkhead health --target loader.example:7077\n",
-          .options = {FoundTargetOption(arguments->target),
-                      {"--timeout", "Seconds in which the service must answer",
-                       Seconds(arguments->timeout_seconds)}},
-          .run = [arguments] { return Run(*arguments); }};
+  return {
+      .name = "health",
+      .about = "Check whether a service serves, for probes: exit code 0 or 1",
+      .more =
+          "Asks gRPC's health check, for which no right is needed. Certificates come from a\n"
+          "target file or the environment (BULKHEAD_TLS_CA, BULKHEAD_TLS_CERT, BULKHEAD_TLS_KEY).\n"
+          "\n"
+          "Examples:\n"
+          "  bulkhead health\n"
+          "  bulkhead health --target unix:/run/bulkhead/loader.sock --timeout 1\n"
+          "  BULKHEAD_TLS_CA=ca.pem bulkhead health --target loader.example:7077\n",
+      .options = {FoundTargetOption(arguments->target),
+                  {"--timeout", "Seconds in which the service must answer",
+                   Seconds(arguments->timeout_seconds)}},
+      .run = [arguments] { return Run(*arguments); }};
 }
 
 }  // namespace bulkhead::tools

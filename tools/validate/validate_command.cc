@@ -392,7 +392,8 @@ tools::Command ValidateCommand(DataLook look, PurityFn purity) {
             "scan` finds damaged files",
             tools::Flag(arguments->data)},
            {.name = "--target",
-            .help = "A running service, unix:/path or host:port, that counts the records on its "
+            .help = "A running service, unix:/path, host:port or a target file, that counts the "
+                    "records on its "
                     "machine",
             .value = tools::Text(arguments->target, "ADDRESS"),
             .with = "--data"},

@@ -6,9 +6,9 @@
 namespace bulkhead {
 
 // How a service and its client identify each other (docs/security.md). A field that is empty is
-// taken from its environment variable. Files are read for every connection, so a new one is used
-// from the next connection on. An embedded service takes none of this. `socket_user` is for Unix
-// sockets, the others are for TCP.
+// taken from the target file, if there is one, or else from its environment variable. Files are
+// read for every connection, so a new one is used from the next connection on. An embedded service
+// takes none of this. `socket_user` is for Unix sockets, the others are for TCP.
 struct Credentials {
   // $BULKHEAD_TLS_CA: PEM file of the authority that signs services' certificates. With it
   // connections over TCP use TLS, without it they do not.

@@ -55,7 +55,7 @@ absl::StatusOr<std::string> GetStatusJson(const std::string& target, absl::Durat
                                           const Credentials& credentials = {});
 
 // OK if the service at `target` serves (gRPC's health check of bulkhead.v1.Loader). UNAVAILABLE
-// (SHUTTING_DOWN) if it answers that it does not; DEADLINE_EXCEEDED or UNAVAILABLE
+// (SERVICE_UNAVAILABLE) if it answers that it does not; DEADLINE_EXCEEDED or UNAVAILABLE
 // (SERVICE_UNAVAILABLE) if it does not answer within `deadline`. No right is needed.
 absl::Status CheckHealth(const std::string& target, absl::Duration deadline,
                          const Credentials& credentials = {});

@@ -26,9 +26,9 @@ from ._loader_arguments import check, open_request, refuse_unknown
 from ._loader_state import LoaderState
 from ._progress_line import ProgressOption
 from ._rpc import live_streams, proto
-from ._rpc.credentials import Credentials, with_environment
+from ._rpc.credentials import Credentials
 from ._rpc.stream_call import MAX_REQUEST_BYTES
-from ._service import arguments
+from ._service import arguments, target_file
 from ._service.arguments import Folders, Size
 from ._service.endpoint import Endpoint
 from ._spec.spec_input import Spec, load
@@ -60,8 +60,8 @@ class Loader(LoaderState):
                 for batch in loader:          # what is left of one epoch
                     train(batch["image"], batch["label"])
 
-    `spec` is a path, YAML or JSON text, a dict or a Pipeline. `target` is "host:port" or
-    "unix:/path". Without a target a service is started for this process and ends with it; loaders
+    `spec` is a path, YAML or JSON text, a dict or a Pipeline. `target` is "host:port",
+    "unix:/path" or the name of a target file (*.yaml), which has `credentials`, too. Without a target a service is started for this process and ends with it; loaders
     with equal options of that service share it. The processes of a job on one host share one
     service: `workers` then counts for all ranks together, and the service ends with the last.
 
@@ -178,7 +178,7 @@ class Loader(LoaderState):
         self._renaming = Renaming(rename)
         self._copy_below = copy_below
         self._transport = transport
-        self._credentials = with_environment(credentials)
+        target, self._credentials = target_file.resolve(target, credentials)
         self._suspended = False  # load_state_dict failed; the next batch reopens the stream
         unique = f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
         # A name that no other loader has: the newer of two of one name supersedes the older.

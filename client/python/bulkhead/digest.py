@@ -15,6 +15,7 @@ import sys
 from typing import Any, Dict, List
 
 from ._loader import Loader
+from ._rpc.credentials import Credentials
 from ._stream import silence
 from .errors import BulkheadError
 
@@ -39,6 +40,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--transport", choices=("auto", "shm", "grpc"), default="auto")
     parser.add_argument("--pause-after", type=int, help="say 'paused' and wait for a line")
     parser.add_argument("--pause-in-opening", action="store_true", help="the same while it prepares")
+    parser.add_argument("--credential", action="append", default=[], metavar="FIELD=VALUE")
     parser.add_argument("--error-json", action="store_true", help="errors into the JSON as well")
     return parser.parse_args()
 
@@ -73,6 +75,7 @@ def _stream(arguments: argparse.Namespace, totals: Dict[str, Any], digest) -> No
     with Loader(
         arguments.spec,
         arguments.target,
+        credentials=Credentials(**dict(one.split("=", 1) for one in arguments.credential)),
         name=arguments.name,
         rank=arguments.rank,
         world_size=arguments.world_size,

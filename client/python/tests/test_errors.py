@@ -119,7 +119,7 @@ def test_nobody_at_the_target(tmp_path):
 )
 def test_a_target_that_is_no_address_is_refused_at_once(target):
     for use in (lambda: bulkhead.Loader({}, target), lambda: bulkhead.service_status(target)):
-        with pytest.raises(bulkhead.InvalidArgument, match="target is .host:port. or .unix:/path."):
+        with pytest.raises(bulkhead.InvalidArgument, match="target is .host:port., .unix:/path. or a target file"):
             use()
 
 

@@ -1,10 +1,15 @@
 #include "server/os/sockets/tcp.h"
 
 #include <arpa/inet.h>
+#include <netdb.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "server/os/files/fd.h"
@@ -13,6 +18,13 @@ namespace bulkhead {
 namespace {
 
 absl::Status Later(const char* what) { return absl::UnavailableError(what); }
+
+template <typename Address>
+std::string TextOf(int family, const Address& address) {
+  char text[INET6_ADDRSTRLEN] = "";
+  inet_ntop(family, &address, text, sizeof(text));
+  return text;
+}
 
 }  // namespace
 
@@ -37,6 +49,10 @@ absl::StatusOr<TcpListener> ListenTcp(const std::string& address, uint16_t port,
   // A port that a service has just left may be taken again.
   const int yes = 1;
   setsockopt(listener.fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+  const int no = 0;
+  if (name.ss_family == AF_INET6) {
+    setsockopt(listener.fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof(no));
+  }
   if (bind(listener.fd.get(), reinterpret_cast<sockaddr*>(&name), size) != 0) {
     return SystemError(errno, "bind");
   }
@@ -49,6 +65,28 @@ absl::StatusOr<TcpListener> ListenTcp(const std::string& address, uint16_t port,
   return listener;
 }
 
+absl::StatusOr<std::vector<std::string>> AddressesOf(const std::string& host) {
+  if (host == "0.0.0.0" || host == "::") return std::vector<std::string>{"::", "0.0.0.0"};
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (getaddrinfo(host.c_str(), nullptr, &hints, &found) != 0) {
+    return absl::NotFoundError(absl::StrCat("no address is known of ", host));
+  }
+  std::vector<std::string> addresses;
+  for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
+    std::string text =
+        one->ai_family == AF_INET
+            ? TextOf(AF_INET, reinterpret_cast<sockaddr_in*>(one->ai_addr)->sin_addr)
+            : TextOf(AF_INET6, reinterpret_cast<sockaddr_in6*>(one->ai_addr)->sin6_addr);
+    if (std::find(addresses.begin(), addresses.end(), text) == addresses.end()) {
+      addresses.push_back(std::move(text));
+    }
+  }
+  freeaddrinfo(found);
+  return addresses;
+}
+
 absl::StatusOr<UniqueFd> AcceptTcp(int listener) {
   for (;;) {
     UniqueFd fd(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
@@ -57,6 +95,38 @@ absl::StatusOr<UniqueFd> AcceptTcp(int listener) {
     if (errno == EAGAIN) return Later("no client is connecting");
     return SystemError(errno, "accept");
   }
+}
+
+void SetTcpOptions(int connection, absl::Duration silence) {
+  const int yes = 1;
+  setsockopt(connection, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
+  const auto silence_ms = static_cast<unsigned>(absl::ToInt64Milliseconds(silence));
+  setsockopt(connection, IPPROTO_TCP, TCP_USER_TIMEOUT, &silence_ms, sizeof(silence_ms));
+}
+
+absl::StatusOr<std::string> PeerHost(int connection) {
+  sockaddr_storage name{};
+  socklen_t size = sizeof(name);
+  if (getpeername(connection, reinterpret_cast<sockaddr*>(&name), &size) != 0) {
+    return SystemError(errno, "getpeername");
+  }
+  if (name.ss_family == AF_INET) {
+    return TextOf(AF_INET, reinterpret_cast<sockaddr_in&>(name).sin_addr);
+  }
+  in6_addr& address = reinterpret_cast<sockaddr_in6&>(name).sin6_addr;
+  if (IN6_IS_ADDR_V4MAPPED(&address)) {
+    in_addr v4{};
+    std::memcpy(&v4, address.s6_addr + 12, sizeof(v4));
+    return TextOf(AF_INET, v4);
+  }
+  std::memset(address.s6_addr + 8, 0, 8);
+  return absl::StrCat(TextOf(AF_INET6, address), "/64");
+}
+
+uint64_t SocketNumber(int fd) {
+  struct stat info {};
+  if (fstat(fd, &info) != 0 || !S_ISSOCK(info.st_mode)) return 0;
+  return info.st_ino;
 }
 
 absl::StatusOr<std::string> ReceiveBytes(int fd, size_t max_bytes) {

@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "server/os/files/fd.h"
 
 namespace bulkhead {
@@ -21,8 +23,24 @@ struct TcpListener {
 // of errno where it cannot be listened on.
 absl::StatusOr<TcpListener> ListenTcp(const std::string& address, uint16_t port, int backlog);
 
+// The IP addresses to listen on for `host`, a name or an address: where it stands for every address
+// of the machine, one of both families first. Blocks for the name service. NOT_FOUND if there are
+// none.
+absl::StatusOr<std::vector<std::string>> AddressesOf(const std::string& host);
+
 // A connection of a listener, non-blocking and close-on-exec. UNAVAILABLE if nobody waits.
 absl::StatusOr<UniqueFd> AcceptTcp(int listener);
+
+// Lets small messages go out at once, and ends the connection when its peer acknowledges nothing
+// for `silence`.
+void SetTcpOptions(int connection, absl::Duration silence);
+
+// The host at the other end of a connection: "10.0.0.7", or of IPv6 the network of 64 bits, as a
+// host has as many addresses as it likes there: "2001:db8::/64".
+absl::StatusOr<std::string> PeerHost(int connection);
+
+// A number that no other socket has while this one is open; 0: `fd` is open for no socket.
+uint64_t SocketNumber(int fd);
 
 // What has come, at most `max_bytes`; empty if the peer hung up. Never blocks: UNAVAILABLE if
 // nothing has come.

@@ -16,9 +16,10 @@ constexpr uint64_t kWorthTrimming = uint64_t{16} << 10;
 
 }  // namespace
 
-absl::StatusOr<RequestMemory::Place> RequestMemory::Enter(uint64_t bytes) {
+absl::StatusOr<RequestMemory::Place> RequestMemory::Enter(const std::string& client,
+                                                          uint64_t bytes) {
   absl::MutexLock lock(&mutex_);
-  BULKHEAD_RETURN_IF_ERROR(Take(bytes));
+  BULKHEAD_RETURN_IF_ERROR(Take(client, bytes));
   const auto may_go_on = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return !turn_taken_ || draining_;
   };
@@ -26,14 +27,24 @@ absl::StatusOr<RequestMemory::Place> RequestMemory::Enter(uint64_t bytes) {
   mutex_.Await(absl::Condition(&may_go_on));
   --waiting_;
   if (draining_) {
-    bytes_ -= bytes;
+    GiveBack(client, bytes);
     return absl::CancelledError("the service is shutting down");
   }
   turn_taken_ = true;
-  return Place(this, bytes);
+  return Place(this, client, bytes);
 }
 
-absl::Status RequestMemory::Take(uint64_t bytes) {
+absl::Status RequestMemory::Take(const std::string& client, uint64_t bytes) {
+  const auto found = of_clients_.find(client);
+  const uint64_t of_client = found == of_clients_.end() ? 0 : found->second;
+  if (bytes > kMostBytesOfOne - of_client) {
+    return MakeError(
+        absl::StatusCode::kResourceExhausted, reason::kTooManyCalls,
+        absl::StrCat("this request takes ", FormatBytes(bytes), " and others of ", client, " ",
+                     FormatBytes(of_client), "; the service has ", FormatBytes(kMostBytesOfOne),
+                     " for requests of one client. Try again, or write patterns instead of lists "
+                     "of files"));
+  }
   if (bytes > kMostBytes - bytes_) {
     return MakeError(
         absl::StatusCode::kResourceExhausted, reason::kTooManyCalls,
@@ -42,12 +53,22 @@ absl::Status RequestMemory::Take(uint64_t bytes) {
                      " for requests. Try again, or write patterns instead of lists of files"));
   }
   bytes_ += bytes;
+  if (bytes > 0) of_clients_[client] += bytes;
   return absl::OkStatus();
+}
+
+void RequestMemory::GiveBack(const std::string& client, uint64_t bytes) {
+  bytes_ -= bytes;
+  const auto found = of_clients_.find(client);
+  if (found == of_clients_.end()) return;
+  found->second -= bytes;
+  if (found->second == 0) of_clients_.erase(found);
 }
 
 RequestMemory::Place& RequestMemory::Place::operator=(Place&& other) noexcept {
   Leave();
   memory_ = std::exchange(other.memory_, nullptr);
+  client_ = std::move(other.client_);
   bytes_ = other.bytes_;
   has_turn_ = other.has_turn_;
   return *this;
@@ -58,8 +79,8 @@ absl::Status RequestMemory::Place::Understood(uint64_t bytes) {
   if (std::max(bytes_, bytes) > kWorthTrimming) TrimHeap();
   absl::MutexLock lock(&memory_->mutex_);
   memory_->turn_taken_ = has_turn_ = false;
-  memory_->bytes_ -= std::exchange(bytes_, 0);
-  BULKHEAD_RETURN_IF_ERROR(memory_->Take(bytes));
+  memory_->GiveBack(client_, std::exchange(bytes_, 0));
+  BULKHEAD_RETURN_IF_ERROR(memory_->Take(client_, bytes));
   bytes_ = bytes;
   return absl::OkStatus();
 }
@@ -69,7 +90,7 @@ void RequestMemory::Place::Leave() {
   if (has_turn_ && bytes_ > kWorthTrimming) TrimHeap();
   absl::MutexLock lock(&memory_->mutex_);
   if (has_turn_) memory_->turn_taken_ = false;
-  memory_->bytes_ -= bytes_;
+  memory_->GiveBack(client_, bytes_);
   memory_ = nullptr;
 }
 

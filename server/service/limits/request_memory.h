@@ -2,6 +2,8 @@
 #define BULKHEAD_SERVER_SERVICE_LIMITS_REQUEST_MEMORY_H_
 
 #include <cstdint>
+#include <map>
+#include <string>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
@@ -13,12 +15,13 @@ namespace bulkhead {
 // Bounds the memory of all requests together, however many come at a time: a parsed message takes
 // many times its bytes, and many times that while it is processed. So requests are parsed and
 // processed one after the other, while the others wait as bytes. What a request holds after that
-// counts until its call is answered. Thread-safe.
+// counts until its call is answered. No client can take all of it. Thread-safe.
 class RequestMemory {
  public:
   // Limit for all requests: the bytes of those that wait, and the memory of those that were
   // processed.
   static constexpr uint64_t kMostBytes = uint64_t{96} << 20;
+  static constexpr uint64_t kMostBytesOfOne = kMostBytes / 2;
 
   // A request's share of that memory, given back on destruction. Movable.
   class Place {
@@ -33,18 +36,21 @@ class RequestMemory {
 
    private:
     friend class RequestMemory;
-    Place(RequestMemory* memory, uint64_t bytes) : memory_(memory), bytes_(bytes) {}
+    Place(RequestMemory* memory, std::string client, uint64_t bytes)
+        : memory_(memory), client_(std::move(client)), bytes_(bytes) {}
     void Leave();
 
     RequestMemory* memory_ = nullptr;  // null: moved from
+    std::string client_;
     uint64_t bytes_ = 0;
     bool has_turn_ = true;
   };
 
-  // Waits for the turn of a request of `bytes`. A turn takes a second or two at most, usually less
-  // than a millisecond. Errors: RESOURCE_EXHAUSTED (TOO_MANY_CALLS) when it would exceed
-  // kMostBytes; CANCELLED once the service drains.
-  absl::StatusOr<Place> Enter(uint64_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Waits for the turn of a request of `client`, of `bytes`. A turn takes a second or two at most,
+  // usually less than a millisecond. Errors: RESOURCE_EXHAUSTED (TOO_MANY_CALLS) when it would
+  // exceed kMostBytes, or its client's share; CANCELLED once the service drains.
+  absl::StatusOr<Place> Enter(const std::string& client, uint64_t bytes)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   // Number of requests that wait for their turn.
   int waiting() ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
@@ -57,10 +63,13 @@ class RequestMemory {
   }
 
  private:
-  absl::Status Take(uint64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status Take(const std::string& client, uint64_t bytes)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void GiveBack(const std::string& client, uint64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   absl::Mutex mutex_;
   uint64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::map<std::string, uint64_t> of_clients_ ABSL_GUARDED_BY(mutex_);  // of those that have any
   int waiting_ ABSL_GUARDED_BY(mutex_) = 0;
   bool turn_taken_ ABSL_GUARDED_BY(mutex_) = false;
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;

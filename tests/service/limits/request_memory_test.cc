@@ -12,6 +12,7 @@ namespace bulkhead {
 namespace {
 
 constexpr uint64_t kAll = RequestMemory::kMostBytes;
+constexpr uint64_t kHalf = RequestMemory::kMostBytesOfOne;
 
 // Until one waits for its turn, or 30 s have passed.
 bool OneWaits(RequestMemory& memory) {
@@ -22,9 +23,9 @@ bool OneWaits(RequestMemory& memory) {
 
 TEST(RequestMemoryTest, GivesTheTurnToTheNextOnceOneIsUnderstood) {
   RequestMemory memory;
-  auto first = memory.Enter(1);
+  auto first = memory.Enter("a", 1);
   ASSERT_TRUE(first.ok());
-  auto second = std::async(std::launch::async, [&] { return memory.Enter(1).ok(); });
+  auto second = std::async(std::launch::async, [&] { return memory.Enter("a", 1).ok(); });
   EXPECT_TRUE(OneWaits(memory));
   EXPECT_TRUE(first->Understood(1).ok());
   EXPECT_TRUE(second.get());
@@ -32,43 +33,60 @@ TEST(RequestMemoryTest, GivesTheTurnToTheNextOnceOneIsUnderstood) {
 
 TEST(RequestMemoryTest, GivesTheTurnAwayWithThePlace) {
   RequestMemory memory;
-  { ASSERT_TRUE(memory.Enter(1).ok()); }
-  EXPECT_TRUE(memory.Enter(kAll).ok());
+  { ASSERT_TRUE(memory.Enter("a", 1).ok()); }
+  EXPECT_TRUE(memory.Enter("a", kHalf).ok());
 }
 
 TEST(RequestMemoryTest, RefusesWhatExceedsAllOfThem) {
   RequestMemory memory;
-  auto first = memory.Enter(1);
+  auto first = memory.Enter("a", 1);
   ASSERT_TRUE(first.ok());
-  ASSERT_TRUE(first->Understood(kAll - 10).ok());
-  EXPECT_EQ(GetErrorInfo(memory.Enter(11).status())->reason, reason::kTooManyCalls);
-  auto second = memory.Enter(10);
+  ASSERT_TRUE(first->Understood(kHalf).ok());
+  auto second = memory.Enter("b", 1);
   ASSERT_TRUE(second.ok());
-  EXPECT_EQ(GetErrorInfo(second->Understood(11))->reason, reason::kTooManyCalls);
-  EXPECT_TRUE(memory.Enter(10).ok());
+  ASSERT_TRUE(second->Understood(kAll - kHalf - 10).ok());
+  EXPECT_EQ(GetErrorInfo(memory.Enter("c", 11).status())->reason, reason::kTooManyCalls);
+  auto third = memory.Enter("c", 10);
+  ASSERT_TRUE(third.ok());
+  EXPECT_EQ(GetErrorInfo(third->Understood(11))->reason, reason::kTooManyCalls);
+  EXPECT_TRUE(memory.Enter("c", 10).ok());
+}
+
+TEST(RequestMemoryTest, OneClientTakesHalfOfItAtMost) {
+  RequestMemory memory;
+  auto first = memory.Enter("greedy", 1);
+  ASSERT_TRUE(first.ok());
+  ASSERT_TRUE(first->Understood(kHalf - 10).ok());
+  const absl::Status refused = memory.Enter("greedy", 11).status();
+  EXPECT_EQ(GetErrorInfo(refused)->reason, reason::kTooManyCalls);
+  EXPECT_NE(refused.message().find("others of greedy 48 MiB"), std::string::npos) << refused;
+  EXPECT_TRUE(memory.Enter("greedy", 10).ok());
+  auto other = memory.Enter("other", 1);
+  ASSERT_TRUE(other.ok());
+  EXPECT_TRUE(other->Understood(kHalf).ok());
 }
 
 TEST(RequestMemoryTest, NobodyWaitsWhileTheServiceDrains) {
   RequestMemory memory;
-  const auto first = memory.Enter(1);
+  const auto first = memory.Enter("a", 1);
   ASSERT_TRUE(first.ok());
-  auto second = std::async(std::launch::async, [&] { return memory.Enter(1).status(); });
+  auto second = std::async(std::launch::async, [&] { return memory.Enter("a", 1).status(); });
   EXPECT_TRUE(OneWaits(memory));
   memory.StartDraining();
   EXPECT_TRUE(absl::IsCancelled(second.get()));
-  EXPECT_TRUE(absl::IsCancelled(memory.Enter(1).status()));
+  EXPECT_TRUE(absl::IsCancelled(memory.Enter("a", 1).status()));
 }
 
 TEST(RequestMemoryTest, CountsAMovedPlaceOnce) {
   RequestMemory memory;
   {
-    auto place = memory.Enter(kAll);
+    auto place = memory.Enter("a", kHalf);
     ASSERT_TRUE(place.ok());
     RequestMemory::Place moved;
     moved = *std::move(place);
-    EXPECT_TRUE(moved.Understood(kAll).ok());
+    EXPECT_TRUE(moved.Understood(kHalf).ok());
   }
-  EXPECT_TRUE(memory.Enter(kAll).ok());
+  EXPECT_TRUE(memory.Enter("a", kHalf).ok());
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ inline constexpr int kMaxRequestBytes = 8 << 20;
 // A channel to `target` with this library's settings, on a connection of its own. A Unix socket is
 // connected at once: SERVICE_UNAVAILABLE when nothing listens, UNTRUSTED_SERVICE when the wrong
 // user does (CheckSocketUser). CREDENTIALS_INVALID as TcpCredentials. The credentials are those of
-// WithEnvironment.
+// ResolveTarget.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(const std::string& target,
                                                            const Credentials& credentials,
                                                            Caller caller = Caller::kOneCall);

@@ -41,7 +41,7 @@ class HealingStream {
  public:
   struct Config {
     std::shared_ptr<Endpoint> endpoint;
-    Credentials credentials;  // those of WithEnvironment
+    Credentials credentials;  // those of ResolveTarget
     v1::Open open;
     Transport transport = Transport::kAuto;
     std::function<void(const SubstitutionEvent&)> on_substitution;

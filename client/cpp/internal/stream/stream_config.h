@@ -17,7 +17,7 @@ namespace bulkhead::client_internal {
 // The options of a stream. They do not change after it is opened.
 struct StreamConfig {
   std::string target;
-  Credentials credentials;  // those of WithEnvironment
+  Credentials credentials;  // those of ResolveTarget
   v1::Open open;
   // Through which the service may give batches in shared memory; null: none.
   std::shared_ptr<ArenaDoor> door;

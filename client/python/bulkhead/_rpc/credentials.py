@@ -11,7 +11,8 @@ from typing import Optional
 class Credentials:
     """How a service and its client identify each other (docs/security.md).
 
-    A field that is None is taken from its environment variable. Files are read for every
+    A field that is None is taken from the target file, if there is one, or else from its environment
+    variable. Files are read for every
     connection, so a new one is used from the next connection on. An embedded service takes none of
     this. `ca`, `cert`, `key` and `token_file` are for TCP, `socket_user` is for Unix sockets.
 

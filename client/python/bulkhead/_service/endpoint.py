@@ -25,8 +25,8 @@ def check_target(target: Any) -> None:
         if target.startswith(_OTHER_SCHEMES):
             return
     raise InvalidArgument(
-        f'target is "host:port" or "unix:/path", not {target!r}; without one the loader starts a '
-        "service of its own"
+        f'target is "host:port", "unix:/path" or a target file (*.yaml), not {target!r}; without one the '
+        "loader starts a service of its own"
     )
 
 

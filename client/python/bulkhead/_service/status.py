@@ -8,25 +8,28 @@ from typing import Any, Dict, Optional
 from .. import errors
 from .._rpc import descriptor, grpc_library, live_streams, proto
 from .._rpc.connection import Connection
-from .._rpc.credentials import Credentials, with_environment
+from .._rpc.credentials import Credentials
 from .endpoint import check_target
+from .target_file import resolve
 
 
 def service_status(
     target: str, timeout: float = 10.0, *, credentials: Optional[Credentials] = None
 ) -> Dict[str, Any]:
-    """What the service at `target` ("host:port" or "unix:/path") is doing, by its GetStatus.
+    """What the service at `target` ("host:port", "unix:/path" or a target file) is doing, by its GetStatus.
 
     Fields are named as in loader.proto: `workers` with pid, state and memory, `streams`, `recent_exits`,
     `supervisor`, `samples_produced` and others. Sizes are bytes, times seconds since 1970, states the
     names of their enum. Blocks for at most `timeout` seconds; ServiceUnavailable if there is no answer,
     AccessDenied if the service gives none to these `credentials`.
     """
-    check_target(target)
+    address, known = resolve(target, credentials)
+    check_target(address)
+    assert address is not None
     live_streams.check_fork()
     grpc = grpc_library.load()
     options = [("grpc.use_local_subchannel_pool", 1)]
-    with contextlib.closing(Connection(target, with_environment(credentials), options)) as connection:
+    with contextlib.closing(Connection(address, known, options)) as connection:
         ask = connection.channel.unary_unary(
             "/bulkhead.v1.Loader/GetStatus",
             request_serializer=lambda _: b"",
@@ -35,12 +38,12 @@ def service_status(
         try:
             answer = ask(None, timeout=timeout)
         except grpc.RpcError as error:
-            failure = errors.from_rpc(error, target)
+            failure = errors.from_rpc(error, address)
             if isinstance(failure, errors.AccessDenied):
                 raise failure from None
             unanswered = errors.ServiceUnavailable(
-                f"the service at {target} does not say how it is: {error.details()}",
-                metadata={"target": target},
+                f"the service at {address} does not say how it is: {error.details()}",
+                metadata={"target": address},
             )
             raise connection.explain(unanswered) from None
     return _to_dict(answer)

@@ -1,4 +1,4 @@
-#include "server/service/unix_acceptor.h"
+#include "server/service/acceptor.h"
 
 #include <spdlog/spdlog.h>
 
@@ -6,6 +6,7 @@
 
 #include "server/os/files/fd_parcel.h"
 #include "server/os/files/filesystem.h"
+#include "server/os/sockets/tcp.h"
 #include "server/os/sockets/unix_address.h"
 
 namespace bulkhead {
@@ -13,51 +14,66 @@ namespace {
 
 // As long as the kernel allows: a connection that finds the queue full is refused at once.
 constexpr int kBacklog = 4096;
-constexpr absl::Duration kAcceptPause = absl::Milliseconds(200);
+constexpr absl::Duration kRetryPause = absl::Milliseconds(200);
 // Connections accepted before the loop serves others.
 constexpr int kConnectionsPerTurn = 64;
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<UnixAcceptor>> UnixAcceptor::Open(std::shared_ptr<EventLoop> loop,
-                                                                 const std::string& path,
-                                                                 Handler handler) {
+absl::StatusOr<std::unique_ptr<Acceptor>> Acceptor::OpenUnix(std::shared_ptr<EventLoop> loop,
+                                                             const std::string& path,
+                                                             Handler handler) {
   absl::StatusOr<UniqueFd> listener = ListenUnixStream(path, kBacklog);
   if (!listener.ok()) return listener.status();
-  std::unique_ptr<UnixAcceptor> acceptor(
-      new UnixAcceptor(std::move(loop), *std::move(listener), path, std::move(handler)));
-  acceptor->loop_->Post([acceptor = acceptor.get()] { acceptor->Listen(); });
-  return acceptor;
+  return Begin(std::unique_ptr<Acceptor>(new Acceptor(
+      std::move(loop), *std::move(listener),
+      [](int fd) { return AcceptUnixStream(fd, kSendBytes); }, path, std::move(handler))));
 }
 
-UnixAcceptor::UnixAcceptor(std::shared_ptr<EventLoop> loop, UniqueFd listener, std::string path,
-                           Handler handler)
+absl::StatusOr<std::unique_ptr<Acceptor>> Acceptor::OpenTcp(std::shared_ptr<EventLoop> loop,
+                                                            const std::string& address,
+                                                            uint16_t& port, Handler handler) {
+  absl::StatusOr<TcpListener> listener = ListenTcp(address, port, kBacklog);
+  if (!listener.ok()) return listener.status();
+  port = listener->port;
+  return Begin(std::unique_ptr<Acceptor>(
+      new Acceptor(std::move(loop), std::move(listener->fd), AcceptTcp, "", std::move(handler))));
+}
+
+Acceptor::Acceptor(std::shared_ptr<EventLoop> loop, UniqueFd listener, AcceptOne accept_one,
+                   std::string path, Handler handler)
     : loop_(std::move(loop)),
       listener_(std::move(listener)),
+      accept_one_(accept_one),
       path_(std::move(path)),
       handler_(std::move(handler)) {}
 
-UnixAcceptor::~UnixAcceptor() { Close(); }
+std::unique_ptr<Acceptor> Acceptor::Begin(std::unique_ptr<Acceptor> acceptor) {
+  acceptor->loop_->Post([raw = acceptor.get()] { raw->Listen(); });
+  return acceptor;
+}
 
-void UnixAcceptor::Close() {
+Acceptor::~Acceptor() { Close(); }
+
+void Acceptor::Close() {
   if (!listener_) return;
   loop_->Cancel(listen_timer_);
   loop_->Unwatch(listener_.get());
-  RemoveFile(path_);  // on failure the next service replaces it
+  if (!path_.empty()) RemoveFile(path_);  // on failure the next service replaces it
   listener_.reset();
 }
 
-void UnixAcceptor::Listen() {
+void Acceptor::Listen() {
   if (!listener_) return;
   const absl::Status watched = loop_->Watch(listener_.get(), [this] { Accept(); });
   if (watched.ok()) return;
   spdlog::error("cannot accept connections yet: {}", std::string(watched.message()));
-  listen_timer_ = loop_->After(kAcceptPause, [this] { Listen(); });
+  listen_timer_ = loop_->After(kRetryPause, [this] { Listen(); });
 }
 
-void UnixAcceptor::Accept() {
+void Acceptor::Accept() {
   for (int taken = 0; taken < kConnectionsPerTurn; ++taken) {
-    absl::StatusOr<UniqueFd> connection = AcceptUnixStream(listener_.get(), kSendBytes);
+    absl::StatusOr<UniqueFd> connection = accept_one_(listener_.get());
     if (connection.ok()) {
       // The kernel gives the lowest number that is free.
       if (static_cast<uint64_t>(connection->get()) < FdLimit() / 4 * 3) {
@@ -75,7 +91,7 @@ void UnixAcceptor::Accept() {
     // Mostly a lack of descriptors. The connection stays queued; retrying at once would spin.
     spdlog::warn("cannot accept a connection yet: {}", std::string(connection.status().message()));
     loop_->Unwatch(listener_.get());
-    listen_timer_ = loop_->After(kAcceptPause, [this] { Listen(); });
+    listen_timer_ = loop_->After(kRetryPause, [this] { Listen(); });
     return;
   }
 }

@@ -1,4 +1,4 @@
-#include "server/service/unix_acceptor.h"
+#include "server/service/acceptor.h"
 
 #include <gtest/gtest.h>
 #include <spdlog/sinks/ostream_sink.h>
@@ -19,7 +19,7 @@
 namespace bulkhead {
 namespace {
 
-class UnixAcceptorTest : public ::testing::Test {
+class AcceptorTest : public ::testing::Test {
  protected:
   void SetUp() override {
     path_ = ::testing::TempDir() + "acceptor." + std::to_string(getpid());
@@ -34,7 +34,7 @@ class UnixAcceptorTest : public ::testing::Test {
   }
 
   void OpenAcceptor() {
-    auto acceptor = UnixAcceptor::Open(loop_, path_, [this](UniqueFd connection) {
+    auto acceptor = Acceptor::OpenUnix(loop_, path_, [this](UniqueFd connection) {
       absl::MutexLock lock(&mutex_);
       connections_.push_back(std::move(connection));
     });
@@ -75,12 +75,12 @@ class UnixAcceptorTest : public ::testing::Test {
   std::string path_;
   std::shared_ptr<EventLoop> loop_;
   std::thread thread_;
-  std::unique_ptr<UnixAcceptor> acceptor_;
+  std::unique_ptr<Acceptor> acceptor_;
   absl::Mutex mutex_;
   std::vector<UniqueFd> connections_ ABSL_GUARDED_BY(mutex_);
 };
 
-TEST_F(UnixAcceptorTest, HandsOverEveryConnection) {
+TEST_F(AcceptorTest, HandsOverEveryConnection) {
   OpenAcceptor();
   std::vector<UniqueFd> clients;
   for (int i = 0; i < 200; ++i) {
@@ -90,7 +90,7 @@ TEST_F(UnixAcceptorTest, HandsOverEveryConnection) {
   EXPECT_TRUE(WaitForConnections(clients.size()));
 }
 
-TEST_F(UnixAcceptorTest, LeavesThePathToASuccessorAndConnectionsAsTheyAre) {
+TEST_F(AcceptorTest, LeavesThePathToASuccessorAndConnectionsAsTheyAre) {
   OpenAcceptor();
   const UniqueFd client = Connect();
   ASSERT_TRUE(WaitForConnections(1));
@@ -103,9 +103,9 @@ TEST_F(UnixAcceptorTest, LeavesThePathToASuccessorAndConnectionsAsTheyAre) {
   EXPECT_EQ(read(client.get(), &byte, 1), 1);
 }
 
-TEST_F(UnixAcceptorTest, RefusesAPathThatALivingServiceHas) {
+TEST_F(AcceptorTest, RefusesAPathThatALivingServiceHas) {
   OpenAcceptor();
-  const auto second = UnixAcceptor::Open(loop_, path_, [](UniqueFd) {});
+  const auto second = Acceptor::OpenUnix(loop_, path_, [](UniqueFd) {});
   EXPECT_TRUE(absl::IsAlreadyExists(second.status())) << second.status();
 }
 
@@ -128,7 +128,7 @@ class LogCounter {
   std::shared_ptr<spdlog::logger> before_;
 };
 
-TEST_F(UnixAcceptorTest, WaitsForDescriptorsWithoutSpinning) {
+TEST_F(AcceptorTest, WaitsForDescriptorsWithoutSpinning) {
   OpenAcceptor();
   const LogCounter log;
   UniqueFd client(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));

@@ -1,0 +1,26 @@
+#ifndef BULKHEAD_CLIENT_CPP_INTERNAL_SERVICE_TARGET_FILE_H_
+#define BULKHEAD_CLIENT_CPP_INTERNAL_SERVICE_TARGET_FILE_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "bulkhead/credentials.h"
+
+namespace bulkhead::client_internal {
+
+// An address, and by what the service there and this client know each other.
+struct Target {
+  std::string address;  // empty: none was given
+  Credentials credentials;
+};
+
+// What `target` means: an address, or the name of a target file (*.yaml, *.yml), which is YAML with
+// a line for each of `target`, `ca`, `cert`, `key`, `token_file` and `socket_user`, and a text
+// behind it. What `credentials` say counts before the file, and that before the environment.
+// INVALID_ARGUMENT with file and line for a target file that cannot be used. Its twin is
+// client/python/bulkhead/_service/target_file.py.
+absl::StatusOr<Target> ResolveTarget(const std::string& target, Credentials credentials);
+
+}  // namespace bulkhead::client_internal
+
+#endif  // BULKHEAD_CLIENT_CPP_INTERNAL_SERVICE_TARGET_FILE_H_

@@ -1,0 +1,90 @@
+"""A target that a file names, with the credentials for it.
+
+The file is YAML: a line for each of `target`, `ca`, `cert`, `key`, `token_file` and `socket_user`, with a
+text behind it. Its twin is client/cpp/internal/service/target_file.cc.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Dict, Optional, Tuple
+
+from .._rpc.credentials import Credentials, with_environment
+from ..errors import InvalidArgument
+
+_KEYS = ("target", "ca", "cert", "key", "token_file", "socket_user")
+_PATHS = ("ca", "cert", "key", "token_file")
+_MAX_BYTES = 64 << 10
+_LINE = re.compile(r"([A-Za-z_]+):(?:[ \t]+(.*))?")
+_HAS = "a target file has " + ", ".join(_KEYS[:-1]) + " and " + _KEYS[-1]
+
+
+def resolve(
+    target: Optional[str], credentials: Optional[Credentials]
+) -> Tuple[Optional[str], Credentials]:
+    """The address, and by what it and this client know each other.
+
+    What is given counts before what a target file says, and that before the environment.
+    InvalidArgument with file and line for a target file that cannot be used.
+    """
+    if not isinstance(target, str) or not target.endswith((".yaml", ".yml")):
+        return target, with_environment(credentials)
+    said = _read(target)
+    given = credentials or Credentials()
+    fields = {key: getattr(given, key) or said.get(key) for key in _KEYS if key != "target"}
+    return said["target"], with_environment(Credentials(**fields))
+
+
+def _read(path: str) -> Dict[str, str]:
+    try:
+        with open(path, "rb") as file:
+            text = file.read(_MAX_BYTES).decode("utf-8", "replace")
+    except OSError as failure:
+        raise InvalidArgument(
+            f"the target file {path} cannot be read: {failure.strerror}"
+        ) from None
+    said: Dict[str, str] = {}
+    for number, line in enumerate(text.split("\n"), 1):
+        line = line.rstrip()
+        if not line or line.lstrip().startswith("#") or line == "---":
+            continue
+        try:
+            key, value = _entry(line)
+            if key in said:
+                raise ValueError(f"`{key}` stands here twice")
+        except ValueError as wrong:
+            raise InvalidArgument(f"{path}:{number}: {wrong}") from None
+        said[key] = os.path.join(os.path.dirname(path), value) if key in _PATHS else value
+    if "target" not in said:
+        raise InvalidArgument(f"{path}:1: `target` is missing; {_HAS}")
+    return said
+
+
+def _entry(line: str) -> Tuple[str, str]:
+    """Key and value of a line. ValueError says what is wrong with it."""
+    parts = _LINE.fullmatch(line)
+    if parts is None:
+        raise ValueError(f"this is no `key: text`; {_HAS}")
+    key, value = parts[1], _value(parts[1], (parts[2] or "").strip())
+    if key not in _KEYS:
+        raise ValueError(f"there is no `{key}`; {_HAS}")
+    if key == "target" and (":" not in value or value.endswith((".yaml", ".yml"))):
+        raise ValueError('`target` is "host:port" or "unix:/path"')
+    return key, value
+
+
+def _value(key: str, text: str) -> str:
+    quote = text[:1] if text[:1] in ("'", '"') else ""
+    if quote:
+        value, end, rest = text[1:].partition(quote)
+        rest = rest.strip()
+        if not end or "\\" in value or (rest and not rest.startswith("#")):
+            raise ValueError(f"the text of `{key}` is not in one pair of quotes, without backslashes")
+    else:
+        value = re.split("(?:^|[ \t])#", text)[0].rstrip()
+        if value[:1] in tuple("[]{}&*!|>%@`,-?") or ": " in value:
+            raise ValueError(f"the value of `{key}` is no plain text; put it in quotes")
+    if not value:
+        raise ValueError(f"`{key}` has no text")
+    return value
