@@ -1,6 +1,7 @@
 #ifndef BULKHEAD_SERVER_SPEC_YAML_YAML_H_
 #define BULKHEAD_SERVER_SPEC_YAML_YAML_H_
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -17,10 +18,16 @@ namespace bulkhead {
 // `column` and `path` (the place in the spec) of the first.
 absl::StatusOr<v1::PipelineSpec> ParseSpec(absl::string_view text, absl::string_view name);
 
-// The same with what LintSpec says of a valid spec, a line each: "name:line:column: warning: what
-// is doubtful".
+// What else is known of a spec that was read.
+struct SpecNotes {
+  // What LintSpec says of it, a line each: "name:line:column: warning: what is doubtful".
+  std::vector<std::string> warnings;
+  // Where it names its data, for what will be said once they were looked for: "name:line:column" by
+  // the place in the spec, "source.tfrecord.files[1]".
+  std::map<std::string, std::string> data_places;
+};
 absl::StatusOr<v1::PipelineSpec> ParseSpec(absl::string_view text, absl::string_view name,
-                                           std::vector<std::string>& warnings);
+                                           SpecNotes& notes);
 
 // A spec as YAML text. ParseSpec(SpecToYaml(s)) gives s back when s is normalized and valid.
 std::string SpecToYaml(const v1::PipelineSpec& spec);

@@ -28,7 +28,7 @@ DType = Literal[
     "float64", "bool", "bytes", "uint32", "uint64", "complex64", "complex128",
 ]
 DctMethod = Literal["islow", "ifast"]
-Delimiter = Literal["tab", "space", "comma"]
+Delimiter = Literal["tab", "space", "comma", "semicolon"]
 ErrorAction = Literal["fail", "substitute", "blank"]
 ImageLayout = Literal["nhwc", "nchw"]
 Interpolation = Literal["nearest", "linear", "area", "cubic"]
@@ -104,6 +104,7 @@ class Feature:
         shape: Optional[Union[int, Sequence[int]]] = None,
         max_count: Optional[int] = None,
         default: Optional[Union[int, Sequence[int]]] = None,
+        classes: Optional[Union[str, Sequence[str]]] = None,
         key: Optional[str] = None,
     ) -> Dict[str, Any]:
         """A list of int64.
@@ -114,9 +115,11 @@ class Feature:
         default: Used where the record lacks the feature: one value for all elements, or every
             element. Without it a missing feature of fixed shape is a sample error; one of
             variable shape is empty.
+        classes: Names of the classes, in the order of their numbers, for a label: what batches
+            call them. No value is checked against them, and they change no byte.
         key: The record's name for it, where it differs.
         """
-        options = given(shape=shape, max_count=max_count, default=default)
+        options = given(shape=shape, max_count=max_count, default=default, classes=classes)
         return given(key=key, **{"int64": options})
 
     @staticmethod
@@ -232,15 +235,15 @@ class PipelineMethods(PipelineBase):
         """A text file with one sample per line: image path(s), then label(s). Empty lines and
         lines that begin with `#` are ignored. Gives the features named by `images` (encoded
         bytes) and `labels`, and `path`. The labels of a column are all numbers or all names of
-        classes, whose numbers are delivered. Between commas, a column that begins with `"` is
-        quoted, as in CSV files.
+        classes, whose numbers are delivered. Between commas and semicolons, a column that
+        begins with `"` is quoted, as in CSV files.
 
         path: The list; image paths in it are relative to the list's own folder. Either this or
             `entries`.
         entries: The lines themselves, for small lists; image paths are relative to the spec's
             folder.
         delimiter: What separates columns. Default: tab if the first line has one, else comma,
-            else space.
+            else semicolon, else space.
         header: The first line holds column titles and is ignored.
         images: Names of the path columns, in their order. Default: `image`.
         labels: Names of the label columns, which follow the path columns. Default: `label`.
@@ -1578,3 +1581,11 @@ class PipelineMethods(PipelineBase):
     def take(self: _Self, value: Optional[int]) -> _Self:
         """Keeps at most this many records, after `skip`. `None` leaves it out again."""
         return self._option("take", value)
+
+    def exclude(self: _Self, *names: str) -> _Self:
+        """Records to leave out, before `filter` and `split`, by the names that messages,
+        `bulkhead scan` and quarantine give them: `train-003.tfrecord@81923`, `cats/one.jpg`;
+        in a mixture with the number of the source in front, `1:cats/one.jpg`. The name of a
+        TFRecord file leaves out the whole file, which is then not opened.
+        """
+        return self._option("exclude", list(names))
