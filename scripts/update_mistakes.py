@@ -90,6 +90,10 @@ def stops(index):
     breakpoint()
 
 
+def hoards(index):
+    return np.ones((1 << 27, 2), np.float32)
+
+
 def changes(image):
     image -= image.min()
     return image
@@ -190,11 +194,13 @@ def command_mistake(words, program="bulkhead"):
 
 section("In a spec", "Each mistake is made in a spec that is otherwise correct: photos in folders of classes, decoded and resized.")
 spec_mistake("", "order: global", "shuffle: true")
+spec_mistake("", "order: global", "shuffel: true")
 spec_mistake("", "batch: {size: 8}", "batch_size: 8")
 spec_mistake("", "batch: {size: 8}", "batch: {sise: 8}")
 spec_mistake("", "batch: {size: 8}", "batch: {size:8}")
 spec_mistake("", "order: global", "order: random")
 spec_mistake("", "", "num_workers: 8")
+spec_mistake("", "", "num_worker: 8")
 spec_mistake("", "", "validation_split: 0.2")
 spec_mistake("", "  image_folder: {path: photos}", "  image_folder: photos")
 spec_mistake("", "  image_folder: {path: photos}", "  image_folder: {path: ~/photos}")
@@ -223,10 +229,10 @@ def list_spec(options=""):
     return SPEC.replace("  image_folder: {path: photos}", f"  image_list: {{path: train.txt{options}}}")
 
 
-def list_mistake(written, *lines):
+def list_mistake(written, *lines, options=""):
     def make():
         pathlib.Path("train.txt").write_text("\n".join(lines) + "\n")
-        return said_of(list_spec())
+        return said_of(list_spec(options))
 
     mistake(written)(make)
 
@@ -237,6 +243,7 @@ list_mistake("a list that names a photo that is not there", f"{A} 1", "photos/cl
 list_mistake("a list with names of classes and numbers", f"{A} cat", f"{B} 2")
 list_mistake("a list with a line that lacks its label", f"{A} 1", B)
 list_mistake("a list with a space in a path", f"{A} 1", "photos/class-000/my cat.jpg 2")
+list_mistake("`delimiter: comma`, but the list has semicolons", f"{A};1", f"{B};2", options=", delimiter: comma")
 list_mistake("a photo that was copied in part", "cut.jpg 1")
 list_mistake("a photo that is a web page", "page.jpg 1")
 
@@ -295,6 +302,7 @@ stage_mistake("it writes a file", "my_stages:saves")
 stage_mistake("it opens a connection", "my_stages:downloads")
 stage_mistake("it starts a program: " + code('os.system("convert …")'), "my_stages:converts")
 stage_mistake("it calls `breakpoint()`", "my_stages:stops")
+stage_mistake("it needs more memory than the quota of 512 MiB", "my_stages:hoards")
 
 section("On the command line")
 command_mistake("validat train.yaml")

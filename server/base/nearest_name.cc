@@ -4,6 +4,7 @@
 #include <array>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
@@ -40,6 +41,20 @@ std::string Folded(absl::string_view name) {
   return folded;
 }
 
+// The only one of `names` that begins with `folded`, or with which that begins.
+std::string OnlyPrefixed(const std::string& folded, const std::vector<std::string>& names) {
+  constexpr size_t kLeastLength = 3;
+  std::string only;
+  for (const std::string& name : names) {
+    const std::string candidate = Folded(name);
+    if (std::min(folded.size(), candidate.size()) < kLeastLength) continue;
+    if (!absl::StartsWith(folded, candidate) && !absl::StartsWith(candidate, folded)) continue;
+    if (!only.empty()) return "";
+    only = name;
+  }
+  return only;
+}
+
 }  // namespace
 
 std::string NearestName(absl::string_view typed, const std::vector<std::string>& names) {
@@ -56,7 +71,7 @@ std::string NearestName(absl::string_view typed, const std::vector<std::string>&
       best = name;
     }
   }
-  return best;
+  return best.empty() ? OnlyPrefixed(folded, names) : best;
 }
 
 std::string UnknownName(absl::string_view what, absl::string_view typed,

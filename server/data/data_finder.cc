@@ -1,5 +1,6 @@
 #include "server/data/data_finder.h"
 
+#include <algorithm>
 #include <iterator>
 #include <map>
 #include <utility>
@@ -7,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
+#include "server/base/record_name.h"
 #include "server/sampler/mixture_order.h"
 #include "server/spec/selection.h"
 #include "server/spec/source_chain.h"
@@ -56,6 +58,31 @@ class CommonClasses {
   std::map<std::string, Known> known_;  // by feature
 };
 
+// Takes the TFRecord files out that are excluded as a whole. NO_SAMPLES when none is left.
+absl::Status LeaveOutFiles(const v1::Source& source, const internal::v1::Selection& selection,
+                           internal::v1::ResolvedSource& resolved) {
+  if (!source.has_tfrecord() || selection.exclude().empty()) return absl::OkStatus();
+  auto& files = *resolved.mutable_files();
+  files.erase(std::remove_if(files.begin(), files.end(),
+                             [&](const internal::v1::ResolvedFile& file) {
+                               return LeavesOutFile(selection, CanonicalRecordName(file.name()));
+                             }),
+              files.end());
+  if (!files.empty()) return absl::OkStatus();
+  return MakeError(absl::StatusCode::kFailedPrecondition, reason::kNoSamples,
+                   "exclude: leaves out every file of the source", {{"path", "exclude"}});
+}
+
+// Those that the spec names, as records hold numbers only.
+ClassNames ClassesOf(const google::protobuf::Map<std::string, v1::Feature>& features) {
+  ClassNames names;
+  for (const auto& [name, feature] : features) {
+    const auto& classes = feature.int64().classes();
+    if (!classes.empty()) names[name] = {classes.begin(), classes.end()};
+  }
+  return names;
+}
+
 }  // namespace
 
 void NameClasses(const FoundData& data, v1::PipelineSpec& spec) {
@@ -84,7 +111,7 @@ absl::StatusOr<FoundData> DataFinder::Find(const v1::PipelineSpec& spec,
                                            const FindProgressFn& progress,
                                            const FindCancelledFn& cancelled) const {
   if (spec.source().has_mixture()) return FindMixture(spec, base_dir, progress, cancelled);
-  const Part part{spec.source(), spec.features(), SelectionOf(spec, spec.errors())};
+  const Part part{spec.source(), spec.features(), SelectionOf(spec)};
   BULKHEAD_ASSIGN_OR_RETURN(FoundData data, FindPart(part, base_dir, progress, cancelled));
   data.samples_per_epoch = CountSelected(spec.source(), data.resolved).samples();
   return data;
@@ -109,9 +136,11 @@ absl::Status DataFinder::FindOnce(const Part& part, const std::string& base_dir,
                                   const FindCancelledFn& cancelled) const {
   internal::v1::ResolvedSource& resolved = found.resolved;
   BULKHEAD_ASSIGN_OR_RETURN(resolved, ResolveSource(part.source, base_dir, roots_));
+  BULKHEAD_RETURN_IF_ERROR(LeaveOutFiles(part.source, part.selection, resolved));
   BULKHEAD_RETURN_IF_ERROR(
       indexes_->EnsureIndexes(part.source, part.selection, resolved, progress, cancelled));
   BULKHEAD_ASSIGN_OR_RETURN(found.class_names, indexes_->NamesOf(resolved));
+  if (part.source.has_tfrecord()) found.class_names = ClassesOf(part.features);
   if (resolved.has_classes()) found.classes_of_files.push_back(found.class_names);
   resolved.clear_classes();
   BULKHEAD_RETURN_IF_ERROR(
@@ -144,7 +173,7 @@ absl::StatusOr<FoundData> DataFinder::FindMixture(const v1::PipelineSpec& spec,
       progress(report);
     };
     const v1::MixedSource& mixed = mixture.sources(i);
-    const Part part{mixed.source(), mixed.features(), SelectionOf(mixed, spec.errors())};
+    const Part part{mixed.source(), mixed.features(), SelectionOf(spec, i)};
     auto found = FindPart(part, base_dir, progress_of_all, cancelled);
     if (!found.ok()) return Annotate(found.status(), MixedSourcePath(i));
     const v1::SelectionCounts counts = CountSelected(mixed.source(), found->resolved);

@@ -100,7 +100,8 @@ absl::Status IndexStore::EnsureIndexes(const v1::Source& source,
     internal::v1::BuildIndex request;
     *request.mutable_source() = source;
     *request.mutable_file() = file;
-    request.set_keep_missing(selection.keep_unreadable());
+    // One that is excluded may be missing; what is not will be missed by its sample.
+    request.set_keep_missing(selection.keep_unreadable() || !selection.exclude().empty());
     request.set_keep_malformed(selection.keep_malformed());
     if (resolved.has_classes()) *request.mutable_classes() = resolved.classes();
     return request;

@@ -10,6 +10,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "server/base/error.h"
+#include "server/base/nearest_name.h"
 #include "server/base/record_name.h"
 #include "server/base/straight_path.h"
 #include "server/base/utf8.h"
@@ -58,24 +59,11 @@ std::string Literally(const std::string& path) {
   return pattern;
 }
 
-// The error for a path that does not exist.
-std::string Missing(const std::string& path, const std::string& absolute) {
-  const bool foreign = absl::StartsWith(path, "~") || absl::StrContains(path, "$");
-  return absl::StrCat(Printable(absolute), " does not exist",
-                      foreign ? "; `~` and `$` are not expanded here: write the whole path"
-                      : absl::StartsWith(path, "/")
-                          ? ""
-                          : "; relative paths start from the spec's folder");
-}
-
-// The error for a file where a folder is needed, or the reverse.
-const char* OfAnotherKind(bool want_directory, const FileInfo& info) {
-  if (want_directory) {
-    return " is not a folder; a list of images is an image_list, records are a tfrecord source";
-  }
-  return info.is_directory ? " is a folder; name files, or a pattern that only files match, such "
-                             "as data/*.tfrecord"
-                           : " is not a regular file";
+// Whether a folder holds TFRecords, by the usual names.
+bool HoldsRecords(const std::string& folder) {
+  const std::vector<std::string> names = NamesIn(folder);
+  return std::any_of(names.begin(), names.end(),
+                     [](const std::string& name) { return absl::StrContains(name, ".tfrec"); });
 }
 
 // Whether `path`, with links resolved, lies under a root.
@@ -111,6 +99,21 @@ class Resolver {
   // The same for any absolute path, which need not exist.
   bool IsAllowed(const std::string& path) const { return LiesInside(PlaceOf(path), roots_); }
   absl::Status NotAllowed(const std::string& path) const;
+  // What is said of a path that leads nowhere.
+  std::string Missing(const std::string& path) const;
+  // "; did you mean photos?" of a path or pattern with a component that is nearly there; what lies
+  // outside the roots is not looked at.
+  std::string NearPath(const std::string& path) const;
+  // "; write files: …", a pattern for the TFRecords below the spec's folder; empty: none are near.
+  std::string NearRecords() const;
+  // What is said of a path that is a file where a folder is wanted, or the reverse.
+  std::string OfAnotherKind(const std::string& absolute, bool want_directory,
+                            const FileInfo& info) const;
+  // `absolute` as a spec writes it.
+  std::string Written(absl::string_view absolute) const {
+    absl::ConsumePrefix(&absolute, absl::StrCat(base_dir_, "/"));
+    return Printable(absolute);
+  }
 
   const std::string base_dir_;
   const DataRoots& roots_;
@@ -151,6 +154,64 @@ absl::Status Resolver::NotAllowed(const std::string& path) const {
       {{"file", path}});
 }
 
+std::string Resolver::Missing(const std::string& path) const {
+  const std::string missing = absl::StrCat(Printable(Absolute(path)), " does not exist");
+  if (absl::StartsWith(path, "~") || absl::StrContains(path, "$")) {
+    return absl::StrCat(missing,
+                        "; `~` and `$` stand for themselves here: write the whole path, "
+                        "such as /home/NAME/",
+                        Printable(LastComponent(path, path)));
+  }
+  const std::string near = NearPath(path);
+  if (!near.empty() || absl::StartsWith(path, "/")) return missing + near;
+  return missing + "; relative paths start from the spec's folder";
+}
+
+std::string Resolver::NearPath(const std::string& path) const {
+  const std::filesystem::path whole(path);
+  std::filesystem::path there;
+  for (auto part = whole.begin(); part != whole.end(); there /= *part++) {
+    const auto folder = RealPath(Absolute(there.string()));
+    if (!folder.ok() || !LiesInside(*folder, roots_) ||
+        part->string().find_first_of(kGlobCharacters) != std::string::npos) {
+      return "";
+    }
+    if (RealPath(Absolute((there / *part).string())).ok()) continue;
+    const std::string near = NearestName(part->string(), NamesIn(*folder));
+    if (near.empty()) return "";
+    std::filesystem::path meant = there / near;
+    for (++part; part != whole.end(); ++part) meant /= *part;
+    return absl::StrCat("; did you mean ", Printable(meant.string()), "?");
+  }
+  return "";
+}
+
+std::string Resolver::NearRecords() const {
+  constexpr size_t kMostFolders = 100;
+  if (!IsAllowed(base_dir_)) return "";
+  std::vector<std::string> folders = NamesIn(base_dir_);
+  std::sort(folders.begin(), folders.end());
+  folders.resize(std::min(folders.size(), kMostFolders));
+  for (const std::string& name : folders) {
+    const std::string folder = Absolute(name);
+    if (IsAllowed(folder) && HoldsRecords(folder)) {
+      return absl::StrCat("; write files: \"", Printable(name), "/*.tfrec*\"");
+    }
+  }
+  return HoldsRecords(base_dir_) ? "; write files: \"*.tfrec*\"" : "";
+}
+
+std::string Resolver::OfAnotherKind(const std::string& absolute, bool want_directory,
+                                    const FileInfo& info) const {
+  if (want_directory) {
+    return " is not a folder; a list of images is an image_list, records are a tfrecord source";
+  }
+  if (!info.is_directory) return " is not a regular file";
+  const std::string folder = HoldsRecords(absolute) ? absolute : FolderOf(absolute);
+  return absl::StrCat(" is a folder; write a pattern that only files match, such as files: \"",
+                      Written(folder), "/*.tfrecord\"");
+}
+
 // Whether a pattern leads upwards behind its first wildcard, out of what it began in. A backslash
 // there leaves a character as it is.
 bool LeadsUpwards(const std::string& pattern) {
@@ -178,11 +239,13 @@ absl::Status Resolver::AddPattern(const std::string& pattern, size_t number) {
                      Printable(paths.status().message()), {{"file", pattern}});
   }
   if (paths->empty()) {
-    return MakeError(absl::StatusCode::kNotFound, reason::kFileNotFound,
-                     absl::StrCat("no file matches ", Printable(pattern), " (looked for ",
-                                  Printable(Absolute(pattern)),
-                                  "); relative paths start from the spec's folder"),
-                     {{"file", pattern}});
+    const std::string near = NearPath(pattern);
+    return MakeError(
+        absl::StatusCode::kNotFound, reason::kFileNotFound,
+        absl::StrCat("no file matches ", Printable(pattern), " (looked for ",
+                     Printable(Absolute(pattern)), "; relative paths start from the spec's folder)",
+                     near.empty() ? NearRecords() : near),
+        {{"file", pattern}});
   }
   for (const std::string& path : *paths) {
     BULKHEAD_RETURN_IF_ERROR(AddPath(path, false, NameFromPattern(pattern, path), number));
@@ -210,7 +273,7 @@ absl::StatusOr<internal::v1::ResolvedFile> Resolver::FindPath(const std::string&
     const bool missing = absl::IsNotFound(real.status());
     return MakeError(
         real.status().code(), missing ? reason::kFileNotFound : reason::kFileUnreadable,
-        missing ? Missing(path, absolute) : Printable(real.status().message()), {{"file", path}});
+        missing ? Missing(path) : Printable(real.status().message()), {{"file", path}});
   }
   BULKHEAD_RETURN_IF_ERROR(CheckText(absolute));
   BULKHEAD_RETURN_IF_ERROR(CheckText(*real));
@@ -222,9 +285,10 @@ absl::StatusOr<internal::v1::ResolvedFile> Resolver::FindPath(const std::string&
                      Printable(info.status().message()), {{"file", path}});
   }
   if (want_directory ? !info->is_directory : !info->is_regular) {
-    return MakeError(absl::StatusCode::kFailedPrecondition, reason::kFileUnreadable,
-                     absl::StrCat(Printable(absolute), OfAnotherKind(want_directory, *info)),
-                     {{"file", path}});
+    return MakeError(
+        absl::StatusCode::kFailedPrecondition, reason::kFileUnreadable,
+        absl::StrCat(Printable(absolute), OfAnotherKind(absolute, want_directory, *info)),
+        {{"file", path}});
   }
   if (name.empty()) name = LastComponent(path, *real);
   internal::v1::ResolvedFile file;
@@ -279,16 +343,19 @@ absl::StatusOr<internal::v1::ResolvedSource> ResolveSource(const v1::Source& sou
     case v1::Source::kTfrecord:
       for (int i = 0; i < source.tfrecord().files_size(); ++i) {
         BULKHEAD_RETURN_IF_ERROR(
-            resolver.AddPattern(source.tfrecord().files(i), static_cast<size_t>(i)));
+            Annotate(resolver.AddPattern(source.tfrecord().files(i), static_cast<size_t>(i)), "",
+                     {{"path", absl::StrCat("source.tfrecord.files[", i, "]")}}));
       }
       break;
     case v1::Source::kImageList:
       if (!source.image_list().path().empty()) {
-        BULKHEAD_RETURN_IF_ERROR(resolver.AddPath(source.image_list().path(), false));
+        BULKHEAD_RETURN_IF_ERROR(Annotate(resolver.AddPath(source.image_list().path(), false), "",
+                                          {{"path", "source.image_list.path"}}));
       }
       break;
     case v1::Source::kImageFolder:
-      BULKHEAD_RETURN_IF_ERROR(resolver.AddPath(source.image_folder().path(), true));
+      BULKHEAD_RETURN_IF_ERROR(Annotate(resolver.AddPath(source.image_folder().path(), true), "",
+                                        {{"path", "source.image_folder.path"}}));
       break;
     default:
       break;

@@ -2,11 +2,13 @@
 #include <cstring>
 #include <iterator>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "server/base/error.h"
 #include "server/base/limits.h"
 #include "server/base/record_name.h"
@@ -21,6 +23,21 @@ constexpr uint64_t kExpected = 4;
 
 void NoteProgress(const PipelineContext& context) {
   if (context.on_progress) context.on_progress();
+}
+
+// `error`, which ends the stream, with what finds the other records that are damaged, if that is
+// what it is.
+absl::Status WithScan(const absl::Status& error) {
+  const auto info = GetErrorInfo(error);
+  const std::set<absl::string_view> damage = {reason::kCorruptRecord,    reason::kTruncatedRecord,
+                                              reason::kCorruptImage,     reason::kTruncatedImage,
+                                              reason::kUnsupportedImage, reason::kFileNotFound};
+  if (!IsSampleError(error) || !info.has_value() || damage.count(info->reason) == 0) return error;
+  return SampleError(info->reason,
+                     absl::StrCat(error.message(),
+                                  "; `bulkhead scan SPEC --write-spec FILE` finds all such records "
+                                  "and writes a spec without them"),
+                     info->metadata);
 }
 
 // Produces one position, or its substitute; and finds the records of those that a stage wants to
@@ -113,6 +130,7 @@ class LeaseSample {
   absl::Status OneOf(uint64_t position, absl::FunctionRef<absl::Status(uint64_t)> make,
                      std::vector<SubstitutedSample>& substituted) const {
     absl::Status error = make(position);
+    if (stream_.binding.error_action() == v1::ERROR_ACTION_FAIL) return WithScan(error);
     const bool substitute = stream_.binding.error_action() == v1::ERROR_ACTION_SUBSTITUTE;
     if (error.ok() || !substitute || !IsSampleError(error)) return error;
     // Another record would need the same partner.

@@ -69,13 +69,13 @@ namespace {
 // Adds the number of records selected from each source that has a selection.
 void AddSelections(const PreparedPipeline& prepared, v1::Description& description) {
   const v1::PipelineSpec& spec = prepared.spec;
-  if (IsSelective(SelectionOf(spec, spec.errors()))) {
+  if (IsSelective(SelectionOf(spec))) {
     *description.add_selections() = CountSelected(spec.source(), prepared.resolved);
   }
   for (int i = 0; i < prepared.resolved.mixed_size(); ++i) {
-    const v1::MixedSource& mixed = spec.source().mixture().sources(i);
-    if (!IsSelective(SelectionOf(mixed, spec.errors()))) continue;
-    *description.add_selections() = CountSelected(mixed.source(), prepared.resolved.mixed(i));
+    if (!IsSelective(SelectionOf(spec, i))) continue;
+    *description.add_selections() =
+        CountSelected(spec.source().mixture().sources(i).source(), prepared.resolved.mixed(i));
   }
 }
 

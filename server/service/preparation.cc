@@ -115,6 +115,17 @@ absl::Status NormalizeAndInfer(v1::PipelineSpec& spec) {
   return problems.ToStatus();
 }
 
+// `status`, of data that were looked for, with the place in the spec that names them.
+absl::Status WithPlace(const absl::Status& status, const SpecNotes& notes) {
+  const auto info = GetErrorInfo(status);
+  if (!info.has_value()) return status;
+  const auto path = info->metadata.find("path");
+  if (path == info->metadata.end()) return status;
+  const auto place = notes.data_places.find(path->second);
+  if (place == notes.data_places.end()) return status;
+  return Annotate(status, absl::StrCat(place->second, ": ", path->second));
+}
+
 }  // namespace
 
 v1::BatchSchema SchemaWithClasses(const PreparedPipeline& prepared) {
@@ -147,7 +158,7 @@ absl::StatusOr<PreparedPipeline> Preparer::Understand(const v1::SpecInput& input
       const std::string& name = input.text().name();
       BULKHEAD_ASSIGN_OR_RETURN(
           prepared.spec,
-          ParseSpec(input.text().text(), name.empty() ? "spec" : name, prepared.warnings));
+          ParseSpec(input.text().text(), name.empty() ? "spec" : name, prepared.notes));
       break;
     }
     case v1::SpecInput::kSpec:
@@ -173,7 +184,7 @@ absl::StatusOr<PreparedPipeline> Preparer::Understand(const v1::SpecInput& input
   prepared.bytes_fingerprint = BytesFingerprint(prepared.spec);
   if (prepared.spec.source().has_range()) {
     if (!UserCodeOf(prepared.spec).empty()) AddRootsOfRange(roots_, prepared.resolved);
-    const internal::v1::Selection selection = SelectionOf(prepared.spec, prepared.spec.errors());
+    const internal::v1::Selection selection = SelectionOf(prepared.spec);
     SetWindow(selection, prepared.resolved);
     prepared.order_fingerprint = OrderFingerprint(prepared.spec, prepared.resolved);
     if (!SelectsRecords(selection)) {
@@ -202,8 +213,9 @@ absl::Status Preparer::FindData(const std::string& base_dir, PreparedPipeline& p
                                 const FindCancelledFn& cancelled) const {
   if (prepared.samples_per_epoch > 0) return absl::OkStatus();  // known from the spec alone
   const DataFinder finder(roots_, indexes_);
-  BULKHEAD_ASSIGN_OR_RETURN(FoundData data,
-                            finder.Find(prepared.spec, base_dir, progress, cancelled));
+  auto found = finder.Find(prepared.spec, base_dir, progress, cancelled);
+  if (!found.ok()) return WithPlace(found.status(), prepared.notes);
+  FoundData data = *std::move(found);
   prepared.resolved = std::move(data.resolved);
   prepared.samples_per_epoch = data.samples_per_epoch;
   if (!data.classes_of_files.empty()) {

@@ -14,6 +14,7 @@
 #include "server/data/index_store.h"
 #include "server/data/source_resolver.h"
 #include "server/spec/signature.h"
+#include "server/spec/yaml/yaml.h"
 #include "server/supervisor/memory/memory_budget.h"
 
 namespace bulkhead {
@@ -38,8 +39,8 @@ struct ServiceLimits {
 
 // A spec that has been checked, with its files found and indexed.
 struct PreparedPipeline {
-  v1::PipelineSpec spec;              // normalized
-  std::vector<std::string> warnings;  // one line each, with the place in the spec
+  v1::PipelineSpec spec;  // normalized
+  SpecNotes notes;
   PipelineSignature signature;
   internal::v1::ResolvedSource resolved;
   uint64_t samples_per_epoch = 0;

@@ -64,7 +64,7 @@ absl::Status StreamOpening::Open(v1::Open& open, RequestMemory::Place& place, Se
   BULKHEAD_RETURN_IF_ERROR(place.Understood(
       prepared.spec.SpaceUsedLong() + prepared.signature.MemoryBytes() + open.SpaceUsedLong()));
   // A stream that continues has already got the warnings.
-  if (!open.has_cursor()) Warn(prepared.warnings);
+  if (!open.has_cursor()) Warn(prepared.notes.warnings);
   const auto cancelled = [this] { return outbox_.gone() || context_.sessions->draining(); };
   BULKHEAD_RETURN_IF_ERROR(preparer.FindData(
       open.spec().base_dir(), prepared,

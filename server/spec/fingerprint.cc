@@ -74,7 +74,7 @@ std::string SourceBytesText(const v1::Source& source) {
 // the source: PipelineSpec, MixedSource.
 template <typename Spec>
 std::string RecordsText(const v1::Source& source, const internal::v1::ResolvedSource& resolved,
-                        const Spec& spec, const v1::ErrorPolicy& errors) {
+                        const Spec& spec, const internal::v1::Selection& selection) {
   std::string text = absl::StrCat("source=", SourceOrderText(source), "\n");
   for (const internal::v1::ResolvedFile& file : resolved.files()) {
     if (source.has_range()) break;  // its only file is its selection
@@ -84,7 +84,7 @@ std::string RecordsText(const v1::Source& source, const internal::v1::ResolvedSo
                     " records=", file.record_count(),
                     " checksum=", absl::BytesToHexString(file.checksum()), "\n");
   }
-  absl::StrAppend(&text, SelectionText(source, spec.features(), SelectionOf(spec, errors)),
+  absl::StrAppend(&text, SelectionText(source, spec.features(), selection),
                   "order=", CanonicalText(spec.order()), "\n");
   return text;
 }
@@ -108,18 +108,22 @@ void NameDefaultCapAsAtFirst(Stages& stages) {
   }
 }
 
-// The stages as the fingerprint names them. What is kept changes no byte.
-template <typename Stages>
-void PrepareStages(Stages& stages) {
-  DropCaches(stages);
-  NameDefaultCapAsAtFirst(stages);
+// The spec as the fingerprint names it: what is kept, and what the classes of records are called,
+// changes no byte. `Spec` has stages and features: PipelineSpec, MixedSource.
+template <typename Spec>
+void Prepare(Spec& spec) {
+  DropCaches(*spec.mutable_stages());
+  NameDefaultCapAsAtFirst(*spec.mutable_stages());
+  for (auto& [name, feature] : *spec.mutable_features()) {
+    if (feature.has_int64()) feature.mutable_int64()->clear_classes();
+  }
 }
 
-v1::PipelineSpec WithPreparedStages(v1::PipelineSpec spec) {
-  PrepareStages(*spec.mutable_stages());
+v1::PipelineSpec Prepared(v1::PipelineSpec spec) {
+  Prepare(spec);
   if (spec.source().has_mixture()) {
     for (v1::MixedSource& mixed : *spec.mutable_source()->mutable_mixture()->mutable_sources()) {
-      PrepareStages(*mixed.mutable_stages());
+      Prepare(mixed);
     }
   }
   return spec;
@@ -130,26 +134,27 @@ v1::PipelineSpec WithPreparedStages(v1::PipelineSpec spec) {
 std::string OrderFingerprint(const v1::PipelineSpec& spec,
                              const internal::v1::ResolvedSource& resolved) {
   std::string text = "bulkhead order 2\n";
-  absl::StrAppend(&text, RecordsText(spec.source(), resolved, spec, spec.errors()));
+  absl::StrAppend(&text, RecordsText(spec.source(), resolved, spec, SelectionOf(spec)));
   const v1::MixtureSource& mixture = spec.source().mixture();
   for (int i = 0; i < mixture.sources_size() && i < resolved.mixed_size(); ++i) {
     const v1::MixedSource& mixed = mixture.sources(i);
-    absl::StrAppend(&text, "mixed=", i, " ",
-                    CanonicalText(mixed, {"source", "features", "filter", "split", "skip", "take",
-                                          "order", "stages"}),
-                    "\n", RecordsText(mixed.source(), resolved.mixed(i), mixed, spec.errors()));
+    absl::StrAppend(
+        &text, "mixed=", i, " ",
+        CanonicalText(mixed,
+                      {"source", "features", "filter", "split", "skip", "take", "order", "stages"}),
+        "\n", RecordsText(mixed.source(), resolved.mixed(i), mixed, SelectionOf(spec, i)));
   }
   absl::StrAppend(&text, "seed=", spec.seed(), "\n");
   return HexDigest(text);
 }
 
 std::string BytesFingerprint(const v1::PipelineSpec& whole, absl::Span<const BytesChange> changes) {
-  const v1::PipelineSpec spec = WithPreparedStages(whole);
+  const v1::PipelineSpec spec = Prepared(whole);
   std::string text = "bulkhead bytes 1\n";
   absl::StrAppend(&text, "source=", SourceBytesText(spec.source()), "\n");
   absl::StrAppend(&text, "spec=",
-                  CanonicalText(spec, {"source", "batch", "order", "seed", "epochs", "filter",
-                                       "split", "skip", "take", "deterministic"}),
+                  CanonicalText(spec, {"source", "batch", "order", "seed", "epochs", "exclude",
+                                       "filter", "split", "skip", "take", "deterministic"}),
                   "\n");
   for (const v1::MixedSource& mixed : spec.source().mixture().sources()) {
     absl::StrAppend(

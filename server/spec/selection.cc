@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "server/base/checksum.h"
 #include "server/base/error.h"
 #include "server/spec/canonical.h"
@@ -19,7 +20,9 @@ using FeatureMap = google::protobuf::Map<std::string, v1::Feature>;
 std::string FeatureText(const v1::Source& source, const FeatureMap& features,
                         const std::string& name) {
   if (const auto found = features.find(DeclarationOf(features, name)); found != features.end()) {
-    return CanonicalText(found->second);
+    v1::Feature feature = found->second;
+    if (feature.has_int64()) feature.mutable_int64()->clear_classes();
+    return CanonicalText(feature);
   }
   const auto& labels = source.image_list().labels();
   const auto label = std::find(labels.begin(), labels.end(), name);
@@ -47,6 +50,14 @@ std::string FilterText(const v1::Source& source, const FeatureMap& features,
   return text;
 }
 
+std::string ExcludeText(const internal::v1::Selection& selection) {
+  std::string text;
+  for (const std::string& name : selection.exclude()) {
+    absl::StrAppend(&text, "exclude=", CanonicalString(name), "\n");
+  }
+  return text;
+}
+
 std::string SplitText(const internal::v1::Selection& selection) {
   return selection.has_split() ? absl::StrCat("split=", CanonicalText(selection.split()), "\n")
                                : "";
@@ -68,10 +79,44 @@ absl::Status NothingLeft(absl::string_view path, absl::string_view message) {
                    {{"path", std::string(path)}});
 }
 
+// `Spec` has filter, split, skip and take: PipelineSpec, MixedSource.
+template <typename Spec>
+internal::v1::Selection FieldsOf(const Spec& spec, const v1::ErrorPolicy& errors) {
+  internal::v1::Selection selection;
+  *selection.mutable_filter() = spec.filter();
+  if (spec.has_split()) *selection.mutable_split() = spec.split();
+  selection.set_skip(spec.skip());
+  if (spec.has_take()) selection.set_take(spec.take());
+  selection.set_keep_unreadable(errors.policy() == v1::ERROR_ACTION_SUBSTITUTE ||
+                                errors.policy() == v1::ERROR_ACTION_BLANK);
+  selection.set_keep_malformed(errors.policy() == v1::ERROR_ACTION_BLANK);
+  return selection;
+}
+
 }  // namespace
 
+internal::v1::Selection SelectionOf(const v1::PipelineSpec& spec) {
+  internal::v1::Selection selection = FieldsOf(spec, spec.errors());
+  if (!spec.source().has_mixture()) *selection.mutable_exclude() = spec.exclude();
+  return selection;
+}
+
+internal::v1::Selection SelectionOf(const v1::PipelineSpec& spec, int source) {
+  internal::v1::Selection selection =
+      FieldsOf(spec.source().mixture().sources(source), spec.errors());
+  const std::string place = absl::StrCat(source, ":");
+  for (absl::string_view name : spec.exclude()) {
+    if (absl::ConsumePrefix(&name, place)) selection.add_exclude(std::string(name));
+  }
+  return selection;
+}
+
+bool LeavesOutFile(const internal::v1::Selection& selection, absl::string_view name) {
+  return std::binary_search(selection.exclude().begin(), selection.exclude().end(), name);
+}
+
 bool SelectsRecords(const internal::v1::Selection& selection) {
-  return !selection.filter().empty() || selection.has_split();
+  return !selection.exclude().empty() || !selection.filter().empty() || selection.has_split();
 }
 
 bool IsSelective(const internal::v1::Selection& selection) {
@@ -89,7 +134,8 @@ FeatureMap FilterFeatures(const FeatureMap& features, const internal::v1::Select
 
 std::string SelectionText(const v1::Source& source, const FeatureMap& features,
                           const internal::v1::Selection& selection) {
-  std::string text = absl::StrCat(FilterText(source, features, selection), SplitText(selection));
+  std::string text = absl::StrCat(ExcludeText(selection), FilterText(source, features, selection),
+                                  SplitText(selection));
   if (selection.skip() > 0) absl::StrAppend(&text, "skip=", selection.skip(), "\n");
   if (selection.has_take()) absl::StrAppend(&text, "take=", selection.take(), "\n");
   return text;
@@ -99,6 +145,7 @@ std::string SelectionDigest(const v1::Source& source, const FeatureMap& features
                             const internal::v1::Selection& selection) {
   Sha256 hash;
   hash.Update("bulkhead selection 1\n");
+  hash.Update(ExcludeText(selection));
   hash.Update(FilterText(source, features, selection));
   hash.Update(SplitText(selection));
   if (selection.keep_unreadable()) hash.Update("unreadable records are kept\n");
@@ -132,6 +179,9 @@ v1::SelectionCounts CountSelected(const v1::Source& source,
 std::string SelectionSummary(const internal::v1::Selection& selection,
                              const v1::SelectionCounts& counts) {
   std::vector<std::string> steps;
+  if (!selection.exclude().empty() && !selection.has_split()) {
+    steps.push_back(absl::StrCat(counts.in_part(), " that `exclude` leaves"));
+  }
   if (selection.has_split()) {
     steps.push_back(absl::StrCat(counts.in_part(), " in the part `", selection.split().use(), "`"));
   }
@@ -149,6 +199,9 @@ absl::Status CheckSelected(const internal::v1::Selection& selection,
   if (counts.samples() > 0) return absl::OkStatus();
   if (counts.records() == 0) return NothingLeft("", "the source holds no samples");
   const std::string& part = selection.split().use();
+  if (counts.in_part() == 0 && !selection.has_split()) {
+    return NothingLeft("exclude", absl::StrCat("leaves out all ", counts.records(), " records"));
+  }
   if (counts.in_part() == 0) {
     return NothingLeft("split", absl::StrCat("the part `", part, "` has 0 of ", counts.records(),
                                              " records; give it a larger share, or take "

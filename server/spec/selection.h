@@ -6,31 +6,25 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "bulkhead/internal/v1/worker.pb.h"
 #include "bulkhead/v1/loader.pb.h"
 #include "bulkhead/v1/pipeline.pb.h"
 
 namespace bulkhead {
 
-// Filter, split, skip and take of a normalized spec. `Spec` is a message with these fields for one
-// source: PipelineSpec, MixedSource.
-template <typename Spec>
-internal::v1::Selection SelectionOf(const Spec& spec, const v1::ErrorPolicy& errors) {
-  internal::v1::Selection selection;
-  *selection.mutable_filter() = spec.filter();
-  if (spec.has_split()) *selection.mutable_split() = spec.split();
-  selection.set_skip(spec.skip());
-  if (spec.has_take()) selection.set_take(spec.take());
-  selection.set_keep_unreadable(errors.policy() == v1::ERROR_ACTION_SUBSTITUTE ||
-                                errors.policy() == v1::ERROR_ACTION_BLANK);
-  selection.set_keep_malformed(errors.policy() == v1::ERROR_ACTION_BLANK);
-  return selection;
-}
+// Exclude, filter, split, skip and take of a normalized spec; of a mixture's, for one of its
+// sources.
+internal::v1::Selection SelectionOf(const v1::PipelineSpec& spec);
+internal::v1::Selection SelectionOf(const v1::PipelineSpec& spec, int source);
+
+// Whether the file called `name` is excluded as a whole.
+bool LeavesOutFile(const internal::v1::Selection& selection, absl::string_view name);
 
 // Whether records of any file may be left out, so that each file needs a selection; skip and take
 // alone do not.
 bool SelectsRecords(const internal::v1::Selection& selection);
-// Whether there is a filter, split, skip or take.
+// Whether there is an exclude, filter, split, skip or take.
 bool IsSelective(const internal::v1::Selection& selection);
 
 // The declarations in `features` of the features that the filter reads.
@@ -39,8 +33,8 @@ google::protobuf::Map<std::string, v1::Feature> FilterFeatures(
     const internal::v1::Selection& selection);
 
 // The canonical text (server/spec/canonical.h) of what decides which records are read: one line
-// each for filter, split, skip, take and the filter's features; empty if there are none. Part of
-// the order fingerprint.
+// each for exclude, filter, split, skip, take and the filter's features; empty if there are none.
+// Part of the order fingerprint.
 std::string SelectionText(const v1::Source& source,
                           const google::protobuf::Map<std::string, v1::Feature>& features,
                           const internal::v1::Selection& selection);
@@ -63,7 +57,7 @@ std::string SelectionSummary(const internal::v1::Selection& selection,
                              const v1::SelectionCounts& counts);
 
 // OK if there is a sample; else NO_SAMPLES (FAILED_PRECONDITION), which says with counts whether
-// split, filter or skip left nothing.
+// exclude, split, filter or skip left nothing.
 absl::Status CheckSelected(const internal::v1::Selection& selection,
                            const v1::SelectionCounts& counts);
 

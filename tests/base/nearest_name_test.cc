@@ -17,6 +17,13 @@ TEST(NearestNameTest, FindsSlipsOfTheHand) {
   EXPECT_EQ(NearestName("one-hot", kStages), "one_hot");
 }
 
+TEST(NearestNameTest, TheBeginningOfOneNameMeansIt) {
+  EXPECT_EQ(NearestName("random", kStages), "random_horizontal_flip");
+  EXPECT_EQ(NearestName("--output", {"--out", "--epoch"}), "--out");
+  EXPECT_EQ(NearestName("decode", {"decode_image", "decode_text"}), "");  // of two, neither
+  EXPECT_EQ(NearestName("onion", {"on"}), "");                            // too short to tell
+}
+
 TEST(NearestNameTest, GuessesNothingFarAway) {
   EXPECT_EQ(NearestName("blur", kStages), "");
   EXPECT_EQ(NearestName("", kStages), "");

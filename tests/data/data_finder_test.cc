@@ -51,7 +51,7 @@ class DataFinderTest : public testing::Test {
       }
       IndexHeader header;
       header.kind = kind.header_kind;
-      header.record_count = file.size_bytes();
+      header.record_count = header.part_count = file.size_bytes();
       header.file_size_bytes = file.size_bytes();
       header.file_mtime_ns = file.mtime_ns();
       BULKHEAD_ASSIGN_OR_RETURN(const UniqueFd fd, folder.Create());
@@ -98,6 +98,25 @@ TEST_F(DataFinderTest, AnIndexIsBuiltOnceForAsLongAsItsFileStays) {
   std::ofstream(folder_ + "/data/b.rec") << "longer";
   EXPECT_EQ(Find(Records("*.rec"))->samples_per_epoch, 13);
   EXPECT_THAT(built_, ElementsAre("a.rec", "b.rec", "b.rec"));
+}
+
+TEST_F(DataFinderTest, AnExcludedFileIsNotOpened) {
+  v1::PipelineSpec spec = Records("*.rec");
+  spec.add_exclude("b.rec");
+  const auto data = Find(spec);
+  ASSERT_TRUE(data.ok()) << data.status();
+  EXPECT_EQ(data->resolved.files_size(), 1);
+  EXPECT_THAT(built_, ElementsAre("a.rec", "a.rec")) << "its index and its selection";
+  spec.add_exclude("a.rec");
+  EXPECT_EQ(GetErrorInfo(Find(spec).status())->reason, "NO_SAMPLES");
+}
+
+TEST_F(DataFinderTest, ClassesOfRecordsAreThoseThatTheSpecNames) {
+  v1::PipelineSpec spec = Records("*.rec");
+  for (const char* name : {"cat", "dog"}) {
+    (*spec.mutable_features())["x"].mutable_int64()->add_classes(name);
+  }
+  EXPECT_EQ(Find(spec)->class_names, (ClassNames{{"x", {"cat", "dog"}}}));
 }
 
 TEST_F(DataFinderTest, ADamagedIndexIsBuiltAnewAFewTimes) {

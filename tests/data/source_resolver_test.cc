@@ -15,6 +15,7 @@ namespace bulkhead {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 class SourceResolverTest : public testing::Test {
  protected:
@@ -90,6 +91,36 @@ TEST_F(SourceResolverTest, WhatIsMissingIsNotFound) {
   EXPECT_EQ(ReasonOf(Records({"none.rec"})), "FILE_NOT_FOUND");
   EXPECT_EQ(ReasonOf(Records({"*.none"})), "FILE_NOT_FOUND");
   EXPECT_EQ(ReasonOf(Records({"missing/*.rec"})), "FILE_NOT_FOUND");
+}
+
+TEST_F(SourceResolverTest, WhatIsNearlyThereIsOffered) {
+  std::filesystem::create_directories(folder_ + "/data/photos/cats");
+  std::ofstream(folder_ + "/data/deep/x.tfrecord-00000-of-00001") << "x";
+  const auto said = [&](const v1::Source& source, const std::string& base) {
+    return std::string(ResolveSource(source, folder_ + base, roots_).status().message());
+  };
+  const auto folder = [](const std::string& path) {
+    v1::Source source;
+    source.mutable_image_folder()->set_path(path);
+    return source;
+  };
+  EXPECT_EQ(said(folder("photo"), "/data"),
+            folder_ + "/data/photo does not exist; did you mean photos?");
+  EXPECT_EQ(said(folder("photo/cats"), "/data"),
+            folder_ + "/data/photo/cats does not exist; did you mean photos/cats?");
+  EXPECT_THAT(said(folder("xyz"), "/data"), HasSubstr("relative paths start from"));
+  EXPECT_THAT(said(folder("~/photos"), "/data"), HasSubstr("such as /home/NAME/photos"));
+  EXPECT_THAT(said(Records({"dep/*.rec"}), "/data"), HasSubstr("did you mean deep/*.rec?"));
+  EXPECT_THAT(said(Records({"none/*.rec"}), "/data"), HasSubstr("write files: \"deep/*.tfrec*\""));
+  EXPECT_THAT(said(Records({"*"}), "/data"), HasSubstr("such as files: \"deep/*.tfrecord\""));
+  // What lies outside the roots is not looked at.
+  EXPECT_THAT(said(folder(folder_ + "/secre"), "/data"), testing::Not(HasSubstr("mean")));
+  EXPECT_THAT(said(Records({"dat/*.rec"}), ""), testing::Not(HasSubstr("mean")));
+}
+
+TEST_F(SourceResolverTest, WhatIsMissingSaysWhichPlaceOfTheSpecNamesIt) {
+  const auto status = ResolveSource(Records({"*.rec", "none"}), folder_ + "/data", roots_).status();
+  EXPECT_EQ(GetErrorInfo(status)->metadata["path"], "source.tfrecord.files[1]");
 }
 
 // Nobody learns from a refusal what lies where he may not look.

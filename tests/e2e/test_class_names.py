@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 import bulkhead
-from conftest import write_spec
+from conftest import tool, write_spec
 
 DECODE = ["decode_image", {"resize": {"size": 8}}]
 
@@ -28,6 +28,18 @@ def test_names_of_a_list_reach_the_batch(images):
         [batch] = stream
         assert batch["label"].tolist() == [1, 0, 1, 2]
         assert [batch.class_names["label"][i] for i in batch["label"]] == ["emu", "cat", "emu", "größe"]
+
+
+def test_names_of_folders_stay_with_packed_records(images):
+    for name, kind in (("0", "größe"), ("1", "a: b"), ("2", "emu")):
+        (images / "set" / kind).mkdir(parents=True)
+        shutil.copy(images / f"{name}.jpg", images / "set" / kind)
+    tool("pack", images / "set", images / "packed")
+    with bulkhead.Loader(images / "packed/packed.yaml", timeout=60) as stream:
+        assert stream.classes == ("a: b", "emu", "größe")
+        names = {"1": "a: b", "2": "emu", "0": "größe"}
+        batch = next(iter(stream))
+        assert sorted(batch.class_names["label"][i] for i in batch["label"]) == sorted(names.values())
 
 
 def test_names_that_are_no_text_are_escaped(images):

@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import re
 import shutil
 import subprocess
 import sys
@@ -11,10 +12,6 @@ import pytest
 
 import bulkhead
 from conftest import BIN, tool, write_spec
-
-# What they print is not a report, or is JSON.
-WITHOUT_JSON = {"schema", "cursor advance", "cursor diff", "health", "completion"}
-
 
 def subcommands(*begun):
     """Those of `bulkhead BEGUN`, as the command itself completes them: `scan`, `bench run`."""
@@ -35,7 +32,7 @@ def test_each_subcommand_has_help_with_examples():
     for command in commands:
         said = tool(*command.split(), "--help")
         assert f"bulkhead {command}" in said and "Example" in said and "--help" in said
-        assert ("--json" in said) == (command not in WITHOUT_JSON), command
+        assert "--json" in said, command
 
 
 def completed(line):
@@ -62,12 +59,68 @@ def test_a_real_bash_completes():
     assert completed("bulkhead scan ") == [], "bash offers files then"
 
 
-@pytest.mark.parametrize("shell", ["zsh", "fish"])
-def test_other_shells_take_their_script(shell):
-    script = tool("completion", shell)
-    if shutil.which(shell) is None:
-        pytest.skip(f"{shell} is not installed")
-    subprocess.run([shell, "-n"], input=script, text=True, check=True, timeout=60)
+def completed_by_fish(line, folder):
+    """What fish offers for a line, as it would at a Tab."""
+    run = subprocess.run(["fish", "--no-config", "-c", f"bulkhead completion fish | source; complete --do-complete={line!r}"],
+                         capture_output=True, text=True, check=True, timeout=60, cwd=folder,
+                         env={**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "HOME": str(folder)})
+    assert run.stderr == ""
+    return [offered.split("\t")[0] for offered in run.stdout.splitlines()]
+
+
+ZSHRC = """
+autoload -U compinit; compinit -u
+source <(bulkhead completion zsh)
+buffer() { print -r -- "<$BUFFER>" }
+zle -N buffer; bindkey '^G' buffer
+PS1='ready> '
+"""
+
+
+def completed_by_zsh(line, folder):
+    """What zsh makes of a line when Tab is pressed behind it, and what it shows before."""
+    (folder / ".zshrc").write_text(ZSHRC)
+    ours, theirs = pty.openpty()
+    run = subprocess.Popen(["zsh", "-i"], stdin=theirs, stdout=theirs, stderr=theirs, cwd=folder, start_new_session=True,
+                           env={"PATH": f"{BIN}:{os.environ['PATH']}", "HOME": str(folder), "TERM": "xterm", "COLUMNS": "200"})
+    os.close(theirs)
+    try:
+        read_until(ours, "ready> ")
+        os.write(ours, line.encode() + b"\t\x07")
+        said = read_until(ours, r"<(bulkhead.*)>")
+    finally:
+        run.kill()
+        run.wait()
+        os.close(ours)
+    return re.search(r"<(bulkhead.*)>", said)[1], said
+
+
+def read_until(terminal, pattern):
+    """What a program writes to a terminal, up to that."""
+    said = ""
+    while not re.search(pattern, said):
+        said += os.read(terminal, 4096).decode(errors="replace")
+    return said
+
+
+def test_a_real_zsh_completes(tmp_path):
+    (tmp_path / "train.yaml").touch()
+    assert completed_by_zsh("bulkhead sca", tmp_path)[0] == "bulkhead scan "
+    assert completed_by_zsh("bulkhead bench reco", tmp_path)[0] == "bulkhead bench recovery "
+    line, said = completed_by_zsh("bulkhead sc", tmp_path)
+    assert line == "bulkhead sc" and "schema" in said and "Read all data of a spec" in said
+    assert completed_by_zsh("bulkhead scan --wri", tmp_path)[0] == "bulkhead scan --write-spec "
+    assert completed_by_zsh("bulkhead stream x --transport sh", tmp_path)[0] == "bulkhead stream x --transport shm "
+    assert completed_by_zsh("bulkhead scan tra", tmp_path)[0] == "bulkhead scan train.yaml ", "a file"
+
+
+def test_a_real_fish_completes(tmp_path):
+    (tmp_path / "train.yaml").touch()
+    assert completed_by_fish("bulkhead sc", tmp_path) == ["scan", "schema"]
+    assert completed_by_fish("bulkhead bench ", tmp_path) == ["decode-limit", "leak", "recovery", "run"]
+    assert completed_by_fish("bulkhead scan --wri", tmp_path) == ["--write-spec"]
+    assert completed_by_fish("bulkhead stream x --transport ", tmp_path) == ["auto", "grpc", "shm"]
+    assert completed_by_fish("bulkhead scan tra", tmp_path) == ["train.yaml"]
 
 
 def on_terminal(*words, **environment):
@@ -93,6 +146,24 @@ def test_colours_are_for_terminals(monkeypatch):
     assert "\033[1mOptions\033[0m" in on_terminal("scan", "--help")
     assert "\033" not in on_terminal("foo", NO_COLOR="1") and "\033" not in on_terminal("foo", TERM="dumb")
     assert "\033" not in tool("foo", code=2) + tool("scan", "--help")
+
+
+def test_differences_and_health_are_told_as_json(folder):
+    with bulkhead.Loader(numbers(folder)) as loader:
+        for name in ("a", "b"):
+            (folder / f"{name}.json").write_text(json.dumps(loader.state_dict()))
+            next(iter(loader))
+        assert json.loads(tool("health", "--target", loader.target, "--json")) == {"target": loader.target, "serves": True}
+    a, b = folder / "a.json", folder / "b.json"
+    assert json.loads(tool("cursor", "diff", a, a, "--json")) == {"equal": True, "differences": []}
+    told = json.loads(tool("cursor", "diff", a, b, "--json", code=1))
+    assert not told["equal"] and told["differences"] == tool("cursor", "diff", a, b, code=1).splitlines()
+    run = subprocess.run([BIN / "bulkhead", "health", "--target", f"unix:{folder}/none", "--json"], capture_output=True, text=True, timeout=60)
+    assert run.returncode == 1 and json.loads(run.stdout) == {"target": f"unix:{folder}/none", "serves": False} and "none" in run.stderr
+
+
+def test_the_nearest_option_may_be_longer(folder):
+    assert "unknown option '--output'; did you mean '--out'?" in tool("preview", numbers(folder), "--output", "a.png", code=2)
 
 
 def test_a_spec_is_an_argument_everywhere(folder):

@@ -6,6 +6,7 @@ import shutil
 import struct
 import subprocess
 
+import PIL.Image
 import pytest
 import yaml
 
@@ -167,6 +168,60 @@ def test_no_more_files_are_read_than_asked_for(tmp_path):
     (tmp_path / "train.txt").write_text("a.npy 1\nb.npy 2\nc.npy 3\n")
     _, said = inspect(tmp_path / "train.txt", "--count", "2", code=1)
     assert "a.npy" in said and "b.npy" in said and "c.npy" not in said
+
+
+def shown(*data, code=0):
+    """What it prints for people."""
+    run = subprocess.run([BIN / "bulkhead", "inspect", *map(str, data)], capture_output=True, text=True, check=False)
+    assert run.returncode == code, run.stderr
+    return run.stdout
+
+
+def test_the_first_samples_are_shown(photos, images):
+    [first, *_] = sorted(photos.glob("*.tfrecord"))
+    rows = inspect(photos / "*.tfrecord")[0]["first_samples"]
+    assert len(rows) == 3 and rows[0]["place"] == f"{first}@0"
+    width, height = PIL.Image.open(images / "a.jpg").size
+    assert rows[0]["values"]["image"].startswith("JPEG ") and rows[0]["values"]["image"].endswith(" x 3")
+    assert rows[0]["values"]["boxes"].startswith("tensor float32 [")
+    assert f"  {first}@0: boxes tensor float32 [" in shown(photos / "*.tfrecord")
+    a = f"JPEG {width} x {height} x 3"
+    assert f"first samples:\n  a.jpg: image {a}\n  b.jpg: " in shown(images)
+    (images / "train.txt").write_text("a.jpg emu\ngone.jpg cat\n")
+    assert f"train.txt:1: image a.jpg ({a}); label emu\n" in shown(images / "train.txt", code=1)
+    assert "train.txt:2: image gone.jpg (no file); label cat\n" in shown(images / "train.txt", code=1)
+    assert [row["values"]["label"] for row in inspect(images / "train.txt", code=1)[0]["first_samples"]] == ["emu", "cat"]
+
+
+def test_gray_and_transparent_images_show_their_channels(tmp_path):
+    for name, mode in (("gray.png", "L"), ("alpha.png", "RGBA"), ("palette.png", "P"), ("gray.jpg", "L"), ("p.pgm", "L")):
+        PIL.Image.new(mode, (20, 10)).save(tmp_path / name)
+    (tmp_path / "train.txt").write_text("gray.png\nalpha.png\npalette.png\n")
+    said = shown(tmp_path / "train.txt")
+    assert "PNG 20 x 10 x 1" in said and "PNG 20 x 10 x 4" in said and "PNG 20 x 10 x 3" in said
+    (tmp_path / "train.txt").write_text("gray.jpg\np.pgm\n")
+    assert "JPEG 20 x 10 x 1" in shown(tmp_path / "train.txt") and "PNM 20 x 10 x 1" in shown(tmp_path / "train.txt")
+
+
+def test_the_spec_goes_into_a_file_that_streams(photos, images):
+    said = shown(images, "--out", images / "train.yaml")
+    assert first_batch((images / "train.yaml").read_text())[0] == ["image"] and "--out" not in said
+    assert shown(images).endswith(f"`bulkhead inspect '{images}' --out train.yaml` writes it to a file.\n")
+    run = subprocess.run([BIN / "bulkhead", "inspect", images, "--out", images / "train.yaml"], capture_output=True, text=True, check=False)
+    assert run.returncode == 1 and "train.yaml: is there already; name another file" in run.stderr
+
+
+def test_features_that_are_offered_can_be_read(photos):
+    text = inspect(photos / "*.tfrecord")[0]["spec"]
+    assert '  # boxes: {key: "boxes", tensor: {dtype: float32, shape: [-1, 4], max_count: ' in text
+    lines = [line.replace("  # ", "  ", 1) if line.startswith("  # boxes") else line for line in text.split("\n")]
+    assert first_batch("\n".join(lines).replace("outputs: [image, label]", "outputs: [image, boxes]"))[0] == ["boxes", "boxes_count", "image"]
+
+
+def test_semicolons_separate(images):
+    (images / "train.csv").write_text("path;kind\nc d.jpg;emu\nb.jpg;cat\n")
+    found, _ = inspect(images / "train.csv")
+    assert found["header"] and first_batch(found["spec"])[1] == ["emu", "cat"]
 
 
 def test_a_list_of_texts_shows_its_classes(images):

@@ -71,6 +71,27 @@ def test_with_stages_every_column_is_what_that_stage_makes(photos, folder):
     assert not np.array_equal(cropped, flipped)
 
 
+def test_the_values_behind_a_stage_are_those_of_the_image_not_of_its_thumbnail(photos, folder):
+    """Whose bars are black, and which are averages of several pixels."""
+    folder.joinpath("set").mkdir()
+    rng = np.random.default_rng(1)
+    images = [rng.integers(90, 110, (size, 300, 3), dtype=np.uint8) for size in (100, 200)]
+    for number, image in enumerate(images):
+        image[0, 0], image[-1, -1] = 50, 250
+        cv2.imwrite(str(folder / f"set/{number}.png"), image)
+    spec = write_spec(folder / "spec.yaml", source={"image_folder": {"path": "set", "unlabeled": True}},
+                      stages=["decode_image", "random_horizontal_flip", {"resize": {"size": 32}}], batch={"size": 2})
+    said = preview(spec, folder / "stages.png", "--stages", "--samples", 2, "--cell", 32).stdout
+    values = np.concatenate([image.ravel() for image in images])
+    for title in ("decode_image", "random_horizontal_flip"):
+        assert f"behind {title}: image uint8 [any,any,3]  min 50  max 250  mean " in said
+    told = json.loads(preview(spec, folder / "stages.png", "--stages", "--samples", 2, "--cell", 32, "--json").stdout)["stages"]
+    assert [stage["stage"] for stage in told] == ["decode_image", "random_horizontal_flip", "resize"]
+    [decoded] = told[0]["outputs"]
+    assert (decoded["min"], decoded["max"]) == (50, 250) and decoded["mean"] == pytest.approx(values.mean(), rel=1e-5)
+    assert not told[0]["as_drawn"] and told[2]["outputs"][0]["type"] == "uint8 [32,32,3]"
+
+
 def test_the_values_of_every_output_are_printed(photos, folder):
     spec = crop_spec(photos, folder, {"normalize": {"mean": 100, "std": 50}})
     with bulkhead.Loader(spec) as loader:

@@ -119,6 +119,88 @@ def test_bad_records_and_bad_files_of_records_are_found_and_excluded(photos, fol
     assert bad in lines and sorted(lines)[:2] == ["# leave out the file part-0/empty.tfrecord", "# leave out the file part-0/junk.tfrecord"]
 
 
+def deliver(spec):
+    """How many samples a Loader makes of the spec, with its policy `fail`."""
+    with bulkhead.Loader(spec, timeout=60) as loader:
+        return sum(int(batch.valid.sum()) for batch in loader)
+
+
+def test_the_spec_without_bad_records_and_files_streams(photos, folder):
+    part = folder / "part-0"
+    part.mkdir()
+    first, *_ = [shutil.copy(path, part / path.name) for path in sorted(photos.glob("*.tfrecord"))]
+    one = bytearray(open(first, "rb").read())
+    (second, length), *_ = list(record_offsets(one))[1:]
+    one[second + 12 + length // 2] ^= 0xFF
+    open(first, "wb").write(one)
+    (part / "junk.tfrecord").write_bytes(b"junk" * 100)
+    text = """# mine
+source: {tfrecord: {files: "part-*/*.tfrecord"}}
+features: {image: {bytes: {}}, label: int64}
+stages: [decode_image, resize: {size: 8}]
+batch: {size: 16}
+epochs: 1
+"""
+    (folder / "train.yaml").write_text(text)
+    with pytest.raises(bulkhead.errors.DataError, match="junk.tfrecord"):
+        deliver(folder / "train.yaml")
+    said = tool("scan", folder / "train.yaml", "--write-spec", folder / "good.yaml", code=1)
+    assert "good.yaml: the spec, without what is bad (`exclude`: 2 names)" in said
+    good = (folder / "good.yaml").read_text()
+    assert good.startswith(text + "exclude:")
+    assert set(good[len(text):].splitlines()[1:]) == {f'- "part-0/{os.path.basename(first)}@{second}"', '- "part-0/junk.tfrecord"'}
+    assert deliver(folder / "good.yaml") == 149
+    assert scan(folder / "good.yaml", code=0)["records"] == 149
+    assert json.loads(tool("stream", folder / "good.yaml", "--json"))["samples"] == 149
+    said = tool("validate", "--data", folder / "good.yaml")
+    assert "149 of 150 records: 149 that `exclude` leaves" in said
+
+
+def test_the_spec_of_a_folder_without_bad_images_streams(photos, folder):
+    for number, path in enumerate(sorted((photos / "folder").rglob("*.jpg"))[:6]):
+        (folder / "set/cats").mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, folder / f"set/cats/{number}.jpg")
+    (folder / "set/cats/2.jpg").write_bytes(b"")
+    (folder / "set/cats/4.jpg").unlink()
+    (folder / "set/cats/4.jpg").symlink_to("gone.jpg")
+    spec = write_spec(folder / "spec.json", source={"image_folder": {"path": "set"}}, stages=CROPPED, batch={"size": 2}, epochs=1,
+                      exclude=["cats/0.jpg"])
+    with pytest.raises(bulkhead.errors.DataError, match="cats/2.jpg: .*`bulkhead scan SPEC --write-spec FILE` finds"):
+        deliver(spec)
+    tool("scan", spec, "--write-spec", folder / "good.yaml", code=1)
+    assert deliver(folder / "good.yaml") == 3, "two are bad, and one was left out before"
+
+
+def test_names_of_a_mixture_begin_with_their_source(photos, folder):
+    files = sorted((photos / "folder").rglob("*.jpg"))[:8]
+    for name in "ab":
+        (folder / name).mkdir()
+        for i, path in enumerate(files):
+            shutil.copy(path, folder / name / f"{i}.jpg")
+    (folder / "b/3.jpg").write_bytes(b"")
+    sources = [{"weight": 1, "source": {"image_folder": {"path": name, "unlabeled": True}}} for name in "ab"]
+    spec = write_spec(folder / "spec.json", source={"mixture": {"sources": sources}}, stages=CROPPED, batch={"size": 2}, epochs=1)
+    tool("scan", spec, "--write-spec", folder / "good.yaml", code=1)
+    assert "1:3.jpg" in (folder / "good.yaml").read_text()
+    assert deliver(folder / "good.yaml") == 14, "7 of each, until the second is exhausted"
+
+
+def test_the_written_spec_lies_beside_the_other(damaged, folder):
+    (folder / "elsewhere").mkdir()
+    for path in (folder / "elsewhere/good.yaml", damaged):
+        said = tool("scan", damaged, "--write-spec", path, code=1)
+        assert f"another file of {folder}" in said and f"write --write-spec {folder}/good-spec.yaml" in said
+
+
+def test_what_no_spec_can_leave_out_is_said(photos, folder):
+    shutil.copy(next((photos / "folder").rglob("*.jpg")), folder / "a.jpg")
+    (folder / "train.txt").write_text("a.jpg,cat\na.jpg\nb.jpg,cat\n")
+    spec = write_spec(folder / "spec.json", source={"image_list": {"path": "train.txt"}}, stages=CROPPED, batch={"size": 4})
+    said = tool("scan", spec, "--write-spec", folder / "good.yaml", code=1)
+    assert "`exclude`: 1 name); 1 malformed line or pattern without files must be mended by hand" in said
+    assert "b.jpg" in (folder / "good.yaml").read_text()
+
+
 def yaml_of(photos, folder):
     return write_spec(folder / "records.yaml", source={"tfrecord": {"files": "part-*/*.tfrecord"}},
                       features={"image": {"bytes": {}}, "label": {"int64": {}}}, stages=CROPPED, batch={"size": 16})

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "server/source/tfrecord/tensor_reader.h"
 #include "server/spec/source_signature.h"
 #include "tests/source/source_testing.h"
 
@@ -354,6 +355,22 @@ TEST_F(TensorFeatureTest, ReadsContentInPlace) {
   EXPECT_THAT(Numbers<float>(values_[0]), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8));
   EXPECT_GE(values_[0].data, reinterpret_cast<const std::byte*>(record_.data()));
   EXPECT_LT(values_[0].data, reinterpret_cast<const std::byte*>(record_.data() + record_.size()));
+}
+
+TEST_F(TensorFeatureTest, IsToldFromOtherByteStrings) {
+  tensorflow::Tensor tensor = MakeTensor(1, {2, 4});
+  tensor.set_tensor_content(std::string(32, 'x'));
+  const auto sniffed = SniffTensor(tensor.SerializeAsString());
+  ASSERT_TRUE(sniffed.has_value());
+  EXPECT_EQ(sniffed->dtype, v1::DTYPE_FLOAT32);
+  EXPECT_THAT(sniffed->shape, ElementsAre(2, 4));
+  EXPECT_TRUE(SniffTensor(MakeTensor(9, {0}).SerializeAsString()).has_value());
+  tensor.set_tensor_content(std::string(31, 'x'));
+  for (const std::string& bytes :
+       {std::string(), std::string("cat"), std::string("\x08\x01"), tensor.SerializeAsString(),
+        MakeTensor(7, {1}).SerializeAsString(), std::string("\xff\xd8\xff\xe0")}) {
+    EXPECT_FALSE(SniffTensor(bytes).has_value()) << testing::PrintToString(bytes);
+  }
 }
 
 TEST_F(TensorFeatureTest, EmptyTensorsOfEitherShapeAreEmpty) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "server/spec/normalize/normalize.h"
 #include "tests/source/source_testing.h"
 
 namespace bulkhead {
@@ -60,6 +61,17 @@ TEST_F(ImageFolderTest, LabelsFollowSortedClassNamesAndImagesSortedPaths) {
   ASSERT_TRUE(records.ok()) << records.status();
   EXPECT_THAT(Rows(), ElementsAre("Zebra/z.bmp 0", "cat/a.webp 2", "cat/deep/er/x.png 2",
                                   "dog/10.jpeg 3", "dog/2.JPG 3"));
+}
+
+TEST_F(ImageFolderTest, ByDefaultAGifIsNoSample) {
+  v1::PipelineSpec spec;
+  spec.mutable_source()->mutable_image_folder()->set_path("set");
+  spec.mutable_batch()->set_size(1);
+  ASSERT_TRUE(Normalize(spec).ok());
+  *test_.source.mutable_image_folder() = spec.source().image_folder();
+  for (const char* name : {"cat/a.gif", "cat/b.jpg", "cat/c.GIF"}) Put(name);
+  ASSERT_TRUE(Index().ok());
+  EXPECT_THAT(Rows(), ElementsAre("cat/b.jpg 0"));
 }
 
 TEST_F(ImageFolderTest, OrderIsThatOfWholePathsAlsoWhereOneClassBeginsLikeAnother) {

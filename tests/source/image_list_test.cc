@@ -169,6 +169,17 @@ TEST_F(ImageListTest, QuotedColumnsAreReadBetweenCommas) {
   EXPECT_THAT(Refusal("\"\",x\n"), HasSubstr("has an empty path"));
 }
 
+TEST_F(ImageListTest, SemicolonsSeparate) {
+  ASSERT_TRUE(Index("c d.jpg;\"dog; big\"\na.jpg;cat\n").ok());
+  EXPECT_EQ(NamesInIndex(), (ClassNames{{"label", {"cat", "dog; big"}}}));
+  EXPECT_THAT(Rows(), ElementsAre("c d.jpg|1|c d.jpg", "a.jpg|0|a.jpg"));
+  test_.resolved.clear_files();
+  EXPECT_THAT(Refusal("a.jpg;1;2\n"), HasSubstr("has 3 columns separated by semicolons"));
+  list_->set_delimiter(v1::DELIMITER_SEMICOLON);
+  EXPECT_THAT(Refusal("a.jpg,1\n"), AllOf(HasSubstr("has 1 column separated by semicolons"),
+                                          HasSubstr("write `delimiter: comma`")));
+}
+
 TEST_F(ImageListTest, QuotesThatDoNotCloseNameTheirLine) {
   const auto open = HasSubstr("train.txt:2: column 2 begins with a quote that is not closed");
   EXPECT_THAT(Refusal("a.jpg,dog\nb.jpg,\"cat\n"), open);

@@ -97,6 +97,19 @@ TEST(BuildSelectionTest, AFileMayKeepNothing) {
   EXPECT_THAT(ValuesOf(files.test, "label"), ElementsAre(1, 8));
 }
 
+TEST(BuildSelectionTest, NamedRecordsAreLeftOutBeforeAnythingElse) {
+  NumberedFiles files({3, 3});
+  const auto source = files.test.Open();
+  ASSERT_TRUE(source.ok());
+  internal::v1::Selection selection;
+  for (const uint64_t record : {1, 3, 5}) selection.add_exclude((*source)->RecordName(record));
+  EXPECT_EQ(files.test.Select(selection, files.folder.path()).value(), 3);
+  EXPECT_THAT(ValuesOf(files.test, "label"), ElementsAre(0, 2, 4));
+  *selection.add_filter() = Between("label", 1, 4);
+  EXPECT_EQ(files.test.Select(selection, files.folder.path()).value(), 2);
+  EXPECT_THAT(ValuesOf(files.test, "label"), ElementsAre(2, 4));
+}
+
 // Every way to cut 3 + 1 + 4 records of which some are filtered out.
 TEST(BuildSelectionTest, SkipAndTakeCutWhatTheFilterKeeps) {
   NumberedFiles files({3, 1, 4});
@@ -209,6 +222,15 @@ TEST_F(UnreadableTest, FailsTheIndexingWithFileAndOffset) {
   EXPECT_NE(MetadataOf(status, "offset"), "");
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("a.tfrecord@" + MetadataOf(status, "offset")));
+}
+
+TEST_F(UnreadableTest, AnExcludedOneIsNotRead) {
+  const absl::Status first = test_.Select(selection_, folder_.path()).status();
+  selection_.add_exclude(MetadataOf(first, "record"));
+  const absl::Status second = test_.Select(selection_, folder_.path()).status();
+  EXPECT_EQ(ReasonOf(second), reason::kCorruptRecord) << "the next one that cannot be read";
+  selection_.add_exclude(MetadataOf(second, "record"));
+  EXPECT_EQ(test_.Select(selection_, folder_.path()).value(), 2);
 }
 
 TEST_F(UnreadableTest, ADefaultStandsInForAMissingFeature) {

@@ -191,6 +191,16 @@ TEST(FingerprintTest, ProcessingIsInTheBytesOnly) {
   }
 }
 
+TEST(FingerprintTest, WhatClassesOfRecordsAreCalledIsInNeither) {
+  auto spec = RecordsToImages();
+  spec.add_filter()->set_feature("label");
+  const std::string order = OrderFingerprint(spec, TwoFiles());
+  const std::string bytes = BytesFingerprint(spec);
+  (*spec.mutable_features())["label"].mutable_int64()->add_classes("cat");
+  EXPECT_EQ(OrderFingerprint(spec, TwoFiles()), order);
+  EXPECT_EQ(BytesFingerprint(spec), bytes);
+}
+
 TEST(FingerprintTest, CacheStagesAreNoPartOfIt) {
   auto spec = RecordsToImages();
   v1::Stage cache;

@@ -293,6 +293,16 @@ TEST(ForeignWordsTest, AreAnsweredWithTheLineToWrite) {
   }
 }
 
+TEST(ForeignWordsTest, MayBeMisspelt) {
+  const std::string rest = "outputs: label\n";
+  EXPECT_THAT(Mistake(rest + "shuffel: true\n"), HasSubstr("`shuffel`; write `order: global`"));
+  EXPECT_THAT(Mistake(rest + "num_worker: 8\n"), HasSubstr("Loader(..., workers=8)"));
+  EXPECT_THAT(Mistake(rest + "batch_sise: 8\n"), HasSubstr("write `batch: {size: 8}`"));
+  EXPECT_THAT(Mistake(rest + "order: shufle\n"), HasSubstr("write `order: global`"));
+  EXPECT_THAT(StageMistake("CenterCropp: 8"), HasSubstr("did you mean `center_crop`?"));
+  EXPECT_THAT(StageMistake("ToTensr"), HasSubstr("normalize: {divide: 255}"));
+}
+
 TEST(PunctuationTest, ALackingSpaceIsNamed) {
   EXPECT_THAT(Mistakes("source: {range: {size:9}}\nbatch: {size: 2}\n"),
               ElementsAre(EndsWith("`size:9` lacks a space after the colon: write `size: 9`")));

@@ -75,6 +75,20 @@ TEST(NormalizeSelectionTest, BoundsMustLeaveSomething) {
   EXPECT_THAT(Said("filter: [{feature: label, max: .nan}]"), HasSubstr("is not a number"));
 }
 
+TEST(NormalizeSelectionTest, NamesOfRecordsAreLeftOut) {
+  EXPECT_EQ(Said("exclude: [a@17, b.tfrecord]"), "");
+  EXPECT_THAT(Said("exclude: [a@17, '']"), HasSubstr("s.yaml:6:17: exclude[1]: is empty"));
+  const char* mixture =
+      "{mixture: {sources: [{weight: 1, source: {range: {size: 9}}},"
+      " {weight: 1, source: {range: {size: 9}}}]}}";
+  EXPECT_EQ(SaidOf(mixture, "exclude: ['1:range@3']"), "");
+  for (const char* name : {"range@3", "2:range@3", "x:range@3", ":range@3"}) {
+    EXPECT_THAT(SaidOf(mixture, absl::StrCat("exclude: ['", name, "']")),
+                HasSubstr("begins with no number of a source"))
+        << name;
+  }
+}
+
 TEST(NormalizeSelectionTest, SharesMustSumToOne) {
   EXPECT_EQ(Said("split: {parts: {train: 0.9, validation: 0.2}, use: train}"),
             "s.yaml:6:9: split.parts: sum to 1.1, but must sum to 1: give the rest a name, too");

@@ -114,7 +114,8 @@ TEST(SelectionFingerprintTest, EverythingThatSelectsIsInTheOrderAlone) {
            std::string(kSplit),
            "split { parts { key: 'a' value: 0.25 } parts { key: 'b' value: 0.75 } use: 'b' }",
            "split { parts { key: 'a' value: 0.5 } parts { key: 'b' value: 0.5 } use: 'a' }",
-           absl::StrCat(kSplit, "split { salt: 1 }"), "skip: 1", "skip: 2", "take: 1", "take: 2",
+           absl::StrCat(kSplit, "split { salt: 1 }"), "exclude: ['a@0']", "exclude: ['a@1']",
+           "skip: 1", "skip: 2", "take: 1", "take: 2",
            absl::StrCat(kFilter, kSplit, "skip: 1 take: 1")}) {
     ++count;
     orders.insert(OrderOf(Labelled(text)));
@@ -166,13 +167,14 @@ TEST(SelectionFingerprintTest, OfARangeTheSpecAloneTells) {
 TEST(SelectionDigestTest, DependsOnWhatDecidesAFilesSelection) {
   const auto of = [](absl::string_view text) {
     const auto spec = Labelled(text);
-    return SelectionDigest(spec.source(), spec.features(), SelectionOf(spec, spec.errors()));
+    return SelectionDigest(spec.source(), spec.features(), SelectionOf(spec));
   };
   const std::string digest = of(absl::StrCat(kFilter, kSplit));
   EXPECT_EQ(digest.size(), 32u);
   EXPECT_EQ(of(absl::StrCat(kFilter, kSplit, "skip: 3 take: 9 seed: 4")), digest);
   EXPECT_NE(of(kFilter), digest);
   EXPECT_NE(of(kSplit), digest);
+  EXPECT_NE(of(absl::StrCat(kFilter, kSplit, "exclude: ['a@1']")), digest);
   EXPECT_NE(of(absl::StrCat(kFilter, kSplit, "errors { policy: ERROR_ACTION_SUBSTITUTE }")),
             digest);
 }
@@ -180,7 +182,7 @@ TEST(SelectionDigestTest, DependsOnWhatDecidesAFilesSelection) {
 TEST(SelectionTest, KnowsWhetherFilesNeedSelections) {
   const auto of = [](absl::string_view text) {
     const auto spec = Labelled(text);
-    const auto selection = SelectionOf(spec, spec.errors());
+    const auto selection = SelectionOf(spec);
     return std::pair(SelectsRecords(selection), IsSelective(selection));
   };
   EXPECT_EQ(of(""), std::pair(false, false));
@@ -188,11 +190,35 @@ TEST(SelectionTest, KnowsWhetherFilesNeedSelections) {
   EXPECT_EQ(of("take: 1"), std::pair(false, true));
   EXPECT_EQ(of(kFilter), std::pair(true, true));
   EXPECT_EQ(of(kSplit), std::pair(true, true));
+  EXPECT_EQ(of("exclude: ['a@1']"), std::pair(true, true));
+}
+
+TEST(SelectionTest, OfAMixtureEachSourceHasItsOwnNames) {
+  auto spec = FromText<v1::PipelineSpec>(
+      "source { mixture { sources { weight: 1 source { range { size: 9 } } }"
+      "                   sources { weight: 1 source { range { size: 9 } } } } }"
+      "batch { size: 1 } exclude: ['1:range@7', '0:range@3', '1:range@2', '1:range@2']");
+  ASSERT_TRUE(Normalize(spec).ok());
+  EXPECT_THAT(SelectionOf(spec).exclude(), IsEmpty());
+  EXPECT_THAT(SelectionOf(spec, 0).exclude(), ElementsAre("range@3"));
+  EXPECT_THAT(SelectionOf(spec, 1).exclude(), ElementsAre("range@2", "range@7"));
+}
+
+TEST(SelectionTest, WhatIsExcludedIsSaid) {
+  const auto spec = Labelled("exclude: ['a@1']");
+  auto resolved = Files({10}, {9});
+  resolved.mutable_files(0)->set_part_count(9);
+  EXPECT_EQ(SelectionSummary(SelectionOf(spec), CountSelected(spec.source(), resolved)),
+            "9 of 10 records: 9 that `exclude` leaves");
+  resolved.mutable_files(0)->set_part_count(0);
+  resolved.mutable_files(0)->set_kept_count(0);
+  EXPECT_EQ(CheckSelected(SelectionOf(spec), CountSelected(spec.source(), resolved)).message(),
+            "exclude: leaves out all 10 records");
 }
 
 TEST(SelectionTest, ReadsOnlyTheFeaturesOfTheFilter) {
   const auto spec = Labelled(kFilter);
-  const auto read = FilterFeatures(spec.features(), SelectionOf(spec, spec.errors()));
+  const auto read = FilterFeatures(spec.features(), SelectionOf(spec));
   EXPECT_EQ(read.size(), 1u);
   EXPECT_EQ(read.count("label"), 1u);
   EXPECT_THAT(FilterFeatures(spec.features(), {}), IsEmpty());

@@ -76,6 +76,25 @@ TEST(GuessSpecTest, TextsAreLabelsAndNoTitlesUnlessTheyStandOverPaths) {
   EXPECT_THAT(Guess({dir.Write("b.csv", "image,animal\ny.jpg,dog\n")}), HasSubstr("header: true"));
 }
 
+TEST(GuessSpecTest, AMissingFileIsNoTitle) {
+  TestDir dir;
+  for (const char* list : {"img1 3\nb.jpg 4\n", "img1 cat\nb.jpg dog\n", "img1\nb.jpg\n",
+                           "image 3\nb.jpg 4\n", "3 img1\n4 b.jpg\n"}) {
+    EXPECT_THAT(Guess({dir.Write("a.txt", list)}), Not(HasSubstr("header"))) << list;
+  }
+  for (const char* list :
+       {"img1 kind\nb.jpg 4\n", "File_Name kind\nb.jpg cat\n", "image\nb.jpg\n"}) {
+    EXPECT_THAT(Guess({dir.Write("a.txt", list)}), HasSubstr("header: true")) << list;
+  }
+}
+
+TEST(GuessSpecTest, SemicolonsSeparate) {
+  TestDir dir;
+  EXPECT_THAT(
+      Guess({dir.Write("a.csv", "path;kind;age\nmy x.jpg;\"a;b\";3\ny.jpg;cat;4\n")}),
+      AllOf(HasSubstr("labels: [label, label_2], header: true"), Not(HasSubstr("entries"))));
+}
+
 TEST(GuessSpecTest, PathsBehindTheirLabelsArePutFirst) {
   TestDir dir;
   EXPECT_THAT(
@@ -108,6 +127,46 @@ TEST(GuessSpecTest, QuotedColumnsAreReadAsAStreamReadsThem) {
               HasSubstr("b.csv:2: column 2 begins with a quote"));
   EXPECT_THAT(Guess({dir.Write("c.csv", "x.jpg,cat\nz.jpg,dog\ny.jpg,\"dog\n")}),
               HasSubstr("c.csv:3: column 2 begins with a quote"));
+}
+
+// A file with a record for each of these examples.
+std::string WriteExamples(const TestDir& dir,
+                          const std::vector<::bulkhead::tensorflow::Example>& examples) {
+  std::string frames;
+  for (const auto& example : examples) frames += TfRecordFrame(example.SerializeAsString());
+  return dir.Write("a.tfrecord", frames);
+}
+
+TEST(GuessSpecTest, SerializedTensorsAreLabelsOrOffered) {
+  TestDir dir;
+  std::vector<::bulkhead::tensorflow::Example> examples(3);
+  for (size_t i = 0; i < examples.size(); ++i) {
+    auto& features = *examples[i].mutable_features()->mutable_feature();
+    features["image"].mutable_bytes_list()->add_value("\xff\xd8\xff\xe0");
+    const std::vector<std::array<float, 4>> boxes(i);  // the first is of shape [0]
+    features["objects/bbox"].mutable_bytes_list()->add_value(SerializeBoxes(boxes, true));
+    features["y"].mutable_bytes_list()->add_value(SerializeBoxes({{1, 2, 3, 4}}, false));
+  }
+  EXPECT_THAT(
+      Guess({WriteExamples(dir, examples)}),
+      AllOf(HasSubstr("  label: {key: \"y\", tensor: {dtype: float32, shape: [1, 4]}}\n"),
+            HasSubstr("  # bbox: {key: \"objects/bbox\", tensor: {dtype: float32, shape: [-1, 4], "
+                      "max_count: 4}}\n")));
+}
+
+TEST(GuessSpecTest, ListsOfByteStringsAreOffered) {
+  TestDir dir;
+  std::vector<::bulkhead::tensorflow::Example> examples(2);
+  for (size_t i = 0; i < examples.size(); ++i) {
+    auto& features = *examples[i].mutable_features()->mutable_feature();
+    features["image"].mutable_bytes_list()->add_value("\xff\xd8\xff\xe0");
+    for (size_t k = 0; k <= i; ++k) features["tags"].mutable_bytes_list()->add_value("cat");
+    for (const char* tag : {"a", "b"}) features["pair"].mutable_bytes_list()->add_value(tag);
+  }
+  EXPECT_THAT(Guess({WriteExamples(dir, examples)}),
+              AllOf(HasSubstr("  # tags: {key: \"tags\", bytes: {max_bytes: 6, shape: [-1], "
+                              "max_count: 4}}\n"),
+                    HasSubstr("  # pair: {key: \"pair\", bytes: {max_bytes: 2, shape: [2]}}\n")));
 }
 
 TEST(GuessSpecTest, FourListsOfSidesAreBoxes) {

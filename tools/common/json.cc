@@ -71,6 +71,13 @@ JsonObject& JsonObject::Add(absl::string_view key, const std::vector<JsonObject>
   return *this;
 }
 
+JsonObject& JsonObject::Add(absl::string_view key, const std::vector<std::string>& values) {
+  std::vector<std::string> items;
+  for (const std::string& value : values) items.push_back("    " + Quoted(value));
+  AddRaw(key, items.empty() ? "[]" : absl::StrCat("[\n", absl::StrJoin(items, ",\n"), "\n  ]"));
+  return *this;
+}
+
 std::string JsonObject::Text() const {
   return members_.empty() ? "{}" : absl::StrCat("{\n", members_, "\n}");
 }

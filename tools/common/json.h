@@ -25,6 +25,7 @@ class JsonObject {
   JsonObject& Add(absl::string_view key, bool value);
   JsonObject& Add(absl::string_view key, const JsonObject& value);
   JsonObject& Add(absl::string_view key, const std::vector<JsonObject>& values);
+  JsonObject& Add(absl::string_view key, const std::vector<std::string>& values);
 
   // The object on lines of its own, nested ones indented; no newline at the end.
   std::string Text() const;

@@ -15,6 +15,28 @@ namespace {
 
 constexpr size_t kShownBytes = 40;
 
+class Summing {
+ public:
+  void Add(double value) {
+    if (!std::isfinite(value)) {
+      ++stats_.not_finite;
+      return;
+    }
+    stats_.min = stats_.finite == 0 ? value : std::min(stats_.min, value);
+    stats_.max = stats_.finite == 0 ? value : std::max(stats_.max, value);
+    sum_ += value;
+    ++stats_.finite;
+  }
+  TensorStats Finish() {
+    if (stats_.finite > 0) stats_.mean = sum_ / static_cast<double>(stats_.finite);
+    return stats_;
+  }
+
+ private:
+  TensorStats stats_;
+  double sum_ = 0;
+};
+
 }  // namespace
 
 double ElementAt(const Tensor& tensor, uint64_t index) {
@@ -45,21 +67,15 @@ TensorStats ComputeStats(const Tensor& tensor, uint64_t samples) {
 }
 
 TensorStats ComputeStats(const Tensor& tensor, uint64_t first, uint64_t end) {
-  TensorStats stats;
-  double sum = 0;
-  for (uint64_t i = first; i < end; ++i) {
-    const double value = ElementAt(tensor, i);
-    if (!std::isfinite(value)) {
-      ++stats.not_finite;
-      continue;
-    }
-    stats.min = stats.finite == 0 ? value : std::min(stats.min, value);
-    stats.max = stats.finite == 0 ? value : std::max(stats.max, value);
-    sum += value;
-    ++stats.finite;
-  }
-  if (stats.finite > 0) stats.mean = sum / static_cast<double>(stats.finite);
-  return stats;
+  Summing sum;
+  for (uint64_t i = first; i < end; ++i) sum.Add(ElementAt(tensor, i));
+  return sum.Finish();
+}
+
+TensorStats ComputeStats(const std::vector<double>& numbers) {
+  Summing sum;
+  for (const double number : numbers) sum.Add(number);
+  return sum.Finish();
 }
 
 TensorStats Together(const TensorStats& a, const TensorStats& b) {

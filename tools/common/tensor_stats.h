@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "bulkhead/batch.h"
 
@@ -23,6 +24,8 @@ struct TensorStats {
 TensorStats ComputeStats(const Tensor& tensor, uint64_t samples);
 // Of the elements from `first` up to `end`, padding among them.
 TensorStats ComputeStats(const Tensor& tensor, uint64_t first, uint64_t end);
+
+TensorStats ComputeStats(const std::vector<double>& numbers);
 
 // Of the elements of both.
 TensorStats Together(const TensorStats& a, const TensorStats& b);

@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "tools/common/command_line.h"
+#include "tools/common/json.h"
 
 namespace bulkhead::tools {
 namespace {
@@ -46,6 +47,7 @@ complete -c bulkhead -f -a '(__bulkhead_complete)'
 struct CompletionArguments {
   std::string shell;
   std::vector<std::string> begun;
+  bool json = false;
 };
 
 }  // namespace
@@ -99,6 +101,10 @@ Command CompletionCommand(Command (*root)()) {
           "  bulkhead completion fish > ~/.config/fish/completions/bulkhead.fish\n",
       .options =
           {{"SHELL", "bash, zsh or fish", Choice(arguments->shell, {"bash", "zsh", "fish"})},
+           {.name = "--json",
+            .help = "Print the script as JSON",
+            .value = Flag(arguments->json),
+            .with = "SHELL"},
            {.name = "--for", .help = "", .value = Texts(arguments->begun, "WORD"), .hidden = true}},
       .run = [arguments, root]() -> absl::StatusOr<int> {
         for (const auto& [word, about] : Completions(root(), arguments->begun)) {
@@ -106,7 +112,12 @@ Command CompletionCommand(Command (*root)()) {
         }
         const std::string& shell = arguments->shell;
         if (shell.empty()) return 0;
-        std::fputs(shell == "bash" ? kBash : shell == "zsh" ? kZsh : kFish, stdout);
+        const char* const script = shell == "bash" ? kBash : shell == "zsh" ? kZsh : kFish;
+        std::fputs(
+            arguments->json
+                ? (JsonObject().Add("shell", shell).Add("script", script).Text() + "\n").c_str()
+                : script,
+            stdout);
         return 0;
       },
       .check =

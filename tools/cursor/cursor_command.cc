@@ -7,6 +7,7 @@
 #include "server/base/error.h"
 #include "tools/common/command_line.h"
 #include "tools/common/commands.h"
+#include "tools/common/json.h"
 #include "tools/cursor/cursor_file.h"
 #include "tools/cursor/cursor_math.h"
 
@@ -38,12 +39,20 @@ absl::StatusOr<std::vector<std::string>> Differences(const std::string& first,
 }
 
 // As diff(1): 1 says that they differ, so trouble is 2.
-int Diff(const std::string& first, const std::string& second) {
+int Diff(const std::string& first, const std::string& second, bool json) {
   const absl::StatusOr<std::vector<std::string>> differences = Differences(first, second);
   if (!differences.ok()) {
     std::fprintf(stderr, "bulkhead cursor diff: %s\n",
                  std::string(differences.status().message()).c_str());
     return kUsageError;
+  }
+  if (json) {
+    std::printf("%s\n", JsonObject()
+                            .Add("equal", differences->empty())
+                            .Add("differences", *differences)
+                            .Text()
+                            .c_str());
+    return differences->empty() ? 0 : kFailed;
   }
   for (const std::string& difference : *differences) std::printf("%s\n", difference.c_str());
   if (differences->empty()) std::printf("the cursors are equal\n");
@@ -92,7 +101,8 @@ Command AdvanceCommand() {
                   {"--batch-size", "Samples per batch", Number(step.batch_size, 1), true},
                   {"--world-size", "Ranks that share the data", Number(step.world_size, 1)},
                   {"--last", "The spec's batch.last",
-                   Choice(arguments->last, {"drop", "pad", "partial"})}},
+                   Choice(arguments->last, {"drop", "pad", "partial"})},
+                  {"--json", "Print JSON, as a cursor is anyway", Flag(arguments->json)}},
       .run = [arguments] {
         arguments->step.last = arguments->last == "drop"  ? v1::LAST_BATCH_DROP
                                : arguments->last == "pad" ? v1::LAST_BATCH_PAD
@@ -103,18 +113,20 @@ Command AdvanceCommand() {
 
 Command DiffCommand() {
   const auto arguments = std::make_shared<CursorArguments>();
-  return {
-      .name = "diff",
-      .about = "Print how two cursors differ",
-      .more =
-          "Exit code: 0 when they are equal, 1 when they differ, 2 when one cannot be "
-          "read.\n\n"
-          "Examples:\n"
-          "  bulkhead cursor diff before.json after.json\n"
-          "  bulkhead cursor diff rank0.json rank1.json && echo all ranks agree\n",
-      .options = {{"FIRST", kFile, Text(arguments->path, "FILE"), true},
-                  {"SECOND", kFile, Text(arguments->other, "FILE"), true}},
-      .run = [arguments] { return absl::StatusOr<int>(Diff(arguments->path, arguments->other)); }};
+  return {.name = "diff",
+          .about = "Print how two cursors differ",
+          .more =
+              "Exit code: 0 when they are equal, 1 when they differ, 2 when one cannot be "
+              "read.\n\n"
+              "Examples:\n"
+              "  bulkhead cursor diff before.json after.json\n"
+              "  bulkhead cursor diff rank0.json rank1.json && echo all ranks agree\n",
+          .options = {{"FIRST", kFile, Text(arguments->path, "FILE"), true},
+                      {"SECOND", kFile, Text(arguments->other, "FILE"), true},
+                      {"--json", "Print JSON", Flag(arguments->json)}},
+          .run = [arguments] {
+            return absl::StatusOr<int>(Diff(arguments->path, arguments->other, arguments->json));
+          }};
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "bulkhead/service.h"
 #include "server/base/error.h"
 #include "tools/common/commands.h"
+#include "tools/common/json.h"
 #include "tools/common/own_services.h"
 
 namespace bulkhead::tools {
@@ -13,12 +14,17 @@ namespace {
 struct HealthArguments {
   std::string target;
   double timeout_seconds = 5;
+  bool json = false;
 };
 
 absl::StatusOr<int> Run(const HealthArguments& arguments) {
   BULKHEAD_ASSIGN_OR_RETURN(const std::string target, FindService(arguments.target));
-  BULKHEAD_RETURN_IF_ERROR(CheckHealth(target, absl::Seconds(arguments.timeout_seconds)));
-  absl::PrintF("the service at %s serves\n", target);
+  const absl::Status health = CheckHealth(target, absl::Seconds(arguments.timeout_seconds));
+  if (arguments.json) {
+    absl::PrintF("%s\n", JsonObject().Add("target", target).Add("serves", health.ok()).Text());
+  }
+  BULKHEAD_RETURN_IF_ERROR(health);
+  if (!arguments.json) absl::PrintF("the service at %s serves\n", target);
   return 0;
 }
 
@@ -39,7 +45,8 @@ Command HealthCommand() {
           "  BULKHEAD_TLS_CA=ca.pem bulkhead health --target loader.example:7077\n",
       .options = {FoundTargetOption(arguments->target),
                   {"--timeout", "Seconds in which the service must answer",
-                   Seconds(arguments->timeout_seconds)}},
+                   Seconds(arguments->timeout_seconds)},
+                  {"--json", "Print JSON", Flag(arguments->json)}},
       .run = [arguments] { return Run(*arguments); }};
 }
 

@@ -2,17 +2,15 @@
 
 #include <algorithm>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "server/base/byte_size.h"
+#include "server/base/element_type.h"
 #include "server/base/record_name.h"
 
 namespace bulkhead::tools {
 namespace {
-
-constexpr size_t kMostTextBytes = 40;
 
 std::string NumberText(double value) { return absl::StrFormat("%.6g", value); }
 
@@ -21,13 +19,7 @@ std::string RangeText(double low, double high, const Text& text) {
   return low == high ? text(low) : absl::StrCat(text(low), " to ", text(high));
 }
 
-std::string BytesText(double bytes) { return FormatBytes(static_cast<uint64_t>(bytes)); }
-
-// The beginning of a byte string, for people.
-std::string Beginning(const std::string& bytes) {
-  const std::string shown = absl::CHexEscape(bytes.substr(0, kMostTextBytes));
-  return absl::StrCat("'", shown, "'", bytes.size() > kMostTextBytes ? "…" : "");
-}
+std::string SizeText(double bytes) { return FormatBytes(static_cast<uint64_t>(bytes)); }
 
 }  // namespace
 
@@ -56,7 +48,9 @@ void FeatureSurvey::Take(const ::bulkhead::tensorflow::Feature& feature, const s
 }
 
 void FeatureSurvey::TakeBytes(const std::string& bytes, const std::string& place) {
-  if (!images_.Take(bytes, place) && first_.empty()) first_ = Beginning(bytes);
+  if (!images_.Take(bytes, place)) {
+    if (const auto tensor = SniffTensor(bytes); tensor.has_value()) TakeTensor(*tensor);
+  }
   const auto size = static_cast<double>(bytes.size());
   low_ = seen_ == 0 ? size : std::min(low_, size);
   high_ = seen_ == 0 ? size : std::max(high_, size);
@@ -64,10 +58,34 @@ void FeatureSurvey::TakeBytes(const std::string& bytes, const std::string& place
 }
 
 void FeatureSurvey::TakeNumber(double value) {
-  if (seen_ == 0) first_ = NumberText(value);
   low_ = seen_ == 0 ? value : std::min(low_, value);
   high_ = seen_ == 0 ? value : std::max(high_, value);
   ++seen_;
+}
+
+void FeatureSurvey::TakeTensor(const StoredTensor& tensor) {
+  // One of shape [0] is an empty one of any shape.
+  const auto is_empty = [](const StoredTensor& one) {
+    return one.shape.size() == 1 && one.shape[0] == 0;
+  };
+  if (tensors_ == 0) tensor_ = tensor;
+  if (tensor.dtype != tensor_.dtype) return;
+  rows_differ_ |= tensor.shape[0] != tensor_.shape[0];
+  if (is_empty(tensor_)) tensor_.shape = tensor.shape;
+  if (!is_empty(tensor) &&
+      (tensor.shape.size() != tensor_.shape.size() ||
+       !std::equal(tensor.shape.begin() + 1, tensor.shape.end(), tensor_.shape.begin() + 1))) {
+    return;
+  }
+  ++tensors_;
+  most_rows_ = std::max(most_rows_, static_cast<uint64_t>(tensor.shape[0]));
+}
+
+std::optional<StoredTensor> FeatureSurvey::tensor() const {
+  if (tensors_ == 0 || tensors_ < seen_) return std::nullopt;
+  StoredTensor one = tensor_;
+  if (rows_differ_) one.shape[0] = -1;
+  return one;
 }
 
 std::string FeatureSurvey::type() const {
@@ -83,12 +101,14 @@ std::string FeatureSurvey::values() const {
 std::string FeatureSurvey::what() const {
   if (seen_ == 0) return "";
   if (types_.count("bytes") == 0) {
-    return absl::StrCat(RangeText(low_, high_, NumberText), low_ == high_ ? "" : ", first ",
-                        low_ == high_ ? "" : first_);
+    return RangeText(low_, high_, NumberText);
   }
-  const std::string sizes = RangeText(low_, high_, BytesText);
+  const std::string sizes = RangeText(low_, high_, SizeText);
   if (images_.count() > 0) return absl::StrCat(images_.Text(), "; ", sizes);
-  return absl::StrCat(sizes, ", first ", first_);
+  const std::optional<StoredTensor> one = tensor();
+  if (!one.has_value()) return sizes;
+  return absl::StrCat("tensors ", DTypeName(one->dtype), " [", absl::StrJoin(one->shape, ", "),
+                      "]; ", sizes);
 }
 
 JsonObject FeatureSurvey::Json() const {
@@ -101,13 +121,17 @@ JsonObject FeatureSurvey::Json() const {
     const bool bytes = types_.count("bytes") > 0;
     json.Add(bytes ? "least_bytes" : "lowest", low_).Add(bytes ? "most_bytes" : "highest", high_);
   }
-  if (!first_.empty()) json.Add("first", first_);
+  if (const std::optional<StoredTensor> one = tensor(); one.has_value()) {
+    json.Add("tensor",
+             absl::StrCat(DTypeName(one->dtype), " [", absl::StrJoin(one->shape, ", "), "]"));
+  }
   if (images_.count() > 0) json.Add("images", images_.Json());
   return json;
 }
 
 void ExampleSurvey::Take(const ::bulkhead::tensorflow::Example& example, const std::string& place) {
   ++records_;
+  if (!first_.full()) first_.Add(place, ValuesOf(example));
   for (const auto& [name, feature] : example.features().feature()) {
     features_[name].Take(feature, place);
   }
@@ -126,13 +150,16 @@ std::string ExampleSurvey::Text() const {
         feature.records() == records_ ? "all" : absl::StrFormat("%.0f%%", share * 100),
         feature.what());
   }
-  return text;
+  return text + first_.Text();
 }
 
 JsonObject ExampleSurvey::Json() const {
   JsonObject features;
   for (const auto& [name, feature] : features_) features.Add(name, feature.Json());
-  return JsonObject().Add("records_looked_at", records_).Add("features", features);
+  return JsonObject()
+      .Add("records_looked_at", records_)
+      .Add("features", features)
+      .Add("first_samples", first_.Json());
 }
 
 }  // namespace bulkhead::tools

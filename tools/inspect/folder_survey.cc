@@ -12,6 +12,7 @@
 #include "server/base/error.h"
 #include "server/base/record_name.h"
 #include "tools/common/count_text.h"
+#include "tools/inspect/image_header.h"
 #include "tools/inspect/usual_extensions.h"
 
 namespace bulkhead::tools {
@@ -68,6 +69,10 @@ absl::StatusOr<FolderSurvey> FolderSurvey::Of(const std::string& folder, uint64_
   for (uint64_t i = 0; i < wanted; ++i) {
     survey.images_.TakeFile(images[i * images.size() / wanted].string());
   }
+  for (uint64_t i = 0; i < std::min<uint64_t>(wanted, SampleRows::kMost); ++i) {
+    survey.first_.Add(images[i].lexically_relative(folder).string(),
+                      {{"image", ImageFileText(images[i].string())}});
+  }
   return survey;
 }
 
@@ -93,7 +98,7 @@ std::string FolderSurvey::Text() const {
     absl::StrAppend(&text, "of ", images_.count(), " looked at: ", images_.Text(), "\n");
   }
   if (classes_.size() == 1 && classes_.count("") > 0) {
-    return text + "no sub-folders, so no classes\n";
+    return text + "no sub-folders, so no classes\n" + first_.Text();
   }
   absl::StrAppend(&text, CountText(classes_.size() - classes_.count(""), "class", "classes"),
                   ":\n");
@@ -106,7 +111,7 @@ std::string FolderSurvey::Text() const {
   if (classes_.size() > kMostClassesShown) {
     absl::StrAppend(&text, "  and ", classes_.size() - kMostClassesShown, " more\n");
   }
-  return text;
+  return text + first_.Text();
 }
 
 JsonObject FolderSurvey::Json() const {
@@ -120,7 +125,8 @@ JsonObject FolderSurvey::Json() const {
       .Add("other_files", others_)
       .Add("classes", classes)
       .Add("extensions", extensions)
-      .Add("looked_at", images_.Json());
+      .Add("looked_at", images_.Json())
+      .Add("first_samples", first_.Json());
 }
 
 }  // namespace bulkhead::tools

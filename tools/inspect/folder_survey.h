@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "tools/common/json.h"
 #include "tools/inspect/image_survey.h"
+#include "tools/inspect/sample_rows.h"
 
 namespace bulkhead::tools {
 
@@ -36,6 +37,7 @@ class FolderSurvey {
   uint64_t others_ = 0;  // files that do not
   std::string other_;    // one of them
   ImageSurvey images_;
+  SampleRows first_;
 };
 
 }  // namespace bulkhead::tools

@@ -9,31 +9,10 @@
 #include "server/image/codecs/image_decoder.h"
 #include "server/os/files/filesystem.h"
 #include "server/spec/stage_signature.h"
+#include "tools/inspect/image_header.h"
 
 namespace bulkhead::tools {
 namespace {
-
-const char* NameOf(ImageFormat format) {
-  switch (format) {
-    case ImageFormat::kJpeg:
-      return "JPEG";
-    case ImageFormat::kPng:
-      return "PNG";
-    case ImageFormat::kWebp:
-      return "WebP";
-    case ImageFormat::kBmp:
-      return "BMP";
-    case ImageFormat::kTiff:
-      return "TIFF";
-    case ImageFormat::kPnm:
-      return "PNM";
-    case ImageFormat::kGif:
-      return "GIF";
-    case ImageFormat::kUnknown:
-      break;
-  }
-  return "unknown";
-}
 
 // More than any header, and as much as is worth reading of a file to look at it.
 constexpr size_t kMostHeaderBytes = size_t{64} << 20;
@@ -48,7 +27,7 @@ bool ImageSurvey::Take(absl::string_view file, const std::string& name) {
   const ImageFormat format = SniffFormat(file);
   if (format == ImageFormat::kUnknown) return false;
   ++count_;
-  ++formats_[NameOf(format)];
+  ++formats_[FormatName(format)];
   ImageDecoder decoder;
   const auto size = decoder.Open(file, kDefaultMaxPixels);
   if (!size.ok()) {

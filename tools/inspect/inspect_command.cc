@@ -1,14 +1,16 @@
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
 #include "server/base/record_name.h"
+#include "server/base/shell_quoted.h"
 #include "tools/common/command_line.h"
 #include "tools/common/commands.h"
 #include "tools/common/count_text.h"
@@ -36,11 +38,13 @@ constexpr char kInspectExamples[] =
     "  bulkhead inspect photos/                      classes, formats, sizes\n"
     "  bulkhead inspect train.txt                    columns, missing files\n"
     "  bulkhead inspect train.yaml                   the data of a spec\n"
+    "  bulkhead inspect photos/ --out train.yaml     also writes the spec to a file\n"
     "  bulkhead inspect photos/ --json\n";
 
 struct InspectArguments {
   std::vector<std::string> data;
   uint64_t count = 100;
+  std::string out;
   bool json = false;
 };
 
@@ -116,6 +120,28 @@ absl::StatusOr<Findings> Inspect(const std::vector<std::string>& files, uint64_t
   return InspectRecords(files, count, spec);
 }
 
+// Writes a spec that is there to be changed, so never over another one.
+absl::Status WriteSpec(const std::string& path, const std::string& spec) {
+  std::error_code error;
+  if (std::filesystem::exists(path, error)) {
+    return absl::AlreadyExistsError(absl::StrCat("--out ", path,
+                                                 ": is there already; name another "
+                                                 "file"));
+  }
+  std::ofstream file(path);
+  file << spec;
+  file.close();
+  return file ? absl::OkStatus()
+              : absl::UnavailableError(absl::StrCat("--out ", path, ": cannot be written"));
+}
+
+// How the data are named on the command line.
+std::string Named(const std::vector<std::string>& data) {
+  return absl::StrJoin(data, " ", [](std::string* out, const std::string& one) {
+    absl::StrAppend(out, ShellQuoted(one));
+  });
+}
+
 absl::StatusOr<int> RunInspectCommand(const InspectArguments& arguments) {
   std::vector<std::string> data = arguments.data;
   v1::PipelineSpec named;
@@ -127,6 +153,13 @@ absl::StatusOr<int> RunInspectCommand(const InspectArguments& arguments) {
   BULKHEAD_ASSIGN_OR_RETURN(const std::vector<std::string> files, FilesOf(data));
   BULKHEAD_ASSIGN_OR_RETURN(Findings findings, Inspect(files, arguments.count, named));
   const auto spec = is_spec ? absl::StatusOr<std::string>("") : GuessSpec(data, {});
+  if (!arguments.out.empty()) {
+    if (is_spec)
+      return absl::InvalidArgumentError(
+          absl::StrCat("--out: ", arguments.data[0], " is a spec already"));
+    BULKHEAD_RETURN_IF_ERROR(spec.status());
+    BULKHEAD_RETURN_IF_ERROR(WriteSpec(arguments.out, *spec));
+  }
   if (arguments.json) {
     findings.json.Add("spec", spec.ok() ? *spec : "");
     std::printf("%s\n", findings.json.Text().c_str());
@@ -134,7 +167,13 @@ absl::StatusOr<int> RunInspectCommand(const InspectArguments& arguments) {
     std::printf("%s%s",
                 is_spec ? absl::StrCat("The data of ", arguments.data[0], ":\n").c_str() : "",
                 findings.text.c_str());
-    if (!is_spec && spec.ok()) std::printf("\nA spec to begin with:\n\n%s", spec->c_str());
+    if (!is_spec && spec.ok()) {
+      std::printf("\nA spec to begin with:\n\n%s", spec->c_str());
+      if (arguments.out.empty()) {
+        std::printf("\n`bulkhead inspect %s --out train.yaml` writes it to a file.\n",
+                    Named(arguments.data).c_str());
+      }
+    }
     if (!spec.ok()) {
       std::printf("\nNo spec: %s\n", std::string(spec.status().message()).c_str());
     }
@@ -156,6 +195,7 @@ Command InspectCommand() {
                        "A folder of images, an image list, TFRecords or globs of them, or a spec",
                        Texts(arguments->data, "DATA"), true},
                       {"--count", "Records or images to look at", Number(arguments->count, 1)},
+                      {"--out", "Write the spec to this file, too", OutputPath(arguments->out)},
                       {"--json", "Print JSON", Flag(arguments->json)}},
           .run = [arguments] { return RunInspectCommand(*arguments); }};
 }

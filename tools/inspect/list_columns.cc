@@ -5,6 +5,7 @@
 #include <set>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "server/base/error.h"
@@ -26,6 +27,37 @@ bool IsPath(const std::string& list, const std::string& value) {
       !ending.empty() && UsualExtensions().count(absl::AsciiStrToLower(ending.substr(1))) > 0;
   std::error_code error;
   return is_image || fs::is_regular_file(fs::path(list).parent_path() / value, error);
+}
+
+// Whether the title is one that stands over paths.
+bool IsTitleOfPaths(absl::string_view title) {
+  std::string folded;
+  for (const char c : title) {
+    if (absl::ascii_isalpha(c)) folded += absl::ascii_tolower(c);
+  }
+  static const auto& titles = *new std::set<std::string>{
+      "file",      "files",     "filename", "filepath", "id",      "image",  "imagefile", "imageid",
+      "imagename", "imagepath", "images",   "img",      "imgpath", "name",   "path",      "paths",
+      "photo",     "picture",   "sample",   "uri",      "url",     "imgfile"};
+  return titles.count(folded) > 0;
+}
+
+bool IsNumber(const std::string& value) {
+  double number = 0;
+  return absl::SimpleAtod(value, &number);
+}
+
+// Whether `first`, whose value at `path` is no path, holds titles of what `second` holds: none of
+// them is a number, where `second` has one; or, without numbers, paths have a usual title.
+bool AreTitles(const std::vector<std::string>& first, const std::vector<std::string>& second,
+               size_t path) {
+  bool numbers_begin = false;
+  for (size_t i = 0; i < std::min(first.size(), second.size()); ++i) {
+    if (i == path || !IsNumber(second[i])) continue;
+    if (IsNumber(first[i])) return false;
+    numbers_begin = true;
+  }
+  return numbers_begin || IsTitleOfPaths(first[path]);
 }
 
 }  // namespace
@@ -55,9 +87,7 @@ absl::StatusOr<ListColumns> ColumnsOf(const std::string& list) {
   const std::optional<std::string> second = lines.Next();
   ListColumns columns;
   if (!first.has_value()) return columns;
-  columns.delimiter = first->find('\t') != std::string::npos  ? '\t'
-                      : first->find(',') != std::string::npos ? ','
-                                                              : ' ';
+  columns.delimiter = DelimiterOf(*first);
   auto titles = columns.Split(*first);
   if (!titles.ok()) return Annotate(titles.status(), first_place);
   columns.first = *std::move(titles);
@@ -72,7 +102,8 @@ absl::StatusOr<ListColumns> ColumnsOf(const std::string& list) {
   if (path == values.end()) return columns;
   columns.path_column = static_cast<size_t>(path - values.begin());
   columns.header = columns.path_column < columns.first.size() &&
-                   !IsPath(list, columns.first[columns.path_column]);
+                   !IsPath(list, columns.first[columns.path_column]) &&
+                   AreTitles(columns.first, values, columns.path_column);
   return columns;
 }
 

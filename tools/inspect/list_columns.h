@@ -17,7 +17,8 @@ struct ListColumns {
   char delimiter = ' ';
   std::vector<std::string> first;  // the first line's values, or titles
   size_t path_column = 0;          // the first that holds paths
-  // Certain: the first line has no path where the second one has one.
+  // Certain: the first line has no path where the second one has one, and is not a missing file's:
+  // it has no numbers where the second one has, or calls its paths as titles do.
   bool header = false;
 
   // The values of a line, as a stream reads them (server/source/images/list_line.h). LIST_INVALID,

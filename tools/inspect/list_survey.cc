@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -10,7 +11,9 @@
 #include "absl/strings/str_join.h"
 #include "server/base/error.h"
 #include "server/base/record_name.h"
+#include "server/source/images/list_line.h"
 #include "tools/common/count_text.h"
+#include "tools/inspect/image_header.h"
 
 namespace bulkhead::tools {
 namespace {
@@ -28,10 +31,6 @@ absl::Status NoList(const std::string& list, uint64_t line, absl::string_view wh
   return MakeError(absl::StatusCode::kInvalidArgument, reason::kListInvalid,
                    absl::StrCat(list, ":", line, ": ", what, "; is this an image list?"),
                    {{"file", list}, {"line", absl::StrCat(line)}});
-}
-
-const char* DelimiterName(char delimiter) {
-  return delimiter == '\t' ? "tabs" : delimiter == ',' ? "commas" : "spaces";
 }
 
 }  // namespace
@@ -105,6 +104,9 @@ absl::StatusOr<ListSurvey> ListSurvey::Of(const std::string& list, uint64_t head
     survey.TakeLine(columns);
     if (survey.form_.path_column >= columns.size()) continue;
     const fs::path path = fs::path(list).parent_path() / columns[survey.form_.path_column];
+    if (!survey.first_.full()) {
+      survey.ShowLine(absl::StrCat(list, ":", lines.number()), columns, path.string());
+    }
     std::error_code error;
     if (!fs::exists(path, error)) {
       if (survey.missing_count_++ < ImageSurvey::kMostProblems) {
@@ -117,6 +119,19 @@ absl::StatusOr<ListSurvey> ListSurvey::Of(const std::string& list, uint64_t head
     }
   }
   return survey;
+}
+
+void ListSurvey::ShowLine(const std::string& place, const std::vector<std::string>& columns,
+                          const std::string& path) {
+  SampleRows::Values values;
+  for (size_t i = 0, labels = 0; i < columns.size(); ++i) {
+    const bool is_path = i == form_.path_column;
+    std::string name = is_path ? "image" : ++labels > 1 ? absl::StrCat("label_", labels) : "label";
+    if (!columns_[i].name.empty()) name = columns_[i].name;
+    values.emplace_back(
+        name, is_path ? absl::StrCat(columns[i], " (", ImageFileText(path), ")") : columns[i]);
+  }
+  first_.Add(place, std::move(values));
 }
 
 void ListSurvey::TakeLine(const std::vector<std::string>& columns) {
@@ -142,7 +157,7 @@ std::string ListSurvey::Text() const {
   if (images_.count() > 0) {
     absl::StrAppend(&text, "of ", images_.count(), " looked at: ", images_.Text(), "\n");
   }
-  return text;
+  return text + first_.Text();
 }
 
 JsonObject ListSurvey::Json() const {
@@ -166,7 +181,8 @@ JsonObject ListSurvey::Json() const {
       .Add("path_column", static_cast<uint64_t>(form_.path_column + 1))
       .Add("columns", columns)
       .Add("missing_files", missing_count_)
-      .Add("looked_at", images_.Json());
+      .Add("looked_at", images_.Json())
+      .Add("first_samples", first_.Json());
 }
 
 }  // namespace bulkhead::tools

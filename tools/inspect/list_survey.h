@@ -10,6 +10,7 @@
 #include "tools/common/json.h"
 #include "tools/inspect/image_survey.h"
 #include "tools/inspect/list_columns.h"
+#include "tools/inspect/sample_rows.h"
 
 namespace bulkhead::tools {
 
@@ -49,6 +50,9 @@ class ListSurvey {
 
  private:
   void TakeLine(const std::vector<std::string>& columns);
+  // One of the first lines, at `place`, whose image is the file `path`.
+  void ShowLine(const std::string& place, const std::vector<std::string>& columns,
+                const std::string& path);
 
   uint64_t rows_ = 0;
   uint64_t missing_count_ = 0;
@@ -56,6 +60,7 @@ class ListSurvey {
   std::vector<Column> columns_;
   std::vector<std::string> missing_;
   ImageSurvey images_;
+  SampleRows first_;
 };
 
 }  // namespace bulkhead::tools

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "server/base/element_type.h"
 #include "server/base/error.h"
 #include "server/base/nearest_name.h"
 #include "server/spec/source_signature.h"
@@ -48,22 +51,65 @@ std::string ImageOf(const Features& features) {
   return images.size() == 1 ? images[0] : "";
 }
 
-// How the feature is read, as YAML; empty when it is not: records differ in their types, or have
-// several strings.
+// "max_count: 8", where records that were not looked at may have more than `most`.
+std::string Bound(absl::string_view what, uint64_t most) {
+  return absl::StrCat(what, ": ", std::max<uint64_t>(1, kSpare * most));
+}
+
+// The same of byte strings, one or a list, or of serialized tensors.
+std::string TypeOfBytes(const FeatureSurvey& feature, bool everywhere) {
+  const std::string max_bytes = Bound("max_bytes", feature.most_bytes());
+  const std::optional<StoredTensor> tensor = feature.tensor();
+  if (tensor.has_value() && IsOneString(feature)) {
+    const bool variable = !everywhere || tensor->shape[0] < 1;
+    std::vector<int64_t> shape = tensor->shape;
+    if (variable) shape[0] = -1;
+    return absl::StrCat("tensor: {dtype: ", DTypeName(tensor->dtype), ", shape: [",
+                        absl::StrJoin(shape, ", "), "]",
+                        variable ? ", " + Bound("max_count", feature.most_rows()) : "",
+                        everywhere ? "" : ", allow_missing: true", "}");
+  }
+  if (feature.images().count() > 0) return "";
+  if (IsOneString(feature)) return everywhere ? absl::StrCat("bytes: {", max_bytes, "}") : "";
+  if (everywhere && feature.is_fixed() && feature.most_values() > 0) {
+    return absl::StrCat("bytes: {", max_bytes, ", shape: [", feature.most_values(), "]}");
+  }
+  return absl::StrCat("bytes: {", max_bytes, ", shape: [-1], ",
+                      Bound("max_count", feature.most_values()), "}");
+}
+
+// How the feature is read, as YAML; empty when it is not: records differ in their types, or it is
+// an image.
 std::string TypeOf(const FeatureSurvey& feature, uint64_t records) {
   const bool everywhere = feature.records() == records;
-  if (IsOneString(feature)) {
-    if (!everywhere || feature.images().count() > 0) return "";
-    return absl::StrCat("bytes: {max_bytes: ", std::max<uint64_t>(1, kSpare * feature.most_bytes()),
-                        "}");
-  }
+  if (feature.type() == "bytes") return TypeOfBytes(feature, everywhere);
   if (feature.type() != "int64" && feature.type() != "float") return "";
   if (everywhere && feature.values() == "1") return absl::StrCat(feature.type(), ": {}");
   if (everywhere && feature.is_fixed() && feature.most_values() > 0) {
     return absl::StrCat(feature.type(), ": {shape: [", feature.most_values(), "]}");
   }
-  return absl::StrCat(feature.type(), ": {shape: [-1], max_count: ",
-                      std::max<uint64_t>(1, kSpare * feature.most_values()), "}");
+  return absl::StrCat(feature.type(), ": {shape: [-1], ", Bound("max_count", feature.most_values()),
+                      "}");
+}
+
+// What a spec calls a feature: the last part of its name, which has no blanks or brackets.
+std::string NameInSpec(const std::string& key) {
+  std::string name = key.substr(key.rfind('/') + 1);
+  for (char& c : name) {
+    if (!absl::ascii_isalnum(c)) c = '_';
+  }
+  return name;
+}
+
+// The features that the spec leaves out, as comments: whoever wants one takes the `#` away.
+std::string Others(const Features& features, const std::set<std::string>& used, uint64_t records) {
+  std::string lines;
+  for (const auto& [key, feature] : features) {
+    const std::string type = used.count(key) > 0 ? "" : TypeOf(feature, records);
+    if (type.empty()) continue;
+    absl::StrAppend(&lines, "  # ", NameInSpec(key), ": {key: ", Quoted(key), ", ", type, "}\n");
+  }
+  return lines.empty() ? "" : "  # Also in the records; to read one, take its # away:\n" + lines;
 }
 
 // Whether there may be one whole number for each box: records without boxes have a list of no type.
@@ -153,8 +199,7 @@ absl::StatusOr<std::string> RecordSpec(const std::vector<std::string>& patterns,
   std::string source =
       absl::StrCat("source:\n  tfrecord: {files: [", files,
                    "]}\nfeatures:\n  image: {key: ", Quoted(image), ", bytes: {}}\n");
-  const std::string bound =
-      absl::StrCat("max_count: ", std::max<uint64_t>(1, kSpare * boxes.value_or(0)));
+  const std::string bound = Bound("max_count", boxes.value_or(0));
   if (boxes.has_value()) absl::StrAppend(&source, "  boxes: {boxes: {", bound, "}}\n");
   if (!label.empty()) {
     const std::string type = boxes.has_value() && AreObjectLabels(features, label)
@@ -167,6 +212,11 @@ absl::StatusOr<std::string> RecordSpec(const std::vector<std::string>& patterns,
     }
     absl::StrAppend(&source, "  label: {key: ", Quoted(label), ", ", type, "}\n");
   }
+  std::set<std::string> used = {image, label};
+  if (boxes.has_value()) {
+    for (const absl::string_view side : kBoxSides) used.insert(absl::StrCat(kBoxesKey, "/", side));
+  }
+  absl::StrAppend(&source, Others(features, used, survey.records()));
   // A global order over compressed files inflates megabytes for each sample, so those are read in
   // their own order.
   const bool compressed = read.ok() && *read;

@@ -157,7 +157,7 @@ void PrintSurvey(const OrderOptions& options, const v1::PipelineSpec& spec, cons
     out << "  selected: "
         << (spec.source().has_mixture()
                 ? absl::StrCat(source.record_count(), " of ", source.counts().records(), " records")
-                : SelectionSummary(SelectionOf(spec, spec.errors()), source.counts()))
+                : SelectionSummary(SelectionOf(spec), source.counts()))
         << "\n";
   }
   if (spec.source().has_mixture()) {

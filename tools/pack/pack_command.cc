@@ -9,18 +9,25 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "server/base/error.h"
+#include "server/base/utf8.h"
 #include "server/image/codecs/image_format.h"
 #include "server/source/tfrecord/tfrecord_writer.h"
 #include "tools/common/commands.h"
 #include "tools/common/json.h"
 #include "tools/common/progress_line.h"
+#include "tools/inspect/spec_text.h"
 #include "tools/synth/example.h"
 
 namespace bulkhead::tools {
 namespace {
 
 namespace fs = std::filesystem;
+
+// Of the names of classes in a spec, which has at most 1 MiB.
+constexpr size_t kMostNamesBytes = 512 << 10;
 
 constexpr char kPackExamples[] =
     "Features of each record: `image` (the file as it is) and, where the folder has sub-folders,\n"
@@ -46,6 +53,7 @@ struct Entry {
 struct Listing {
   std::vector<Entry> entries;
   bool labeled = false;
+  std::vector<std::string> classes;  // by number
 };
 
 // All files below `folder`, ordered by path; with labels when it has sub-folders only.
@@ -60,6 +68,7 @@ absl::StatusOr<Listing> List(const fs::path& folder) {
   }
   if (error) return absl::NotFoundError(absl::StrCat(folder.string(), ": ", error.message()));
   std::sort(classes.begin(), classes.end());
+  for (const fs::path& path : classes) listing.classes.push_back(path.filename().string());
   for (const auto& entry : fs::recursive_directory_iterator(folder, error)) {
     if (!entry.is_regular_file()) continue;
     const auto inside = [&](const fs::path& parent) {
@@ -83,11 +92,26 @@ absl::StatusOr<std::string> Read(const fs::path& path) {
   return bytes.str();
 }
 
-absl::Status WriteSpec(const PackOptions& options, bool labeled) {
+// ", label: …" with the names of the classes, if there are labels. Names that are no text, or more
+// than a spec can hold, are left out.
+std::string LabelFeature(const Listing& listing) {
+  if (!listing.labeled) return "";
+  const bool sayable =
+      std::all_of(listing.classes.begin(), listing.classes.end(), [](const std::string& name) {
+        return FirstByteThatIsNoText(name) == absl::string_view::npos;
+      });
+  const std::string names = absl::StrJoin(
+      listing.classes, ", ",
+      [](std::string* out, const std::string& name) { absl::StrAppend(out, Quoted(name)); });
+  if (!sayable || names.size() > kMostNamesBytes) return ", label: int64";
+  return absl::StrCat(", label: {int64: {classes: [", names, "]}}");
+}
+
+absl::Status WriteSpec(const PackOptions& options, const Listing& listing) {
   const fs::path path = fs::path(options.out) / "packed.yaml";
   std::ofstream file(path);
   file << "source: {tfrecord: {files: \"part-*.tfrecord\"}}\n"
-       << "features: {image: {bytes: {}}" << (labeled ? ", label: int64" : "") << "}\n"
+       << "features: {image: {bytes: {}}" << LabelFeature(listing) << "}\n"
        << "stages:\n  - decode_image\n  - random_resized_crop: {size: 224}\n"
        << "  - random_horizontal_flip\nbatch: {size: 64}\norder: global\n";
   file.close();
@@ -137,7 +161,7 @@ absl::StatusOr<Packed> Pack(const PackOptions& options) {
     return absl::NotFoundError(absl::StrCat(options.folder, ": holds no images"));
   }
   BULKHEAD_RETURN_IF_ERROR(writer->Close());
-  BULKHEAD_RETURN_IF_ERROR(WriteSpec(options, listing.labeled));
+  BULKHEAD_RETURN_IF_ERROR(WriteSpec(options, listing));
   return packed;
 }
 

@@ -28,6 +28,13 @@ TensorStats StatsOfRows(const Batch& batch, const Tensor& tensor, uint64_t sampl
 
 }  // namespace
 
+OutputStats OutputStats::Of(const std::string& name, const std::string& type,
+                            const TensorStats& stats) {
+  OutputStats one;
+  one.outputs_.push_back({name, type, stats});
+  return one;
+}
+
 void OutputStats::Add(const Batch& batch, uint64_t samples) {
   size_t place = 0;
   for (const Tensor& tensor : batch.tensors()) {

@@ -14,6 +14,9 @@ namespace bulkhead::tools {
 // The values of every output of several batches: least, largest, mean.
 class OutputStats {
  public:
+  // Of one output whose values are known already.
+  static OutputStats Of(const std::string& name, const std::string& type, const TensorStats& stats);
+
   // The first `samples` of a batch, which has the outputs of those before it.
   void Add(const Batch& batch, uint64_t samples);
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,6 +27,7 @@
 #include "tools/preview/preview_boxes.h"
 #include "tools/preview/preview_caption.h"
 #include "tools/preview/preview_sheet.h"
+#include "tools/preview/real_values.h"
 #include "tools/preview/stage_specs.h"
 
 namespace bulkhead::tools {
@@ -165,17 +167,57 @@ std::string SaidOfTones(const std::string& prefix, const Tones& tones) {
   return said.empty() ? "" : absl::StrCat(prefix, said);
 }
 
+// The values behind the stages as they are, by the stages' numbers, where what is drawn was brought
+// to one size. Nothing where that cannot be had: the data are a running service's affair, or a
+// sample cannot be made.
+std::map<int, OutputStats> RealValues(const std::vector<StageSpec>& stages,
+                                      const PreviewArguments& arguments, const std::string& image) {
+  const auto last = std::find_if(stages.rbegin(), stages.rend(),
+                                 [](const StageSpec& stage) { return stage.boxed; });
+  if (last == stages.rend() || !arguments.service.target.empty()) return {};
+  auto values = ValuesBehindStages(last->spec, image,
+                                   {.base_dir = SpecFolder(arguments.spec),
+                                    .epoch = arguments.epoch,
+                                    .first_position = arguments.start,
+                                    .count = arguments.samples,
+                                    .code = arguments.service.code});
+  return values.ok() ? *std::move(values) : std::map<int, OutputStats>();
+}
+
+// What is said of the stages.
+struct StageWords {
+  std::string text;
+  std::vector<JsonObject> json;
+};
+
+// `real`: the values behind the stages whose images were brought to one size.
+void AddWords(const StageSpec& stage, const Taken& taken, const std::map<int, OutputStats>& real,
+              const std::string& image, StageWords& words) {
+  const auto found = stage.boxed ? real.find(stage.stage) : real.end();
+  const OutputStats& stats = found == real.end() ? taken.stats : found->second;
+  const bool of_thumbnails = stage.boxed && found == real.end();
+  absl::StrAppend(&words.text, "  behind ", stage.title, ": ", stats.Describe(image),
+                  of_thumbnails ? ", of the images as drawn" : "",
+                  SaidOfTones("; drawn so that ", taken.tones), "\n");
+  words.json.push_back(JsonObject()
+                           .Add("stage", stage.title)
+                           .Add("outputs", stats.Json())
+                           .Add("as_drawn", of_thumbnails)
+                           .Add("drawn", DescribeTones(taken.tones)));
+}
+
 // One row a sample, one column a stage. `said` gains what is said of each.
 absl::StatusOr<PreviewSheet> StageSheet(const v1::PipelineSpec& spec,
                                         const PreviewArguments& arguments, ProgressLine& line,
-                                        const std::string& image, std::string& said) {
+                                        const std::string& image, StageWords& said) {
   PreviewSheet sheet;
   std::vector<std::vector<PreviewCell>> columns;
-  for (StageSpec& stage : CutBehindStages(spec, image, arguments.side, arguments.labels)) {
+  std::vector<StageSpec> stages = CutBehindStages(spec, image, arguments.side, arguments.labels);
+  const std::map<int, OutputStats> real = RealValues(stages, arguments, image);
+  for (StageSpec& stage : stages) {
     stage.spec.mutable_batch()->set_size(arguments.samples);
     BULKHEAD_ASSIGN_OR_RETURN(Taken taken, Take(stage.spec, arguments, line, image));
-    absl::StrAppend(&said, "  behind ", stage.title, ": ", taken.stats.Describe(image),
-                    SaidOfTones("; drawn so that ", taken.tones), "\n");
+    AddWords(stage, taken, real, image, said);
     columns.push_back(std::move(taken.cells));
     sheet.column_titles.push_back(stage.title);
   }
@@ -214,7 +256,7 @@ absl::Status Preview(const PreviewArguments& arguments) {
   BULKHEAD_ASSIGN_OR_RETURN(Taken taken, Take(spec, arguments, line, arguments.image));
   const std::string& image = taken.name;
   PreviewSheet sheet;
-  std::string said_of_stages;
+  StageWords said_of_stages;
   if (arguments.stages) {
     BULKHEAD_ASSIGN_OR_RETURN(sheet, StageSheet(spec, arguments, line, image, said_of_stages));
   } else {
@@ -236,19 +278,20 @@ absl::Status Preview(const PreviewArguments& arguments) {
   }
   const uint64_t samples = sheet.cells.size() / (arguments.stages ? sheet.columns : 1);
   if (arguments.json) {
-    absl::PrintF("%s\n", JsonObject()
-                             .Add("out", arguments.out)
-                             .Add("samples", samples)
-                             .Add("image", image)
-                             .Add("outputs", taken.stats.Json())
-                             .Add("drawn", DescribeTones(taken.tones))
-                             .Text());
+    JsonObject json;
+    json.Add("out", arguments.out)
+        .Add("samples", samples)
+        .Add("image", image)
+        .Add("outputs", taken.stats.Json())
+        .Add("drawn", DescribeTones(taken.tones));
+    if (arguments.stages) json.Add("stages", said_of_stages.json);
+    absl::PrintF("%s\n", json.Text());
     return absl::OkStatus();
   }
   absl::PrintF("%s: %d samples%s%s\n", arguments.out, samples,
                arguments.stages ? absl::StrCat(", after each of ", sheet.columns, " stages") : "",
                SaidOfLabels(signature, arguments, image));
-  absl::PrintF("%s%s", taken.stats.DescribeAll(), said_of_stages);
+  absl::PrintF("%s%s", taken.stats.DescribeAll(), said_of_stages.text);
   const std::string tones =
       SaidOfTones(absl::StrCat("  ", image, " is drawn so that "), taken.tones);
   if (!tones.empty()) absl::PrintF("%s\n", tones);

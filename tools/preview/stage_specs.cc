@@ -79,7 +79,7 @@ std::vector<StageSpec> CutBehindStages(const v1::PipelineSpec& spec, const std::
       AddOutput(found.boxes.name, shown);
       if (!found.labels.empty()) AddOutput(found.labels, shown);
     }
-    specs.push_back({NameOf(spec.stages(i)), std::move(shown)});
+    specs.push_back({NameOf(spec.stages(i)), std::move(shown), i, !sized});
   }
   return specs;
 }

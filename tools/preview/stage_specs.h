@@ -13,6 +13,8 @@ namespace bulkhead::tools {
 struct StageSpec {
   std::string title;  // "decode_image"
   v1::PipelineSpec spec;
+  int stage = 0;       // its number in the whole spec
+  bool boxed = false;  // it ends in a letterbox that brings images of any size to one
 };
 
 // One for each stage of `spec`, which is normalized, behind which `image` is another image than

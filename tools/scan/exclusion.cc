@@ -83,8 +83,8 @@ std::string Exclusion::NextStep(const std::vector<Finding>& findings) const {
   }
   if (!list_.empty()) return absl::StrCat(path_, ": the list without the bad lines");
   return absl::StrCat(path_,
-                      ": names of the bad records; leave them out with `errors: {policy: "
-                      "substitute}` and `bulkhead quarantine add --from ",
+                      ": names of the bad records; leave them out with `--write-spec`, or with "
+                      "`errors: {policy: substitute}` and `bulkhead quarantine add --from ",
                       path_, "`");
 }
 

@@ -38,7 +38,8 @@ Finding FindingOf(const std::string& reason, const std::map<std::string, std::st
           value("list"),
           value("line"),
           reason,
-          std::string(absl::StripPrefix(message, prefix))};
+          std::string(absl::StripPrefix(message, prefix)),
+          ""};
 }
 
 Finding FileFindingOf(const std::string& file, const std::string& reason, std::string message) {

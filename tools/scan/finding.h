@@ -17,6 +17,8 @@ struct Finding {
   std::string line;
   std::string reason;   // of docs/errors.md
   std::string message;  // with the place: "train.txt:17 (cats/one.jpg): …"
+  // The name by which a spec's `exclude` leaves it out.
+  std::string excluded_as;
 
   // "train.txt:17 (cats/one.jpg): stages[0] decode_image: … [CORRUPT_IMAGE]".
   std::string Text() const;

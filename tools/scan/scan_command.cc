@@ -14,6 +14,7 @@
 #include "tools/common/service_options.h"
 #include "tools/local/local_pipeline.h"
 #include "tools/scan/exclusion.h"
+#include "tools/scan/good_spec.h"
 #include "tools/scan/scan_run.h"
 
 namespace bulkhead::tools {
@@ -30,11 +31,13 @@ constexpr char kScanExamples[] =
     "Examples:\n"
     "  bulkhead scan train.yaml\n"
     "  bulkhead scan train.yaml --exclude-list data/good.txt     the list without its bad lines\n"
-    "  bulkhead scan records.yaml --exclude-list bad.txt         names for the quarantine\n";
+    "  bulkhead scan train.yaml --write-spec good.yaml           the spec without its bad "
+    "records\n";
 
 struct ScanArguments {
   std::string spec;
   std::string exclude_list;
+  std::string write_spec;
   ServiceOptions service;
   bool json = false;
 };
@@ -69,6 +72,10 @@ absl::Status RunScan(const ScanArguments& arguments, std::vector<Finding>& findi
   if (!arguments.exclude_list.empty()) {
     BULKHEAD_ASSIGN_OR_RETURN(exclusion, Exclusion::To(arguments.exclude_list, spec, base_dir));
   }
+  std::optional<GoodSpec> good_spec;
+  if (!arguments.write_spec.empty()) {
+    BULKHEAD_ASSIGN_OR_RETURN(good_spec, GoodSpec::To(arguments.write_spec, arguments.spec));
+  }
   ProgressLine line;
   ScanOptions options;
   options.service = arguments.service.Embedded();
@@ -84,6 +91,10 @@ absl::Status RunScan(const ScanArguments& arguments, std::vector<Finding>& findi
   BULKHEAD_ASSIGN_OR_RETURN(const uint64_t records, Scan(spec, base_dir, options));
   line.Finish(Summary(records, findings));
   if (arguments.json) PrintJson(arguments.spec, records, findings);
+  if (good_spec.has_value()) {
+    BULKHEAD_ASSIGN_OR_RETURN(const std::string written, good_spec->Write(spec, findings));
+    std::fprintf(stderr, "%s\n", written.c_str());
+  }
   if (!exclusion.has_value()) return absl::OkStatus();
   BULKHEAD_RETURN_IF_ERROR(exclusion->Write(findings));
   std::fprintf(stderr, "%s\n", exclusion->NextStep(findings).c_str());
@@ -104,12 +115,16 @@ Command ScanCommand() {
       .name = "scan",
       .about = "Read all data of a spec, and list every record that cannot be used",
       .more = kScanExamples,
-      .options = {{"SPEC", "A spec, YAML or JSON", SpecPath(arguments->spec), true},
-                  {"--exclude-list",
-                   "Write a file that excludes the bad records: for an image list the list without "
-                   "their lines, for other data the records' names",
-                   OutputPath(arguments->exclude_list)},
-                  {"--json", "Print JSON", Flag(arguments->json)}},
+      .options =
+          {{"SPEC", "A spec, YAML or JSON", SpecPath(arguments->spec), true},
+           {"--exclude-list",
+            "Write what leaves the bad ones out: an image list without their lines, of other "
+            "data the names of their records",
+            OutputPath(arguments->exclude_list)},
+           {"--write-spec",
+            "Write the spec with an `exclude` of the bad records, into the spec's own folder",
+            OutputPath(arguments->write_spec)},
+           {"--json", "Print JSON", Flag(arguments->json)}},
       .run = [arguments] { return RunScanCommand(*arguments); }};
   Append(arguments->service.OwnOptions(), command.options);
   return command;

@@ -1,6 +1,5 @@
 #include "tools/scan/scan_run.h"
 
-#include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
@@ -10,7 +9,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/strip.h"
 #include "absl/synchronization/mutex.h"
 #include "bulkhead/error.h"
 #include "server/base/error.h"
@@ -50,12 +48,6 @@ class Events {
   std::vector<Finding> findings_ ABSL_GUARDED_BY(mutex_);
 };
 
-// `message` with the name `called`, if it begins with it, replaced by `name`.
-std::string WithName(absl::string_view message, const std::string& called,
-                     const std::string& name) {
-  return absl::ConsumePrefix(&message, called) ? absl::StrCat(name, message) : std::string(message);
-}
-
 // The scan of one source.
 class SourceScan {
  public:
@@ -71,8 +63,11 @@ class SourceScan {
     if (spec_.source().has_tfrecord() && !LeaveOutUnreadable()) return 0;
     for (;;) {
       const absl::StatusOr<uint64_t> records = Stream();
-      if (records.ok() || !LeaveOutFile(records.status())) return records;
-      if (spec_.source().tfrecord().files().empty()) return 0;
+      if (records.ok()) return records;
+      if (LeaveOutFile(records.status())) continue;
+      const bool none_left = ErrorReason(records.status()) == reason::kNoSamples;
+      if (none_left && !left_out_.empty()) return 0;
+      return records;
     }
   }
 
@@ -81,20 +76,11 @@ class SourceScan {
     // A record may be met again, as another sample's partner or after a reconnection.
     const std::string key = absl::StrCat(finding.file, "@", finding.offset, ":", finding.line);
     if (!told_.insert(key).second) return;
-    NameAsInSpec(finding);
+    finding.excluded_as =
+        place_ + (finding.record.empty() ? CanonicalRecordName(finding.file) : finding.record);
     if (!place_.empty() && !finding.record.empty()) finding.record = place_ + finding.record;
     if (!place_.empty()) finding.message = place_ + finding.message;
     options_.on_finding(finding);
-  }
-
-  // A file that was found by a pattern has another name by itself.
-  void NameAsInSpec(Finding& finding) const {
-    const auto name = names_.find(finding.file);
-    if (name == names_.end() || finding.record.empty()) return;
-    const std::string called = std::exchange(
-        finding.record, CanonicalRecordName(absl::StrCat(name->second, "@", finding.offset)));
-    finding.file = name->second;
-    finding.message = WithName(finding.message, called, finding.record);
   }
 
   // Finds the files, and leaves out patterns that find none; false when nothing is left.
@@ -120,35 +106,19 @@ class SourceScan {
   // Leaves the file out that `status`, of an index that could not be made, names. False when it
   // names none.
   bool LeaveOutFile(const absl::Status& status) {
-    if (!spec_.source().has_tfrecord()) return false;
     const std::string why = ErrorReason(status);
-    const std::string called = ErrorMetadata(status)["file"];
+    const std::string file = ErrorMetadata(status)["file"];
     const std::set<absl::string_view> of_a_file = {reason::kCorruptRecord, reason::kTruncatedRecord,
                                                    reason::kFileEmpty, reason::kFileNotFound,
                                                    reason::kFileUnreadable};
-    if (of_a_file.count(why) == 0) return false;
-    const auto resolved = ResolveSource(spec_.source(), base_dir_, {{}, /*unrestricted=*/true});
-    if (!resolved.ok()) return false;
-    v1::Source rest;
-    rest.mutable_tfrecord()->set_compression(spec_.source().tfrecord().compression());
-    bool found = false;
-    for (const auto& file : resolved->files()) {
-      const std::string& name = names_by_path_.emplace(file.path(), file.name()).first->second;
-      const bool bad = file.name() == called;
-      found = found || bad;
-      if (bad) {
-        Tell(FileFindingOf(name, why, WithName(std::string(status.message()), called, name)));
-      } else {
-        rest.mutable_tfrecord()->add_files(file.path());
-      }
+    const std::string name = CanonicalRecordName(file);
+    if (!spec_.source().has_tfrecord() || of_a_file.count(why) == 0 || file.empty() ||
+        !left_out_.insert(name).second) {
+      return false;
     }
-    *spec_.mutable_source() = rest;
-    const auto renamed = ResolveSource(rest, base_dir_, {{}, /*unrestricted=*/true});
-    if (renamed.ok()) {
-      names_.clear();
-      for (const auto& file : renamed->files()) names_[file.name()] = names_by_path_[file.path()];
-    }
-    return found;
+    Tell(FileFindingOf(file, why, std::string(status.message())));
+    spec_.add_exclude(name);
+    return true;
   }
 
   absl::StatusOr<uint64_t> Stream() {
@@ -181,10 +151,7 @@ class SourceScan {
   const std::string place_;
   const ScanOptions& options_;
   std::set<std::string> told_;
-  // The names that files have in the spec as it was given: by their paths, and by those that they
-  // have since one of them was left out.
-  std::map<std::string, std::string> names_by_path_;
-  std::map<std::string, std::string> names_;
+  std::set<std::string> left_out_;  // files, by their names
 };
 
 }  // namespace

@@ -4,15 +4,18 @@
 
 #include "server/base/error.h"
 #include "server/spec/normalize/normalize.h"
+#include "server/spec/selection.h"
 #include "server/spec/signature.h"
 #include "server/spec/source_signature.h"
 
 namespace bulkhead::tools {
 namespace {
 
-// One of a mixture's sources, as a spec of its own.
-v1::PipelineSpec Alone(const v1::PipelineSpec& spec, const v1::MixedSource& mixed) {
+// Source `number` of a mixture, as a spec of its own.
+v1::PipelineSpec Alone(const v1::PipelineSpec& spec, int number) {
+  const v1::MixedSource& mixed = spec.source().mixture().sources(number);
   v1::PipelineSpec alone = spec;
+  *alone.mutable_exclude() = SelectionOf(spec, number).exclude();
   *alone.mutable_source() = mixed.source();
   *alone.mutable_features() = mixed.features();
   *alone.mutable_filter() = mixed.filter();
@@ -52,8 +55,8 @@ absl::StatusOr<std::vector<v1::PipelineSpec>> ScanSpecs(const v1::PipelineSpec& 
     BULKHEAD_ASSIGN_OR_RETURN(specs.emplace_back(), ForScan(spec));
     return specs;
   }
-  for (const v1::MixedSource& mixed : spec.source().mixture().sources()) {
-    BULKHEAD_ASSIGN_OR_RETURN(specs.emplace_back(), ForScan(Alone(spec, mixed)));
+  for (int i = 0; i < spec.source().mixture().sources_size(); ++i) {
+    BULKHEAD_ASSIGN_OR_RETURN(specs.emplace_back(), ForScan(Alone(spec, i)));
   }
   return specs;
 }

@@ -1,4 +1,5 @@
 #include <cstdio>
+#include <memory>
 
 #include "tools/common/commands.h"
 #include "tools/schema/spec_schema.h"
@@ -6,6 +7,7 @@
 namespace bulkhead::tools {
 
 Command SchemaCommand() {
+  const auto json = std::make_shared<bool>(false);
   return {.name = "schema",
           .about = "Print the JSON Schema of specs, with which editors complete and check them",
           .more =
@@ -15,7 +17,8 @@ Command SchemaCommand() {
               "Example:\n"
               "  bulkhead schema > bulkhead.schema.json\n"
               "  # yaml-language-server: $schema=bulkhead.schema.json\n",
-          .run = [] {
+          .options = {{"--json", "Print JSON, as a schema is anyway", Flag(*json)}},
+          .run = [json] {
             for (const char* const line : SpecSchemaLines()) std::puts(line);
             return absl::StatusOr<int>(0);
           }};

@@ -21,6 +21,7 @@
 #include "absl/strings/str_split.h"
 #include "server/base/element_type.h"
 #include "server/base/error.h"
+#include "server/os/process/process_usage.h"
 #include "server/spec/batch_layout.h"
 #include "server/spec/batch_stages.h"
 #include "server/spec/fingerprint.h"
@@ -39,7 +40,7 @@ namespace {
 // A valid spec, and what follows from it.
 struct Report {
   v1::PipelineSpec spec;
-  std::vector<std::string> warnings;  // of the spec itself, with its place
+  SpecNotes notes;
   PipelineSignature signature;
   v1::MemoryPlan memory;
   std::vector<std::string> random_stages;
@@ -96,7 +97,7 @@ absl::StatusOr<Report> Examine(const std::string& name, const DataLook& look) {
   BULKHEAD_ASSIGN_OR_RETURN(const std::string text, ReadText(name));
   Report report;
   BULKHEAD_ASSIGN_OR_RETURN(report.spec,
-                            ParseSpec(text, name == "-" ? "stdin" : name, report.warnings));
+                            ParseSpec(text, name == "-" ? "stdin" : name, report.notes));
   BULKHEAD_ASSIGN_OR_RETURN(report.signature, InferSignature(report.spec));
   BULKHEAD_ASSIGN_OR_RETURN(report.memory, PlanMemory(report.signature, MemoryPlanOptions{}));
   std::set<std::string> named;  // the common stages are those of every source
@@ -145,7 +146,7 @@ void PrintCounts(const v1::PipelineSpec& spec, const DataCounts& counts, std::os
   const v1::SelectionCounts& whole = counts.whole;
   out << "  samples an epoch: ";
   if (!spec.source().has_mixture()) {
-    const internal::v1::Selection selection = SelectionOf(spec, spec.errors());
+    const internal::v1::Selection selection = SelectionOf(spec);
     out << (whole.records() > 0 ? SelectionSummary(selection, whole)
                                 : absl::StrCat(whole.samples()))
         << "\n";
@@ -158,8 +159,7 @@ void PrintCounts(const v1::PipelineSpec& spec, const DataCounts& counts, std::os
   out << "\n";
   auto counted = counts.selections.begin();
   for (int i = 0; i < spec.source().mixture().sources_size(); ++i) {
-    const internal::v1::Selection selection =
-        SelectionOf(spec.source().mixture().sources(i), spec.errors());
+    const internal::v1::Selection selection = SelectionOf(spec, i);
     if (counted == counts.selections.end() || !IsSelective(selection)) continue;
     out << "  " << MixedSourcePath(i) << ": " << SelectionSummary(selection, *counted++) << "\n";
   }
@@ -200,11 +200,20 @@ void PrintTable(const std::string& name, const Report& report, std::ostream& out
 
 // What is doubtful about a valid spec, a line each.
 std::vector<std::string> Warnings(const std::string& name, const Report& report) {
-  std::vector<std::string> warnings = report.warnings;
+  std::vector<std::string> warnings = report.notes.warnings;
   for (const CacheReport& cache : report.caches) {
     if (const auto warning = CacheWarning(cache)) {
       warnings.push_back(absl::StrCat(name, ": warning: ", *warning));
     }
+  }
+  const v1::MemoryPlan& plan = report.memory;
+  if (plan.arena_bytes() + plan.sample_bytes() > MemoryLimitBytes()) {
+    warnings.push_back(absl::StrCat(
+        name, ": warning: batch.size: the arena takes ", plan.slot_count(), " slots x ",
+        BytesText(plan.slot_bytes()), " = ", BytesText(plan.arena_bytes()),
+        " and a sample in a worker up to ", BytesText(plan.sample_bytes()),
+        ", but this machine has ", BytesText(MemoryLimitBytes()),
+        "; make batches or images smaller, or max_bytes and max_count as small as the data allow"));
   }
   return warnings;
 }

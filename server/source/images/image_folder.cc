@@ -76,12 +76,17 @@ class FolderIndexer {
 
  private:
   absl::Status NoSamples() const {
-    const absl::string_view why =
-        folder_.unlabeled() ? "holds no images; check `extensions`"
-                            : "holds no images in class folders; put each class into a folder of "
-                              "its own, or set `unlabeled: true`, and check `extensions`";
+    const std::string why =
+        folder_.unlabeled()
+            ? "holds no images; check `extensions`"
+            : absl::StrCat(
+                  "holds no images in class folders; put each class into a folder of its "
+                  "own, or write image_folder: {path: ",
+                  Printable(folder_.path()),
+                  ", unlabeled: true} for images without labels, and check `extensions`");
     return MakeError(absl::StatusCode::kInvalidArgument, reason::kNoSamples,
-                     absl::StrCat(Printable(name_), ": ", why), {{"file", name_}});
+                     absl::StrCat(Printable(name_), ": ", why),
+                     {{"file", name_}, {"path", "source.image_folder.path"}});
   }
 
   absl::Status WalkClasses(const std::vector<Entry>& entries) {

@@ -6,15 +6,35 @@
 
 namespace bulkhead {
 
+char DelimiterOf(absl::string_view line) {
+  for (const char delimiter : {'\t', ',', ';'}) {
+    if (absl::StrContains(line, delimiter)) return delimiter;
+  }
+  return ' ';
+}
+
+absl::string_view DelimiterName(char delimiter) {
+  switch (delimiter) {
+    case '\t':
+      return "tabs";
+    case ',':
+      return "commas";
+    case ';':
+      return "semicolons";
+    default:
+      return "spaces";
+  }
+}
+
 std::string ListLine::Split(absl::string_view line, char delimiter) {
   columns_.clear();
   unquoted_.clear();
   unquoted_.reserve(line.size());  // what is unquoted is shorter, so no view moves
   for (bool more = true; more;) {
     const absl::string_view rest = absl::StripLeadingAsciiWhitespace(line);
-    if (delimiter == ',' && absl::StartsWith(rest, "\"")) {
+    if (ReadsQuotes(delimiter) && absl::StartsWith(rest, "\"")) {
       line = rest;
-      std::string problem = TakeQuoted(line);
+      std::string problem = TakeQuoted(line, delimiter);
       if (!problem.empty()) return problem;
       more = !line.empty();
       if (more) line.remove_prefix(1);
@@ -30,8 +50,8 @@ std::string ListLine::Split(absl::string_view line, char delimiter) {
   return "";
 }
 
-// Takes the quoted column at the front of `line` off, up to the comma behind it.
-std::string ListLine::TakeQuoted(absl::string_view& line) {
+// Takes the quoted column at the front of `line` off, up to the delimiter behind it.
+std::string ListLine::TakeQuoted(absl::string_view& line, char delimiter) {
   const std::string which = absl::StrCat("column ", columns_.size() + 1);
   const size_t begin = unquoted_.size();
   for (line.remove_prefix(1);; line.remove_prefix(1)) {
@@ -47,7 +67,7 @@ std::string ListLine::TakeQuoted(absl::string_view& line) {
     unquoted_ += line[0];
   }
   line = absl::StripLeadingAsciiWhitespace(line.substr(1));
-  if (!line.empty() && line[0] != ',') {
+  if (!line.empty() && line[0] != delimiter) {
     return absl::StrCat(which,
                         " goes on after its closing quote; write a quote inside quotes twice");
   }

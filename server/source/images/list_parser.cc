@@ -12,26 +12,31 @@
 namespace bulkhead {
 namespace {
 
+// 0: not said.
 char DelimiterChar(v1::Delimiter delimiter) {
   switch (delimiter) {
     case v1::DELIMITER_TAB:
       return '\t';
     case v1::DELIMITER_COMMA:
       return ',';
-    default:
+    case v1::DELIMITER_SEMICOLON:
+      return ';';
+    case v1::DELIMITER_SPACE:
       return ' ';
+    default:
+      return '\0';
   }
 }
 
-absl::string_view DelimiterName(v1::Delimiter delimiter) {
-  switch (delimiter) {
-    case v1::DELIMITER_TAB:
-      return "tabs";
-    case v1::DELIMITER_COMMA:
-      return "commas";
-    default:
-      return "spaces";
+// What `delimiter` in the spec would give the line as many columns as are wanted; empty: none.
+std::string OtherDelimiter(absl::string_view line, char delimiter, size_t wanted) {
+  for (const char other : {'\t', ',', ';', ' '}) {
+    ListLine cut;
+    if (wanted < 2 || other == delimiter || !cut.Split(line, other).empty()) continue;
+    const absl::string_view name = DelimiterName(other);  // "tabs"
+    if (cut.columns().size() == wanted) return std::string(name.substr(0, name.size() - 1));
   }
+  return "";
 }
 
 }  // namespace
@@ -50,9 +55,8 @@ ListParser::ListParser(const v1::ImageListSource& list, absl::string_view name, 
       label_columns_(LabelColumns(list)),
       max_path_bytes_(list.max_path_bytes() == 0 ? kDefaultMaxPathBytes : list.max_path_bytes()),
       label_reader_(labels),
-      delimiter_(list.delimiter()),
-      header_left_(list.header()),
-      delimiter_known_(list.delimiter() != v1::DELIMITER_UNSPECIFIED) {}
+      delimiter_(DelimiterChar(list.delimiter())),
+      header_left_(list.header()) {}
 
 std::string ListParser::place() const { return absl::StrCat(Printable(name_), ":", line_number_); }
 
@@ -62,37 +66,32 @@ absl::Status ListParser::Invalid(absl::string_view what) const {
                    {{"file", name_}, {"line", absl::StrCat(line_number_)}});
 }
 
-void ListParser::ChooseDelimiter(absl::string_view line) {
-  delimiter_ = absl::StrContains(line, "\t")  ? v1::DELIMITER_TAB
-               : absl::StrContains(line, ",") ? v1::DELIMITER_COMMA
-                                              : v1::DELIMITER_SPACE;
-  delimiter_known_ = true;
-}
-
 absl::Status ListParser::Split(absl::string_view line, bool whole_line) {
-  const bool reads_quotes = !whole_line && delimiter_ == v1::DELIMITER_COMMA;
+  const bool reads_quotes = !whole_line && ReadsQuotes(delimiter_);
   if (line[0] == '\'' || (line[0] == '"' && !reads_quotes)) {
     return Invalid(
-        "begins with a quote; quotes are read with `delimiter: comma` only, and double ones: "
-        "separate columns by tabs, then paths may hold spaces and commas");
+        "begins with a quote; quotes are read with `delimiter: comma` or `semicolon` only, and "
+        "double ones: separate columns by tabs, then paths may hold spaces and commas");
   }
   if (whole_line) {
     columns_.assign(1, line);
   } else {
-    const std::string problem = cut_.Split(line, DelimiterChar(delimiter_));
+    const std::string problem = cut_.Split(line, delimiter_);
     if (!problem.empty()) return Invalid(problem);
     columns_ = cut_.columns();
   }
   const size_t wanted = path_columns_ + label_columns_;
   if (columns_.size() == wanted) return absl::OkStatus();
   const bool missing = columns_.size() < wanted;
+  const std::string other = OtherDelimiter(line, delimiter_, wanted);
   return Invalid(absl::StrCat(
       "has ", columns_.size(), columns_.size() == 1 ? " column" : " columns", " separated by ",
       DelimiterName(delimiter_), ", but ", wanted, " are needed (", path_columns_,
       path_columns_ == 1 ? " path, " : " paths, ", label_columns_,
       label_columns_ == 1 ? " label); " : " labels); ",
-      missing ? "add what is missing, or set `unlabeled` or `delimiter`"
-              : "remove the rest, or set `labels` or `delimiter` (paths with spaces need tabs)"));
+      !other.empty() ? absl::StrCat("write `delimiter: ", other, "`")
+      : missing      ? "add what is missing, or set `unlabeled` or `delimiter`"
+                : "remove the rest, or set `labels` or `delimiter` (paths with spaces need tabs)"));
 }
 
 absl::StatusOr<bool> ListParser::Parse(absl::string_view line) {
@@ -104,8 +103,8 @@ absl::StatusOr<bool> ListParser::Parse(absl::string_view line) {
     return Invalid("holds a zero byte; this is not a text file (UTF-8 is expected)");
   }
   const size_t wanted = path_columns_ + label_columns_;
-  const bool whole_line = wanted == 1 && !delimiter_known_;
-  if (!whole_line && !delimiter_known_) ChooseDelimiter(line);
+  const bool whole_line = wanted == 1 && delimiter_ == 0;
+  if (!whole_line && delimiter_ == 0) delimiter_ = DelimiterOf(line);
   if (header_left_) {
     header_left_ = false;
     return false;

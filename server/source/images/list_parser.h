@@ -40,7 +40,6 @@ class ListParser {
   absl::Status Invalid(absl::string_view what) const;
 
  private:
-  void ChooseDelimiter(absl::string_view line);
   // Cuts `line` into columns; LIST_INVALID if the number of columns is wrong.
   absl::Status Split(absl::string_view line, bool whole_line);
 
@@ -49,9 +48,8 @@ class ListParser {
   const size_t label_columns_;
   const uint64_t max_path_bytes_;
   LabelReader* const label_reader_;
-  v1::Delimiter delimiter_;
+  char delimiter_;  // 0: the first line will tell
   bool header_left_;
-  bool delimiter_known_ = false;
   uint64_t line_number_ = 0;
   ListLine cut_;
   std::vector<absl::string_view> columns_;

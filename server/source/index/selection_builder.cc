@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
+#include "server/base/record_name.h"
 #include "server/source/index/record_filter.h"
 #include "server/source/index/record_split.h"
 #include "server/source/index/selection_index.h"
@@ -38,6 +39,7 @@ class Selector {
   Selector(const Source& source, RecordFilter filter, const internal::v1::Selection& selection)
       : source_(source),
         filter_(std::move(filter)),
+        exclude_(selection.exclude().begin(), selection.exclude().end()),
         keep_unreadable_(selection.keep_unreadable()),
         context_(source.NewContext()) {
     if (selection.has_split()) split_.emplace(selection.split());
@@ -45,6 +47,9 @@ class Selector {
 
   // Whether record `index` is kept.
   absl::StatusOr<bool> Keeps(uint64_t index) {
+    if (!exclude_.empty() && exclude_.count(CanonicalRecordName(source_.RecordName(index))) > 0) {
+      return false;
+    }
     if (split_.has_value()) {
       const absl::StatusOr<RecordIdentity> identity = source_.Identity(index);
       const bool unreadable = keep_unreadable_ && IsSampleError(identity.status());
@@ -66,6 +71,7 @@ class Selector {
   const Source& source_;
   const RecordFilter filter_;
   std::optional<RecordSplit> split_;
+  const std::set<std::string> exclude_;
   const bool keep_unreadable_;
   const std::unique_ptr<ReadContext> context_;
   Record record_;

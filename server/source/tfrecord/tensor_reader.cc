@@ -211,6 +211,20 @@ absl::Status ReadTypedField(absl::string_view message, v1::DType type, uint64_t 
 
 }  // namespace
 
+std::optional<StoredTensor> SniffTensor(absl::string_view bytes) {
+  ParsedTensor tensor;
+  // The type comes first.
+  if (bytes.empty() || bytes[0] != 8 * kDType || !Parse(bytes, tensor)) return std::nullopt;
+  const v1::DType dtype = FromTensorFlow(tensor.dtype);
+  if (dtype == v1::DTYPE_UNSPECIFIED || tensor.dims.empty()) return std::nullopt;
+  uint64_t needed = ElementBytes(dtype);
+  for (const int64_t dim : tensor.dims) {
+    if (__builtin_mul_overflow(needed, static_cast<uint64_t>(dim), &needed)) return std::nullopt;
+  }
+  if (!tensor.content.empty() && tensor.content.size() != needed) return std::nullopt;
+  return StoredTensor{dtype, {tensor.dims.begin(), tensor.dims.end()}};
+}
+
 absl::Status ReadTensor(absl::string_view message, const TensorTarget& target, ByteBuffer& scratch,
                         TensorValue& value) {
   const FeatureSignature& signature = *target.signature;

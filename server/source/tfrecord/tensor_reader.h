@@ -3,7 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -23,6 +25,14 @@ struct TensorValue {
   absl::string_view bytes;
   int64_t count = 1;
 };
+
+// What a serialized tensor says of itself.
+struct StoredTensor {
+  v1::DType dtype = v1::DTYPE_UNSPECIFIED;
+  std::vector<int64_t> shape;
+};
+// Whether `bytes` are what tf.io.serialize_tensor writes of numbers; a text or an image is not.
+std::optional<StoredTensor> SniffTensor(absl::string_view bytes);
 
 // Reads a TensorProto, the message that tf.io.serialize_tensor writes, from untrusted bytes:
 // elements in tensor_content or in the typed fields (fewer values than elements: the last is

@@ -69,6 +69,7 @@ void Normalize(v1::PipelineSpec& spec, SpecProblems& problems) {
     NormalizeSelection(spec, problems);
     NormalizeOrder(*spec.mutable_order(), problems);
   }
+  NormalizeExclude(spec, problems);
   for (int i = 0; i < spec.stages_size(); ++i) {
     NormalizeStageOptions(*spec.mutable_stages(i), absl::StrCat("stages[", i, "]"), problems);
   }

@@ -6,6 +6,7 @@
 #include <map>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "server/base/element_type.h"
@@ -155,6 +156,24 @@ void CheckSplit(const v1::Source& source, const v1::Split& split, const std::str
   } else if (parts.count(split.use()) == 0) {
     problems.Add(path + ".use", UnknownName("part", split.use(), names));
   }
+}
+
+void NormalizeExclude(v1::PipelineSpec& spec, SpecProblems& problems) {
+  const uint64_t sources = static_cast<uint64_t>(spec.source().mixture().sources_size());
+  for (int i = 0; i < spec.exclude_size(); ++i) {
+    const std::string& name = spec.exclude(i);
+    const std::string path = absl::StrCat("exclude[", i, "]");
+    uint64_t source = 0;
+    if (name.empty()) {
+      problems.Add(path, "is empty: name a record, as `bulkhead scan` does");
+    } else if (spec.source().has_mixture() &&
+               (!absl::SimpleAtoi(name.substr(0, name.find(':')), &source) || source >= sources)) {
+      problems.Add(path, absl::StrCat("`", name,
+                                      "` begins with no number of a source: in a mixture write "
+                                      "0:NAME for a record of its first source"));
+    }
+  }
+  SortUnique(*spec.mutable_exclude());
 }
 
 }  // namespace bulkhead

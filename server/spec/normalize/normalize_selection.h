@@ -22,6 +22,10 @@ void NormalizeFilter(const v1::Source& source,
 void CheckSplit(const v1::Source& source, const v1::Split& split, const std::string& path,
                 SpecProblems& problems);
 
+// Checks the names of excluded records, and sorts them. Those of a mixture begin with the number of
+// one of its sources.
+void NormalizeExclude(v1::PipelineSpec& spec, SpecProblems& problems);
+
 // Checks filter and split of a message that has them beside a normalized source and its features:
 // PipelineSpec, MixedSource.
 template <typename Spec>

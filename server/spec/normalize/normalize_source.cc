@@ -66,8 +66,24 @@ void NormalizeTfRecord(v1::TfRecordSource& source, SpecProblems& problems) {
   }
 }
 
-// Names of classes, of a list or a folder: none of them empty or given twice, all of them tellable;
-// those of a file are looked at when it is read. `labeled` says that there are integer labels.
+// None of the names of classes at `path` is empty or given twice, and all can be told.
+void CheckClassNames(const google::protobuf::RepeatedPtrField<std::string>& classes,
+                     const std::string& path, SpecProblems& problems) {
+  std::set<std::string> names;
+  for (int i = 0; i < classes.size(); ++i) {
+    if (classes.Get(i).empty()) problems.Add(absl::StrCat(path, "[", i, "]"), "is empty");
+    if (!names.insert(classes.Get(i)).second) {
+      problems.Add(absl::StrCat(path, "[", i, "]"),
+                   absl::StrCat("names `", classes.Get(i), "` again; each class has one number"));
+    }
+  }
+  if (!IsTellable({{"", {classes.begin(), classes.end()}}})) {
+    problems.Add(path, "has more than 1 MiB of names; give the labels as numbers");
+  }
+}
+
+// Names of classes, of a list or a folder; those of a file are looked at when it is read. `labeled`
+// says that there are integer labels.
 template <typename Files>
 void CheckClasses(const Files& source, bool labeled, const std::string& source_path,
                   SpecProblems& problems) {
@@ -82,17 +98,7 @@ void CheckClasses(const Files& source, bool labeled, const std::string& source_p
   const std::string path = source_path + ".classes";
   if (classes.empty()) return;
   if (!labeled) problems.Add(path, "names classes, but there are no labels of type int64");
-  std::set<std::string> names;
-  for (int i = 0; i < classes.size(); ++i) {
-    if (classes.Get(i).empty()) problems.Add(absl::StrCat(path, "[", i, "]"), "is empty");
-    if (!names.insert(classes.Get(i)).second) {
-      problems.Add(absl::StrCat(path, "[", i, "]"),
-                   absl::StrCat("names `", classes.Get(i), "` again; each class has one number"));
-    }
-  }
-  if (!IsTellable({{"", {classes.begin(), classes.end()}}})) {
-    problems.Add(path, "has more than 1 MiB of names; give the labels as numbers");
-  }
+  CheckClassNames(classes, path, problems);
 }
 
 void NormalizeList(v1::ImageListSource& source, SpecProblems& problems) {
@@ -213,6 +219,7 @@ void NormalizeFeature(const std::string& name, v1::Feature& feature, SpecProblem
       break;
     case v1::Feature::kInt64:
       CheckDefault(feature.int64(), path + ".int64", problems);
+      CheckClassNames(feature.int64().classes(), path + ".int64.classes", problems);
       break;
     case v1::Feature::kFloat:
       CheckDefault(feature.float_(), path + ".float", problems);

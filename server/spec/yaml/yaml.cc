@@ -6,6 +6,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "server/base/error.h"
@@ -59,6 +60,12 @@ std::string Line(absl::string_view name, YamlMark mark, absl::string_view what,
                                      path.empty() ? "" : ": ", message));
 }
 
+// "source.image_folder.path", "source.tfrecord.files[1]"; those of a mixture are told by number.
+bool NamesData(absl::string_view path) {
+  return absl::StartsWith(path, "source.tfrecord.files[") ||
+         (absl::StartsWith(path, "source.image_") && absl::EndsWith(path, ".path"));
+}
+
 absl::Status ToStatus(std::vector<MappedYaml::Problem> problems, absl::string_view name) {
   std::stable_sort(problems.begin(), problems.end(), [](const auto& a, const auto& b) {
     return std::pair(a.mark.line, a.mark.column) < std::pair(b.mark.line, b.mark.column);
@@ -83,12 +90,12 @@ absl::Status ToStatus(std::vector<MappedYaml::Problem> problems, absl::string_vi
 }  // namespace
 
 absl::StatusOr<v1::PipelineSpec> ParseSpec(absl::string_view text, absl::string_view name) {
-  std::vector<std::string> warnings;
-  return ParseSpec(text, name, warnings);
+  SpecNotes notes;
+  return ParseSpec(text, name, notes);
 }
 
 absl::StatusOr<v1::PipelineSpec> ParseSpec(absl::string_view text, absl::string_view name,
-                                           std::vector<std::string>& warnings) {
+                                           SpecNotes& notes) {
   const std::variant<YamlTree, YamlFault> parsed = YamlTree::Parse(text);
   if (const YamlFault* fault = std::get_if<YamlFault>(&parsed)) {
     return ToStatus({{fault->mark, "", fault->message}}, name);
@@ -105,8 +112,14 @@ absl::StatusOr<v1::PipelineSpec> ParseSpec(absl::string_view text, absl::string_
   if (!mapped.lacks_part) signature = InferSignature(spec, problems);
   if (problems.empty()) {
     for (const SpecProblem& warning : LintSpec(spec, *signature)) {
-      warnings.push_back(Line(name, Locate(warning.path, mapped.marks), "warning: ", warning.path,
-                              warning.message));
+      notes.warnings.push_back(Line(name, Locate(warning.path, mapped.marks),
+                                    "warning: ", warning.path, warning.message));
+    }
+    for (const auto& [path, mark] : mapped.marks) {
+      if (NamesData(path)) {
+        notes.data_places[path] =
+            absl::StrCat(PrintableLines(name), ":", mark.line, ":", mark.column);
+      }
     }
     return spec;
   }

@@ -1,6 +1,7 @@
 #ifndef BULKHEAD_SERVER_SPEC_YAML_YAML_H_
 #define BULKHEAD_SERVER_SPEC_YAML_YAML_H_
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -17,10 +18,17 @@ namespace bulkhead {
 // place in the spec) of the first.
 absl::StatusOr<v1::PipelineSpec> ParseSpec(absl::string_view text, absl::string_view name);
 
-// The same, with the warnings of LintSpec about a valid spec, one per line: "name:line:column:
-// warning: what is doubtful".
+// What else is known of a spec that was read.
+struct SpecNotes {
+  // The warnings of LintSpec about a valid spec, one per line: "name:line:column: warning: what is
+  // doubtful".
+  std::vector<std::string> warnings;
+  // The places that name data, for messages about it: "name:line:column" by the place in the spec,
+  // "source.tfrecord.files[1]".
+  std::map<std::string, std::string> data_places;
+};
 absl::StatusOr<v1::PipelineSpec> ParseSpec(absl::string_view text, absl::string_view name,
-                                           std::vector<std::string>& warnings);
+                                           SpecNotes& notes);
 
 // A spec as YAML text. ParseSpec(SpecToYaml(s)) returns s if s is normalized and valid.
 std::string SpecToYaml(const v1::PipelineSpec& spec);

@@ -1,5 +1,6 @@
 #include "server/spec/yaml/yaml_mapper.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -103,6 +104,22 @@ std::string LacksSpace(absl::string_view text, const Descriptor& type) {
                       ": ", text.substr(colon + 1), "`");
 }
 
+// A word that stands where one of `names`, those of `type`, is wanted; null: with nothing behind
+// it. It is a word of another library, a slip for one of the names, or one for another library's.
+std::string UnknownWord(absl::string_view noun, const std::string& word, const YamlNode* value,
+                        const Descriptor& type, const std::vector<std::string>& names) {
+  std::string advice = ForeignWordAdvice(word, value, type);
+  if (advice.empty()) {
+    std::vector<std::string> known = names;
+    for (const ForeignWord& foreign : ForeignWords(type)) known.push_back(foreign.word);
+    const std::string near = NearestName(word, known);
+    const bool is_ours = std::find(names.begin(), names.end(), near) != names.end();
+    if (!is_ours) advice = ForeignWordAdvice(near, value, type);
+  }
+  if (!advice.empty()) return absl::StrCat("unknown ", noun, " `", word, "`; ", advice);
+  return UnknownName(noun, word, names) + StageOfAnotherList(word, type);
+}
+
 // A key that `type` lacks, and its value. The commonest slip is an option that stands beside its
 // stage instead of below it; the next one, a word of another library.
 std::string UnknownKey(const std::string& key, const YamlNode& value, const Descriptor& type,
@@ -113,9 +130,7 @@ std::string UnknownKey(const std::string& key, const YamlNode& value, const Desc
     }
   }
   if (std::string problem = LacksSpace(key, type); !problem.empty()) return problem;
-  const std::string advice = ForeignWordAdvice(key, &value, type);
-  if (!advice.empty()) return absl::StrCat("unknown ", KeyNoun(type), " `", key, "`; ", advice);
-  return UnknownName(KeyNoun(type), key, FieldNames(type)) + StageOfAnotherList(key, type);
+  return UnknownWord(KeyNoun(type), key, &value, type, FieldNames(type));
 }
 
 // The option of `type` that a lone value was probably meant for: the first that can hold it, but
@@ -212,12 +227,9 @@ class Mapper {
     const FieldDescriptor* field = FindField(*message.GetDescriptor(), node.text);
     if (field == nullptr || field->real_containing_oneof() == nullptr ||
         field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE) {
-      const std::string advice = ForeignWordAdvice(node.text, nullptr, *message.GetDescriptor());
       Problem(node.mark, path,
-              advice.empty()
-                  ? UnknownName(oneof.name(), node.text, MemberNames(oneof)) +
-                        StageOfAnotherList(node.text, *message.GetDescriptor())
-                  : absl::StrCat("unknown ", oneof.name(), " `", node.text, "`; ", advice));
+              UnknownWord(oneof.name(), node.text, nullptr, *message.GetDescriptor(),
+                          MemberNames(oneof)));
       return;
     }
     message.GetReflection()->MutableMessage(&message, field);

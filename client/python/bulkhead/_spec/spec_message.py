@@ -225,8 +225,10 @@ def _integer(value: Any, low: int, end: int) -> int:
     if isinstance(value, (str, bool)) or not isinstance(value, numbers.Integral):
         raise ValueError(f"must be a whole number, but is {_shown(value)}")
     number = int(value)
-    if not low <= number < end:
-        raise ValueError(f"must lie between {low} and {end - 1}, but is {number}")
+    if number < low:
+        raise ValueError(f"must be at least {low}, but is {number}")
+    if number >= end:
+        raise ValueError(f"must be at most {end - 1}, but is {number}")
     return number
 
 

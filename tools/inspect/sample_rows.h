@@ -1,0 +1,43 @@
+#ifndef BULKHEAD_TOOLS_INSPECT_SAMPLE_ROWS_H_
+#define BULKHEAD_TOOLS_INSPECT_SAMPLE_ROWS_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "tensorflow/example.pb.h"
+#include "tools/common/json.h"
+
+namespace bulkhead::tools {
+
+// The first samples of data, a row each.
+class SampleRows {
+ public:
+  static constexpr size_t kMost = 3;
+
+  // What a sample holds: names and values, as people read them.
+  using Values = std::vector<std::pair<std::string, std::string>>;
+
+  bool full() const { return rows_.size() == kMost; }
+  // `place`: the record, the line of the list or the path. Ignored when full.
+  void Add(const std::string& place, Values values);
+
+  // "first samples:\n  a.tfrecord@0: image JPEG 640 x 480 x 3; label 17\n"; empty without rows.
+  std::string Text() const;
+  std::vector<JsonObject> Json() const;
+
+ private:
+  std::vector<std::pair<std::string, Values>> rows_;
+};
+
+// The features of a record, sorted by name.
+SampleRows::Values ValuesOf(const ::bulkhead::tensorflow::Example& example);
+
+// A byte string for people: "JPEG 640 x 480 x 3", "tensor float32 [3, 4]", or its beginning,
+// "'emu'".
+std::string StringText(absl::string_view bytes);
+
+}  // namespace bulkhead::tools
+
+#endif  // BULKHEAD_TOOLS_INSPECT_SAMPLE_ROWS_H_

@@ -1,0 +1,124 @@
+#include "tools/preview/real_values.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "server/base/cast.h"
+#include "server/base/element_type.h"
+#include "server/base/error.h"
+#include "server/pipeline/stage_observer.h"
+#include "server/spec/source_chain.h"
+#include "server/spec/stage_signature.h"
+#include "server/stages/running/sample_stage.h"
+#include "tools/local/local_pipeline.h"
+
+namespace bulkhead::tools {
+namespace {
+
+// What is seen of an image behind one stage.
+struct Seen {
+  size_t value = 0;  // of those that the stage works on
+  v1::DType dtype = v1::DTYPE_UINT8;
+  int channels = 0;
+  TensorStats stats;
+};
+
+// Looks at what stages leave.
+class Watcher final : public StageObserver {
+ public:
+  // `seen` by the observer's numbers of stages.
+  explicit Watcher(std::map<uint32_t, Seen> seen) : seen_(std::move(seen)) {}
+
+  void BeginSample(const SampleKey&) override {}
+  void NameSample(absl::string_view) override {}
+  void Enter(uint32_t) override {}
+  void Leave(uint32_t stage, const StageValues& values) override {
+    const auto found = seen_.find(stage);
+    if (found == seen_.end() || found->second.value >= values.size()) return;
+    Seen& seen = found->second;
+    const bulkhead::Value& value = values[seen.value];
+    seen.dtype = value.dtype;
+    seen.channels = value.channels;
+    if (value.form == bulkhead::Value::Form::kPixels) {
+      seen.dtype = v1::DTYPE_UINT8;
+      for (int y = 0; y < value.pixels.height; ++y) {
+        Take(value.pixels.row(y), value.pixels.row_bytes(), seen);
+      }
+    } else if (value.form == bulkhead::Value::Form::kElements) {
+      Take(value.data, value.element_count(), seen);
+    }
+  }
+  void EndSample() override {}
+
+  const std::map<uint32_t, Seen>& seen() const { return seen_; }
+
+ private:
+  void Take(const void* elements, size_t count, Seen& seen) {
+    numbers_.resize(count);
+    CastElements(seen.dtype, elements, v1::DTYPE_FLOAT64, numbers_.data(), count);
+    seen.stats = Together(seen.stats, ComputeStats(numbers_));
+  }
+
+  std::map<uint32_t, Seen> seen_;
+  std::vector<double> numbers_;
+};
+
+// The common stages that work on `image`, by their observer's numbers: their numbers in the spec,
+// and which of their values it is.
+std::map<uint32_t, std::pair<int, Seen>> StagesOf(const v1::PipelineSpec& spec,
+                                                  const LocalPipeline& local,
+                                                  const std::string& image) {
+  const SourceChain chain = SourceChains(spec)[0];
+  const std::vector<std::string> names = local.pipeline().StageNames();
+  std::map<uint32_t, std::pair<int, Seen>> stages;
+  for (size_t step = chain.own_steps; step < chain.steps.size(); ++step) {
+    const v1::Stage& stage = *chain.steps[step].stage;
+    const auto found = std::find(names.begin(), names.end(),
+                                 absl::StrCat(chain.steps[step].path, " ", StageName(stage)));
+    const std::vector<std::string> features =
+        StageWorksOn(stage, local.signature().sources[0].FeaturesBefore(step));
+    const auto feature = std::find(features.begin(), features.end(), image);
+    if (found == names.end() || feature == features.end()) continue;
+    const auto number = std::find_if(spec.stages().begin(), spec.stages().end(),
+                                     [&](const v1::Stage& one) { return &one == &stage; });
+    stages[StageObserver::kFirstStage + static_cast<uint32_t>(found - names.begin())] = {
+        static_cast<int>(number - spec.stages().begin()),
+        {.value = static_cast<size_t>(feature - features.begin())}};
+  }
+  return stages;
+}
+
+}  // namespace
+
+absl::StatusOr<std::map<int, OutputStats>> ValuesBehindStages(const v1::PipelineSpec& spec,
+                                                              const std::string& image,
+                                                              const RealSamples& samples) {
+  BULKHEAD_ASSIGN_OR_RETURN(const LocalUserCode code, LocalUserCode::Start(samples.code, spec));
+  PipelineOptions options;
+  options.fuse = false;
+  options.user_code = code.user_code();
+  BULKHEAD_ASSIGN_OR_RETURN(const auto local,
+                            LocalPipeline::Create(spec, samples.base_dir, options));
+  const std::map<uint32_t, std::pair<int, Seen>> stages = StagesOf(spec, *local, image);
+  std::map<uint32_t, Seen> wanted;
+  for (const auto& [running, stage] : stages) wanted[running] = stage.second;
+  Watcher watcher(std::move(wanted));
+  const std::unique_ptr<PipelineContext> context = local->pipeline().NewContext();
+  context->observer = &watcher;
+  std::vector<std::byte> sample(local->schema().batch_bytes());
+  const uint64_t end = std::min(samples.first_position + samples.count, local->samples_per_epoch());
+  for (uint64_t position = samples.first_position; position < end; ++position) {
+    BULKHEAD_RETURN_IF_ERROR(local->Produce(samples.epoch, position, 1, *context, sample.data()));
+  }
+  std::map<int, OutputStats> values;
+  for (const auto& [running, seen] : watcher.seen()) {
+    values[stages.at(running).first] = OutputStats::Of(
+        image, absl::StrCat(DTypeName(seen.dtype), " [any,any,", seen.channels, "]"), seen.stats);
+  }
+  return values;
+}
+
+}  // namespace bulkhead::tools

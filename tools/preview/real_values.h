@@ -1,0 +1,34 @@
+#ifndef BULKHEAD_TOOLS_PREVIEW_REAL_VALUES_H_
+#define BULKHEAD_TOOLS_PREVIEW_REAL_VALUES_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "bulkhead/v1/pipeline.pb.h"
+#include "tools/common/user_code_options.h"
+#include "tools/preview/output_stats.h"
+
+namespace bulkhead::tools {
+
+// Which samples, and how they are made.
+struct RealSamples {
+  std::string base_dir;
+  uint64_t epoch = 0;
+  uint64_t first_position = 0;
+  uint64_t count = 0;
+  UserCodeOptions code;
+};
+
+// The values of `image` behind those of the common stages of `spec` that work on it, by the stages'
+// numbers: also of images of any size, which can be no output. `spec` is normalized; its samples
+// are made in this process, one after the other. Blocks. Errors: those of LocalPipeline and
+// LocalUserCode, and of a sample that cannot be made.
+absl::StatusOr<std::map<int, OutputStats>> ValuesBehindStages(const v1::PipelineSpec& spec,
+                                                              const std::string& image,
+                                                              const RealSamples& samples);
+
+}  // namespace bulkhead::tools
+
+#endif  // BULKHEAD_TOOLS_PREVIEW_REAL_VALUES_H_
