@@ -12,8 +12,8 @@ source "$HERE/../../scripts/common.sh"
 readonly FOLDER=$ROOT/build/image USER_ID=10001
 # The C library's packages bring libgcc_s, too; base-files says which Debian this is.
 readonly PACKAGES=(base-files libc6 libgcc-s1)
-# An interpreter with pip, and the shell that RUN of a Dockerfile wants.
-readonly PYTHON_PACKAGES=(dash python3-venv)
+# An interpreter with pip, the C++ library that packages of PyPI want of a system, and the shell of a Dockerfile's RUN.
+readonly PYTHON_PACKAGES=(dash libstdc++6 python3-venv)
 readonly PYTHON=/opt/python CYCLONEDX=11.12.0
 
 variants=('')
@@ -69,13 +69,13 @@ make_root() {
 add_python() {
   local root=$1 packages=$FOLDER/packages
   chroot "$root" /usr/bin/python3 -m venv "$PYTHON"
-  /usr/bin/python3 -m pip install -q --only-binary :all: --no-compile --target "$packages" -r "$HERE/requirements.txt"
+  /usr/bin/python3 -m pip install -q --root-user-action=ignore --only-binary :all: --no-compile --target "$packages" -r "$HERE/requirements.txt"
   rm -rf "${packages:?}/bin"
   # Nobody imports them: a tenth of NumPy's and h5py's size.
   find "$packages" -type d -name tests -prune -exec rm -rf {} +
   cp -r "$packages/." "$root$PYTHON/lib/python3.11/site-packages"
   # By content, since an image's files have one time.
-  chroot "$root" "$PYTHON/bin/python3" -m compileall -q -j 2 --invalidation-mode unchecked-hash /usr/lib/python3* "$PYTHON/lib" >"$root.log"
+  chroot "$root" "$PYTHON/bin/python3" -m compileall -q --invalidation-mode unchecked-hash /usr/lib/python3* "$PYTHON/lib" >"$root.log"
 }
 
 # make_image VARIANT ROOT - an image of these files; prints its name.
