@@ -123,6 +123,8 @@ class SourceScan {
     if (!spec_.source().has_tfrecord()) return false;
     const std::string why = ErrorReason(status);
     const std::string called = ErrorMetadata(status)["file"];
+    // A finding is of a file, not of the service, whose log ends the error of a stream.
+    const std::string told(status.message().substr(0, status.message().find("; the log of the ")));
     const std::set<absl::string_view> of_a_file = {reason::kCorruptRecord, reason::kTruncatedRecord,
                                                    reason::kFileEmpty, reason::kFileNotFound,
                                                    reason::kFileUnreadable};
@@ -137,7 +139,7 @@ class SourceScan {
       const bool bad = file.name() == called;
       found = found || bad;
       if (bad) {
-        Tell(FileFindingOf(name, why, WithName(std::string(status.message()), called, name)));
+        Tell(FileFindingOf(name, why, WithName(told, called, name)));
       } else {
         rest.mutable_tfrecord()->add_files(file.path());
       }
