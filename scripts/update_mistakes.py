@@ -24,7 +24,7 @@ sys.path.insert(0, str(ROOT / "client" / "python"))
 import bulkhead  # noqa: E402
 from bulkhead import Loader, Pipeline  # noqa: E402
 from bulkhead._arena.exhaustion import LIMIT_SECONDS  # noqa: E402
-from bulkhead._service import service_log  # noqa: E402
+from bulkhead._words import LOG_IS  # noqa: E402
 
 HEAD = """# What went wrong?
 
@@ -155,7 +155,7 @@ def said_of(spec, **options):
 
 def without_log(error):
     """What an error says, less the path of a log that is another one each time."""
-    return str(error).partition(service_log.TOLD)[0]
+    return str(error).partition(LOG_IS)[0]
 
 
 @contextlib.contextmanager

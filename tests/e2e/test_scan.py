@@ -113,6 +113,7 @@ def test_bad_records_and_bad_files_of_records_are_found_and_excluded(photos, fol
     bad = f"{name}@{second}"
     assert reasons(found) == {name: "CORRUPT_RECORD", "part-0/empty.tfrecord": "FILE_EMPTY", "part-0/junk.tfrecord": "CORRUPT_RECORD"}
     assert any(finding["message"].startswith(bad) for finding in found["findings"])
+    assert not any(" log " in finding["message"] for finding in found["findings"])
     assert found["records"] == 150
     assert [finding["record"] for finding in found["findings"] if finding["record"]] == [bad]
     lines = (folder / "bad.txt").read_text().splitlines()

@@ -195,6 +195,7 @@ def test_what_the_function_raises_is_raised_here(folder, stages):
 
     trial = bulkhead.try_stage(works, spec)
     assert not trial.equal and "cannot do 2" in trial.failure and "in a worker it fails: " in repr(trial)
+    assert "the log of" not in trial.failure
 
 
 def test_an_edited_file_is_what_is_tried(folder, stages):

@@ -116,7 +116,10 @@ class SourceScan {
         !left_out_.insert(name).second) {
       return false;
     }
-    Tell(FileFindingOf(file, why, std::string(status.message())));
+    // A finding is about a file, not about the service, whose log an error of a stream ends with.
+    const absl::string_view message = status.message();
+    Tell(FileFindingOf(file, why,
+                       std::string(message.substr(0, message.find("; the log of the ")))));
     spec_.add_exclude(name);
     return true;
   }

@@ -6,6 +6,8 @@ import difflib
 import re
 from typing import Iterable
 
+# Ends the error of an embedded service, before the path.
+LOG_IS = "; the log of the embedded service is "
 _MOST_NAMES = 100
 # Control characters, and those that reverse or hide text or end a line: bidirectional marks, overrides
 # and isolates, line and paragraph separators, zero-width ones, surrogates that stand for no character.

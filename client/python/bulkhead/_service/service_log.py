@@ -7,11 +7,11 @@ import re
 import stat
 from typing import Optional
 
+from .._words import LOG_IS
 from ..errors import BulkheadError, LoaderClosed, SlotsExhausted, SpecError
 
 _NAME = re.compile(r"embedded-\w+\.log")
 _MOST_LOGS = 16  # the service bounds the size of each
-TOLD = "; the log of the embedded service is "
 
 
 def path_of(id: str, cache_dir: Optional[str]) -> str:
@@ -42,7 +42,7 @@ def name_in(error: BaseException, log: str) -> None:
     """Lets the error of a service end in where its log is; not that of a program or of a spec, of which no log knows more."""
     no_more = isinstance(error, (LoaderClosed, SlotsExhausted, SpecError))
     if isinstance(error, BulkheadError) and log and not no_more and log not in error.message and os.path.exists(log):
-        error.message += f"{TOLD}{log}"
+        error.message += f"{LOG_IS}{log}"
         error.args = (error.message,)
 
 

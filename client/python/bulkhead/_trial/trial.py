@@ -12,11 +12,10 @@ from typing import Any, Callable, Dict, List, NamedTuple, Tuple, Union
 import numpy as np
 
 from .._boundary import ends_at_caller, meant
-from .._service import service_log
 from .._spec import spec_input
 from .._spec.pipeline import Pipeline
 from .._spec.pipeline_base import PipelineBase
-from .._words import did_you_mean
+from .._words import LOG_IS, did_you_mean
 from ..errors import BulkheadError, DeadlineExceeded, InvalidArgument, LoaderClosed, ServiceUnavailable
 from . import declared, difference, modules
 from .place import Place, find
@@ -116,7 +115,7 @@ def try_stage(
     except (ServiceUnavailable, DeadlineExceeded, LoaderClosed):
         raise
     except BulkheadError as error:
-        failure = error.message.partition(service_log.TOLD)[0]  # all that the log has of it is told
+        failure = error.message.partition(LOG_IS)[0]  # all that the log has of it is told
     samples = []
     for (position, pack), here in zip(got, outputs):
         there = made.get(position, ())
