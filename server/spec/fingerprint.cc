@@ -96,23 +96,13 @@ void DropCaches(Stages& stages) {
                stages.end());
 }
 
-// The default pixel cap of the first version stands for that of today, so that cursors of then are
-// still good: the bytes of an image that both admit are the same.
-template <typename Stages>
-void NameDefaultCapAsAtFirst(Stages& stages) {
-  constexpr uint64_t kFirstDefault = 32'000'000;
-  for (v1::Stage& stage : stages) {
-    if (stage.has_decode_image() && stage.decode_image().max_pixels() == kDefaultMaxPixels) {
-      stage.mutable_decode_image()->set_max_pixels(kFirstDefault);
-    }
-  }
-}
-
 // The stages as the fingerprint names them. What is kept changes no byte.
 template <typename Stages>
 void PrepareStages(Stages& stages) {
   DropCaches(stages);
-  NameDefaultCapAsAtFirst(stages);
+  for (v1::Stage& stage : stages) {
+    KindOf(stage)->options().NameFirstDefaults(MutableOptionsOf(stage));
+  }
 }
 
 v1::PipelineSpec WithPreparedStages(v1::PipelineSpec spec) {

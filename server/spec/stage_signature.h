@@ -1,6 +1,7 @@
 #ifndef BULKHEAD_SERVER_SPEC_STAGE_SIGNATURE_H_
 #define BULKHEAD_SERVER_SPEC_STAGE_SIGNATURE_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,33 +23,12 @@ std::vector<std::string> StageReads(const v1::Stage& stage);
 // The features that the stage makes by name, in its order; none where it replaces what it reads.
 std::vector<std::string> StageMakes(const v1::Stage& stage);
 
+// How the stage decodes images; none where it does not.
+std::optional<Decoding> DecodingOf(const v1::Stage& stage);
+
 // Whether the stage, which is normalized, draws random numbers that decide anything: a flip of
 // probability 0 or 1 does not. A stage of the user's may.
 bool IsRandomStage(const v1::Stage& stage);
-
-// Whether the stage's result lies in a worker's own memory, whatever comes next.
-bool HoldsResult(const v1::Stage& stage);
-
-// Whether images of unknown size may come out larger than they went in, up to kDefaultMaxPixels.
-bool MayEnlarge(const v1::Stage& stage);
-
-// Whether it moves the pixels of the first feature that it reads, and with them what belongs to it.
-bool MovesPixels(const v1::Stage& stage);
-
-// Whether the stage only says what a feature is to an image: nothing changes.
-bool DeclaresAnnotation(const v1::Stage& stage);
-
-// Whether it changes nothing and may fail on purpose.
-bool FailsOnPurpose(const v1::Stage& stage);
-
-// Whether it cuts a part out of its image, beyond which nothing need be decoded.
-bool CutsPart(const v1::Stage& stage);
-
-// Whether it is the user's own code.
-bool RunsUserCode(const v1::Stage& stage);
-
-// Other samples that a sample may have made for the stage, at most.
-int PartnersOf(const v1::Stage& stage);
 
 // The features that the running stage works on, in the order of its values: of those `before` it,
 // then those that it makes.

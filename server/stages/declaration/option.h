@@ -35,8 +35,12 @@ class Option {
   Option& Default(double value) { return Default({value}); }
   Option& Default(std::initializer_list<double> values) { return Set(defaults, values); }
   Option& DefaultName(std::string text) { return Set(default_name, std::move(text)); }
-  // The same, but the normal form leaves the option out where it has this value.
+  // The same, but the normal form leaves the option out where it has this value; a worker fills it
+  // in.
   Option& ImpliedDefault(double value) { return Set(implied, value).Default(value); }
+  // The default of the first version. It stands for today's in fingerprints, so that old cursors
+  // are still good: for a default that makes no other bytes of what both admit.
+  Option& FirstDefault(double value) { return Set(first_default, value); }
   // What it is without a value, in words for the documentation.
   Option& Otherwise(std::string words) { return Set(otherwise, std::move(words)); }
 
@@ -52,9 +56,6 @@ class Option {
   Option& Above(double limit, double most,
                 std::string says = "must be a number above $1 and at most $2") {
     return Limit(limit, true, most, std::move(says));
-  }
-  Option& AtMost(double most, std::string says = "is $0, over the limit of $2") {
-    return Limit(-std::numeric_limits<double>::infinity(), false, most, std::move(says));
   }
   // Every value is one that `allows` accepts, which is asked before the limits are.
   Option& Only(Predicate allows, std::string says) {
@@ -87,6 +88,7 @@ class Option {
   std::vector<double> defaults;
   std::string default_name;
   std::optional<double> implied;
+  std::optional<double> first_default;
   std::string otherwise;
   std::string needs;  // the sentence; empty: it is not required
   double least = -std::numeric_limits<double>::infinity();

@@ -27,6 +27,15 @@ class OptionTable {
   void Normalize(google::protobuf::Message& options, const std::string& path,
                  SpecProblems& problems) const;
 
+  // Fills defaults in, and checks nothing.
+  void FillDefaults(google::protobuf::Message& options) const;
+
+  // Adds, to normalized options, the defaults that the normal form leaves out.
+  void FillImplied(google::protobuf::Message& options) const;
+
+  // Replaces, in normalized options, defaults by those of the first version.
+  void NameFirstDefaults(google::protobuf::Message& options) const;
+
   // Why `name` cannot be 0, where it cannot: "is 0; it must lie between 1 and 100"; else empty. A
   // plain number of a message that was set to 0 is no other than one that was not set at all, so
   // whoever reads what was written has to ask.

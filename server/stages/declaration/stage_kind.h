@@ -1,9 +1,9 @@
 #ifndef BULKHEAD_SERVER_STAGES_DECLARATION_STAGE_KIND_H_
 #define BULKHEAD_SERVER_STAGES_DECLARATION_STAGE_KIND_H_
 
-#include <initializer_list>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,11 +42,21 @@ struct StageTraits {
   bool declares = false;
   // It changes nothing, and may fail on purpose: stages before and behind it may be joined.
   bool fails_on_purpose = false;
+  // Images of any size come out about as large as its options say, though their shape may vary.
+  bool evens_sizes = false;
   // It is the user's own code.
-  bool runs_user_code = false;
+  enum class UserCode { kNone, kPython, kLibrary };
+  UserCode user_code = UserCode::kNone;
   // Other samples that a sample may have made for it, at most. Where it has some, it moves what
   // belongs to its image itself.
   int partners = 0;
+};
+
+// What a stage that decodes images makes of a file.
+struct Decoding {
+  uint64_t max_pixels = 0;  // of the largest image that it takes
+  int scale = 1;            // what an image's sides are divided by
+  bool turns = false;       // upright, where the file says how: the image is there twice
 };
 
 // What one kind of stage is to a spec: which features it reads, how its options are checked and
@@ -65,6 +75,9 @@ class StageKind {
 
   // Whether this stage, which is normalized, draws random numbers that decide anything.
   virtual bool IsRandom(const v1::Stage&) const { return traits_.is_random; }
+
+  // How the stage decodes images; none where it does not.
+  virtual std::optional<Decoding> DecodingOf(const v1::Stage&) const { return std::nullopt; }
 
   // The features that the stage reads, in its order, defaults filled in.
   virtual std::vector<std::string> Reads(const v1::Stage& stage) const = 0;
@@ -127,13 +140,11 @@ google::protobuf::Message& MutableOptionsOf(Stage& stage) {
 
 // The kind of such a stage among those of the `families`, which are asked once; null when none is
 // set.
-template <typename Kind, typename Stage>
-const Kind* KindAmong(
-    std::initializer_list<std::vector<std::unique_ptr<const Kind>> (*)()> families,
-    const Stage& stage) {
+template <typename Kind, typename Families, typename Stage>
+const Kind* KindAmong(const Families& families, const Stage& stage) {
   static const auto& kinds = *new auto([&] {
     std::map<const google::protobuf::Descriptor*, std::unique_ptr<const Kind>> all;
-    for (auto* family : families) {
+    for (const auto& family : families) {
       for (auto& kind : family()) all.emplace(kind->options().message(), std::move(kind));
     }
     return all;
@@ -144,6 +155,9 @@ const Kind* KindAmong(
 
 // The kind of `stage`; null when none is set.
 const StageKind* KindOf(const v1::Stage& stage);
+
+// The traits of `stage`; none when none is set.
+const StageTraits& TraitsOf(const v1::Stage& stage);
 
 // Normalizes one stage, which stands at `path` ("stages[2]").
 void NormalizeStageOptions(v1::Stage& stage, const std::string& path, SpecProblems& problems);
