@@ -76,6 +76,8 @@ bool PerspectiveDraws(const v1::RandomPerspective& stage) {
   return ActsByChance(stage) || (stage.probability() > 0 && stage.distortion() > 0);
 }
 
+bool ElasticDraws(const v1::Elastic& stage) { return stage.probability() > 0 && stage.alpha() > 0; }
+
 }  // namespace
 
 StageKinds WarpKinds() {
@@ -99,6 +101,12 @@ StageKinds WarpKinds() {
            .infer = InferFilled<v1::RandomPerspective>,
            .traits = kRandomHeld,
            .draws = PerspectiveDraws}),
+      Declare<v1::Elastic>({.options = {Option("alpha").Default(50).Between(0, 10000),
+                                        Option("sigma").Default(5).Between(1, 1000), Probability(1),
+                                        WarpInterpolation(v1::INTERPOLATION_LINEAR), Fill(0)},
+                            .infer = InferFilled<v1::Elastic>,
+                            .traits = kRandomHeld,
+                            .draws = ElasticDraws}),
       Declare<v1::RandAugment>(
           {.options =
                {Option("operations").Default(2).Between(1, 100, "is $0, over the limit of $2"),

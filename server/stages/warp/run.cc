@@ -6,6 +6,7 @@
 
 #include "bulkhead/v1/pipeline.pb.h"
 #include "server/image/color/augment.h"
+#include "server/image/color/blur.h"
 #include "server/image/deterministic_math.h"
 #include "server/image/geometry/warp.h"
 #include "server/stages/running/common_options.h"
@@ -52,6 +53,29 @@ class RandomPerspectiveStage : public ValueStage {
   WarpSettings settings_;
   double distortion_;
   double probability_;
+};
+
+// `elastic`. Draws NextUnit(), and acts when that is below the probability; then Next32() for each
+// node of the shift along x, row by row, and of that along y: 2^-31 of it less 1 is in [-1, 1).
+// Nodes stand max(2, ⌊sigma / 2⌋) pixels apart. There are those of the Displacement and, on all
+// sides, as many more as the kernel reaches: ⌈3 sigma / spacing⌉. Their values are weighted by a
+// Gaussian along rows, then across, in float32 and from the outside to the middle, and multiplied
+// by alpha / spacing: so the shift is as large as if each pixel had had its own number.
+class ElasticStage : public ValueStage {
+ public:
+  ElasticStage(const StageSite& site, const v1::Elastic& spec);
+  absl::Status Run(Value& value, const StageContext& context) const override;
+  Effect effect() const override { return Effect::kWrites; }
+
+ private:
+  Displacement Draw(SampleRandom& random, ImageSize size, StageScratch& scratch) const;
+  void DrawPlane(SampleRandom& random, const Displacement& nodes, float* noise, float* plane) const;
+
+  WarpSettings settings_;
+  double probability_;
+  int spacing_;
+  float strength_;
+  GaussianKernel kernel_;
 };
 
 // `rand_augment` and `trivial_augment`. Draws for each operation NextBelow(14), its number; for
@@ -143,6 +167,70 @@ absl::Status RandomPerspectiveStage::Run(Value& value, const StageContext& conte
   return absl::OkStatus();
 }
 
+ElasticStage::ElasticStage(const StageSite& site, const v1::Elastic& spec)
+    : ValueStage(site.place),
+      settings_(SettingsOf(spec, site.channels())),
+      probability_(spec.probability()),
+      spacing_(std::max(2, static_cast<int>(spec.sigma() / 2))),
+      strength_(static_cast<float>(spec.alpha() / spacing_)),
+      kernel_(1 + 2 * static_cast<int>(std::ceil(3 * spec.sigma() / spacing_)),
+              spec.sigma() / spacing_) {}
+
+absl::Status ElasticStage::Run(Value& value, const StageContext& context) const {
+  SampleRandom random = place().Random(context.key);
+  if (random.NextUnit() >= probability_) return absl::OkStatus();
+  const ImageSize size = value.pixels.size();
+  const Displacement shift = Draw(random, size, context.scratch);
+  WarpValue(value, shift, Geometry::Displace(size, shift), settings_, context);
+  return absl::OkStatus();
+}
+
+Displacement ElasticStage::Draw(SampleRandom& random, ImageSize size, StageScratch& scratch) const {
+  Displacement nodes;
+  nodes.spacing = spacing_;
+  nodes.rows = Displacement::NodesAlong(size.height, spacing_);
+  nodes.columns = Displacement::NodesAlong(size.width, spacing_);
+  const size_t count = static_cast<size_t>(nodes.rows) * nodes.columns;
+  const size_t drawn_rows = nodes.rows + 2 * kernel_.radius();
+  const size_t drawn_columns = nodes.columns + 2 * kernel_.radius();
+  auto* planes = reinterpret_cast<float*>(scratch.row.Resize(2 * count * sizeof(float)));
+  auto* noise = reinterpret_cast<float*>(
+      scratch.resized.Resize(drawn_rows * (drawn_columns + nodes.columns) * sizeof(float)));
+  DrawPlane(random, nodes, noise, planes);
+  DrawPlane(random, nodes, noise, planes + count);
+  nodes.x = planes;
+  nodes.y = planes + count;
+  return nodes;
+}
+
+void ElasticStage::DrawPlane(SampleRandom& random, const Displacement& nodes, float* noise,
+                             float* plane) const {
+  const int radius = kernel_.radius();
+  const size_t drawn_columns = nodes.columns + 2 * radius;
+  const size_t drawn = (nodes.rows + 2 * radius) * drawn_columns;
+  for (size_t i = 0; i < drawn; ++i) {
+    noise[i] = static_cast<float>(random.Next32() * 0x1p-31 - 1.0);
+  }
+  // `count` sums of the values `step` apart around `middle`.
+  const auto blur = [&](const float* middle, size_t step, size_t count, float* out) {
+    std::fill(out, out + count, 0.0f);
+    for (int d = radius; d > 0; --d) {
+      const float weight = kernel_.weight(d);
+      const float* before = middle - d * step;
+      const float* behind = middle + d * step;
+      for (size_t i = 0; i < count; ++i) out[i] += weight * (before[i] + behind[i]);
+    }
+    for (size_t i = 0; i < count; ++i) out[i] += kernel_.weight(0) * middle[i];
+  };
+  float* const along = noise + drawn;
+  for (int row = 0; row < nodes.rows + 2 * radius; ++row) {
+    blur(noise + row * drawn_columns + radius, 1, nodes.columns, along + row * nodes.columns);
+  }
+  const size_t count = static_cast<size_t>(nodes.rows) * nodes.columns;
+  blur(along + radius * nodes.columns, nodes.columns, count, plane);
+  for (size_t i = 0; i < count; ++i) plane[i] *= strength_;
+}
+
 AugmentStage::AugmentStage(const StageSite& site, const v1::RandAugment& spec)
     : ValueStage(site.place),
       settings_(SettingsOf(spec, site.channels())),
@@ -183,6 +271,7 @@ std::vector<NumberedMaker> WarpStages() {
   return {
       {Stage::kRandomAffine, Make<RandomAffineStage, &Stage::random_affine>},
       {Stage::kRandomPerspective, Make<RandomPerspectiveStage, &Stage::random_perspective>},
+      {Stage::kElastic, Make<ElasticStage, &Stage::elastic>},
       {Stage::kRandAugment, Make<AugmentStage, &Stage::rand_augment>},
       {Stage::kTrivialAugment, Make<AugmentStage, &Stage::trivial_augment>},
   };

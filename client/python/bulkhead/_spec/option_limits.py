@@ -47,6 +47,9 @@ VALUES: Dict[str, Tuple[str, ...]] = {
         "uint8", "int8", "uint16", "int16", "int32", "int64", "float16", "bfloat16",
         "float32", "float64",
     ),
+    "bulkhead.v1.Elastic.interpolation": (
+        "nearest", "linear",
+    ),
     "bulkhead.v1.ImageListSource.label_dtype": (
         "int64", "float32",
     ),

@@ -845,6 +845,36 @@ class WarpStages(PipelineBase):
         options = given(input=input, interpolation=interpolation, fill=fill)
         return self._stage("stages", "trivial_augment", options)
 
+    def elastic(
+        self: _Self,
+        *,
+        input: Optional[str] = None,
+        alpha: Optional[float] = None,
+        sigma: Optional[float] = None,
+        probability: Optional[float] = None,
+        interpolation: Optional[Interpolation] = None,
+        fill: Optional[Union[int, Sequence[int]]] = None,
+    ) -> _Self:
+        """Bends the image as a sheet of rubber, as Albumentations' ElasticTransform. The size does
+        not change.
+
+        input: Image that is read and replaced. Default `image`.
+        alpha: Strength: the largest shift in x and in y, in pixels, before it is smoothed.
+            Allowed: 0 to 10,000. Default 50.
+        sigma: How smooth the shift is: the standard deviation of the Gaussian, in pixels.
+            Allowed: 1 to 1000. Default 5.
+        probability: Of bending it. Allowed: 0 to 1. Default 1.
+        interpolation: How pixels are read between others. Allowed: `nearest`, `linear`. Default
+            `linear`.
+        fill: Value of pixels from outside: one number, or one a channel. Allowed: 0 to 255.
+            Default 0.
+        """
+        options = given(
+            input=input, alpha=alpha, sigma=sigma, probability=probability,
+            interpolation=interpolation, fill=fill,
+        )
+        return self._stage("stages", "elastic", options)
+
 
 @names_options
 class ColorStages(PipelineBase):
