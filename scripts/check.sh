@@ -26,4 +26,7 @@ echo "check: links of the documentation"
 echo "check: the chart of the benchmarks"
 "$ROOT/bench/chart.py" --check
 
+echo "check: the size of the house"
+"$ROOT/scripts/house.sh" --check
+
 "$ROOT/scripts/test.sh" "$@"
