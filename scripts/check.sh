@@ -1,5 +1,5 @@
 #!/bin/bash
-# What CI runs: format, words that do not belong in the tree, links and charts, then scripts/test.sh (the layering test is in it).
+# What CI runs: format, words that do not belong in the tree, links, charts and the size of the house, then scripts/test.sh (the layering test is in it).
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 cd "$ROOT"
@@ -25,5 +25,8 @@ echo "check: links of the documentation"
 
 echo "check: the chart of the benchmarks"
 "$ROOT/bench/chart.py" --check
+
+echo "check: the size of the house"
+"$ROOT/scripts/house.sh" --check
 
 "$ROOT/scripts/test.sh" "$@"

@@ -6,7 +6,6 @@ for a stage without options. A test fails while the file is stale.
 """
 
 import json
-import os
 import pathlib
 import sys
 
@@ -14,6 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 OUTPUT = ROOT / "docs" / "spec.schema.json"
 sys.path.insert(0, str(ROOT / "client" / "python"))
 
+import option_table  # noqa: E402
 from update_pipeline import Descriptors, Field, enum_values  # noqa: E402
 
 INTEGERS = {
@@ -26,22 +26,12 @@ INTEGERS = {
 NOT_FINITE = {"type": "string", "pattern": r"^-?\.?(nan|NaN|inf|Inf|infinity)$"}
 
 
-def limits_path():
-    build = os.environ.get("BULKHEAD_BUILD_DIR", ROOT / "build" / "release")
-    return pathlib.Path(build) / "option_limits.json"
-
-
-def number(value):
-    """A whole number without a point: some readers tell 1 from 1.0."""
-    return int(value) if value == int(value) else value
-
-
 class Schema:
     """The definitions of all messages, each made when it is first needed."""
 
     def __init__(self):
         self.types = Descriptors()
-        self.limits = json.loads(limits_path().read_text())
+        self.limits = option_table.by_field()
         self.definitions = {}
 
     def scalar(self, field, limits):
@@ -61,11 +51,11 @@ class Schema:
             low, high = INTEGERS[field.type]
             schema = {"type": "integer", "minimum": low, "maximum": high}
         if "least" in limits:
-            schema["minimum"] = number(limits["least"])
+            schema["minimum"] = limits["least"]
         if "above" in limits and "pair" not in limits:
-            schema["exclusiveMinimum"] = number(limits["above"])
+            schema["exclusiveMinimum"] = limits["above"]
         if "most" in limits:
-            schema["maximum"] = number(limits["most"])
+            schema["maximum"] = limits["most"]
         finite = field.type in INTEGERS or set(limits) & {"least", "above", "most"}
         return schema if finite else {"anyOf": [schema, NOT_FINITE]}
 
@@ -135,6 +125,7 @@ def generate():
     spec = schema.message(schema.types.message("PipelineSpec"))
     whole = {
         "$schema": "http://json-schema.org/draft-07/schema#",
+        "$comment": "Written by scripts/update_spec_schema.py.",
         "title": "Bulkhead pipeline spec",
         "description": "What to read, what is done to each sample, and how samples are grouped and ordered.",
         **spec,

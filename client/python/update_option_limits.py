@@ -5,12 +5,15 @@ fails while the file is stale.
 """
 
 import json
-import os
 import pathlib
 import sys
 import textwrap
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+import option_table  # noqa: E402
+
 OUTPUT = HERE / "bulkhead" / "_spec" / "option_limits.py"
 
 WORDS = OUTPUT.with_name("foreign_words.py")
@@ -34,12 +37,6 @@ from typing import Dict, Tuple
 '''
 
 
-def limits():
-    """Of the build that tests run on, or of the usual one."""
-    build = os.environ.get("BULKHEAD_BUILD_DIR", HERE.parents[1] / "build" / "release")
-    return json.loads((pathlib.Path(build) / "option_limits.json").read_text())
-
-
 def entry(name, value):
     """One line of a dict, or two."""
     line = f'    "{name}": {value},'
@@ -50,7 +47,7 @@ def generate():
     """The text of the file."""
     lines = [HEADER, "# Why a number cannot be 0, which a message would take for one that is not set."]
     lines.append("ZEROS: Dict[str, str] = {")
-    fields = sorted(limits().items())
+    fields = sorted(option_table.by_field().items())
     lines += [entry(name, json.dumps(told["zero"])) for name, told in fields if "zero" in told]
     lines += ["}", "# The values that an option takes, where its type has more."]
     lines.append("VALUES: Dict[str, Tuple[str, ...]] = {")
@@ -69,7 +66,7 @@ def generate():
 def generate_words():
     """The text of the other file (server/spec/yaml/foreign_words.cc)."""
     lines = [WORDS_HEADER.rstrip("\n")]
-    for message, told in sorted(limits().items()):
+    for message, told in sorted(option_table.read().items()):
         if "foreign_words" not in told:
             continue
         lines.append(f'    "{message}": {{')

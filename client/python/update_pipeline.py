@@ -1,8 +1,9 @@
 """Writes bulkhead/_spec/pipeline_methods.py; scripts/update_generated.sh runs it.
 
 Names, types and docstrings of the methods of bulkhead.Pipeline are those of the messages and their
-comments; of the options of stages, what is required, default and allowed is declared in
-server/stages. A test fails while the file is stale.
+comments; what is required, default and allowed is declared in server/stages and
+server/spec/declared_options.cc. Each family of stages is a class. A test fails while the file is
+stale.
 """
 
 import keyword
@@ -18,7 +19,7 @@ from google.protobuf import descriptor_pb2
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-import stage_table  # noqa: E402
+import option_table  # noqa: E402
 
 OUTPUT = HERE / "bulkhead" / "_spec" / "pipeline_methods.py"
 PROTOS = ["bulkhead/v1/types.proto", "bulkhead/v1/stages.proto", "bulkhead/v1/pipeline.proto"]
@@ -53,7 +54,7 @@ from typing import (
 from .pipeline_base import PathLike, PipelineBase, given
 from .pipeline_calls import names_options
 
-_Self = TypeVar("_Self", bound="PipelineMethods")
+_Self = TypeVar("_Self", bound=PipelineBase)
 '''
 
 
@@ -83,12 +84,10 @@ class Descriptors:
                     self.comments[f"{name}.{field.name}"] = clean(comments.get((4, i, 2, j), ""))
             for enum in file.enum_type:
                 self.enums[f".{file.package}.{enum.name}"] = enum
-        self.stage_options = {}
-        for message, stage in stage_table.read().items():
-            for option in stage["options"]:
-                name = f".bulkhead.v1.{message}.{option['name']}"
-                self.stage_options[name] = option
-                self.comments[name] = sentences(option)
+        told = option_table.read()
+        self.families = {last(name): stage["family"] for name, stage in told.items() if "family" in stage}
+        self.options = {f".{name}": option for name, option in option_table.by_field().items()}
+        self.comments.update((name, sentences(option)) for name, option in self.options.items())
 
     def name_methods(self):
         """Comments that point at a message point at its method from now on."""
@@ -108,8 +107,10 @@ class Descriptors:
 
 
 def sentences(option):
-    """What a docstring says of a stage's option."""
+    """What a docstring says of an option; nothing where the comment before it says it."""
     text, default = option["meaning"], option["default"]
+    if not text:
+        return ""
     if option["allowed"]:
         text += f" Allowed: {option['allowed']}."
     if option["required"]:
@@ -165,10 +166,7 @@ def parameters(all_types, message):
 
 
 def is_required(all_types, message, field):
-    name = f".bulkhead.v1.{message.name}.{field.name}"
-    if name in all_types.stage_options:
-        return all_types.stage_options[name]["required"]
-    return "Required" in all_types.comments[name]
+    return all_types.options[f".bulkhead.v1.{message.name}.{field.name}"]["required"]
 
 
 def docstring(summary, fields, comments, owner, indent):
@@ -362,12 +360,15 @@ def generate():
     named = [m.name for _, m in sources + stages + batch_stages + orders]
     named += ["Batch", "ErrorPolicy", "StageOutput", "TensorFeature", "MixtureSource"]
 
-    methods = []
+    classes = {"Sources": []}  # the lines of their methods
     for name, message in sources:
-        methods += source_method(all_types, name, message)
+        classes["Sources"] += source_method(all_types, name, message)
     for name, message in stages:
-        methods += method(all_types, name, message, f'_stage("stages", "{name}", options)')
+        family = all_types.families[message.name].capitalize()
+        lines = method(all_types, name, message, f'_stage("stages", "{name}", options)')
+        classes.setdefault(f"{family}Stages", []).extend(lines)
     taken = {name for name, _ in stages}
+    methods = classes["BatchStages"] = []
     for name, message in batch_stages:
         how = f'_stage("batch_stages", "{name}", options)'
         if name in taken:
@@ -376,6 +377,7 @@ def generate():
             methods += method(all_types, f"batch_{name}", message, how, text)
         else:
             methods += method(all_types, name, message, how)
+    methods = classes["Options"] = []
     methods += method(
         all_types,
         "batch",
@@ -405,13 +407,11 @@ def generate():
     for name in ("StageOutput", "TruncatedImages"):
         lines += [*typed_dict(all_types, name), ""]
     lines += [*feature_class(all_types), ""]
-    lines += ["@names_options", "class PipelineMethods(PipelineBase):"]
-    lines += [
-        '    """Sources, stages and options, each with the words of the specification."""',
-        "",
-    ]
-    lines += ["    __slots__ = ()", ""]
-    lines += methods
+    for name, methods in classes.items():
+        lines += ["@names_options", f"class {name}(PipelineBase):", "    __slots__ = ()", "", *methods, ""]
+    lines += ["class PipelineMethods(", *(f"    {name}," for name in classes), "):"]
+    lines += ['    """Sources, stages and options, each with the words of the specification."""', ""]
+    lines += ["    __slots__ = ()"]
     text = "\n".join(line.rstrip() for line in lines)
     return text.rstrip() + "\n"
 

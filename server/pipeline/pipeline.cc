@@ -16,6 +16,7 @@
 #include "server/pipeline/staged_context.h"
 #include "server/source/numbered_source.h"
 #include "server/spec/batch_stages.h"
+#include "server/spec/normalize/normalize.h"
 #include "server/spec/signature.h"
 #include "server/spec/source_chain.h"
 #include "server/stages/running/batch_stage.h"
@@ -152,6 +153,7 @@ absl::StatusOr<std::unique_ptr<Pipeline>> MakePipeline(std::vector<std::unique_p
                                                        const PipelineOptions& options) {
   // How samples are batched does not concern a pipeline, but a spec is not whole without it.
   if (!spec.has_batch()) spec.mutable_batch()->set_size(1);
+  FillImplied(spec);
   BULKHEAD_ASSIGN_OR_RETURN(const PipelineSignature signature, InferSignature(spec));
   const std::vector<SourceChain> chains = SourceChains(spec);
   if (sources.size() != chains.size()) return Disagree("the spec names other sources");

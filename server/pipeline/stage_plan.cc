@@ -46,7 +46,7 @@ class Planner {
     for (size_t i = 0; i < numbers_.size(); ++i) plan_.source_features.push_back(i);
     for (size_t i = 0; i < chain_.steps.size();) {
       size_t end = i + 1;
-      if (!FailsOnPurpose(StageAt(i))) {
+      if (!TraitsOf(StageAt(i)).fails_on_purpose) {
         BULKHEAD_ASSIGN_OR_RETURN(end, PlanStage(i));
       }
       PlanFailing(i, end);
@@ -89,7 +89,7 @@ class Planner {
 
   void PlanFailing(size_t begin, size_t end) {
     for (size_t i = begin; i < end; ++i) {
-      if (!FailsOnPurpose(StageAt(i))) continue;
+      if (!TraitsOf(StageAt(i)).fails_on_purpose) continue;
       // It leaves its value alone, whichever that is.
       plan_.stages.push_back({MakeStage(Site(i)), {0}});
     }
@@ -102,7 +102,7 @@ class Planner {
   size_t NextStage(size_t i) const {
     const bool encoded = InputOf(i).kind == FeatureSignature::Kind::kEncoded;
     const auto is_seen = [&](const v1::Stage& stage) {
-      return !FailsOnPurpose(stage) && !(encoded && DeclaresAnnotation(stage));
+      return !TraitsOf(stage).fails_on_purpose && !(encoded && TraitsOf(stage).declares);
     };
     const size_t end = EndFor(i);
     do {
@@ -148,9 +148,9 @@ class Planner {
     std::unique_ptr<SampleStage> made = MakeJoined(i, last);
     if (made == nullptr) return Disagree(absl::StrCat(chain_.steps[i].path, " is unknown"));
     for (size_t k = i + 1; k < last; ++k) {
-      if (DeclaresAnnotation(StageAt(k))) plan_.stages.push_back({MakeStage(Site(k)), ValuesOf(k)});
+      if (TraitsOf(StageAt(k)).declares) plan_.stages.push_back({MakeStage(Site(k)), ValuesOf(k)});
     }
-    if (PartnersOf(StageAt(i)) > 0) {
+    if (TraitsOf(StageAt(i)).partners > 0) {
       plan_.partnered.stage = plan_.stages.size();
       partnered_step_ = i;
     }
@@ -162,9 +162,10 @@ class Planner {
   // same image, and what belongs to it was declared before any of them moves a pixel. A stage with
   // partners does that itself.
   std::vector<PlannedFollower> FollowersOf(size_t i, size_t last) {
-    if (PartnersOf(StageAt(i)) > 0) return {};
+    if (TraitsOf(StageAt(i)).partners > 0) return {};
     bool moves = false;
-    for (size_t k = i; k <= last; ++k) moves = moves || MovesPixels(StageAt(k));
+    for (size_t k = i; k <= last; ++k)
+      moves = moves || TraitsOf(StageAt(k)).motion == StageTraits::Motion::kMoves;
     if (!moves) return {};
     std::vector<PlannedFollower> followers;
     const std::string image = StageReads(StageAt(i))[0];

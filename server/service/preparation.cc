@@ -41,7 +41,10 @@ absl::Status RefuseUserStages(const v1::PipelineSpec& spec, const ServiceLimits&
   if (const std::string path = FirstPythonStage(spec); !path.empty() && !limits.no_python.empty()) {
     return SpecError(path, absl::StrCat("runs a function of yours, and ", limits.no_python));
   }
-  if (const std::string path = FirstStageOf(spec, v1::Stage::kNative);
+  const auto loads_library = [](const v1::Stage& stage) {
+    return TraitsOf(stage).user_code == StageTraits::UserCode::kLibrary;
+  };
+  if (const std::string path = FirstStageThat(spec, loads_library);
       !path.empty() && !limits.allow_native) {
     return SpecError(path,
                      "loads a library of yours, and this service does not know where it may load "
@@ -51,7 +54,8 @@ absl::Status RefuseUserStages(const v1::PipelineSpec& spec, const ServiceLimits&
 }
 
 absl::Status RefuseFaultStages(const v1::PipelineSpec& spec) {
-  const std::string path = FirstStageThat(spec, FailsOnPurpose);
+  const std::string path =
+      FirstStageThat(spec, [](const v1::Stage& stage) { return TraitsOf(stage).fails_on_purpose; });
   if (path.empty()) return absl::OkStatus();
   return SpecError(path,
                    "makes workers misbehave, and this service does not allow that; start bulkheadd "

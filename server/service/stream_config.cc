@@ -29,7 +29,7 @@ uint32_t MostPartners(const v1::PipelineSpec& spec) {
   int most = 0;
   for (const SourceChain& chain : SourceChains(spec)) {
     for (const SourceChain::Step& step : chain.steps) {
-      most = std::max(most, PartnersOf(*step.stage));
+      most = std::max(most, TraitsOf(*step.stage).partners);
     }
   }
   return static_cast<uint32_t>(most);
@@ -352,9 +352,7 @@ PipelineConfig MakePipelineConfig(const PreparedPipeline& prepared) {
   config.python = !FirstPythonStage(prepared.spec).empty();
   config.code = prepared.code_on_disk;
   config.user_code = absl::StrJoin(UserCodeOf(prepared.spec), ", ");
-  if (config.python || !FirstStageOf(prepared.spec, v1::Stage::kNative).empty()) {
-    config.trust_domain = prepared.bytes_fingerprint;
-  }
+  if (!config.user_code.empty()) config.trust_domain = prepared.bytes_fingerprint;
   config.whole_batches = prepared.spec.batch_stages_size() > 0;
   config.mapped_bytes = MappedBytes(prepared.resolved);
   config.seeks = MayDecodeParts(prepared.spec);

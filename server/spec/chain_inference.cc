@@ -74,7 +74,7 @@ void ChainInference::Forget(const v1::Stage& stage) {
   is_lost_ = stage.stage_case() == v1::Stage::STAGE_NOT_SET;
   std::vector<std::string> reads = StageReads(stage);
   // The image of boxes stays what it is.
-  if (DeclaresAnnotation(stage)) reads.resize(1);
+  if (TraitsOf(stage).declares) reads.resize(1);
   for (const std::string& name : reads) {
     // A misspelt feature is the one that it resembles; else it may be any.
     const bool known = Has(features, name) || unknown_.count(name) > 0;

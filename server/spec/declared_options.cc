@@ -3,6 +3,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "bulkhead/v1/pipeline.pb.h"
 #include "server/base/element_type.h"
 #include "server/base/limits.h"
@@ -43,8 +45,17 @@ Option MaxPathBytes() {
 }
 
 Option Take() {
-  return Option("take").Between(1, kNoLimit, "must be at least 1; leave it out to take everything");
+  return Option("take").Otherwise("all").Between(
+      1, kNoLimit, "must be at least 1; leave it out to take everything");
 }
+
+Option Skip() { return Option("skip").Default(0); }
+
+Option OrderOf() { return Option("order").Otherwise("`sequential`"); }
+
+Option Reshuffle() { return Option("reshuffle").Default(true); }
+
+Option Classes(std::string otherwise) { return Option("classes").Otherwise(std::move(otherwise)); }
 
 Option MaxCount() { return Option("max_count").Between(1, kNoLimit); }
 
@@ -64,32 +75,51 @@ Tables AllTables() {
 
   Add(v1::PipelineSpec::descriptor(),
       {Option("source").Required("where samples come from"),
-       Option("batch").Required("how samples are grouped"),
-       Option("epochs").Between(1, kNoLimit, "must be at least 1, or forever"), Take()},
+       Option("batch").Required("how samples are grouped"), OrderOf(), Option("seed").Default(0),
+       Option("epochs")
+           .Otherwise("`forever`")
+           .Between(1, kNoLimit, "must be at least 1, or forever"),
+       Option("errors").Otherwise("`{policy: fail}`"),
+       Option("outputs").Otherwise("all features that are left after the stages, sorted by name"),
+       Option("deterministic").Otherwise("true"), Option("filter").Otherwise("all records"),
+       Option("split").Otherwise("everything"), Skip(), Take()},
       tables);
   Add(v1::Condition::descriptor(), {Option("feature").Required("the feature to test")}, tables);
   Add(v1::Split::descriptor(),
       {Option("parts").Required("shares by name, such as {train: 0.9, validation: 0.1}"),
-       Option("use").Required("the part that is read")},
+       Option("use").Required("the part that is read"), Option("salt").Default(0)},
       tables);
   Add(v1::TfRecordSource::descriptor(),
-      {Option("files").Required("paths or globs, such as files: data/*.tfrecord")}, tables);
-  Add(v1::ImageListSource::descriptor(),
-      {MaxPathBytes(), Option("label_dtype").OneOf({v1::DTYPE_INT64, v1::DTYPE_FLOAT32}, "")},
+      {Option("files").Required("paths or globs, such as files: data/*.tfrecord"),
+       Option("compression").Otherwise("found from each file's first bytes")},
       tables);
-  Add(v1::ImageFolderSource::descriptor(), {Option("path").Required("the folder"), MaxPathBytes()},
+  Add(v1::ImageListSource::descriptor(),
+      {Option("delimiter").Otherwise("tab if the first line has one, else comma, else space"),
+       Option("images").DefaultName("image"), Option("labels").Otherwise("`label`"),
+       Option("label_dtype").Otherwise("`int64`").OneOf({v1::DTYPE_INT64, v1::DTYPE_FLOAT32}, ""),
+       MaxPathBytes(), Classes("the names that a label column holds, sorted by their bytes")},
+      tables);
+  Add(v1::ImageFolderSource::descriptor(),
+      {Option("path").Required("the folder"),
+       Option("extensions").Otherwise(absl::StrJoin(kImageExtensions, ", ")), MaxPathBytes(),
+       Classes("all sub-folders, sorted by the bytes of their names")},
       tables);
   Add(v1::RangeSource::descriptor(),
       {Option("size").Required("how many integers, at least 1").Between(1, kNoLimit)}, tables);
   Add(v1::MixtureSource::descriptor(),
       {Option("sources").Required("2 to 256 of them"),
+       Option("stop").Default(v1::MIXTURE_STOP_FIRST_EXHAUSTED),
        Option("samples_per_epoch").Between(1, kMaxMixtureEpoch)},
       tables);
   Add(v1::MixedSource::descriptor(),
       {Option("weight")
            .Required("this source's share of the samples, above 0")
            .Between(1e-9, 1e9, "is $0; it must lie between $1 and $2"),
-       Option("source").Required("any source but a mixture"), Take()},
+       Option("source").Required("any source but a mixture"), Skip(), Take(), OrderOf()},
+      tables);
+  Add(v1::Feature::descriptor(),
+      {Option("key").Otherwise(
+          absl::StrCat("the feature's own name; of `boxes` `", kBoxesKey, "`"))},
       tables);
   Add(v1::BytesFeature::descriptor(), {Option("max_bytes").Between(1, kNoLimit), MaxCount()},
       tables);
@@ -104,21 +134,28 @@ Tables AllTables() {
   Add(v1::Batch::descriptor(),
       {Option("size")
            .Required("how many samples a batch holds, at least 1")
-           .Between(1, kMaxBatchSize, "is $0, over the limit of $2 samples")},
+           .Between(1, kMaxBatchSize, "is $0, over the limit of $2 samples"),
+       Option("last").Default(v1::LAST_BATCH_PARTIAL),
+       Option("drop_remainder").Otherwise("as `last` says")},
       tables);
   Add(v1::InterleaveOrder::descriptor(),
       {Option("cycle_length")
            .Required("how many files are read at a time, at least 1")
            .Between(1, kNoLimit),
-       Option("block_length").Default(1).Between(1, kNoLimit)},
+       Option("block_length").Default(1).Between(1, kNoLimit), Reshuffle()},
       tables);
   Add(v1::BlockOrder::descriptor(),
       {Option("block_size")
            .Required("how many consecutive records make a block, at least 1")
            .Between(1, kNoLimit),
-       Option("window").Default(16).Between(1, kNoLimit)},
+       Option("window").Default(16).Between(1, kNoLimit), Reshuffle()},
       tables);
-  Add(v1::ErrorPolicy::descriptor(), {Option("max_fraction").Between(0, 1)}, tables);
+  Add(v1::SequentialOrder::descriptor(), {Reshuffle()}, tables);
+  Add(v1::GlobalOrder::descriptor(), {Reshuffle()}, tables);
+  Add(v1::ErrorPolicy::descriptor(),
+      {Option("policy").Default(v1::ERROR_ACTION_FAIL),
+       Option("max_fraction").Default(0.01).Between(0, 1)},
+      tables);
   return tables;
 }
 
@@ -133,6 +170,11 @@ const OptionTable* DeclaredOptions(const Descriptor* message) {
 const Option* DeclaredOption(const google::protobuf::FieldDescriptor& field) {
   const OptionTable* const table = DeclaredOptions(field.containing_type());
   return table == nullptr ? nullptr : table->Find(field.name());
+}
+
+void NormalizeOptions(google::protobuf::Message& options, const std::string& path,
+                      SpecProblems& problems) {
+  DeclaredOptions(options.GetDescriptor())->Normalize(options, path, problems);
 }
 
 }  // namespace bulkhead

@@ -96,24 +96,14 @@ void DropCaches(Stages& stages) {
                stages.end());
 }
 
-// The default pixel cap of the first version stands for that of today, so that cursors of then are
-// still good: the bytes of an image that both admit are the same.
-template <typename Stages>
-void NameDefaultCapAsAtFirst(Stages& stages) {
-  constexpr uint64_t kFirstDefault = 32'000'000;
-  for (v1::Stage& stage : stages) {
-    if (stage.has_decode_image() && stage.decode_image().max_pixels() == kDefaultMaxPixels) {
-      stage.mutable_decode_image()->set_max_pixels(kFirstDefault);
-    }
-  }
-}
-
 // The spec as the fingerprint names it: what is kept, and what the classes of records are called,
 // changes no byte. `Spec` has stages and features: PipelineSpec, MixedSource.
 template <typename Spec>
 void Prepare(Spec& spec) {
   DropCaches(*spec.mutable_stages());
-  NameDefaultCapAsAtFirst(*spec.mutable_stages());
+  for (v1::Stage& stage : *spec.mutable_stages()) {
+    KindOf(stage)->options().NameFirstDefaults(MutableOptionsOf(stage));
+  }
   for (auto& [name, feature] : *spec.mutable_features()) {
     if (feature.has_int64()) feature.mutable_int64()->clear_classes();
   }

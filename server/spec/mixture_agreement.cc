@@ -72,7 +72,7 @@ absl::Status CheckAgreement(const v1::PipelineSpec& spec, const std::vector<Sour
   std::set<std::string> names(spec.outputs().begin(), spec.outputs().end());
   for (const v1::Stage& stage : spec.stages()) {
     for (std::string& name : StageReads(stage)) names.insert(std::move(name));
-    if (PartnersOf(stage) == 0) continue;
+    if (TraitsOf(stage).partners == 0) continue;
     // Its images may come from any source, and bring along what belongs to them.
     for (size_t i = 0; i < sources.size(); ++i) {
       for (const FeatureSignature& feature : offered(i)) {

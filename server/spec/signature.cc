@@ -78,15 +78,15 @@ CheckedCount SampleBytes(const SourceChain& chain, const SourceSignature& signat
     // What the stage wrote is as large as its largest image may be.
     uint64_t pixels = 0;
     for (const std::string& name : StageReads(stage)) pixels = std::max(pixels, max_pixels[name]);
-    if (stage.has_decode_image()) {
-      const uint64_t configured = stage.decode_image().max_pixels();
-      pixels = configured == 0 ? kDefaultMaxPixels : configured;
+    const std::optional<Decoding> decoding = DecodingOf(stage);
+    if (decoding.has_value()) {
+      pixels = decoding->max_pixels;
       largest = std::max(largest, pixels);
     }
-    if (MayEnlarge(stage)) pixels = std::max(pixels, kDefaultMaxPixels);
+    if (TraitsOf(stage).may_enlarge) pixels = std::max(pixels, kDefaultMaxPixels);
     for (const FeatureSignature& feature : signature.features_after[i]) {
       // What is left as it is, is set aside while the other samples are made.
-      if (PartnersOf(stage) > 0 && feature.path != StepPath(chain.steps[i])) {
+      if (TraitsOf(stage).partners > 0 && feature.path != StepPath(chain.steps[i])) {
         total =
             total + ValueBytes(feature, max_pixels[feature.name]) + CheckedCount(feature.max_bytes);
       }
@@ -94,7 +94,7 @@ CheckedCount SampleBytes(const SourceChain& chain, const SourceSignature& signat
       max_pixels[feature.name] = pixels;
       total = total + ValueBytes(feature, pixels) + CheckedCount(feature.max_bytes);
       // As it is stored, and upright.
-      if (stage.decode_image().exif_orientation()) total = total + ValueBytes(feature, pixels);
+      if (decoding.has_value() && decoding->turns) total = total + ValueBytes(feature, pixels);
     }
   }
   total = total + CheckedCount(largest) * CheckedCount(kCoefficientBytesPerPixel);
@@ -119,7 +119,8 @@ void FindDeclared(const SourceChain& chain, const SourceSignature& source,
       signature.declared_where = feature.path;
     }
     for (const FeatureSignature& feature : source.features_after[i]) {
-      if (feature.path == StepPath(chain.steps[i])) is_held[feature.name] = HoldsResult(stage);
+      if (feature.path == StepPath(chain.steps[i]))
+        is_held[feature.name] = TraitsOf(stage).holds_result;
     }
   }
 }

@@ -40,12 +40,10 @@ std::string FirstStageThat(const v1::PipelineSpec& spec,
   return "";
 }
 
-std::string FirstStageOf(const v1::PipelineSpec& spec, v1::Stage::StageCase kind) {
-  return FirstStageThat(spec, [&](const v1::Stage& stage) { return stage.stage_case() == kind; });
-}
-
 std::string FirstPythonStage(const v1::PipelineSpec& spec) {
-  const std::string path = FirstStageOf(spec, v1::Stage::kPython);
+  const std::string path = FirstStageThat(spec, [](const v1::Stage& stage) {
+    return TraitsOf(stage).user_code == StageTraits::UserCode::kPython;
+  });
   return path.empty() ? FirstPythonBatchStage(spec) : path;
 }
 
@@ -130,7 +128,7 @@ absl::Status CheckCaches(const SourceChain& chain) {
   for (size_t i = 0; i < cache.steps_before; ++i) {
     const v1::Stage& stage = *chain.steps[i].stage;
     const std::string step = absl::StrCat(chain.steps[i].path, ".", StageName(stage));
-    const bool own_code = RunsUserCode(stage);
+    const bool own_code = TraitsOf(stage).user_code != StageTraits::UserCode::kNone;
     if (own_code && cache.stage->key().empty()) {
       return SpecError(path + ".key",
                        absl::StrCat("is missing: what ", step,
@@ -149,7 +147,7 @@ absl::Status CheckPartners(const SourceChain& chain) {
   const SourceChain::Step* first = nullptr;
   for (size_t i = 0; i < chain.steps.size(); ++i) {
     const SourceChain::Step& step = chain.steps[i];
-    if (PartnersOf(*step.stage) == 0) continue;
+    if (TraitsOf(*step.stage).partners == 0) continue;
     const std::string name = StageName(*step.stage);
     const std::string path = absl::StrCat(step.path, ".", name);
     if (i < chain.own_steps) {
@@ -167,8 +165,9 @@ absl::Status CheckPartners(const SourceChain& chain) {
 }
 
 bool MayDecodeParts(const v1::PipelineSpec& spec) {
-  return !FirstStageOf(spec, v1::Stage::kDecodeImage).empty() &&
-         !FirstStageThat(spec, CutsPart).empty();
+  const auto decodes = [](const v1::Stage& stage) { return DecodingOf(stage).has_value(); };
+  const auto cuts = [](const v1::Stage& stage) { return TraitsOf(stage).cuts_part; };
+  return !FirstStageThat(spec, decodes).empty() && !FirstStageThat(spec, cuts).empty();
 }
 
 std::optional<std::vector<FeatureSignature>> ChainFeatures(const SourceChain& chain,

@@ -43,11 +43,9 @@ struct SourceChain {
 
 std::vector<SourceChain> SourceChains(const v1::PipelineSpec& spec);
 
-// The place of a spec's first stage with a trait, or of a kind, "stages[2].fault"; empty if it has
-// none.
+// The place of a spec's first stage that `is_meant`, "stages[2].fault"; empty if it has none.
 std::string FirstStageThat(const v1::PipelineSpec& spec,
                            absl::FunctionRef<bool(const v1::Stage&)> is_meant);
-std::string FirstStageOf(const v1::PipelineSpec& spec, v1::Stage::StageCase kind);
 
 // The place of the first stage that runs Python, for samples or batches; empty if there is none.
 std::string FirstPythonStage(const v1::PipelineSpec& spec);

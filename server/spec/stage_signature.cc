@@ -10,15 +10,6 @@
 #include "server/stages/declaration/stage_kind.h"
 
 namespace bulkhead {
-namespace {
-
-StageTraits TraitsOf(const v1::Stage& stage) {
-  const StageKind* kind = KindOf(stage);
-  return kind == nullptr ? StageTraits() : kind->traits();
-}
-
-}  // namespace
-
 std::vector<std::string> StageReads(const v1::Stage& stage) {
   const StageKind* kind = KindOf(stage);
   return kind == nullptr ? std::vector<std::string>() : kind->Reads(stage);
@@ -29,34 +20,21 @@ std::vector<std::string> StageMakes(const v1::Stage& stage) {
   return kind == nullptr ? std::vector<std::string>() : kind->Makes(stage);
 }
 
+std::optional<Decoding> DecodingOf(const v1::Stage& stage) {
+  const StageKind* kind = KindOf(stage);
+  return kind == nullptr ? std::nullopt : kind->DecodingOf(stage);
+}
+
 bool IsRandomStage(const v1::Stage& stage) {
   const StageKind* kind = KindOf(stage);
   return kind != nullptr && kind->IsRandom(stage);
 }
-
-bool HoldsResult(const v1::Stage& stage) { return TraitsOf(stage).holds_result; }
-
-bool MovesPixels(const v1::Stage& stage) {
-  return TraitsOf(stage).motion == StageTraits::Motion::kMoves;
-}
-
-bool DeclaresAnnotation(const v1::Stage& stage) { return TraitsOf(stage).declares; }
-
-bool FailsOnPurpose(const v1::Stage& stage) { return TraitsOf(stage).fails_on_purpose; }
-
-bool CutsPart(const v1::Stage& stage) { return TraitsOf(stage).cuts_part; }
-
-bool RunsUserCode(const v1::Stage& stage) { return TraitsOf(stage).runs_user_code; }
-
-int PartnersOf(const v1::Stage& stage) { return TraitsOf(stage).partners; }
 
 std::vector<std::string> StageWorksOn(const v1::Stage& stage,
                                       const std::vector<FeatureSignature>& before) {
   const StageKind* kind = KindOf(stage);
   return kind == nullptr ? std::vector<std::string>() : kind->WorksOn(stage, before);
 }
-
-bool MayEnlarge(const v1::Stage& stage) { return TraitsOf(stage).may_enlarge; }
 
 absl::Status InferStage(const v1::Stage& stage, absl::string_view path,
                         std::vector<FeatureSignature>& features) {

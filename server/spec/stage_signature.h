@@ -1,6 +1,7 @@
 #ifndef BULKHEAD_SERVER_SPEC_STAGE_SIGNATURE_H_
 #define BULKHEAD_SERVER_SPEC_STAGE_SIGNATURE_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,34 +23,12 @@ std::vector<std::string> StageReads(const v1::Stage& stage);
 // The features that the stage makes, in its order; none if it replaces what it reads.
 std::vector<std::string> StageMakes(const v1::Stage& stage);
 
+// How the stage decodes images; none if it does not.
+std::optional<Decoding> DecodingOf(const v1::Stage& stage);
+
 // Whether random numbers change the result of this normalized stage. Those of a flip with
 // probability 0 or 1 do not. A user stage may draw some.
 bool IsRandomStage(const v1::Stage& stage);
-
-// Whether the stage's result is always in a worker's own memory.
-bool HoldsResult(const v1::Stage& stage);
-
-// Whether the stage may enlarge images of unknown size, up to kDefaultMaxPixels.
-bool MayEnlarge(const v1::Stage& stage);
-
-// Whether the stage moves the pixels of its first input, and with them declared boxes, points and
-// masks.
-bool MovesPixels(const v1::Stage& stage);
-
-// Whether the stage only declares that a feature belongs to an image, and changes nothing.
-bool DeclaresAnnotation(const v1::Stage& stage);
-
-// Whether the stage changes nothing and may fail on purpose.
-bool FailsOnPurpose(const v1::Stage& stage);
-
-// Whether the stage cuts a part out of its image, so that the rest need not be decoded.
-bool CutsPart(const v1::Stage& stage);
-
-// Whether the stage is user code.
-bool RunsUserCode(const v1::Stage& stage);
-
-// The most other samples that the stage may need for a sample.
-int PartnersOf(const v1::Stage& stage);
 
 // The features that the running stage works on, in the order of its values: those that it reads of
 // `before`, then those that it makes.

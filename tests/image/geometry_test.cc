@@ -238,13 +238,14 @@ TEST(CropTest, RandomPlacesAreUniformAndPartOfTheDataFormat) {
   EXPECT_EQ(GetErrorInfo(refused.status())->reason, reason::kImageTooSmall);
 }
 
+constexpr RandomCropBounds kBounds = {0.08, 1, 0.75, 4.0 / 3};
+
 TEST(CropTest, RandomRectanglesKeepTheirBounds) {
-  const RandomCropBounds bounds;
   double smallest = 1;
   double largest = 0;
   for (uint64_t position = 0; position < 3000; ++position) {
     SampleRandom random(1, 0, position, 5);
-    const Rect rect = RandomCropRect({375, 500}, bounds, random);
+    const Rect rect = RandomCropRect({375, 500}, kBounds, random);
     ASSERT_GE(rect.top, 0);
     ASSERT_GE(rect.left, 0);
     ASSERT_LE(rect.bottom(), 375);
@@ -264,17 +265,17 @@ TEST(CropTest, RandomRectanglesKeepTheirBounds) {
 TEST(CropTest, ImpossibleBoundsFallBackToTheCentre) {
   SampleRandom random(1, 0, 0, 5);
   // A very wide image: the full height, and the widest ratio allowed.
-  EXPECT_EQ(RandomCropRect({30, 3000}, {}, random), (Rect{0, 1480, 30, 40}));
-  EXPECT_EQ(RandomCropRect({4000, 30}, {}, random), (Rect{1980, 0, 40, 30}));
-  EXPECT_EQ(RandomCropRect({1, 1}, {}, random), (Rect{0, 0, 1, 1}));
-  RandomCropBounds too_large;
+  EXPECT_EQ(RandomCropRect({30, 3000}, kBounds, random), (Rect{0, 1480, 30, 40}));
+  EXPECT_EQ(RandomCropRect({4000, 30}, kBounds, random), (Rect{1980, 0, 40, 30}));
+  EXPECT_EQ(RandomCropRect({1, 1}, kBounds, random), (Rect{0, 0, 1, 1}));
+  RandomCropBounds too_large = kBounds;
   too_large.scale_low = too_large.scale_high = 50;
   EXPECT_EQ(RandomCropRect({40, 40}, too_large, random), (Rect{0, 0, 40, 40}));
 }
 
 TEST(CropTest, RandomRectangleIsPartOfTheDataFormat) {
   SampleRandom random(1, 2, 3, StableHash("stages/1"));
-  EXPECT_EQ(RandomCropRect({375, 500}, {}, random), (Rect{55, 190, 286, 281}));
+  EXPECT_EQ(RandomCropRect({375, 500}, kBounds, random), (Rect{55, 190, 286, 281}));
 }
 
 }  // namespace

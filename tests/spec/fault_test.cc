@@ -7,6 +7,7 @@
 #include "server/spec/normalize/normalize.h"
 #include "server/spec/signature.h"
 #include "server/spec/source_chain.h"
+#include "server/stages/declaration/stage_kind.h"
 #include "server/spec/yaml/yaml.h"
 #include "tests/spec/spec_makers.h"
 
@@ -80,23 +81,27 @@ TEST(FaultSpecTest, ChangesNoSignature) {
   EXPECT_EQ(faulty->sources[0].features_after.size(), 5u);
 }
 
+std::string FirstFault(const v1::PipelineSpec& spec) {
+  return FirstStageThat(spec,
+                        [](const v1::Stage& stage) { return TraitsOf(stage).fails_on_purpose; });
+}
+
 TEST(FaultSpecTest, ItsPlaceIsFoundInAMixtureToo) {
-  EXPECT_EQ(FirstStageOf(FolderSpec("stages { decode_image {} }"), v1::Stage::kFault), "");
-  EXPECT_EQ(
-      FirstStageOf(FolderSpec("stages { decode_image {} } stages { fault {} }"), v1::Stage::kFault),
-      "stages[1].fault");
+  EXPECT_EQ(FirstFault(FolderSpec("stages { decode_image {} }")), "");
+  EXPECT_EQ(FirstFault(FolderSpec("stages { decode_image {} } stages { fault {} }")),
+            "stages[1].fault");
   const auto mixture = FromText<v1::PipelineSpec>(R"(
     source { mixture {
       sources { source { range { size: 4 } } weight: 1 }
       sources { source { range { size: 4 } } weight: 1 stages { fault { crash: true } } }
     } }
     batch { size: 2 })");
-  EXPECT_EQ(FirstStageOf(mixture, v1::Stage::kFault), "source.mixture.sources[1].stages[0].fault");
+  EXPECT_EQ(FirstFault(mixture), "source.mixture.sources[1].stages[0].fault");
   v1::PipelineSpec common = mixture;
   common.mutable_source()->mutable_mixture()->mutable_sources(1)->clear_stages();
   common.add_stages()->mutable_fault()->set_hang(true);
   ASSERT_TRUE(Normalize(common).ok());
-  EXPECT_EQ(FirstStageOf(common, v1::Stage::kFault), "stages[0].fault");
+  EXPECT_EQ(FirstFault(common), "stages[0].fault");
   EXPECT_TRUE(InferSignature(common).ok());
 }
 

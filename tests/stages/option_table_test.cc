@@ -86,8 +86,9 @@ TEST(OptionTableTest, RefusesWhatLiesBeyondLimits) {
   // Whole numbers are written out, however large.
   v1::OneHot one_hot;
   one_hot.set_classes(4'000'000'000);
-  EXPECT_EQ(Normalized(Option("classes").AtMost(1u << 30), one_hot),
-            "s.classes: is 4000000000, over the limit of 1073741824");
+  EXPECT_EQ(
+      Normalized(Option("classes").Between(0, 1u << 30, "is $0, over the limit of $2"), one_hot),
+      "s.classes: is 4000000000, over the limit of 1073741824");
 }
 
 TEST(OptionTableTest, ChecksEveryNumberOfAList) {

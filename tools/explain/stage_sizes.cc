@@ -27,14 +27,17 @@ std::string LabelOf(const SourceChain::Step& step) {
 std::string StageBehind(const SourceChain& chain, size_t decode) {
   for (size_t i = decode + 1; i < chain.steps.size(); ++i) {
     const v1::Stage& stage = *chain.steps[i].stage;
-    if (!FailsOnPurpose(stage) && !DeclaresAnnotation(stage)) return LabelOf(chain.steps[i]);
+    if (!TraitsOf(stage).fails_on_purpose && !TraitsOf(stage).declares)
+      return LabelOf(chain.steps[i]);
   }
   return "";
 }
 
-uint64_t ElementBytesOf(const std::vector<FeatureSignature>& features, const std::string& name) {
+// Of the image called `name`.
+uint64_t PixelBytesOf(const std::vector<FeatureSignature>& features, const std::string& name) {
   for (const FeatureSignature& feature : features) {
-    if (feature.name == name) return ElementBytes(feature.dtype);
+    if (feature.name != name) continue;
+    return ElementBytes(feature.dtype) * static_cast<uint64_t>(feature.shape.back());
   }
   return 1;
 }
@@ -71,30 +74,27 @@ void StageSizes::AddChain(const v1::PipelineSpec& spec, const PipelineSignature&
     Running& running = running_[StageObserver::kFirstStage + (known - stage_names.begin())];
     running.name = name;
     running.features = StageWorksOn(stage, signature.sources[number].FeaturesBefore(i));
-    running.has_partners = PartnersOf(stage) > 0;
-    if (!stage.has_decode_image() || running.features.empty()) continue;
-    running.decode = &stage.decode_image();
+    running.has_partners = TraitsOf(stage).partners > 0;
+    running.decoding = DecodingOf(stage);
+    if (!running.decoding.has_value()) continue;
     running.behind = StageBehind(chain, i);
-    running.element_bytes =
-        ElementBytesOf(signature.sources[number].features_after[i], running.features[0]);
+    running.pixel_bytes =
+        PixelBytesOf(signature.sources[number].features_after[i], running.features[0]);
   }
 }
 
 void StageSizes::Enter(uint32_t stage) {
   const Running& running = running_[stage];
-  if (running.decode == nullptr) return;
+  if (!running.decoding.has_value()) return;
   const auto file = encoded_.find(running.features[0]);
   if (file == encoded_.end()) return;
   DecodeOptions options;
   options.accept_truncated = true;  // whether it is good the decoder will say
-  options.scale = static_cast<int>(std::max<uint64_t>(1, running.decode->scale()));
-  const uint64_t max_pixels = running.decode->max_pixels();
-  const auto size =
-      decoder_.Open(file->second, max_pixels == 0 ? kDefaultMaxPixels : max_pixels, options);
+  options.scale = running.decoding->scale;
+  const auto size = decoder_.Open(file->second, running.decoding->max_pixels, options);
   if (!size.ok()) return;
   const auto pixels = static_cast<uint64_t>(size->height) * static_cast<uint64_t>(size->width);
-  seen_[{running.name, running.features[0]}].Add(
-      pixels * static_cast<uint64_t>(DecodedChannels(*running.decode)) * running.element_bytes);
+  seen_[{running.name, running.features[0]}].Add(pixels * running.pixel_bytes);
 }
 
 void StageSizes::Leave(uint32_t stage, const StageValues& values) {
@@ -109,7 +109,7 @@ void StageSizes::Leave(uint32_t stage, const StageValues& values) {
     } else {
       encoded_.erase(feature);
     }
-    if (running.decode == nullptr) {
+    if (!running.decoding.has_value()) {
       seen_[{running.name, feature}].Add(value.plain_bytes());
     } else {
       left_by_decoders_[{running.behind, feature}].Add(value.plain_bytes());

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "bulkhead/v1/pipeline.pb.h"
 #include "server/image/codecs/image_decoder.h"
 #include "server/spec/signature.h"
+#include "server/stages/declaration/stage_kind.h"
 
 namespace bulkhead {
 class StageValues;
@@ -51,10 +53,11 @@ class StageSizes {
   struct Running {
     std::string name;
     std::vector<std::string> features;  // as its StageValues has them
-    // Of a decode_image: itself, and the stage behind it, which may be a crop that runs with it.
-    const v1::DecodeImage* decode = nullptr;
+    // Of one that decodes: how, the stage behind it, which may be a crop that runs with it, and
+    // what a pixel takes.
+    std::optional<Decoding> decoding;
     std::string behind;
-    uint64_t element_bytes = 1;
+    uint64_t pixel_bytes = 1;
     bool has_partners = false;
   };
   void AddChain(const v1::PipelineSpec& spec, const PipelineSignature& signature, size_t number,

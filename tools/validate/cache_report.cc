@@ -42,7 +42,7 @@ CacheReport ReportOne(const SourceChain& chain, const SourceSignature& signature
   const auto end = chain.steps.begin() + static_cast<ptrdiff_t>(point.steps_before);
   cache.whole = cache.pixel_bytes > 0 &&
                 std::none_of(chain.steps.begin(), end,
-                             [](const auto& step) { return step.stage->has_resize(); });
+                             [](const auto& step) { return TraitsOf(*step.stage).evens_sizes; });
   return cache;
 }
 

@@ -11,7 +11,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 import bulkhead  # noqa: E402
 import fake_bulkheadd  # noqa: E402
-import stage_table  # noqa: E402
+import option_table  # noqa: E402
 
 
 def generator(script):
@@ -26,11 +26,11 @@ def generator(script):
 def check_fresh(script):
     """That what a script writes from the tables of the build is what is kept. Returns the script as a module; skips
     where there is no build."""
-    if not stage_table.path().exists():
-        pytest.skip(f"{stage_table.path()} is not built")
+    if not option_table.path().exists():
+        pytest.skip(f"{option_table.path()} is not built")
     update = generator(script)
-    generated = update.generate()
-    for path, text in generated.items() if isinstance(generated, dict) else [(update.OUTPUT, generated)]:
+    outputs = update.outputs() if hasattr(update, "outputs") else {update.OUTPUT: update.generate()}
+    for path, text in outputs.items():
         assert path.read_text() == text, "run scripts/update_generated.sh"
     return update
 

@@ -24,7 +24,7 @@ def test_the_reference_is_that_of_the_docstrings():
 
 
 def test_the_tables_of_options_are_those_of_the_declarations():
-    check_fresh("scripts/update_stage_tables.py")
+    check_fresh("scripts/update_option_tables.py")
 
 
 def test_the_schema_of_specs_is_that_of_the_declarations():

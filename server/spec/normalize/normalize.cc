@@ -12,32 +12,23 @@
 namespace bulkhead {
 namespace {
 
-constexpr double kDefaultMaxFraction = 0.01;
-
 void NormalizeBatch(v1::PipelineSpec& spec, SpecProblems& problems) {
   v1::Batch& batch = *spec.mutable_batch();
-  DeclaredOptions(v1::Batch::descriptor())->Normalize(batch, "batch", problems);
-  if (batch.has_drop_remainder()) {
-    if (batch.last() != v1::LAST_BATCH_UNSPECIFIED) {
-      problems.Add("batch.drop_remainder", "says the same as `last`; give one of them");
-      return;
-    }
+  const bool twice = batch.has_drop_remainder() && batch.last() != v1::LAST_BATCH_UNSPECIFIED;
+  if (batch.has_drop_remainder() && !twice) {
     batch.set_last(batch.drop_remainder() ? v1::LAST_BATCH_DROP : v1::LAST_BATCH_PARTIAL);
     batch.clear_drop_remainder();
   }
-  if (batch.last() == v1::LAST_BATCH_UNSPECIFIED) batch.set_last(v1::LAST_BATCH_PARTIAL);
+  NormalizeOptions(batch, "batch", problems);
+  if (twice) problems.Add("batch.drop_remainder", "says the same as `last`; give one of them");
 }
 
 void NormalizeErrors(v1::ErrorPolicy& errors, SpecProblems& problems) {
-  if (errors.policy() == v1::ERROR_ACTION_UNSPECIFIED) errors.set_policy(v1::ERROR_ACTION_FAIL);
-  if (errors.policy() == v1::ERROR_ACTION_FAIL) {
-    if (errors.has_max_fraction()) {
-      problems.Add("errors.max_fraction", "goes with policy: substitute or blank only");
-    }
-    return;
-  }
-  if (!errors.has_max_fraction()) errors.set_max_fraction(kDefaultMaxFraction);
-  DeclaredOptions(v1::ErrorPolicy::descriptor())->Normalize(errors, "errors", problems);
+  const bool given = errors.has_max_fraction();
+  DeclaredOptions(errors.GetDescriptor())->FillDefaults(errors);
+  if (errors.policy() != v1::ERROR_ACTION_FAIL) return NormalizeOptions(errors, "errors", problems);
+  if (given) problems.Add("errors.max_fraction", "goes with policy: substitute or blank only");
+  errors.clear_max_fraction();
 }
 
 void CheckOutputs(const v1::PipelineSpec& spec, SpecProblems& problems) {
@@ -48,7 +39,8 @@ void CheckOutputs(const v1::PipelineSpec& spec, SpecProblems& problems) {
   }
 }
 
-// Enums travel as numbers, and a client of another version may send one that this build lacks.
+// Enums travel as numbers, and a client of another version may send one that this build lacks: that
+// is told before all else.
 void CheckEnums(const v1::PipelineSpec& spec, SpecProblems& problems) {
   if (!v1::LastBatch_IsValid(spec.batch().last())) {
     problems.Add("batch.last", absl::StrCat("has the unknown value ", spec.batch().last()));
@@ -75,7 +67,7 @@ void Normalize(v1::PipelineSpec& spec, SpecProblems& problems) {
   }
   NormalizeBatchStages(spec, problems);
   NormalizeBatch(spec, problems);
-  DeclaredOptions(v1::PipelineSpec::descriptor())->Normalize(spec, "", problems);
+  NormalizeOptions(spec, "", problems);
   NormalizeErrors(*spec.mutable_errors(), problems);
   CheckOutputs(spec, problems);
 }
@@ -84,6 +76,20 @@ absl::Status Normalize(v1::PipelineSpec& spec) {
   SpecProblems problems;
   Normalize(spec, problems);
   return problems.ToStatus();
+}
+
+void FillImplied(v1::PipelineSpec& spec) {
+  const auto fill = [](auto& stages) {
+    for (v1::Stage& stage : stages) {
+      const StageKind* const kind = KindOf(stage);
+      if (kind != nullptr) kind->options().FillImplied(MutableOptionsOf(stage));
+    }
+  };
+  fill(*spec.mutable_stages());
+  if (!spec.source().has_mixture()) return;
+  for (v1::MixedSource& mixed : *spec.mutable_source()->mutable_mixture()->mutable_sources()) {
+    fill(*mixed.mutable_stages());
+  }
 }
 
 }  // namespace bulkhead

@@ -17,6 +17,10 @@ absl::Status Normalize(v1::PipelineSpec& spec);
 // The same, but adds mistakes to `problems`.
 void Normalize(v1::PipelineSpec& spec, SpecProblems& problems);
 
+// Adds, to the stages of a normalized spec, the defaults that the normal form leaves out: running
+// stages find every option.
+void FillImplied(v1::PipelineSpec& spec);
+
 }  // namespace bulkhead
 
 #endif  // BULKHEAD_SERVER_SPEC_NORMALIZE_NORMALIZE_H_

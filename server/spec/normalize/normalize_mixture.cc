@@ -39,9 +39,7 @@ void NormalizeStop(v1::MixtureSource& mixture, SpecProblems& problems) {
     problems.Add("source.mixture.stop", absl::StrCat("has the unknown value ", mixture.stop()));
     return;
   }
-  if (mixture.stop() == v1::MIXTURE_STOP_UNSPECIFIED) {
-    mixture.set_stop(v1::MIXTURE_STOP_FIRST_EXHAUSTED);
-  }
+  DeclaredOptions(v1::MixtureSource::descriptor())->FillDefaults(mixture);
   const bool never = mixture.stop() == v1::MIXTURE_STOP_NEVER;
   if (never && mixture.samples_per_epoch() == 0) {
     problems.Add("source.mixture.samples_per_epoch",
@@ -59,7 +57,7 @@ void NormalizeStop(v1::MixtureSource& mixture, SpecProblems& problems) {
 // `problems` of this source: places are relative to it.
 void NormalizeMixed(v1::MixedSource& mixed, SpecProblems& problems) {
   mixed.mutable_source();  // NormalizeSource says which there are
-  DeclaredOptions(v1::MixedSource::descriptor())->Normalize(mixed, "", problems);
+  NormalizeOptions(mixed, "", problems);
   NormalizeSource(*mixed.mutable_source(), *mixed.mutable_features(), problems);
   NormalizeSelection(mixed, problems);
   NormalizeOrder(*mixed.mutable_order(), problems);

@@ -19,9 +19,6 @@ namespace {
 
 constexpr uint64_t kMaxRange = static_cast<uint64_t>(INT64_MAX);
 
-constexpr const char* kImageExtensions[] = {"bmp", "jpeg", "jpg",  "pgm", "png",
-                                            "ppm", "tif",  "tiff", "webp"};
-
 bool HasNul(const std::string& text) { return text.find('\0') != std::string::npos; }
 
 void CheckNoNul(const std::string& value, const std::string& path, SpecProblems& problems) {
@@ -56,13 +53,9 @@ void CheckName(const std::string& name, const std::string& path, SpecProblems& p
 
 void NormalizeTfRecord(v1::TfRecordSource& source, SpecProblems& problems) {
   const std::string path = "source.tfrecord";
-  DeclaredOptions(source.GetDescriptor())->Normalize(source, path, problems);
+  NormalizeOptions(source, path, problems);
   for (int i = 0; i < source.files_size(); ++i) {
     CheckPattern(source.files(i), absl::StrCat(path, ".files[", i, "]"), problems);
-  }
-  if (!v1::Compression_IsValid(source.compression())) {
-    problems.Add(path + ".compression",
-                 absl::StrCat("has the unknown value ", source.compression()));
   }
 }
 
@@ -103,15 +96,12 @@ void CheckClasses(const Files& source, bool labeled, const std::string& source_p
 
 void NormalizeList(v1::ImageListSource& source, SpecProblems& problems) {
   const std::string path = "source.image_list";
+  NormalizeOptions(source, path, problems);
   if (source.entries().empty()) {
     CheckPath(source.path(), path + ".path", "the list's file (or `entries`, its lines)", problems);
   } else if (!source.path().empty()) {
     problems.Add(path + ".entries", "replaces `path`; give only one of them");
   }
-  if (!v1::Delimiter_IsValid(source.delimiter())) {
-    problems.Add(path + ".delimiter", absl::StrCat("has the unknown value ", source.delimiter()));
-  }
-  if (source.images().empty()) source.add_images("image");
   if (source.unlabeled()) {
     if (!source.labels().empty()) {
       problems.Add(path + ".labels", "names label columns, but `unlabeled` says there are none");
@@ -136,12 +126,11 @@ void NormalizeList(v1::ImageListSource& source, SpecProblems& problems) {
       }
     }
   }
-  DeclaredOptions(source.GetDescriptor())->Normalize(source, path, problems);
 }
 
 void NormalizeFolder(v1::ImageFolderSource& source, SpecProblems& problems) {
   const std::string path = "source.image_folder";
-  DeclaredOptions(source.GetDescriptor())->Normalize(source, path, problems);
+  NormalizeOptions(source, path, problems);
   CheckNoNul(source.path(), path + ".path", problems);
   std::set<std::string> extensions;
   for (int i = 0; i < source.extensions_size(); ++i) {
@@ -162,7 +151,7 @@ void NormalizeFolder(v1::ImageFolderSource& source, SpecProblems& problems) {
 }
 
 void NormalizeRange(v1::RangeSource& source, SpecProblems& problems) {
-  DeclaredOptions(source.GetDescriptor())->Normalize(source, "source.range", problems);
+  NormalizeOptions(source, "source.range", problems);
   if (source.size() > kMaxRange) {
     problems.Add("source.range.size", absl::StrCat("is over the limit of ", kMaxRange));
   }

@@ -3,7 +3,8 @@
 namespace bulkhead {
 
 const BatchKind* BatchKindOf(const v1::BatchStage& stage) {
-  return KindAmong<BatchKind>({MixKinds, PackingKinds, UserBatchKinds}, stage);
+  static constexpr BatchKinds (*kFamilies[])() = {MixKinds, PackingKinds, UserBatchKinds};
+  return KindAmong<BatchKind>(kFamilies, stage);
 }
 
 }  // namespace bulkhead

@@ -18,6 +18,23 @@ StageKinds UserKinds();        // the user's own code
 StageKinds FaultKinds();       // misbehaviour on purpose
 StageKinds CacheKinds();       // results kept for later epochs
 
+struct StageFamily {
+  const char* name;  // of its folder
+  StageKinds (*kinds)();
+  StageKinds operator()() const { return kinds(); }
+};
+inline constexpr StageFamily kStageFamilies[] = {{"decode", DecodeKinds},
+                                                 {"geometry", GeometryKinds},
+                                                 {"color", ColorKinds},
+                                                 {"warp", WarpKinds},
+                                                 {"mosaic", MosaicKinds},
+                                                 {"boxes", BoxKinds},
+                                                 {"annotations", AnnotationKinds},
+                                                 {"numbers", NumberKinds},
+                                                 {"user", UserKinds},
+                                                 {"fault", FaultKinds},
+                                                 {"cache", CacheKinds}};
+
 }  // namespace bulkhead
 
 #endif  // BULKHEAD_SERVER_STAGES_DECLARATION_FAMILIES_H_

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,6 +33,8 @@ struct FeatureStage {
   StageTraits traits;
   // Whether random numbers change the result of a stage of a random kind; null: they do.
   std::function<bool(const Message& stage)> draws = nullptr;
+  // How it decodes images; null: it does not.
+  Decoding (*decodes)(const Message& stage) = nullptr;
 };
 
 template <typename Message>
@@ -43,6 +46,11 @@ class FeatureKind : public StageKind {
 
   bool IsRandom(const v1::Stage& stage) const override {
     return traits().is_random && (declared_.draws == nullptr || declared_.draws(Of(stage)));
+  }
+
+  std::optional<Decoding> DecodingOf(const v1::Stage& stage) const override {
+    if (declared_.decodes == nullptr) return std::nullopt;
+    return declared_.decodes(Of(stage));
   }
 
   std::vector<std::string> Reads(const v1::Stage& stage) const override {

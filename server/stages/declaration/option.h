@@ -34,8 +34,11 @@ class Option {
   Option& Default(double value) { return Default({value}); }
   Option& Default(std::initializer_list<double> values) { return Set(defaults, values); }
   Option& DefaultName(std::string text) { return Set(default_name, std::move(text)); }
-  // The same, but the normal form omits the option if it has this value.
+  // The same, but the normal form omits the option if it has this value; a worker fills it in.
   Option& ImpliedDefault(double value) { return Set(implied, value).Default(value); }
+  // The default of the first version, which fingerprints keep, so that old cursors are still good:
+  // for a default that was changed without changing the bytes of what both admit.
+  Option& FirstDefault(double value) { return Set(first_default, value); }
   // The default in words, for the documentation.
   Option& Otherwise(std::string words) { return Set(otherwise, std::move(words)); }
 
@@ -51,9 +54,6 @@ class Option {
   Option& Above(double limit, double most,
                 std::string says = "must be a number above $1 and at most $2") {
     return Limit(limit, true, most, std::move(says));
-  }
-  Option& AtMost(double most, std::string says = "is $0, over the limit of $2") {
-    return Limit(-std::numeric_limits<double>::infinity(), false, most, std::move(says));
   }
   // `allows` accepts every value; checked before the limits.
   Option& Only(Predicate allows, std::string says) {
@@ -86,6 +86,7 @@ class Option {
   std::vector<double> defaults;
   std::string default_name;
   std::optional<double> implied;
+  std::optional<double> first_default;
   std::string otherwise;
   std::string needs;  // the message; empty: not required
   double least = -std::numeric_limits<double>::infinity();

@@ -142,15 +142,20 @@ std::string Problem(const Option& option, const FieldDescriptor* field, const Fi
   return "";
 }
 
+// For an option that is not there.
+void FillDefault(const Option& option, FieldValues& values) {
+  if (option.implied.has_value()) return;
+  for (const double value : option.defaults) values.Add(value);
+  if (!option.default_name.empty()) values.SetName(option.default_name);
+}
+
 void NormalizeOption(const Option& option, const FieldDescriptor* field, const std::string& path,
                      Message& message, SpecProblems& problems) {
   FieldValues values(message, field);
   const std::string place = absl::StrCat(path, path.empty() ? "" : ".", option.name);
   if (values.size() == 0) {
     if (!option.needs.empty()) return problems.Add(place, option.needs);
-    if (option.implied.has_value()) return;
-    for (const double value : option.defaults) values.Add(value);
-    if (!option.default_name.empty()) values.SetName(option.default_name);
+    FillDefault(option, values);
     if (values.size() == 0) return;
   }
   if (option.one_stands_for > 1 && values.size() == 1) {
@@ -184,6 +189,30 @@ void OptionTable::Normalize(Message& options, const std::string& path,
                             SpecProblems& problems) const {
   for (const Option& option : options_) {
     NormalizeOption(option, message_->FindFieldByName(option.name), path, options, problems);
+  }
+}
+
+void OptionTable::FillDefaults(Message& options) const {
+  for (const Option& option : options_) {
+    FieldValues values(options, message_->FindFieldByName(option.name));
+    if (values.size() == 0) FillDefault(option, values);
+  }
+}
+
+void OptionTable::FillImplied(Message& options) const {
+  for (const Option& option : options_) {
+    FieldValues values(options, message_->FindFieldByName(option.name));
+    if (option.implied.has_value() && values.size() == 0) values.Add(*option.implied);
+  }
+}
+
+void OptionTable::NameFirstDefaults(Message& options) const {
+  for (const Option& option : options_) {
+    if (!option.first_default.has_value()) continue;
+    FieldValues values(options, message_->FindFieldByName(option.name));
+    if (values.size() == 0 || values.at(0) != option.defaults[0]) continue;
+    values.Clear();
+    values.Add(*option.first_default);
   }
 }
 

@@ -27,6 +27,15 @@ class OptionTable {
   void Normalize(google::protobuf::Message& options, const std::string& path,
                  SpecProblems& problems) const;
 
+  // Fills in defaults, and checks nothing.
+  void FillDefaults(google::protobuf::Message& options) const;
+
+  // Adds, to normalized options, the defaults that the normal form omits.
+  void FillImplied(google::protobuf::Message& options) const;
+
+  // Replaces, in normalized options, defaults by those of the first version.
+  void NameFirstDefaults(google::protobuf::Message& options) const;
+
   // If `name` cannot be 0, the message "is 0; it must lie between 1 and 100"; else empty. A message
   // does not tell a plain number that was set to 0 from one that was not set, so the reader of the
   // text has to ask.

@@ -12,10 +12,13 @@ std::vector<std::string> StageKind::WorksOn(const v1::Stage& stage,
 }
 
 const StageKind* KindOf(const v1::Stage& stage) {
-  return KindAmong<StageKind>(
-      {DecodeKinds, GeometryKinds, ColorKinds, WarpKinds, AnnotationKinds, BoxKinds, MosaicKinds,
-       NumberKinds, UserKinds, FaultKinds, CacheKinds},
-      stage);
+  return KindAmong<StageKind>(kStageFamilies, stage);
+}
+
+const StageTraits& TraitsOf(const v1::Stage& stage) {
+  static constexpr StageTraits kNone;
+  const StageKind* kind = KindOf(stage);
+  return kind == nullptr ? kNone : kind->traits();
 }
 
 void NormalizeStageOptions(v1::Stage& stage, const std::string& path, SpecProblems& problems) {

@@ -1,9 +1,9 @@
 #ifndef BULKHEAD_SERVER_STAGES_DECLARATION_STAGE_KIND_H_
 #define BULKHEAD_SERVER_STAGES_DECLARATION_STAGE_KIND_H_
 
-#include <initializer_list>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,11 +42,21 @@ struct StageTraits {
   bool declares = false;
   // The stage changes nothing and may fail on purpose. Stages before and after it may be joined.
   bool fails_on_purpose = false;
+  // Images of any size come out about as large as its options say, though their shape may vary.
+  bool evens_sizes = false;
   // The stage is user code.
-  bool runs_user_code = false;
+  enum class UserCode { kNone, kPython, kLibrary };
+  UserCode user_code = UserCode::kNone;
   // The most other samples that a sample may need. A stage with such samples moves boxes, points
   // and masks of its image itself.
   int partners = 0;
+};
+
+// How a stage decodes images.
+struct Decoding {
+  uint64_t max_pixels = 0;  // of the largest image that it accepts
+  int scale = 1;            // divides an image's sides
+  bool turns = false;       // turns images upright as the file says: each is in memory twice
 };
 
 // The declaration of one kind of stage: which features it reads, how its options are checked and
@@ -65,6 +75,9 @@ class StageKind {
 
   // Whether random numbers change the result of this normalized stage.
   virtual bool IsRandom(const v1::Stage&) const { return traits_.is_random; }
+
+  // How the stage decodes images; none if it does not.
+  virtual std::optional<Decoding> DecodingOf(const v1::Stage&) const { return std::nullopt; }
 
   // The names of the features that the stage reads, in its order, defaults filled in.
   virtual std::vector<std::string> Reads(const v1::Stage& stage) const = 0;
@@ -128,13 +141,11 @@ google::protobuf::Message& MutableOptionsOf(Stage& stage) {
 
 // The kind of such a stage among those of `families`, each of which is called once; null if none is
 // set.
-template <typename Kind, typename Stage>
-const Kind* KindAmong(
-    std::initializer_list<std::vector<std::unique_ptr<const Kind>> (*)()> families,
-    const Stage& stage) {
+template <typename Kind, typename Families, typename Stage>
+const Kind* KindAmong(const Families& families, const Stage& stage) {
   static const auto& kinds = *new auto([&] {
     std::map<const google::protobuf::Descriptor*, std::unique_ptr<const Kind>> all;
-    for (auto* family : families) {
+    for (const auto& family : families) {
       for (auto& kind : family()) all.emplace(kind->options().message(), std::move(kind));
     }
     return all;
@@ -145,6 +156,9 @@ const Kind* KindAmong(
 
 // The kind of `stage`; null if none is set.
 const StageKind* KindOf(const v1::Stage& stage);
+
+// The traits of `stage`; none if none is set.
+const StageTraits& TraitsOf(const v1::Stage& stage);
 
 // Normalizes the stage at `path` ("stages[2]").
 void NormalizeStageOptions(v1::Stage& stage, const std::string& path, SpecProblems& problems);

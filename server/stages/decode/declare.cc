@@ -1,5 +1,7 @@
 #include "server/stages/decode/declare.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "server/stages/declaration/families.h"
 #include "server/stages/declaration/feature_kind.h"
@@ -49,6 +51,12 @@ absl::StatusOr<FeatureSignature> InferDecode(const v1::DecodeImage& stage,
   return output;
 }
 
+// At `scale` 0, which the normal form leaves out, it is 1.
+Decoding DecodingOf(const v1::DecodeImage& stage) {
+  return {stage.max_pixels(), std::max(1, static_cast<int>(stage.scale())),
+          stage.exif_orientation()};
+}
+
 }  // namespace
 
 int64_t DecodedChannels(const v1::DecodeImage& decode) {
@@ -71,14 +79,18 @@ StageKinds DecodeKinds() {
                        .Otherwise("that of `color`")
                        .Only(IsChannels, "is $0; it can be 1 (gray), 3 (rgb) or 4 (rgba)"),
                    Option("color").Otherwise("`rgb`"),
-                   Option("max_pixels").Default(kDefaultMaxPixels).Between(1, kNoLimit),
+                   Option("max_pixels")
+                       .Default(kDefaultMaxPixels)
+                       .FirstDefault(32'000'000)
+                       .Between(1, kNoLimit),
                    Option("truncated").Otherwise("such a file is a sample error"),
                    Option("fancy_upsampling").ImpliedDefault(true),
                    Option("dct").ImpliedDefault(v1::DCT_METHOD_ISLOW),
                    Option("scale").ImpliedDefault(1).OneOf({1, 2, 4, 8},
                                                            "is $0; it can be 1, 2, 4 or 8")},
        .rules = NormalizeDecode,
-       .infer = InferDecode}));
+       .infer = InferDecode,
+       .decodes = DecodingOf}));
 }
 
 }  // namespace bulkhead

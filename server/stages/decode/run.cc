@@ -18,22 +18,17 @@ PixelFormat FormatOf(const v1::DecodeImage& spec) {
       return PixelFormat::kGray;
     case v1::COLOR_RGBA:
       return PixelFormat::kRgba;
-    case v1::COLOR_RGB:
-      return PixelFormat::kRgb;
     default:
-      break;
+      return PixelFormat::kRgb;
   }
-  return spec.channels() == 1   ? PixelFormat::kGray
-         : spec.channels() == 4 ? PixelFormat::kRgba
-                                : PixelFormat::kRgb;
 }
 
 DecodeOptions OptionsOf(const v1::DecodeImage& spec) {
   DecodeOptions options;
   options.accept_truncated = spec.truncated().accept();
-  options.fancy_upsampling = !spec.has_fancy_upsampling() || spec.fancy_upsampling();
+  options.fancy_upsampling = spec.fancy_upsampling();
   options.dct = spec.dct() == v1::DCT_METHOD_IFAST ? DctMethod::kIfast : DctMethod::kIslow;
-  options.scale = spec.scale() == 0 ? 1 : static_cast<int>(spec.scale());
+  options.scale = static_cast<int>(spec.scale());
   return options;
 }
 

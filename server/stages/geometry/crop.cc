@@ -58,16 +58,8 @@ RandomResizedCropStage::RandomResizedCropStage(StagePlace place, const v1::Rando
     : CropStage(std::move(place)),
       size_(SizeOf(spec)),
       method_(MethodOf(spec.interpolation())),
-      antialias_(spec.antialias()) {
-  if (spec.scale_size() == 2) {
-    bounds_.scale_low = spec.scale(0);
-    bounds_.scale_high = spec.scale(1);
-  }
-  if (spec.ratio_size() == 2) {
-    bounds_.ratio_low = spec.ratio(0);
-    bounds_.ratio_high = spec.ratio(1);
-  }
-}
+      antialias_(spec.antialias()),
+      bounds_{spec.scale(0), spec.scale(1), spec.ratio(0), spec.ratio(1)} {}
 
 absl::StatusOr<Rect> RandomResizedCropStage::ChooseRect(ImageSize size,
                                                         const SampleKey& key) const {

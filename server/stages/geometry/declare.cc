@@ -277,7 +277,8 @@ StageKinds GeometryKinds() {
                        Option("centers").ImpliedDefault(v1::PIXEL_CENTERS_HALF_PIXEL)},
            .rules = NormalizeResize,
            .infer = InferResize,
-           .traits = kEnlarging}),
+           .traits =
+               {.holds_result = true, .may_enlarge = true, .motion = kMoves, .evens_sizes = true}}),
       Declare<v1::CenterCrop>({.options = {Size()}, .infer = InferCenterCrop, .traits = kCrop}),
       Declare<v1::FiveCrop>({.options = {Size()},
                              .infer = InferFiveCrop,

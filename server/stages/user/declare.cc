@@ -151,12 +151,12 @@ class UserKind : public StageKind {
  public:
   using CheckFn = void (*)(const Message& stage, const std::string& path, SpecProblems& problems);
 
-  UserKind(std::vector<Option> options, CheckFn check)
+  UserKind(std::vector<Option> options, CheckFn check, StageTraits::UserCode code)
       : StageKind(Message::descriptor(), std::move(options),
                   {.is_random = true,
                    .holds_result = true,
                    .motion = StageTraits::Motion::kReplaces,
-                   .runs_user_code = true}),
+                   .user_code = code}),
         check_(check) {}
 
   std::vector<std::string> Reads(const v1::Stage& stage) const override {
@@ -283,10 +283,11 @@ class PythonBatchKind : public BatchKind {
 BatchKinds UserBatchKinds() { return Family<BatchKind>(std::make_unique<PythonBatchKind>()); }
 
 StageKinds UserKinds() {
-  return Family(
-      std::make_unique<UserKind<v1::Python>>(PythonOptions(), CheckFunction),
-      std::make_unique<UserKind<v1::Native>>(
-          UserOptions(Option("library").Required("the file of the shared library")), CheckLibrary));
+  return Family(std::make_unique<UserKind<v1::Python>>(PythonOptions(), CheckFunction,
+                                                       StageTraits::UserCode::kPython),
+                std::make_unique<UserKind<v1::Native>>(
+                    UserOptions(Option("library").Required("the file of the shared library")),
+                    CheckLibrary, StageTraits::UserCode::kLibrary));
 }
 
 }  // namespace bulkhead

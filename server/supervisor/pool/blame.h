@@ -85,7 +85,6 @@ class Blame {
   void OnProgress() { idle_deaths_ = 0; }
   // A stream has ended.
   void Forget(uint64_t stream_id) { poison_deaths_.erase(stream_id); }
-  bool suspects_nothing() const { return poison_deaths_.empty(); }
 
  private:
   // Returns what the worker was doing, human-readable.
