@@ -163,8 +163,9 @@ TEST(MixtureSpecTest, SourcesAreAtLeastTwoAndNoMixtures) {
   EXPECT_THAT(Problem("source: {mixture: {sources: [{weight: 1, source: {range: {size: 3}}}]}}\n"
                       "batch: {size: 1}\n"),
               HasSubstr("m.yaml:1:20: source.mixture.sources: has 1;"));
-  EXPECT_THAT(Problem(Faces("{tfrecord: {files: neg.tfrecord}}", "{mixture: {sources: []}}")),
-              HasSubstr("m.yaml:14:18: source.mixture.sources[1].source.mixture: cannot stand"));
+  EXPECT_THAT(
+      Problem(Faces("{tfrecord: {files: neg.tfrecord}}", "{mixture: {sources: []}}")),
+      HasSubstr("m.yaml:14:18: source.mixture.sources[1].source.mixture: is not allowed here"));
   EXPECT_THAT(Problem(Faces("        source: {tfrecord: {files: neg.tfrecord}}\n", "")),
               HasSubstr("m.yaml:13:9: source.mixture.sources[1].source: is required"));
 }
