@@ -23,7 +23,7 @@ struct SpecNotes {
   // What LintSpec says of it, a line each: "name:line:column: warning: what is doubtful".
   std::vector<std::string> warnings;
   // Where it names its data, for what will be said once they were looked for: "name:line:column" by
-  // the place in the spec, "source.tfrecord.files[1]".
+  // the place in the spec, "source.tfrecord.files[1]"; at most 100.
   std::map<std::string, std::string> data_places;
 };
 absl::StatusOr<v1::PipelineSpec> ParseSpec(absl::string_view text, absl::string_view name,
