@@ -9,8 +9,6 @@
 #include "absl/strings/str_replace.h"
 
 namespace bulkhead::tools {
-namespace {
-
 std::string Quoted(absl::string_view text) {
   std::string quoted = "\"";
   for (const char c : text) {
@@ -25,8 +23,6 @@ std::string Quoted(absl::string_view text) {
   }
   return quoted + "\"";
 }
-
-}  // namespace
 
 void JsonObject::AddRaw(absl::string_view key, std::string text) {
   absl::StrAppend(&members_, members_.empty() ? "" : ",\n", "  ", Quoted(key), ": ", text);

@@ -9,6 +9,9 @@
 
 namespace bulkhead::tools {
 
+// `text` as a JSON string, which is a YAML string, too.
+std::string Quoted(absl::string_view text);
+
 // A JSON object under construction; members stay in the order in which they were added.
 //
 //   JsonObject().Add("images", 400).Add("rate", 1013.5).Text()

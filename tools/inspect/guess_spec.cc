@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
+#include "tools/common/json.h"
 #include "tools/common/near_path.h"
 #include "tools/inspect/folder_survey.h"
 #include "tools/inspect/list_spec.h"

@@ -10,6 +10,7 @@
 #include "server/base/error.h"
 #include "server/base/shell_quoted.h"
 #include "tools/common/count_text.h"
+#include "tools/common/json.h"
 #include "tools/inspect/list_survey.h"
 #include "tools/inspect/spec_text.h"
 

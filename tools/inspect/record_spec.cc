@@ -11,6 +11,7 @@
 #include "server/base/error.h"
 #include "server/base/nearest_name.h"
 #include "server/spec/source_signature.h"
+#include "tools/common/json.h"
 #include "tools/inspect/example_survey.h"
 #include "tools/inspect/first_records.h"
 #include "tools/inspect/spec_text.h"

@@ -3,16 +3,8 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
-#include "tools/common/json.h"
 
 namespace bulkhead::tools {
-
-// A JSON string is a YAML string.
-std::string Quoted(absl::string_view text) {
-  const std::string object = JsonObject().Add("", text).Text();  // {\n  "": "…"\n}
-  const size_t begin = object.find(": ") + 2;
-  return object.substr(begin, object.size() - begin - 2);
-}
 
 std::string AbsolutePath(const std::string& path) {
   return std::filesystem::absolute(path).lexically_normal();

@@ -8,9 +8,6 @@
 
 namespace bulkhead::tools {
 
-// `text` as YAML, whatever it holds.
-std::string Quoted(absl::string_view text);
-
 // `path` from the root on, in its shortest spelling.
 std::string AbsolutePath(const std::string& path);
 

@@ -18,7 +18,6 @@
 #include "tools/common/commands.h"
 #include "tools/common/json.h"
 #include "tools/common/progress_line.h"
-#include "tools/inspect/spec_text.h"
 #include "tools/synth/example.h"
 
 namespace bulkhead::tools {

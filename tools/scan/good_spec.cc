@@ -9,7 +9,7 @@
 #include "server/base/error.h"
 #include "server/spec/yaml/yaml.h"
 #include "tools/common/count_text.h"
-#include "tools/inspect/spec_text.h"
+#include "tools/common/json.h"
 
 namespace bulkhead::tools {
 namespace {

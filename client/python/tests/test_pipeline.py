@@ -321,7 +321,7 @@ def test_a_mixture_does_not_move_relative_paths_to_another_folder():
         (lambda p: p.batch(True), "batch.size: must be a whole number"),
         (lambda p: p.split(0.9, "train"), "split.parts: must be a map by name"),
         (lambda p: p.outputs("image", 3), r"outputs\[1\]: must be text, but is 3"),
-        (lambda p: p.seed(1 << 64), "seed: must lie between"),
+        (lambda p: p.seed(1 << 64), "seed: must be at most 18446744073709551615"),
         (lambda p: p.concat([["a"]], "b"), "must be text"),
         (lambda p: p.outputs("\udc80"), "not UTF-8"),
     ],

@@ -24,6 +24,9 @@ namespace {
 // More than anyone reads at once.
 constexpr size_t kMaxProblems = 20;
 
+// A list of so many files is a program's.
+constexpr size_t kMostPlaces = 100;
+
 // The place around `path`: "stages[2]" of "stages[2].resize", "stages" of that.
 std::string Around(std::string path) {
   const size_t cut = path.find_last_of(".[");
@@ -116,7 +119,7 @@ absl::StatusOr<v1::PipelineSpec> ParseSpec(absl::string_view text, absl::string_
                                     "warning: ", warning.path, warning.message));
     }
     for (const auto& [path, mark] : mapped.marks) {
-      if (NamesData(path)) {
+      if (NamesData(path) && notes.data_places.size() < kMostPlaces) {
         notes.data_places[path] =
             absl::StrCat(PrintableLines(name), ":", mark.line, ":", mark.column);
       }

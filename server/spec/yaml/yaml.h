@@ -24,7 +24,7 @@ struct SpecNotes {
   // doubtful".
   std::vector<std::string> warnings;
   // The places that name data, for messages about it: "name:line:column" by the place in the spec,
-  // "source.tfrecord.files[1]".
+  // "source.tfrecord.files[1]"; at most 100.
   std::map<std::string, std::string> data_places;
 };
 absl::StatusOr<v1::PipelineSpec> ParseSpec(absl::string_view text, absl::string_view name,
