@@ -128,8 +128,9 @@ const char* TransportName(Transport transport);
 
 struct LoaderOptions {
   SpecSource spec;
-  // "host:port" or "unix:/path". Empty: a service is started for this process and ends with it;
-  // loaders with equal `embedded` options share it.
+  // "host:port", "unix:/path" or the name of a target file (*.yaml; docs/security.md), which has
+  // `credentials`, too. Empty: a service is started for this process and ends with it; loaders with
+  // equal `embedded` options share it.
   std::string target;
   Credentials credentials;  // for a target
   EmbeddedOptions embedded;

@@ -61,9 +61,10 @@ class Loader(LoaderState):
                     train(batch["image"], batch["label"])
 
     `spec` is a path, YAML or JSON text, a dict or a Pipeline. `target` is "host:port",
-    "unix:/path" or the name of a target file (*.yaml), which has `credentials`, too. Without a target a service is started for this process and ends with it; loaders
-    with equal options of that service share it. The processes of a job on one host share one
-    service: `workers` then counts for all ranks together, and the service ends with the last.
+    "unix:/path" or the name of a target file (*.yaml), which has `credentials`, too. Without a target
+    a service is started for this process and ends with it; loaders with equal options of that service
+    share it. The processes of a job on one host share one service: `workers` then counts for all
+    ranks together, and the service ends with the last.
 
     The options of that service mean what bulkheadd's flags of these names mean, with its defaults:
     `workers`, `threads`, `cache_dir`, `worker_quota` and `memory_budget` ("512MiB", or bytes),

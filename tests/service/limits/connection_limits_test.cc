@@ -8,7 +8,7 @@
 
 #include "server/os/files/fd.h"
 
-namespace bulkhead {
+namespace bulkhead::connection_limits_test {
 namespace {
 
 constexpr int64_t kSecond = 1'000'000'000;
@@ -77,4 +77,4 @@ TEST(ConnectionLimitsTest, HostsWithoutConnectionsAreForgotten) {
 }
 
 }  // namespace
-}  // namespace bulkhead
+}  // namespace bulkhead::connection_limits_test

@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace bulkhead {
+namespace bulkhead::question_pace_test {
 namespace {
 
 constexpr int64_t kSecond = 1'000'000'000;
@@ -32,4 +32,4 @@ TEST(QuestionPaceTest, RemembersSoManyClientsAndThoseThatAskAgain) {
 }
 
 }  // namespace
-}  // namespace bulkhead
+}  // namespace bulkhead::question_pace_test

@@ -12,9 +12,8 @@ class Credentials:
     """How a service and its client identify each other (docs/security.md).
 
     A field that is None is taken from the target file, if there is one, or else from its environment
-    variable. Files are read for every
-    connection, so a new one is used from the next connection on. An embedded service takes none of
-    this. `ca`, `cert`, `key` and `token_file` are for TCP, `socket_user` is for Unix sockets.
+    variable. Files are read for every connection, so a new one is used from the next connection on. An
+    embedded service takes none of this. `ca`, `cert`, `key` and `token_file` are for TCP, `socket_user` is for Unix sockets.
 
     `ca` ($BULKHEAD_TLS_CA): PEM file of the authority that signs services' certificates. With it
     connections over TCP use TLS, without it they do not.
