@@ -293,7 +293,8 @@ def test_the_sandbox_holds_for_functions(start, folder):
     service = start()
     secret = folder / "secret"
     secret.write_text("x")
-    for arguments in ({"what": "socket"}, {"what": "fork"}, {"what": "write", "place": str(folder / "made")},
+    for arguments in ({"what": "socket"}, {"what": "fork"}, {"what": "C socket"}, {"what": "C fork"},
+                      {"what": "write", "place": str(folder / "made")},
                       {"what": "write", "place": str(HERE / "made")}, {"what": "read", "place": str(secret)}):
         spec = over_range(folder, "do", [number()], stage={"arguments": arguments})
         error = error_of(service, spec)

@@ -1,7 +1,5 @@
 #include "client/cpp/internal/service/embedded_options.h"
 
-#include <set>
-
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"

@@ -13,7 +13,8 @@ from typing import Dict, Iterator
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # Installed packages are not edited.
-_NOT_USERS = tuple(os.path.realpath(path) + os.sep for path in (_PACKAGE, *sysconfig.get_paths().values()))
+_LIBRARIES = [path for key, path in sysconfig.get_paths().items() if "lib" in key]
+_NOT_USERS = tuple(os.path.realpath(path) + os.sep for path in (_PACKAGE, *_LIBRARIES))
 _INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 
 

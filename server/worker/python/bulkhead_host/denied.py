@@ -36,12 +36,8 @@ _is_on = False
 _probes = False
 
 
-class SandboxDenied(PermissionError):
-    """What the system would refuse without a word, or os.system by its result alone."""
-
-
 def watch() -> None:
-    """From now on the calls above raise SandboxDenied where the sandbox's filter is in force.
+    """From now on the calls above raise PermissionError where the sandbox's filter is in force.
 
     It costs others nothing, and what Python audits, such as open(), a look into a table.
     """
@@ -51,7 +47,14 @@ def watch() -> None:
 def _check(event: str, _arguments: tuple) -> None:
     call = _CALLS.get(event)
     if call is not None and _filter_is_on():
-        raise SandboxDenied(errno.EPERM, f"the workers' sandbox denies {call[0]}, {call[1]}")
+        error = PermissionError(errno.EPERM, f"the workers' sandbox denies {call[0]}, {call[1]}")
+        error.is_named = True  # type: ignore[attr-defined]
+        raise error
+
+
+def is_named(error: BaseException) -> bool:
+    """Whether it is an error of ours, which says what was denied."""
+    return getattr(error, "is_named", False) is True
 
 
 def _filter_is_on() -> bool:

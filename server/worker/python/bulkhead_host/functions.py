@@ -11,7 +11,7 @@ import sys
 import traceback
 import types
 
-from bulkhead_host.denied import SandboxDenied
+from bulkhead_host.denied import is_named
 from bulkhead_host.verdict import MAX_TEXT, UNUSABLE, Refusal
 
 _MAX_FRAMES = 6
@@ -121,7 +121,7 @@ def advice(error: BaseException | None) -> str:
     seen = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
-        if isinstance(error, SandboxDenied):
+        if is_named(error):
             return f"; {_INSTEAD}"
         if isinstance(error, PermissionError) and error.errno is not None:  # the kernel says it
             return _allowed(error)
