@@ -9,6 +9,7 @@
 #include "absl/strings/str_replace.h"
 #include "server/base/element_type.h"
 #include "server/spec/source_chain.h"
+#include "server/stages/declaration/stage_kind.h"
 
 namespace bulkhead {
 namespace {
