@@ -46,11 +46,12 @@ run_test() {
     fuzz-jpeg) "$ROOT/scripts/fuzz_jpeg.sh" 600 ;;
     wheel)
       "$ROOT/scripts/wheel.sh" --test
-      local python
-      while read -r python; do
+      local python pythons
+      mapfile -t pythons < <("$ROOT/scripts/python_versions.sh" --list)
+      for python in "${pythons[@]}"; do
         echo "wheel: with $python"
         BULKHEAD_WHEEL_PYTHON=$python BULKHEAD_WHEELS=$ROOT/build/wheels /usr/bin/python3 -m pytest -q -p no:cacheprovider "$ROOT/tests/wheel"
-      done < <("$ROOT/scripts/python_versions.sh" --list)
+      done
       "$ROOT/scripts/wheel_roots.sh" "$LOGS/wheel-roots"
       ;;
     image) "$ROOT/deploy/test.sh" ;;

@@ -93,7 +93,7 @@ for release in "${releases[@]}"; do
   made=$(date +%s.%N)
   in_root "$root" sh -c '/root/env/bin/pip install -q /root/*.whl'
   installed=$(date +%s.%N)
-  in_root "$root" /root/env/bin/bulkhead synth /root/photos --count 128 --size 200x150 >/dev/null
+  in_root "$root" /root/env/bin/bulkhead synth /root/photos --count 128 --size 200x150 >/dev/null 2>&1
   drawn=$(date +%s.%N)
   in_root "$root" /root/env/bin/python -c "$THREE_LINES"
   first=$(date +%s.%N)

@@ -179,12 +179,12 @@ def start(tmp_path, data):
 
 @pytest.fixture(scope="session")
 def trainer_image(tmp_path_factory):
-    """An image of one's own, by the Dockerfile of docs/deploy.md: with the client, and what that needs."""
+    """An image of one's own, by the Dockerfile of docs/deploy.md, with what a trainer's client needs."""
     folder = tmp_path_factory.mktemp("own")
     page = (ROOT / "docs/deploy.md").read_text()
     lines = re.search(r"^```dockerfile\n(.*?)^```", page, re.MULTILINE | re.DOTALL)[1]
-    (folder / "Dockerfile").write_text(lines)
-    (folder / "requirements.txt").write_text("grpcio\nprotobuf\n")
+    assert "albumentations" in lines
+    (folder / "Dockerfile").write_text(lines.replace("albumentations", "grpcio protobuf"))
     name = f"bulkhead-test:{uuid.uuid4().hex[:12]}"
     # The index and its certificates are those of this machine.
     shared = [f"--volume={path}:{path}:ro" for path in ("/etc/pip.conf", "/etc/ssl/certs/ca-certificates.crt") if os.path.exists(path)]
