@@ -21,7 +21,8 @@ struct TcpListener {
 // of errno where it cannot be listened on.
 absl::StatusOr<TcpListener> ListenTcp(const std::string& address, uint16_t port, int backlog);
 
-// A connection of a listener, non-blocking and close-on-exec. UNAVAILABLE if nobody waits.
+// A connection of a listener, non-blocking and close-on-exec. UNAVAILABLE if no client is
+// connecting.
 absl::StatusOr<UniqueFd> AcceptTcp(int listener);
 
 // What has come, at most `max_bytes`; empty if the peer hung up. Never blocks: UNAVAILABLE if
