@@ -61,7 +61,7 @@ float Bfloat16BitsToFloat(uint16_t bits) {
   return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
 }
 
-// The number that a stored element stands for.
+// The number that a stored element represents.
 template <typename T>
 T Load(T value) {
   return value;

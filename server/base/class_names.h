@@ -15,7 +15,7 @@ namespace bulkhead {
 // label's feature.
 using ClassNames = std::map<std::string, std::vector<std::string>>;
 
-// Most bytes of all names of a source, with one for each name; more could not be told to clients.
+// Most bytes of all names of a source, with one for each name; more could not be sent to clients.
 inline constexpr size_t kMaxClassNamesBytes = size_t{1} << 20;
 // Whether `names` has at most that.
 bool IsTellable(const ClassNames& names);

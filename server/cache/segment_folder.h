@@ -17,8 +17,8 @@ namespace bulkhead {
 // A checksum does not prove honesty: a segment's writer can store what was never decoded. So each
 // segment belongs to a trust domain, and only workers of that domain write to it. Pipelines of
 // built-in stages share kBuiltIn, which every pipeline reads; a pipeline with user code has a
-// domain of its own, which no other reads. The domain stands in the file's name, because the file's
-// content is under its writer's control.
+// domain of its own, which no other reads. The domain is part of the file's name, because the
+// file's content is under its writer's control.
 //
 // Files that are not ours (filesystem.h, OpenOwnFile) are not opened, and reported in refused(). A
 // folder that vanishes is made again with the next segment.

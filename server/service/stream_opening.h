@@ -39,8 +39,8 @@ class StreamOpening {
   StreamOpening(const SessionContext& context, Caller caller, Outbox& outbox, StreamClaims& claims)
       : context_(context), caller_(std::move(caller)), outbox_(outbox), claims_(claims) {}
 
-  // Opens the stream: `outbox` has the answer when the observer is told that it was added. Errors
-  // are the call's. Once the spec is processed, `open` loses it and the turn of `place` ends.
+  // Opens the stream: `outbox` has the answer when the observer's OnAdded is called. Errors are the
+  // call's. Once the spec is processed, `open` loses it and the turn of `place` ends.
   absl::Status Run(v1::Open& open, RequestMemory::Place& place, Session session);
   // The opened stream failed: its indexes may be damaged.
   void OnFailed(const absl::Status& status) const {

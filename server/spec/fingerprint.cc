@@ -51,7 +51,7 @@ std::string SourceOrderText(const v1::Source& source) {
 std::string SourceBytesText(const v1::Source& source) {
   switch (source.source_case()) {
     case v1::Source::kImageList:
-      // The names in `classes_file` stand in `classes` once the file was read.
+      // Once `classes_file` was read, its names are in `classes`.
       return absl::StrCat(
           "image_list", CanonicalText(source.image_list(),
                                       {"path", "entries", "delimiter", "header", "classes_file"}));

@@ -37,7 +37,7 @@ std::string Numbers(const Floats& values, double factor) {
   return values.size() == 1 ? text : absl::StrCat("[", text, "]");
 }
 
-// The number for channel `i`, where one stands for all.
+// The number for channel `i`, if there is one for all or one per channel.
 double At(const Floats& values, int i) { return values[values.size() == 1 ? 0 : i]; }
 
 // What `stage`, which is normalized, makes of values of a range.

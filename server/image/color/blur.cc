@@ -11,8 +11,7 @@ namespace {
 // DeterministicExp's bound; smaller weights are 0 in float32 long before.
 constexpr double kLargestExponent = 700.0;
 
-// The pixel 0 … `extent` − 1 that stands at `i` when the image is mirrored about its outermost
-// pixels.
+// The pixel 0 … `extent` − 1 that is at `i` when the image is mirrored about its outermost pixels.
 int Mirrored(int i, int extent) {
   if (extent == 1) return 0;
   while (i < 0 || i >= extent) i = i < 0 ? -i : 2 * (extent - 1) - i;

@@ -64,7 +64,7 @@ class ScanBytes {
   const uint8_t* safe_end_ = nullptr;  // up to here an MCU may begin
   bool at_marker_ = false;             // next_ is the marker behind the data
   size_t piece_bytes_ = kPieceBytes;   // to be loaded at a time
-  // Where the first loaded byte stands in the file.
+  // The place of the first loaded byte in the file.
   const uint8_t* first_ = nullptr;
   // How many bytes were stuffed before a place in the buffer.
   mutable const uint8_t* counted_to_ = nullptr;

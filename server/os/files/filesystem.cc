@@ -125,7 +125,7 @@ std::pair<std::string, std::string> SplitPath(const std::string& path) {
   return {path.substr(0, std::max<size_t>(slash, 1)), path.substr(slash + 1)};
 }
 
-// Opens a folder if, at this moment, nobody else may write to it.
+// Opens a folder if, at this moment, no other user may write to it.
 absl::StatusOr<UniqueFd> OpenOwnFolder(const std::string& path) {
   UniqueFd fd(open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   struct stat info;

@@ -43,7 +43,7 @@ bool IsBeneath(absl::string_view path, absl::string_view root);
 // Makes a directory and its parents; new ones are private to the user (0700).
 absl::Status MakeDirectories(const std::string& path);
 
-// PERMISSION_DENIED unless the folder belongs to this user and nobody else may write to it.
+// PERMISSION_DENIED unless the folder belongs to this user and no other user may write to it.
 absl::Status CheckPrivateFolder(const std::string& path);
 
 // PERMISSION_DENIED, with the path and the reason, unless the open file is regular, belongs to this

@@ -8,7 +8,7 @@
 namespace bulkhead {
 
 // What started this process and wants to know how it is: systemd, for units of Type=notify
-// (sd_notify(3)). Where nothing asked, nothing is told. Thread-safe.
+// (sd_notify(3)). Does nothing without a service manager. Thread-safe.
 class ServiceManager {
  public:
   ServiceManager() = default;
@@ -25,7 +25,7 @@ class ServiceManager {
  private:
   explicit ServiceManager(std::string address) : address_(std::move(address)) {}
 
-  // One datagram. Does not wait: a manager that does not listen is not told.
+  // One datagram. Does not wait: if the manager does not listen, the datagram is lost.
   void Tell(const std::string& state) const;
 
   std::string address_;  // a path, or "@" and an abstract name; empty: nothing asked

@@ -23,12 +23,12 @@ struct TcpListener {
 // of errno where it cannot be listened on.
 absl::StatusOr<TcpListener> ListenTcp(const std::string& address, uint16_t port, int backlog);
 
-// The IP addresses to listen on for `host`, a name or an address: where it stands for every address
-// of the machine, one of both families first. Blocks for the name service. NOT_FOUND if there are
-// none.
+// The IP addresses to listen on for `host`, a name or an address; if it means every address of the
+// machine, one of each family. Blocks for the name service. NOT_FOUND if there are none.
 absl::StatusOr<std::vector<std::string>> AddressesOf(const std::string& host);
 
-// A connection of a listener, non-blocking and close-on-exec. UNAVAILABLE if nobody waits.
+// A connection of a listener, non-blocking and close-on-exec. UNAVAILABLE if no client is
+// connecting.
 absl::StatusOr<UniqueFd> AcceptTcp(int listener);
 
 // Lets small messages go out at once, and ends the connection when its peer acknowledges nothing

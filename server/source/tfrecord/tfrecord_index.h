@@ -47,10 +47,10 @@ class TfRecordIndex {
 
  private:
   explicit TfRecordIndex(MappedIndex index) : index_(std::move(index)) {}
-  // Where the offset of record i stands in the payload.
+  // The place of record i's offset in the payload.
   uint64_t OffsetAt(uint64_t i) const;
   const char* restart(uint64_t i) const;
-  // Where restart point i stands in the decompressed stream.
+  // The place of restart point i in the decompressed stream.
   absl::StatusOr<uint64_t> RestartOffset(uint64_t i) const;
 
   MappedIndex index_;

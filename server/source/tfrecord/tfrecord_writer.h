@@ -37,7 +37,7 @@ class TfRecordWriter {
   std::unique_ptr<State> state_;
 };
 
-// The frame of `record` as it stands in a file.
+// The frame of `record` as in a file.
 std::string TfRecordFrame(absl::string_view record);
 
 }  // namespace bulkhead

@@ -160,7 +160,7 @@ const FieldDescriptor* MeantField(const YamlNode& value, const Message& message)
   return nullptr;
 }
 
-// What is wrong with a value that stands in a message's place, `path`.
+// The problem with a value at `path`, where a message is expected.
 std::string NoMap(const YamlNode& node, const Message& message, const std::string& path) {
   const Descriptor& type = *message.GetDescriptor();
   const std::string text = YamlText(node);

@@ -89,8 +89,8 @@ struct PoolWorker {
     std::map<uint64_t, Mapped> mapped;
   };
   std::shared_ptr<Claims> claims = std::make_shared<Claims>();
-  // Per kind of cache: the newest segment that it was told of, and the one that it writes to,
-  // possibly only once it is bound (null: none).
+  // Per kind of cache: the newest segment that it got, and the one that it writes to, possibly only
+  // once it is bound (null: none).
   struct Segments {
     uint64_t told = 0;
     std::shared_ptr<const SegmentFolder::Segment> written;
