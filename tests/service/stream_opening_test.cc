@@ -56,7 +56,7 @@ class StreamOpeningTest : public testing::Test {
   }
 
   absl::Status Run() {
-    StreamOpening opening(context_, {"", "peer"}, outbox_, claims_);
+    StreamOpening opening(context_, {"", "process 1", "peer"}, outbox_, claims_);
     v1::Open open = open_;
     RequestMemory::Place place;
     return opening.Run(open, place, {observer_, [](const absl::Status&) { return nullptr; }, {}});

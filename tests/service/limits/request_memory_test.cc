@@ -59,7 +59,7 @@ TEST(RequestMemoryTest, OneClientTakesHalfOfItAtMost) {
   ASSERT_TRUE(first->Understood(kHalf - 10).ok());
   const absl::Status refused = memory.Enter("greedy", 11).status();
   EXPECT_EQ(GetErrorInfo(refused)->reason, reason::kTooManyCalls);
-  EXPECT_NE(refused.message().find("others of greedy 48 MiB"), std::string::npos) << refused;
+  EXPECT_NE(refused.message().find("others of greedy 48.0MiB"), std::string::npos) << refused;
   EXPECT_TRUE(memory.Enter("greedy", 10).ok());
   auto other = memory.Enter("other", 1);
   ASSERT_TRUE(other.ok());
