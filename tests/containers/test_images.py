@@ -74,3 +74,14 @@ def test_its_interpreter_has_what_stages_use(trainer_image):
     for name in (f"bulkhead:{VERSION}-python", trainer_image):
         wanted = code if name == trainer_image else code.replace(", grpc", "")
         podman("run", "--rm", "--read-only", "--network=none", *limits(), "--entrypoint=python3", name, "-c", wanted)
+
+
+def test_without_arguments_it_serves_data_where_the_commands_look(data):
+    name = podman("run", "--detach", "--network=none", *limits(), f"--volume={data}:/data:ro", f"bulkhead:{VERSION}").stdout.strip()
+    try:
+        while podman("exec", name, "bulkhead", "health", check=False).returncode != 0:
+            assert inspected(name, "container")["State"]["Running"], podman("logs", name).stderr
+        said = podman("exec", name, "bulkhead", "stream", "/data/train.json", "--target", "unix:/run/bulkhead/loader.sock", "--json").stdout
+        assert json.loads(said[said.index("{"):])["samples"] == 150
+    finally:
+        podman("rm", "--force", "--time=0", name)
