@@ -12,6 +12,7 @@
 #include "client/cpp/internal/base/error.h"
 #include "client/cpp/internal/batch/layout.h"
 #include "client/cpp/internal/rpc/channel.h"
+#include "client/cpp/internal/service/embedded_options.h"
 #include "client/cpp/internal/service/endpoint.h"
 #include "client/cpp/internal/service/target_file.h"
 #include "client/cpp/internal/spec/spec.h"
@@ -89,6 +90,24 @@ absl::StatusOr<v1::Open> MakeOpen(const LoaderOptions& options) {
   return open;
 }
 
+bool IsOfStage(const NoteEvent& event) { return !event.stage.empty(); }
+template <typename Event>
+bool IsOfStage(const Event&) {
+  return false;
+}
+
+// Tells events of an embedded service with the names that options have here; what a stage itself
+// says stays.
+template <typename Event>
+std::function<void(const Event&)> WithOptions(std::function<void(const Event&)> tell,
+                                              std::string Event::*text) {
+  if (tell == nullptr) return tell;
+  return [tell = std::move(tell), text](Event event) {
+    if (!IsOfStage(event)) event.*text = client_internal::InOptions(event.*text);
+    tell(event);
+  };
+}
+
 }  // namespace
 
 const char* TransportName(Transport transport) {
@@ -134,6 +153,11 @@ absl::StatusOr<std::unique_ptr<Loader>> Loader::Open(LoaderOptions options) {
   config.on_quarantine = std::move(options.on_quarantine);
   config.on_hang = std::move(options.on_hang);
   config.on_note = std::move(options.on_note);
+  if (options.target.empty()) {
+    config.on_quarantine = WithOptions(std::move(config.on_quarantine), &QuarantineEvent::message);
+    config.on_hang = WithOptions(std::move(config.on_hang), &HangEvent::message);
+    config.on_note = WithOptions(std::move(config.on_note), &NoteEvent::text);
+  }
   config.on_warning = std::move(options.on_warning);
   config.transport = options.transport;
   config.deadline = options.reconnect_deadline;

@@ -233,6 +233,20 @@ TEST(EmbeddedTest, EachErrorOfAStreamEndsInThePathOfTheLog) {
   EXPECT_EQ(wrong.message().find("the log of"), absl::string_view::npos) << wrong;
 }
 
+TEST(EmbeddedTest, EventsAdviseTheOptionsOfTheProgram) {
+  LoaderOptions options = Options("quarantine");
+  std::string said;
+  options.on_quarantine = [&said](const QuarantineEvent& event) { said = event.message; };
+  auto loader = Loader::Open(options);
+  ASSERT_TRUE(loader.ok()) << loader.status();
+  for (bool more = true; more;) {
+    const auto batch = (*loader)->Next(absl::Seconds(60));
+    ASSERT_TRUE(batch.ok()) << batch.status();
+    more = batch->has_value();
+  }
+  EXPECT_EQ(said, "z@1 ended 3 workers; raise EmbeddedOptions::worker_quota");
+}
+
 TEST(EmbeddedTest, LogsAreBoundedInNumberAndPrivate) {
   const std::string folder = Cache() + "/bulkhead/logs";
   std::filesystem::remove_all(folder);

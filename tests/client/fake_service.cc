@@ -184,7 +184,7 @@ void FakeService::SendQuarantined(Session& session, const std::string& record) {
   v1::StreamResponse response;
   response.mutable_event()->set_kind(v1::SampleEvent::KIND_QUARANTINED);
   response.mutable_event()->set_record(record);
-  response.mutable_event()->set_message(record + " ended 3 workers");
+  response.mutable_event()->set_message(record + " ended 3 workers; raise --worker-quota");
   (void)client_internal::AddQuarantined(record, &session.cursor);
   session.stream->Write(response);
 }

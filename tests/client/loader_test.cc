@@ -175,7 +175,7 @@ TEST_F(LoaderTest, AQuarantinedRecordIsInTheCursorsFromThenOnAndToldOnce) {
   ASSERT_EQ(service_.opens().size(), 2u);
   ASSERT_EQ(service_.opens()[1].cursor().quarantined_size(), 2);
   EXPECT_EQ(service_.opens()[1].cursor().quarantined(1), "z@1");
-  EXPECT_EQ(told, std::vector<std::string>{"z@1: z@1 ended 3 workers"});
+  EXPECT_EQ(told, std::vector<std::string>{"z@1: z@1 ended 3 workers; raise --worker-quota"});
 }
 
 TEST_F(LoaderTest, RefusesAQuarantinedRecordWithoutAName) {

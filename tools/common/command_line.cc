@@ -5,17 +5,16 @@
 #include <exception>
 #include <filesystem>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
-#include "absl/strings/str_split.h"
 #include "server/base/error.h"
 #include "server/base/nearest_name.h"
 #include "server/base/record_name.h"
 #include "tools/common/colour.h"
 #include "tools/common/help.h"
+#include "tools/common/service_options.h"
 
 namespace bulkhead::tools {
 namespace {
@@ -173,25 +172,6 @@ class Words {
   Given given_;
   std::vector<std::string> unnamed_;
 };
-
-// A message of the client library, which names fields of EmbeddedOptions: commands have a flag for
-// each that is advised.
-std::string InFlags(const std::string& message) {
-  constexpr char kClass[] = "EmbeddedOptions::";
-  const std::string text = absl::StrReplaceAll(
-      message, {{absl::StrCat("set ", kClass), absl::StrCat("add ", kClass)},
-                {absl::StrCat("set a larger ", kClass), absl::StrCat("write a larger ", kClass)}});
-  std::vector<std::string> parts = absl::StrSplit(text, kClass);
-  for (size_t i = 1; i < parts.size(); ++i) {
-    size_t size = 0;
-    while (size < parts[i].size() &&
-           (absl::ascii_islower(parts[i][size]) || parts[i][size] == '_')) {
-      if (parts[i][size] == '_') parts[i][size] = '-';
-      ++size;
-    }
-  }
-  return absl::StrJoin(parts, "--");
-}
 
 // A message of the service that this very command has started: the reader has no bulkheadd to start
 // with an option, but may have that option here.

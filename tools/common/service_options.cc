@@ -3,9 +3,13 @@
 #include <memory>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "server/base/record_name.h"
 #include "tools/common/colour.h"
 
@@ -37,10 +41,27 @@ void TellNote(const NoteEvent& note) {
   const bool named = absl::StrContains(note.text, "warning: ");
   Say(absl::StrCat(warns && !named ? Coloured("warning: ", Colour::kYellow, stderr) : "",
                    note.stage.empty() ? "" : PrintableLines(note.stage) + ": ",
-                   PrintableLines(note.text)));
+                   PrintableLines(note.stage.empty() ? InFlags(note.text) : note.text)));
 }
 
 }  // namespace
+
+std::string InFlags(const std::string& message) {
+  constexpr char kClass[] = "EmbeddedOptions::";
+  const std::string text = absl::StrReplaceAll(
+      message, {{absl::StrCat("set ", kClass), absl::StrCat("add ", kClass)},
+                {absl::StrCat("set a larger ", kClass), absl::StrCat("write a larger ", kClass)}});
+  std::vector<std::string> parts = absl::StrSplit(text, kClass);
+  for (size_t i = 1; i < parts.size(); ++i) {
+    size_t size = 0;
+    while (size < parts[i].size() &&
+           (absl::ascii_islower(parts[i][size]) || parts[i][size] == '_')) {
+      if (parts[i][size] == '_') parts[i][size] = '-';
+      ++size;
+    }
+  }
+  return absl::StrJoin(parts, "--");
+}
 
 Option TransportOption(Transport& transport) {
   Value value{
@@ -122,11 +143,11 @@ LoaderOptions ServiceOptions::ForLoader(SpecSource spec, ProgressLine& line) con
   };
   TellSubstitutions(options);
   options.on_quarantine = [](const QuarantineEvent& event) {
-    Say(absl::StrCat("quarantined from now on: ", PrintableLines(event.message)));
+    Say(absl::StrCat("quarantined from now on: ", PrintableLines(InFlags(event.message))));
   };
   options.on_hang = [](const HangEvent& event) {
     Say(absl::StrFormat("epoch %d, position %d: a worker hung and was ended: %s", event.epoch,
-                        event.position, PrintableLines(event.message)));
+                        event.position, PrintableLines(InFlags(event.message))));
   };
   options.on_note = TellNote;
   return options;

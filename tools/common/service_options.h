@@ -12,6 +12,10 @@
 
 namespace bulkhead::tools {
 
+// A message of the client library, which names fields of EmbeddedOptions: commands have a flag for
+// each that is advised.
+std::string InFlags(const std::string& message);
+
 // --transport, for commands that always start services of their own.
 Option TransportOption(Transport& transport);
 
