@@ -56,6 +56,7 @@ struct PoolWorker {
   uint64_t samples_given = 0;          // of them
   uint64_t samples_seen = 0;           // those that were done when its memory was last looked at
   std::set<std::string> code_at_bind;  // what it had loaded of the user's code by then
+  uint64_t code_files = 0;             // how many files of the user's it has reported
   bool bound = false;
   bool written_off = false;
 
@@ -89,12 +90,14 @@ struct PoolWorker {
     std::map<uint64_t, Mapped> mapped;
   };
   std::shared_ptr<Claims> claims = std::make_shared<Claims>();
-  // Per kind of cache: the newest segment that it was told of, and the one that it writes to,
+  // Per kind of cache: the newest segments that it was told of, and the one that it writes to,
   // possibly only once it is bound (null: none).
   struct Segments {
-    uint64_t told = 0;
+    uint64_t told = 0;      // of those that everybody reads
+    uint64_t told_own = 0;  // of the pool's own trust domain
     std::shared_ptr<const SegmentFolder::Segment> written;
-    bool was_sent = false;  // the worker was told of `written`
+    bool was_sent = false;         // the worker was told of `written`
+    std::vector<uint64_t> former;  // of earlier trust domains; it may not have stopped writing yet
   };
   std::array<Segments, internal::v1::CacheKind_ARRAYSIZE> segments{};
   // A worker keeps the rate itself; twice that, because lines may arrive late and together.
