@@ -177,9 +177,10 @@ void IndexJobs::GiveJob(Worker& worker) {
 
 std::deque<std::unique_ptr<IndexJobs::Entry>>::iterator IndexJobs::NextFor(const Worker& worker) {
   if (worker.files == 0) return queue_.begin();
-  if (worker.files >= kMostFiles) return queue_.end();
-  return std::find_if(queue_.begin(), queue_.end(),
-                      [&](const auto& entry) { return entry->job.opening == worker.opening; });
+  const auto is_its = [&](const auto& entry) { return entry->job.opening == worker.opening; };
+  const auto waiting = std::count_if(queue_.begin(), queue_.end(), is_its);
+  if (worker.files >= kMostFiles || waiting <= kFewFiles) return queue_.end();
+  return std::find_if(queue_.begin(), queue_.end(), is_its);
 }
 
 void IndexJobs::End(Worker& worker) {
@@ -296,7 +297,11 @@ void IndexJobs::FailQueue(const absl::Status& status) {
 
 void IndexJobs::Finish(Worker& worker, absl::StatusOr<uint64_t> result) {
   const std::unique_ptr<Entry> entry = std::move(worker.entry);
-  GiveJob(worker);
+  if (result.ok()) {
+    GiveJob(worker);
+  } else {
+    End(worker);  // whatever the file did to it
+  }
   StartWorkers();
   entry->job.on_done(std::move(result));
 }

@@ -39,8 +39,8 @@ struct IndexJob {
 //   when kMaxDeaths workers have ended at it.
 // - A worker that reads nothing for the hang timeout is killed, and its job fails. The worker is no
 //   longer counted, even if it cannot be reaped.
-// - A worker serves one client and sees at most kMostFiles files. Files that take it over can forge
-//   few indexes, and none of another client's files.
+// - A worker sees one file, so that a file which takes it over can forge no other's index. Only
+//   while many files of its client wait does it see up to kMostFiles, all of that client's.
 // - Where the budget holds no quota for an index worker, one runs in the place reserved for
 //   replacements, and leaves it between two files when a replacement waits. So index work is never
 //   refused for lack of memory, unless a worker is stuck in that place.
@@ -49,8 +49,10 @@ struct IndexJob {
 class IndexJobs {
  public:
   static constexpr uint32_t kMaxDeaths = 3;
-  // Per worker. Starting a worker takes as long as indexing thirty small files.
+  // Per worker, while more than kFewFiles files of its client wait. Starting a worker takes as long
+  // as indexing thirty small files.
   static constexpr uint32_t kMostFiles = 64;
+  static constexpr uint32_t kFewFiles = 16;
   // Limit of killed workers that have not exited, per worker that may run.
   static constexpr uint32_t kMaxStuck = 8;
 

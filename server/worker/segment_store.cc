@@ -33,7 +33,14 @@ bool SegmentStore::Find(const StoreKey& key, std::string& value) {
   return false;
 }
 
+void SegmentStore::StopWriting() {
+  absl::MutexLock lock(&writer_mutex_);
+  writer_.reset();
+  has_room_ = false;
+}
+
 bool SegmentStore::Add(const StoreKey& key, absl::string_view value) {
+  before_add_();
   {
     absl::MutexLock lock(&writer_mutex_);
     if (!writer_.has_value()) return false;

@@ -20,11 +20,17 @@ namespace bulkhead {
 // Thread-safe; many threads may Find at once.
 class SegmentStore final : public ValueStore {
  public:
-  // `on_full` is called once per writable segment, by the thread that found no room.
-  explicit SegmentStore(std::function<void()> on_full) : on_full_(std::move(on_full)) {}
+  // `on_full` is called once per writable segment, by the thread that found no room; `before_add`
+  // before each Add, where it may call StopWriting.
+  explicit SegmentStore(
+      std::function<void()> on_full, std::function<void()> before_add = [] {})
+      : on_full_(std::move(on_full)), before_add_(std::move(before_add)) {}
 
   // DATA_LOSS if `fd` holds no segment. A writable one replaces the previous writable one.
   absl::Status AddSegment(int fd, bool writable);
+
+  // Adds nothing more until the next writable segment.
+  void StopWriting();
 
   bool Find(const StoreKey& key, std::string& value) override;
   bool HasRoom() override { return has_room_.load(std::memory_order_relaxed); }
@@ -32,6 +38,7 @@ class SegmentStore final : public ValueStore {
 
  private:
   const std::function<void()> on_full_;
+  const std::function<void()> before_add_;
   std::atomic<bool> has_room_ = false;
   absl::Mutex segments_mutex_;
   // Newest last, including formerly writable ones.

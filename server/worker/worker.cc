@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "bulkhead/internal/v1/worker.pb.h"
@@ -64,7 +65,8 @@ class Session {
   void Report(const internal::v1::FromWorker& message);
   void ReportFailure(const absl::Status& status, uint64_t job_id, uint64_t stream_id);
   void ReportSegmentFull(internal::v1::CacheKind kind);
-  // Reports the user code loaded since the last call.
+  // Reports the user code loaded since the last call. What this code makes belongs to another trust
+  // domain, so nothing is added to the segments of the last one.
   void ReportCode();
   // Takes a line of the user's code (PythonHost::NoteFn).
   void OnNote(int level, const std::string& function, const char* text);
@@ -74,6 +76,7 @@ class Session {
   absl::Status Bind(const internal::v1::Bind& bind, int binding_fd, UniqueFd recorder_fd,
                     const UniqueFd& indexes);
   void BuildOneIndex(const internal::v1::BuildIndex& request, int fd);
+  void AddSegment(const internal::v1::AddSegment& segment, int fd);
 
   void Note(LeaseMoment moment) const {
     if (on_moment_ != nullptr) on_moment_(moment);
@@ -85,13 +88,16 @@ class Session {
   const UserCode user_code_;
   std::optional<LoadedCode> code_;  // set with the pipeline, if that has user code
   absl::Mutex code_mutex_;          // held while its news are sent
+  uint64_t reported_files_ ABSL_GUARDED_BY(code_mutex_) = 0;
   std::optional<FlightRecorder> recorder_;
   NoteSender notes_{[this](const internal::v1::FromWorker& message) {
     return socket_.Send(message.SerializeAsString(), {}, /*wait=*/false);
   }};
   UniqueFd stacks_fd_;  // for the stacks of a Python worker's threads
-  SegmentStore seek_store_{[this] { ReportSegmentFull(internal::v1::CACHE_KIND_SEEK); }};
-  SegmentStore stage_store_{[this] { ReportSegmentFull(internal::v1::CACHE_KIND_STAGE); }};
+  SegmentStore seek_store_{[this] { ReportSegmentFull(internal::v1::CACHE_KIND_SEEK); },
+                           [this] { ReportCode(); }};
+  SegmentStore stage_store_{[this] { ReportSegmentFull(internal::v1::CACHE_KIND_STAGE); },
+                            [this] { ReportCode(); }};
   std::unique_ptr<LeaseRunner> runner_;
   bool limited_ = false;  // quota and sandbox are in force, by an index job
 };
@@ -126,7 +132,12 @@ void Session::ReportCode() {
   absl::MutexLock lock(&code_mutex_);
   internal::v1::FromWorker message;
   size_t part_bytes = 0;
-  for (v1::CodeFile& file : code_->TakeNew()) {
+  std::vector<v1::CodeFile> files = code_->TakeNew();
+  if (files.empty()) return;
+  seek_store_.StopWriting();
+  stage_store_.StopWriting();
+  reported_files_ += files.size();
+  for (v1::CodeFile& file : files) {
     part_bytes += file.ByteSizeLong();
     *message.mutable_code_loaded()->add_code() = std::move(file);
     if (part_bytes < kCodePartBytes) continue;
@@ -135,6 +146,14 @@ void Session::ReportCode() {
     part_bytes = 0;
   }
   if (message.has_code_loaded()) Report(message);
+}
+
+void Session::AddSegment(const internal::v1::AddSegment& segment, int fd) {
+  absl::MutexLock lock(&code_mutex_);
+  const bool writable = segment.writable() && segment.code_files() >= reported_files_;
+  const bool seeks = segment.kind() == internal::v1::CACHE_KIND_SEEK;
+  // On failure, samples are made without the cache.
+  (seeks ? seek_store_ : stage_store_).AddSegment(fd, writable).IgnoreError();
 }
 
 v1::Note::Level LevelOf(int python_level) {
@@ -204,10 +223,7 @@ bool Session::Handle(const internal::v1::ToWorker& message, Packet& packet) {
       return runner_ != nullptr && runner_->SetQuarantine(message.set_quarantine()).ok();
     case internal::v1::ToWorker::kAddSegment:
       if (packet.fds.size() != 1 || runner_ == nullptr) return false;
-      // On failure, samples are made without the cache.
-      (message.add_segment().kind() == internal::v1::CACHE_KIND_SEEK ? seek_store_ : stage_store_)
-          .AddSegment(packet.fds[0].get(), message.add_segment().writable())
-          .IgnoreError();
+      AddSegment(message.add_segment(), packet.fds[0].get());
       return true;
     case internal::v1::ToWorker::kLease:
       if (runner_ == nullptr) return false;

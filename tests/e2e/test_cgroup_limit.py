@@ -52,7 +52,8 @@ def test_the_kernel_ends_the_worker_and_nothing_is_lost(folder):
     assert indices == list(range(600))
     [death] = [end for end in status["recent_exits"] if end["cause"] != "EXIT_CAUSE_TOLD"]
     assert death["cause"] == "EXIT_CAUSE_CGROUP", death
-    assert "it met the limit of its cgroup" in death["reason"]
+    [held] = re.findall(r"it met the limit of its cgroup; before, it held up to ([\d.]+)MiB", death["reason"])
+    assert 1 < float(held) < 256, death
     assert death["outcome"] == "signaled"
     assert death["pid"] == worker["pid"]
     assert int(status["limit_events"]) == 1

@@ -212,6 +212,37 @@ def test_a_cursor_knows_what_was_imported_when_the_pipeline_was_at_work(start, c
     assert "later.py is not there any more" in str(refused(spec, service.target, early))
 
 
+@pytest.mark.parametrize("stage", [STAGE, LAZY], ids=["in the first call", "at sample 40"])
+def test_what_edited_code_kept_is_not_used(start, code, folder, stage):
+    """The cache's key stays. Nothing but the file that is imported late tells one result from the other."""
+    (code / "stage.py").write_text(stage)
+    function = {"function": "stage:f", "inputs": ["index"], "outputs": [{"name": "index", "dtype": "int64"}]}
+    spec = write_spec(folder / "kept.json", source={"range": {"size": 200}}, batch={"size": 4}, epochs=3,
+                      stages=[{"python": function}, {"cache": {"key": "1"}}])
+
+    def values(service):
+        with bulkhead.Loader(spec, service.target, timeout=60) as loader:
+            return {int(value) for batch in loader.stream() for value in batch["index"]}
+
+    def expected(later):
+        return {i * 100 + (10 + later if stage is STAGE else later if i >= 40 else 0) for i in range(200)}
+
+    def added(service):
+        return int(bulkhead.service_status(service.target)["kept"].get("added", 0))
+
+    service = start(home=folder / "home")
+    while added(service) < 200:  # segments come when the disk has made them
+        assert values(service) == expected(1)
+    service.stop()
+    service = start(home=folder / "home")
+    assert values(service) == expected(1)
+    assert added(service) < 100, "results outlive a service, also those of code that is loaded late"
+    edit(code / "later.py", 2)
+    assert values(service) == expected(2)
+    service.stop()
+    assert values(start(home=folder / "home")) == expected(2)
+
+
 def test_an_edit_between_the_resume_and_the_import_ends_the_stream(start, code, spec, lazy):
     with bulkhead.Loader(spec, start().target, timeout=60) as loader:
         cursor = [loader.next_batch().cursor for _ in range(12)][-1]

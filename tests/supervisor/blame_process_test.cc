@@ -89,6 +89,23 @@ TEST_F(BlameProcessTest, AWorkerIsNotBelievedWhichNamesARecordOfAnotherLease) {
   EXPECT_TRUE(recorder->Events(v1::SampleEvent::KIND_QUARANTINED).empty());
 }
 
+// What is trusted: docs/containment.md, "A worker's reports".
+TEST_F(BlameProcessTest, OnlyWhatARecordOfItsOwnLeaseIsCalledIsBelieved) {
+  StartSupervisor();
+  error_action_ = v1::ERROR_ACTION_SUBSTITUTE;
+  auto misled = std::make_shared<Recorder>();
+  auto other = std::make_shared<Recorder>();
+  Open("misnames-120", 20, misled);
+  Open("", 20, other);
+  EXPECT_EQ(GetErrorInfo(misled->AwaitEnd())->reason, reason::kWorkerCrashLoop);
+  const auto events = misled->Events(v1::SampleEvent::KIND_QUARANTINED);
+  ASSERT_EQ(events.size(), 1);
+  EXPECT_EQ(events[0].record(), "121");
+  EXPECT_THAT(events[0].message(), testing::HasSubstr("position 120"));
+  EXPECT_TRUE(other->AwaitEnd().ok());
+  EXPECT_TRUE(other->Events(v1::SampleEvent::KIND_QUARANTINED).empty());
+}
+
 TEST_F(BlameProcessTest, AWorkerIsNotBelievedWhichSubstitutesSamplesOfOthers) {
   StartSupervisor();
   error_action_ = v1::ERROR_ACTION_SUBSTITUTE;

@@ -216,6 +216,10 @@ class FakeWorker {
         recorder_->BeginSample(0, lease.stream_id(), lease.lease_id(), lease.epoch(), 5000);
         recorder_->NameSample(0, "5000");
       }
+      if (mode_ == "misnames-120" && lease.first_position() + sample == 120) {
+        recorder_->NameSample(0, "121");
+        raise(SIGABRT);
+      }
       MeetSample(lease.first_position() + sample);
       arenas_[lease.stream_id()]->slot(lease.slot())[sample] =
           static_cast<std::byte>(lease.first_position() + sample);

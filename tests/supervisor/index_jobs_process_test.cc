@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <set>
 
 #include "tests/supervisor/supervisor_process_fixture.h"
 
@@ -59,8 +60,22 @@ TEST_F(IndexJobsProcessTest, BuildsIndexesOfManyFiles) {
   for (int i = 0; i < 20; ++i) EXPECT_EQ(*results[i]->Await(), i + 1);
 }
 
-// What a file does to the worker that reads it can be the harm of few others, and of none that
-// another client named.
+// What a file does to the worker that reads it is no other file's harm.
+TEST_F(IndexJobsProcessTest, EachOfAFewFilesHasAWorkerOfItsOwn) {
+  StartSupervisor();
+  const auto opening = std::make_shared<int>();
+  const UniqueFd file = TemporaryFile();
+  std::vector<std::shared_ptr<IndexResult>> results;
+  for (uint32_t i = 0; i < IndexJobs::kFewFiles; ++i) {
+    results.push_back(std::make_shared<IndexResult>());
+    AddIndexJob(*supervisor_, "pid", file.get(), results.back(), 0, opening);
+  }
+  std::set<uint64_t> workers;
+  for (const auto& result : results) workers.insert(result->Await().value());
+  EXPECT_EQ(workers.size(), results.size());
+}
+
+// Of many files it can be the harm of few others, and of none that another client named.
 TEST_F(IndexJobsProcessTest, AWorkerSeesFewFilesAndThoseOfOneOpening) {
   StartSupervisor();
   const std::shared_ptr<const void> openings[] = {std::make_shared<int>(), std::make_shared<int>()};

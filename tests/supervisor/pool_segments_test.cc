@@ -126,6 +126,31 @@ TEST_F(PoolSegmentsTest, WhoHasFilledASegmentIsGivenOneMoreOfThatCache) {
   EXPECT_EQ(Writable()[2], CACHE_KIND_STAGE);
 }
 
+TEST_F(PoolSegmentsTest, WhatMoreCodeMakesGoesIntoOtherSegments) {
+  config_.user_code = "augment.py";
+  Begin();
+  segments_->SetDomain("0123");
+  Await([&] { return segments_->Lend(); });
+  auto& known = WorkerAt(0).segments[CACHE_KIND_SEEK];
+  const uint64_t first = known.written->id;
+  // It loads what the domain covers already: the segment is confirmed.
+  WorkerAt(0).code_files = 3;
+  segments_->SetDomain("0123");
+  segments_->OnCode(WorkerAt(0));
+  segments_->Tell();
+  ASSERT_EQ(Writable().size(), 2u);
+  EXPECT_EQ(HandleOf(WorkerAt(0)).sent.back().add_segment().code_files(), 3u);
+  EXPECT_EQ(known.written->id, first);
+  // It loads more.
+  segments_->SetDomain("4567");
+  EXPECT_EQ(known.written, nullptr);
+  Await([&] { return segments_->Lend(); });
+  EXPECT_EQ(known.written->domain, "4567");
+  EXPECT_EQ(known.former, std::vector{first}) << "it may write there until it ends";
+  segments_->OnGone(WorkerAt(0));
+  EXPECT_TRUE(known.former.empty());
+}
+
 TEST_F(PoolSegmentsTest, WorkersThatAreLeftGiveBackWhatTheyWriteTo) {
   Begin();
   Await([&] { return segments_->Lend(); });

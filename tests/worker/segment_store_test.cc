@@ -81,6 +81,29 @@ TEST(SegmentStoreTest, KeepsItsSegmentWhenAValueIsTooLarge) {
   EXPECT_EQ(full, 0);
 }
 
+TEST(SegmentStoreTest, WhatIsLoadedBeforeAValueIsAddedEndsTheSegment) {
+  bool loaded = false;
+  SegmentStore* store = nullptr;
+  SegmentStore cache([] {},
+                     [&] {
+                       if (loaded) store->StopWriting();
+                     });
+  store = &cache;
+  const UniqueFd fd = NewSegment();
+  ASSERT_TRUE(cache.AddSegment(fd.get(), true).ok());
+  EXPECT_TRUE(cache.Add(Key(1), "of old code"));
+  loaded = true;
+  EXPECT_FALSE(cache.Add(Key(2), "of new code"));
+  EXPECT_FALSE(cache.HasRoom());
+  std::string found;
+  EXPECT_TRUE(cache.Find(Key(1), found));
+  EXPECT_FALSE(cache.Find(Key(2), found));
+  loaded = false;
+  const UniqueFd next = NewSegment();
+  ASSERT_TRUE(cache.AddSegment(next.get(), true).ok());
+  EXPECT_TRUE(cache.Add(Key(2), "of new code"));
+}
+
 TEST(SegmentStoreTest, IsForManyThreads) {
   SegmentStore cache([] {});
   const UniqueFd fd = NewSegment();

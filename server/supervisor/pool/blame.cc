@@ -131,14 +131,15 @@ std::string Blame::BlameLease(const PoolWorker& worker, const FlightSnapshot& fl
                      thread->sample.size() < FlightThread::kSampleBytes;
   if (alone && suspicion.by_itself && named) {
     const uint32_t poisoned = ++poison_deaths_[stream->id()][thread->sample];
-    if (poisoned >= kPoisonDeaths) {
-      const std::string advice =
-          ExitLog::IsLimitEvent(cause)
-              ? absl::StrCat(" (if samples need as much, raise --worker-quota, now ",
-                             FormatBytes(config_.quota_bytes), ")")
-              : "";
-      Quarantine(*stream, thread->sample, absl::StrCat(reason, " in ", thread->stage, advice),
-                 poisoned);
+    const std::string advice =
+        ExitLog::IsLimitEvent(cause)
+            ? absl::StrCat(" (if samples need as much, raise --worker-quota, now ",
+                           FormatBytes(config_.quota_bytes), ")")
+            : "";
+    const std::string why = absl::StrCat(reason, " in ", thread->stage, " at position ",
+                                         thread->position, " of epoch ", thread->epoch, advice);
+    // A record that is left out already did not end the worker, whatever the worker says.
+    if (poisoned >= kPoisonDeaths && Quarantine(*stream, thread->sample, why, poisoned)) {
       return work;
     }
   }
@@ -163,14 +164,15 @@ void Blame::ReportHang(const PoolWorker& worker, Stream& stream,
   stream.config().observer->OnEvent(event);
 }
 
-void Blame::Quarantine(Stream& stream, const std::string& record, const std::string& reason,
+bool Blame::Quarantine(Stream& stream, const std::string& record, const std::string& reason,
                        uint32_t deaths) const {
-  if (!stream.Quarantine(record, reason, deaths)) return;
+  if (!stream.Quarantine(record, reason, deaths)) return false;
   spdlog::warn("{} is quarantined in stream {}: it ended {} workers; the last one: {}", record,
                stream.config().name, deaths, reason);
   internal::v1::ToWorker message;
   *message.mutable_set_quarantine() = stream.quarantine();
   crew_.Send(message);
+  return true;
 }
 
 absl::Status Blame::CrashLoop(uint32_t deaths, v1::ExitCause cause, const std::string& reason,

@@ -93,8 +93,9 @@ class Blame {
                          const std::string& reason);
   void ReportHang(const PoolWorker& worker, Stream& stream, const FlightSnapshot::Thread& thread,
                   const std::string& work) const;
-  // Calls Stream::Quarantine, and tells the workers before any gets another lease.
-  void Quarantine(Stream& stream, const std::string& record, const std::string& reason,
+  // Calls Stream::Quarantine, and tells the workers before any gets another lease. False if the
+  // record is not new to the set, or the stream has ended.
+  bool Quarantine(Stream& stream, const std::string& record, const std::string& reason,
                   uint32_t deaths) const;
   // The error of a stream whose lease ends every worker.
   absl::Status CrashLoop(uint32_t deaths, v1::ExitCause cause, const std::string& reason,

@@ -98,6 +98,7 @@ void CacheSegments::Send(PoolWorker& worker, int fd, bool writable) const {
   internal::v1::ToWorker message;
   message.mutable_add_segment()->set_writable(writable);
   message.mutable_add_segment()->set_kind(config_.kind);
+  message.mutable_add_segment()->set_code_files(worker.code_files);
   worker.process->Send(message, {fd});
 }
 
@@ -120,9 +121,10 @@ void CacheSegments::Tell(PoolWorker& worker, const std::string& domain, bool wri
     Send(worker, known.written->writing.get(), true);
   }
   for (const Segment& segment : segments_) {
-    if (segment->id <= known.told) continue;
-    known.told = segment->id;
-    if (segment->domain != domain && segment->domain != SegmentFolder::kBuiltIn) continue;
+    const bool common = segment->domain == SegmentFolder::kBuiltIn;
+    uint64_t& told = common ? known.told : known.told_own;
+    if (segment->id <= told || (!common && segment->domain != domain)) continue;
+    told = segment->id;
     if (segment != known.written) Send(worker, segment->reading.get(), false);
   }
 }
@@ -130,6 +132,21 @@ void CacheSegments::Tell(PoolWorker& worker, const std::string& domain, bool wri
 bool CacheSegments::IsSettled(const PoolWorker& worker) const {
   return !config_.folder.has_value() || worker.segments[config_.kind].written != nullptr ||
          stalled() || MonotonicNanos() < no_lending_before_ns_;
+}
+
+void CacheSegments::OnGone(PoolWorker& worker) {
+  std::vector<uint64_t>& former = Of(worker).former;
+  given_back_.insert(given_back_.end(), former.begin(), former.end());
+  former.clear();
+  GiveBack(worker);
+}
+
+void CacheSegments::OnDomain(PoolWorker& worker) {
+  PoolWorker::Segments& known = Of(worker);
+  known.told_own = 0;
+  if (known.written == nullptr) return;
+  known.former.push_back(known.written->id);
+  known.written.reset();
 }
 
 void CacheSegments::GiveBack(PoolWorker& worker) {

@@ -44,7 +44,11 @@ class CacheSegments {
   // The worker's segment is full; the next Tell hands it another.
   void OnFull(PoolWorker& worker) { GiveBack(worker); }
   // The worker is gone, or writes no more.
-  void OnGone(PoolWorker& worker) { GiveBack(worker); }
+  void OnGone(PoolWorker& worker);
+  // The worker's trust domain has changed: the next Tell tells it of the new one's segments.
+  void OnDomain(PoolWorker& worker);
+  // The worker has loaded code that the domain covers: the next Tell confirms its segment.
+  void OnCode(PoolWorker& worker) { Of(worker).was_sent = false; }
 
   internal::v1::CacheKind kind() const { return config_.kind; }
   void Describe(v1::CacheStatus& status) const;

@@ -56,8 +56,13 @@ void LoadedCode::Fail(const absl::Status& status) {
   if (!answer_.has_value() || answer_->ok()) Tell(status);
 }
 
-const std::vector<v1::CodeFile>* LoadedCode::first() const {
-  return answer_.has_value() && answer_->ok() ? &**answer_ : nullptr;
+std::vector<v1::CodeFile> LoadedCode::files() const {
+  std::vector<v1::CodeFile> files;
+  for (const auto& [name, digest] : digests_) {
+    files.emplace_back().set_name(name);
+    files.back().set_digest(digest);
+  }
+  return files;
 }
 
 bool LoadedCode::DiffersFrom(const std::vector<v1::CodeFile>& files) const {

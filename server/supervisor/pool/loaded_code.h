@@ -36,11 +36,10 @@ class LoadedCode {
   void OnBound(const std::set<std::string>& names);
   // No worker will be bound any more.
   void Fail(const absl::Status& status);
-  // The files of the first worker; null before it is bound.
-  const std::vector<v1::CodeFile>* first() const;
-
   // Digests by name.
   const std::map<std::string, std::string>& digests() const { return digests_; }
+  // The same as files.
+  std::vector<v1::CodeFile> files() const;
   // Whether these files differ from what the workers run.
   bool DiffersFrom(const std::vector<v1::CodeFile>& files) const;
   // Calls `told` with the first worker's files: now, or as soon as they are known.

@@ -1,5 +1,7 @@
 #include "server/supervisor/pool/pool_segments.h"
 
+#include <utility>
+
 namespace bulkhead {
 
 PoolSegments::PoolSegments(const PoolContext& context, const PipelineConfig& config,
@@ -12,6 +14,17 @@ PoolSegments::PoolSegments(const PoolContext& context, const PipelineConfig& con
 
 PoolSegments::~PoolSegments() {
   crew_.ForEach([this](PoolWorker& worker) { OnGone(worker); });
+}
+
+void PoolSegments::SetDomain(const std::string& domain) {
+  if (std::exchange(domain_, domain) == domain) return;
+  crew_.ForEach([this](PoolWorker& worker) {
+    for (CacheSegments* segments : used_) segments->OnDomain(worker);
+  });
+}
+
+void PoolSegments::OnCode(PoolWorker& worker) const {
+  for (CacheSegments* segments : used_) segments->OnCode(worker);
 }
 
 void PoolSegments::Tell() const {

@@ -2,7 +2,6 @@
 #define BULKHEAD_SERVER_SUPERVISOR_POOL_POOL_SEGMENTS_H_
 
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "server/supervisor/pool/cache_segments.h"
@@ -20,8 +19,11 @@ class PoolSegments {
   ~PoolSegments();
 
   // The trust domain of the segments, which identifies the user code, so that segments made by
-  // other code are not read. Workers get no segments before it is set.
-  void SetDomain(std::string domain) { domain_ = std::move(domain); }
+  // other code are not read. Workers get no segments before it is set. It changes when more code is
+  // loaded: workers then leave the segments that they write to.
+  void SetDomain(const std::string& domain);
+  // The worker has loaded code that the domain covers.
+  void OnCode(PoolWorker& worker) const;
   const std::string& domain() const { return domain_; }
   // Whether workers get segments to write to.
   void SetWrites(bool writes) { writes_ = writes; }

@@ -56,6 +56,7 @@ struct PoolWorker {
   uint64_t samples_given = 0;          // of them
   uint64_t samples_seen = 0;           // samples done when its memory was last read
   std::set<std::string> code_at_bind;  // the user files that it had loaded by then
+  uint64_t code_files = 0;             // the number of user files that it has reported
   bool bound = false;
   bool written_off = false;
 
@@ -89,12 +90,14 @@ struct PoolWorker {
     std::map<uint64_t, Mapped> mapped;
   };
   std::shared_ptr<Claims> claims = std::make_shared<Claims>();
-  // Per kind of cache: the newest segment that it got, and the one that it writes to, possibly only
+  // Per kind of cache: the newest segments that it got, and the one that it writes to, possibly only
   // once it is bound (null: none).
   struct Segments {
-    uint64_t told = 0;
+    uint64_t told = 0;      // of those that everybody reads
+    uint64_t told_own = 0;  // of the pool's own trust domain
     std::shared_ptr<const SegmentFolder::Segment> written;
-    bool was_sent = false;  // the worker was told of `written`
+    bool was_sent = false;         // the worker was told of `written`
+    std::vector<uint64_t> former;  // of earlier trust domains; it may not have stopped writing yet
   };
   std::array<Segments, internal::v1::CacheKind_ARRAYSIZE> segments{};
   // Twice the rate that workers keep themselves, because lines may arrive late and together.

@@ -68,10 +68,11 @@ std::string NameOf(const Slot& slot, Crew::Standing standing) {
 }
 
 // How a worker ended, with the reports of the worker and its cell.
-WorkerEnd Explain(WorkerEnd end, const Compartment::Cell& cell, const FlightSnapshot& flight) {
-  if (end.cause == v1::EXIT_CAUSE_KILLED && cell.OomKills() > 0) {
+WorkerEnd Explain(WorkerEnd end, const PoolWorker& worker, const FlightSnapshot& flight) {
+  if (end.cause == v1::EXIT_CAUSE_KILLED && worker.cell->OomKills() > 0) {
     end.cause = v1::EXIT_CAUSE_CGROUP;
-    end.reason += ": it met the limit of its cgroup";
+    absl::StrAppend(&end.reason, ": it met the limit of its cgroup; before, it held up to ",
+                    FormatBytes(worker.memory.peak_bytes()));
   }
   if (flight.wild.has_value() && end.cause == v1::EXIT_CAUSE_CRASHED) {
     end.reason += ": " + DescribeWildAccess(*flight.wild);
@@ -228,12 +229,7 @@ void WorkerPool::OnMessage(PoolWorker& worker, const internal::v1::FromWorker& m
       segments_.OnFull(worker, message.segment_full().kind());
       return;
     case internal::v1::FromWorker::kCodeLoaded:
-      if (broken()) return;
-      FailAll(code_.Note(message.code_loaded().code()));
-      if (worker.bound) return;
-      for (const v1::CodeFile& file : message.code_loaded().code()) {
-        worker.code_at_bind.insert(file.name());
-      }
+      OnCodeLoaded(worker, message.code_loaded().code());
       return;
     case internal::v1::FromWorker::kNote: {
       const uint64_t stream = worker.held.empty() ? 0 : worker.held.front().stream_id;
@@ -264,9 +260,7 @@ void WorkerPool::OnBound(PoolWorker& worker, const internal::v1::Bound& bound) {
     }
   }
   code_.OnBound(worker.code_at_bind);
-  if (segments_.domain().empty() && code_.first() != nullptr) {
-    segments_.SetDomain(FingerprintWithCode(config_.trust_domain, *code_.first()));
-  }
+  UpdateDomain();
   worker.bound = true;
   crew_.SlotOf(worker).failed_starts = 0;
   worker.bound_ns = worker.last_progress_ns = MonotonicNanos();
@@ -307,7 +301,7 @@ void WorkerPool::OnExit(PoolWorker& worker, const WorkerEnd& told_end) {
   if (flight.wild.has_value() && std::none_of(streams.begin(), streams.end(), has_slot)) {
     flight.wild.reset();
   }
-  WorkerEnd end = Explain(told_end, *worker.cell, flight);
+  WorkerEnd end = Explain(told_end, worker, flight);
   const bool met_limit = ExitLog::IsLimitEvent(end.cause);
   const bool grew = met_limit && !worker.memory.IsOneSamplesDoing(flight);
   if (grew && config_.quota_bytes > 0) {
@@ -365,6 +359,25 @@ void WorkerPool::OnExit(PoolWorker& worker, const WorkerEnd& told_end) {
                             : absl::OkStatus());
   }
   Dispatch();
+}
+
+void WorkerPool::OnCodeLoaded(PoolWorker& worker, const LoadedCode::Files& files) {
+  if (broken()) return;
+  FailAll(code_.Note(files));
+  if (broken()) return;
+  worker.code_files += static_cast<uint64_t>(files.size());
+  if (!worker.bound) {
+    for (const v1::CodeFile& file : files) worker.code_at_bind.insert(file.name());
+    return;
+  }
+  UpdateDomain();
+  segments_.OnCode(worker);
+  segments_.Tell();
+}
+
+void WorkerPool::UpdateDomain() {
+  if (config_.user_code.empty()) return;
+  segments_.SetDomain(FingerprintWithCode(config_.trust_domain, code_.files()));
 }
 
 void WorkerPool::FailAll(const absl::Status& status) {

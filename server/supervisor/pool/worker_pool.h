@@ -82,8 +82,11 @@ class WorkerPool {
   void RestartLater(Slot& slot, const absl::Status& idle);
   void OnMessage(PoolWorker& worker, const internal::v1::FromWorker& message);
   void OnBound(PoolWorker& worker, const internal::v1::Bound& bound);
+  void OnCodeLoaded(PoolWorker& worker, const LoadedCode::Files& files);
   void OnFailed(PoolWorker& worker, const internal::v1::Failed& failed);
   void OnExit(PoolWorker& worker, const WorkerEnd& told_end);
+  // Keeps what the code loaded so far makes apart from what other code makes.
+  void UpdateDomain();
   void FailAll(const absl::Status& status);
   // In a parked pool without workers: releases their memory, and resumes if requested.
   void OnUnmanned();

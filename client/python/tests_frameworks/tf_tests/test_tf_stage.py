@@ -8,7 +8,28 @@ import pytest
 from conftest import numbers
 
 CODE = {
-    "tensorflow": "import tensorflow as tf\n\n\ndef double(index):\n    return (tf.constant(int(index), tf.int64) * 2).numpy()\n",
+    "tensorflow": """
+import os
+import tensorflow as tf
+
+
+def threads():
+    return len(os.listdir("/proc/self/task"))
+
+
+BEFORE = threads()
+TOTAL = tf.function(lambda a: tf.reduce_sum(tf.matmul(a, a)))
+
+
+def double(index):
+    # Not asked for in the process: what TensorFlow takes by itself is decided by the worker's environment.
+    assert tf.config.threading.get_intra_op_parallelism_threads() == 0
+    assert tf.config.threading.get_inter_op_parallelism_threads() == 0
+    assert TOTAL(tf.ones((300, 300))).numpy() == 300**3
+    # The worker's decode thread; of TensorFlow one that runs graphs, and one in each of its two pools.
+    assert threads() <= BEFORE + 4, threads()
+    return (tf.constant(int(index), tf.int64) * 2).numpy()
+""",
     "keras": "import keras\n\n\ndef double(index):\n    return keras.ops.convert_to_numpy(keras.ops.multiply(index, 2))[()]\n",
     "albumentations": "import albumentations\n\n\ndef double(index):\n    return index * 2\n",
 }
