@@ -18,10 +18,10 @@ using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
 std::vector<std::string> Warnings(absl::string_view text) {
-  std::vector<std::string> warnings;
-  const auto spec = ParseSpec(text, "f", warnings);
+  SpecNotes notes;
+  const auto spec = ParseSpec(text, "f", notes);
   EXPECT_TRUE(spec.ok()) << spec.status();
-  return warnings;
+  return notes.warnings;
 }
 
 // Of a shuffled folder whose images go through `stages`, one a line from line 6 on.
