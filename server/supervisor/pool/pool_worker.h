@@ -90,8 +90,8 @@ struct PoolWorker {
     std::map<uint64_t, Mapped> mapped;
   };
   std::shared_ptr<Claims> claims = std::make_shared<Claims>();
-  // Per kind of cache: the newest segments that it got, and the one that it writes to, possibly only
-  // once it is bound (null: none).
+  // Per kind of cache: the newest segments that it got, and the one that it writes to, possibly
+  // only once it is bound (null: none).
   struct Segments {
     uint64_t told = 0;      // of those that everybody reads
     uint64_t told_own = 0;  // of the pool's own trust domain
