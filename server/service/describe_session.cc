@@ -17,8 +17,8 @@ constexpr absl::Duration kLook = absl::Seconds(1);
 }  // namespace
 
 DescribeSession* DescribeSession::Start(const SessionContext& context, grpc::ByteBuffer request,
-                                        const std::string& caller) {
-  std::shared_ptr<DescribeSession> session(new DescribeSession(context, caller));
+                                        uint64_t id) {
+  std::shared_ptr<DescribeSession> session(new DescribeSession(context, id));
   session->self_ = session;
   DescribeSession* const raw = session.get();
   const absl::Status started =
@@ -44,9 +44,9 @@ DescribeSession* DescribeSession::Start(const SessionContext& context, grpc::Byt
 
 void DescribeSession::OnDone() {
   SessionRegistry* const sessions = context_.sessions;
-  const std::string caller = caller_name_;
+  const uint64_t id = id_;
   self_.reset();  // may delete this
-  sessions->Remove(caller);
+  sessions->Remove(id);
 }
 
 void DescribeSession::Look() {

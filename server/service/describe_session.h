@@ -21,18 +21,16 @@ namespace bulkhead {
 class DescribeSession final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
                               public std::enable_shared_from_this<DescribeSession> {
  public:
-  // The reactor to return to gRPC. It has been added to context.sessions as one of
-  // `caller`.
+  // The reactor to return to gRPC. context.sessions knows it as `id`.
   static DescribeSession* Start(const SessionContext& context, grpc::ByteBuffer request,
-                                const std::string& caller);
+                                uint64_t id);
 
   void OnWriteDone(bool ok) override;
   void OnCancel() override;
   void OnDone() override;
 
  private:
-  DescribeSession(const SessionContext& context, const std::string& caller)
-      : context_(context), caller_name_(caller) {}
+  DescribeSession(const SessionContext& context, uint64_t id) : context_(context), id_(id) {}
 
   absl::StatusOr<v1::Description> Describe(grpc::ByteBuffer bytes);
   void Enqueue(const v1::DescribeResponse& response) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -42,7 +40,7 @@ class DescribeSession final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   void WriteNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const SessionContext context_;
-  const std::string caller_name_;
+  const uint64_t id_;
   std::shared_ptr<DescribeSession> self_;  // until OnDone
   RequestMemory::Place place_;             // until the answer is written
   std::atomic<bool> gone_{false};

@@ -90,10 +90,9 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* LoaderService::Describe(
   using Reactor = grpc::ServerWriteReactor<grpc::ByteBuffer>;
   const auto caller = AdmitCaller(*rpc);
   if (!caller.ok()) return Refuse<Reactor>(caller.status());
-  if (const absl::Status added = context_.sessions->TryAdd(*caller); !added.ok()) {
-    return Refuse<Reactor>(added);
-  }
-  return DescribeSession::Start(context_, *bytes, *caller);
+  const auto session = context_.sessions->TryAdd(*caller);
+  if (!session.ok()) return Refuse<Reactor>(session.status());
+  return DescribeSession::Start(context_, *bytes, *session);
 }
 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* LoaderService::Stream(
@@ -101,10 +100,9 @@ grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* LoaderService::Stre
   using Reactor = grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>;
   const auto caller = AdmitCaller(*rpc);
   if (!caller.ok()) return Refuse<Reactor>(caller.status());
-  if (const absl::Status added = context_.sessions->TryAdd(*caller); !added.ok()) {
-    return Refuse<Reactor>(added);
-  }
-  return StreamSession::Start(context_, rpc, {*caller, PeerName(*rpc, *caller)});
+  const auto session = context_.sessions->TryAdd(*caller);
+  if (!session.ok()) return Refuse<Reactor>(session.status());
+  return StreamSession::Start(context_, rpc, {*caller, PeerName(*rpc, *caller), *session});
 }
 
 grpc::ServerUnaryReactor* LoaderService::FinishAside(grpc::CallbackServerContext* rpc, Right right,

@@ -16,8 +16,9 @@ namespace bulkhead {
 
 // Who opens a stream.
 struct Caller {
-  std::string name;  // of its certificate, "the token", or empty: callers have no names here
-  std::string peer;  // where it is and who, for people
+  std::string name;      // of its certificate, "the token", or empty: callers have no names here
+  std::string peer;      // where it is and who, for people
+  uint64_t session = 0;  // by which the SessionRegistry knows the call
 };
 
 // The way of one stream from Open to its first batch:
@@ -52,7 +53,8 @@ class StreamOpening {
   std::string OwnedName(const v1::Open& open) const;
   // Sends what is doubtful about the spec to the client's log.
   void Warn(const std::vector<std::string>& warnings) const;
-  // The stream's name is this connection's, until `claims_` end.
+  // The stream's name is this connection's, until `claims_` end. From now on the call may lose its
+  // place.
   absl::Status Claim(const v1::Open& open, uint64_t connection, StreamDirectory::Evict evict,
                      std::shared_ptr<Legacy>& legacy);
   // Waits a little for memory of streams that are about to end: the client's own last one, say.

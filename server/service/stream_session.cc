@@ -39,7 +39,7 @@ StreamSession* StreamSession::Start(const SessionContext& context, grpc::Callbac
 StreamSession::StreamSession(const SessionContext& context, grpc::CallbackServerContext* rpc,
                              Caller caller)
     : context_(context),
-      caller_name_(caller.name),
+      id_(caller.session),
       outbox_({[this](const grpc::ByteBuffer* message) { StartWrite(message); },
                [this](const absl::Status& status) { Finish(ToRpcStatus(status)); }}),
       opening_(context_, std::move(caller), outbox_, claims_),
@@ -168,9 +168,9 @@ void StreamSession::OnDone() {
   }
   context_.loop->Post([loop = context_.loop, timer = open_timer_] { loop->Cancel(*timer); });
   SessionRegistry* const sessions = context_.sessions;
-  const std::string caller = caller_name_;
+  const uint64_t id = id_;
   self_.reset();  // may delete this
-  sessions->Remove(caller);
+  sessions->Remove(id);
 }
 
 }  // namespace bulkhead
