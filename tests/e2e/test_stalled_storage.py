@@ -128,7 +128,7 @@ def test_openings_on_stalled_storage_cost_no_places_for_calls(mount, folder, sta
     assert code == grpc.StatusCode.UNAVAILABLE
     assert "list.txt: the storage has not answered for" in text
     with concurrent.futures.ThreadPoolExecutor(64) as threads:
-        # The first of them hang in the kernel for good, the others are refused: more of both than there are places.
+        # The first of them hang in the kernel, the others are refused: together they are more than there are places.
         assert set(threads.map(open_it, range(300))) == {"STORAGE_STALLED"}
     with bulkhead.Loader(RANGE, service.target, timeout=120) as loader:
         next(loader.stream())
