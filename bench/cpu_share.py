@@ -7,6 +7,9 @@ Draws photos, and streams them through `random_resized_crop` with as many worker
 another pipeline of the same service, whose stage has started N spinning threads in each worker (100 by default; a library
 that the script compiles, and Python functions). The service allows these threads, so that their share is what is measured.
 A fair share is 0.5. The rounds take turns; what is printed are medians, and their range.
+
+Exits with 1 if the stream keeps less than LEAST of its speed, or if workers of a closed pipeline, whose threads go on, are
+not gone within LONGEST seconds.
 """
 
 import argparse
@@ -23,6 +26,8 @@ from support import BIN, ROOT, Service, machine
 
 sys.path.insert(0, str(ROOT / "client/python"))
 import bulkhead  # noqa: E402
+
+LEAST, LONGEST = 0.45, 1.0
 
 LIBRARY = r"""
 #include <pthread.h>
@@ -125,6 +130,26 @@ def workers_of(target):
     return {int(worker["pid"]): worker["pipeline"] for worker in bulkhead.service_status(target)["workers"] if "pid" in worker}
 
 
+def print_table(result):
+    print(result["machine"])
+    print(f"alone: {result['samples_per_second_alone']:.0f} samples/s")
+    for kind, ratio in result["kept"].items():
+        print(f"beside a {kind} stage with {result['threads']} spinning threads a worker: "
+              f"{ratio['median']:.2f} of that ({ratio['min']:.2f} to {ratio['max']:.2f})")
+    print(f"workers of the closed pipeline ended after {result['seconds_until_ended']['median']:.2f} s "
+          f"({result['seconds_until_ended']['max']:.2f} at most)")
+
+
+def broken_promises(result):
+    """In words."""
+    found = [f"beside a {kind} stage a stream keeps {ratio['median']:.2f} of its speed; {LEAST} is promised"
+             for kind, ratio in result["kept"].items() if ratio["median"] < LEAST]
+    if result["seconds_until_ended"]["max"] > LONGEST:
+        found.append(f"workers of a closed pipeline went on for {result['seconds_until_ended']['max']:.2f} s; "
+                     f"{LONGEST:g} s is promised")
+    return found
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=100)
@@ -166,15 +191,13 @@ def main():
               "seconds_until_ended": {"median": statistics.median(ended), "max": max(ended)}}
     if options.json:
         print(json.dumps(result, indent=2))
-        return
-    print(result["machine"])
-    print(f"alone: {result['samples_per_second_alone']:.0f} samples/s")
-    for kind, ratio in result["kept"].items():
-        print(f"beside a {kind} stage with {options.threads} spinning threads a worker: "
-              f"{ratio['median']:.2f} of that ({ratio['min']:.2f} to {ratio['max']:.2f})")
-    print(f"workers of the closed pipeline ended after {result['seconds_until_ended']['median']:.2f} s "
-          f"({result['seconds_until_ended']['max']:.2f} at most)")
+    else:
+        print_table(result)
+    broken = broken_promises(result)
+    for line in broken:
+        print(f"cpu_share: {line}", file=sys.stderr)
+    return 1 if broken else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -17,6 +17,7 @@ export BULKHEAD_BIN_DIR=$BIN BULKHEAD_SOURCE_DIR=$ROOT
 readonly TESTS=(
   "chaos: 1,000 faults while a trainer trains, and 1,000 killed trainers"
   "leak: 14,130 replacements of a worker that leaks, without a limit met; on a machine with nothing else to do"
+  "cpu-share: what a stream keeps of its speed beside a hundred spinning threads, and that they end with their stream; on a machine with nothing else to do"
   "python-versions: the Python client and Python stages with every CPython that is found"
   "protobuf: the Python client with protobuf from 3.20.3 to the newest"
   "jax: the JAX adapter with JAX 0.4.35, 0.6.2 and the newest"
@@ -40,6 +41,7 @@ run_test() {
       "$ROOT/tests/chaos/kill_clients.py" --kills 1000
       ;;
     leak) "$ROOT/bench/leak_run.py" ;;
+    cpu-share) "$ROOT/bench/cpu_share.py" ;;
     python-versions) "$ROOT/scripts/python_versions.sh" ;;
     protobuf | jax) "$ROOT/scripts/package_versions.sh" "$1" ;;
     frameworks) BULKHEAD_EXTENDED=1 "$ROOT/scripts/frameworks.sh" ;;

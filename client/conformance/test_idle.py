@@ -4,6 +4,7 @@ import json
 import subprocess
 import time
 
+import pytest
 from conftest import BIN, Service
 from data import range_spec
 
@@ -25,16 +26,17 @@ def slots_out(service):
     return [stream["arena"].get("slots_sending", 0) for stream in json.loads(told.stdout).get("streams", [])]
 
 
-def test_a_stream_that_gave_up_its_place_is_opened_again_when_it_is_read_on(client, tmp_path, root):
+@pytest.mark.parametrize("transport", ["grpc", "shm"])
+def test_a_stream_that_gave_up_its_place_is_opened_again_when_it_is_read_on(client, tmp_path, root, transport):
     service = Service(tmp_path, root, *OPTIONS)
     try:
         spec = range_spec(tmp_path / "s.yaml", size=12 * BATCH, batch={"size": BATCH}, epochs=1)
-        undisturbed = client.ok(spec, service.target, name="a", transport="grpc")
-        paused = client.pausing(spec, service.target, name="a", transport="grpc", pause_after=2, timeout=60)
+        undisturbed = client.ok(spec, service.target, name="a", transport=transport)
+        paused = client.pausing(spec, service.target, name="a", transport=transport, pause_after=2, timeout=60)
         deadline = time.monotonic() + 60
         while slots_out(service) != [4]:
             assert time.monotonic() < deadline
-        other = client.ok(spec, service.target, name="b", transport="grpc")
+        other = client.ok(spec, service.target, name="b", transport=transport)
         assert other["digest"] == undisturbed["digest"] and other["reconnects"] == 0
         paused.stdin.write("\n")
         paused.stdin.flush()

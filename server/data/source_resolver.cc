@@ -158,7 +158,7 @@ std::string Resolver::Missing(const std::string& path) const {
   const std::string missing = absl::StrCat(Printable(Absolute(path)), " does not exist");
   if (absl::StartsWith(path, "~") || absl::StrContains(path, "$")) {
     return absl::StrCat(missing,
-                        "; `~` and `$` stand for themselves here: write the whole path, "
+                        "; `~` and `$` are not expanded here: write the whole path, "
                         "such as /home/NAME/",
                         Printable(LastComponent(path, path)));
   }

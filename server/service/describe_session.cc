@@ -17,8 +17,8 @@ constexpr absl::Duration kLook = absl::Seconds(1);
 }  // namespace
 
 DescribeSession* DescribeSession::Start(const SessionContext& context, grpc::ByteBuffer request,
-                                        const std::string& client) {
-  std::shared_ptr<DescribeSession> session(new DescribeSession(context, client));
+                                        const std::string& client, uint64_t id) {
+  std::shared_ptr<DescribeSession> session(new DescribeSession(context, client, id));
   session->self_ = session;
   DescribeSession* const raw = session.get();
   const absl::Status started =
@@ -44,9 +44,9 @@ DescribeSession* DescribeSession::Start(const SessionContext& context, grpc::Byt
 
 void DescribeSession::OnDone() {
   SessionRegistry* const sessions = context_.sessions;
-  const std::string client = client_;
+  const uint64_t id = id_;
   self_.reset();  // may delete this
-  sessions->Remove(client);
+  sessions->Remove(id);
 }
 
 void DescribeSession::Look() {

@@ -21,18 +21,17 @@ namespace bulkhead {
 class DescribeSession final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
                               public std::enable_shared_from_this<DescribeSession> {
  public:
-  // The reactor to return to gRPC. It has been added to context.sessions as one of
-  // `client`.
+  // The reactor to return to gRPC. Its id in context.sessions is `id`.
   static DescribeSession* Start(const SessionContext& context, grpc::ByteBuffer request,
-                                const std::string& client);
+                                const std::string& client, uint64_t id);
 
   void OnWriteDone(bool ok) override;
   void OnCancel() override;
   void OnDone() override;
 
  private:
-  DescribeSession(const SessionContext& context, const std::string& client)
-      : context_(context), client_(client) {}
+  DescribeSession(const SessionContext& context, const std::string& client, uint64_t id)
+      : context_(context), client_(client), id_(id) {}
 
   absl::StatusOr<v1::Description> Describe(grpc::ByteBuffer bytes);
   void Enqueue(const v1::DescribeResponse& response) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -43,6 +42,7 @@ class DescribeSession final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
 
   const SessionContext context_;
   const std::string client_;
+  const uint64_t id_;
   std::shared_ptr<DescribeSession> self_;  // until OnDone
   RequestMemory::Place place_;             // until the answer is written
   std::atomic<bool> gone_{false};

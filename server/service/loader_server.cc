@@ -1,5 +1,6 @@
 #include "server/service/loader_server.h"
 
+#include <grpc/support/time.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/server_posix.h>
@@ -265,7 +266,10 @@ bool LoaderServer::Shutdown(absl::Duration deadline) {
       spdlog::warn("calls that have not ended within {} are cut off",
                    absl::FormatDuration(deadline));
     }
-    server_->Shutdown(absl::ToChronoTime(absl::Now() + std::min(deadline, kGoodbye)));
+    server_->Shutdown(
+        gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+                     gpr_time_from_millis(absl::ToInt64Milliseconds(std::min(deadline, kGoodbye)),
+                                          GPR_TIMESPAN)));
     sessions_ended_ = sessions_.WaitUntilEmpty(kCutPatience);
   }
   {

@@ -116,7 +116,7 @@ class LoaderServer {
   std::unique_ptr<Supervisor> supervisor_;
   std::unique_ptr<IndexStore> indexes_;
   std::unique_ptr<Preparer> preparer_;
-  SessionRegistry sessions_;
+  SessionRegistry sessions_{config_.supervisor.idle_stream};
   RequestMemory request_memory_;
   StreamDirectory directory_;
   Peers peers_;

@@ -83,7 +83,7 @@ absl::StatusOr<Caller> LoaderService::AdmitCaller(const grpc::CallbackServerCont
   BULKHEAD_ASSIGN_OR_RETURN(Caller caller, CallerOf(rpc, Right::kStream));
   BULKHEAD_RETURN_IF_ERROR(
       open_rate_.Take(context_.peers->ConnectionOf(rpc.peer()), caller.client, MonotonicNanos()));
-  BULKHEAD_RETURN_IF_ERROR(context_.sessions->TryAdd(caller.client));
+  BULKHEAD_ASSIGN_OR_RETURN(caller.session, context_.sessions->TryAdd(caller.client));
   return caller;
 }
 
@@ -97,7 +97,7 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* LoaderService::Describe(
   using Reactor = grpc::ServerWriteReactor<grpc::ByteBuffer>;
   const auto caller = AdmitCaller(*rpc);
   if (!caller.ok()) return Refuse<Reactor>(caller.status());
-  return DescribeSession::Start(context_, *bytes, caller->client);
+  return DescribeSession::Start(context_, *bytes, caller->client, caller->session);
 }
 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* LoaderService::Stream(

@@ -5,6 +5,7 @@
 
 #include "server/arena/note.h"
 #include "server/base/error.h"
+#include "server/os/event_loop.h"
 #include "server/service/batch_frames.h"
 #include "server/service/raw_messages.h"
 
@@ -41,6 +42,7 @@ void Outbox::Put(Outgoing outgoing) {
   if (std::holds_alternative<ReadyBatch>(outgoing)) heartbeat_.clear_activity();
   queue_.push_back(std::move(outgoing));
   WriteNext();
+  NoteUnread(/*released=*/false);
 }
 
 void Outbox::Put(const v1::StreamResponse& response) { Put(Serialize(response)); }
@@ -89,6 +91,7 @@ void Outbox::Release(uint64_t through_sequence) {
   }
   unreleased_.erase(unreleased_.begin(), through + 1);
   WriteNext();
+  NoteUnread(/*released=*/true);
 }
 
 void Outbox::ReleaseSlots(uint32_t slots) {
@@ -96,6 +99,7 @@ void Outbox::ReleaseSlots(uint32_t slots) {
   // Only their number counts here; the door knows which slots came back.
   for (; slots > 0 && !unreleased_.empty(); --slots) unreleased_.pop_front();
   WriteNext();
+  NoteUnread(/*released=*/true);
 }
 
 void Outbox::OnWritten(bool ok) {
@@ -107,6 +111,7 @@ void Outbox::OnWritten(bool ok) {
     if (!final_status_.has_value()) final_status_ = absl::CancelledError("the client is gone");
   }
   WriteNext();
+  NoteUnread(/*released=*/false);
 }
 
 void Outbox::Finish(const absl::Status& status) {
@@ -125,6 +130,17 @@ void Outbox::Evict(const absl::Status& status) {
   absl::MutexLock lock(&mutex_);
   final_status_ = status;
   WriteNext();
+}
+
+void Outbox::NoteUnread(bool released) {
+  const uint64_t most = transport_.client == nullptr
+                            ? credits_.batches()
+                            : std::min(credits_.batches(), transport_.slots);
+  if (queue_.empty() && unreleased_.size() < most) {
+    *unread_since_ = 0;
+  } else if (released || *unread_since_ == 0) {
+    *unread_since_ = MonotonicNanos();
+  }
 }
 
 bool Outbox::HasCredit(const ReadyBatch& batch) const {

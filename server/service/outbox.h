@@ -41,6 +41,7 @@ class Outbox {
     std::shared_ptr<ArenaClient> client;  // null: batches are sent as bytes
     uint64_t arena_id = 0;
     bool at_door = false;  // slots and events go through the door
+    uint32_t slots = 0;    // with `client`: that it can hold at a time
   };
 
   explicit Outbox(Wire wire) : wire_(std::move(wire)) {}
@@ -77,6 +78,9 @@ class Outbox {
   void Evict(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_);
   // The client no longer reads.
   bool gone() const { return gone_; }
+  // Since when the client has had all that it can get, or left something waiting, and released
+  // nothing (MonotonicNanos); 0: it waits itself.
+  std::shared_ptr<const std::atomic<int64_t>> unread_since() const { return unread_since_; }
 
  private:
   // Starts the next write, or the end of the call, if none is under way and credits allow. `beat`:
@@ -92,8 +96,13 @@ class Outbox {
   // Gives the slot to the client. Absent, and the stream ends, if the client is gone.
   std::optional<v1::SlotBatch> HandOut(ReadyBatch batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  // `released`: the client has released a batch just now.
+  void NoteUnread(bool released) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   const Wire wire_;
   std::atomic<bool> gone_{false};
+  const std::shared_ptr<std::atomic<int64_t>> unread_since_ =
+      std::make_shared<std::atomic<int64_t>>(0);
   absl::Mutex mutex_;
   v1::Credits credits_ ABSL_GUARDED_BY(mutex_);
   Transport transport_ ABSL_GUARDED_BY(mutex_);

@@ -16,6 +16,8 @@ namespace bulkhead {
 namespace {
 
 constexpr absl::Duration kAdmissionPatience = absl::Seconds(3);
+// Then, for the fewest slots: for the client of a stream that made room to give back its own.
+constexpr absl::Duration kReturnPatience = absl::Seconds(1);
 constexpr absl::Duration kAdmissionPause = absl::Milliseconds(50);
 constexpr absl::Duration kCodePause = absl::Milliseconds(50);
 // Time to read quarantine entries of other services. If it runs out, the stream uses those that
@@ -161,7 +163,16 @@ absl::Status StreamOpening::Claim(const v1::Open& open, uint64_t connection,
                                   StreamDirectory::Evict evict, std::shared_ptr<Legacy>& legacy) {
   StreamDirectory* const directory = context_.directory;
   BULKHEAD_RETURN_IF_ERROR(directory->Claim(OwnedName(open), open.rank(), IncarnationOf(open),
-                                            connection, std::move(evict), legacy));
+                                            connection, evict, legacy));
+  SessionRegistry* const sessions = context_.sessions;
+  sessions->Offer(caller_.session, outbox_.unread_since(),
+                  [evict = std::move(evict), name = open.name(), rank = open.rank(), sessions] {
+                    spdlog::info(
+                        "stream {} of rank {} is not read, so it is closed to free its place "
+                        "among the calls",
+                        name, rank);
+                    evict(StreamIdle(sessions->idle(), "another call needed its place"));
+                  });
   claims_.Add([directory, name = OwnedName(open), rank = open.rank(), connection] {
     directory->Release(name, rank, connection);
   });
@@ -185,10 +196,13 @@ absl::StatusOr<Admission> StreamOpening::Admit(const PipelineConfig& pipeline, v
       return admission;
     }
     if (slots == plan.slot_count()) refusal = admission.status();
-    if (absl::Nanoseconds(MonotonicNanos() - begin_ns) <= kAdmissionPatience) {
-      absl::SleepFor(kAdmissionPause);
-    } else if (slots-- <= kFewestSlots) {
+    const absl::Duration tried = absl::Nanoseconds(MonotonicNanos() - begin_ns);
+    if (tried > kAdmissionPatience && slots > kFewestSlots) {
+      --slots;
+    } else if (tried > kAdmissionPatience + kReturnPatience) {
       return refusal;
+    } else {
+      absl::SleepFor(kAdmissionPause);
     }
   }
   return absl::CancelledError("the client is gone");
@@ -264,6 +278,7 @@ absl::StatusOr<Outbox::Transport> StreamOpening::ChooseTransport(
   transport.client = *std::move(client);
   transport.arena_id = *id;
   transport.at_door = open.announce_at_door();
+  transport.slots = arena.slot_count() - 1;  // one is kept for redoing the head
   return transport;
 }
 

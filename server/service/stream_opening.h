@@ -16,9 +16,10 @@ namespace bulkhead {
 
 // The client that opens a stream.
 struct Caller {
-  std::string name;    // from its certificate, or "the token"; empty: clients have no names here
-  std::string client;  // for limits: the name, or else the process or the host
-  std::string peer;    // its address and name, human-readable
+  std::string name;      // from its certificate, or "the token"; empty: clients have no names here
+  std::string client;    // for limits: the name, or else the process or the host
+  std::string peer;      // its address and name, human-readable
+  uint64_t session = 0;  // its id in the SessionRegistry
 };
 
 // Takes one stream from Open to its first batch:
@@ -54,7 +55,8 @@ class StreamOpening {
   std::string OwnedName(const v1::Open& open) const;
   // Sends the spec's warnings to the client's log.
   void Warn(const std::vector<std::string>& warnings) const;
-  // The stream's name is this connection's, until `claims_` end.
+  // The stream's name is this connection's, until `claims_` end. From now on the call may lose its
+  // place.
   absl::Status Claim(const v1::Open& open, uint64_t connection, StreamDirectory::Evict evict,
                      std::shared_ptr<Legacy>& legacy);
   // Waits a little for the memory of streams that are about to end, such as the client's previous

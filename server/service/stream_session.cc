@@ -40,6 +40,7 @@ StreamSession::StreamSession(const SessionContext& context, grpc::CallbackServer
                              Caller caller)
     : context_(context),
       client_(caller.client),
+      id_(caller.session),
       outbox_({[this](const grpc::ByteBuffer* message) { StartWrite(message); },
                [this](const absl::Status& status) { Finish(ToRpcStatus(status)); }}),
       opening_(context_, std::move(caller), outbox_, claims_),
@@ -169,9 +170,9 @@ void StreamSession::OnDone() {
   }
   context_.loop->Post([loop = context_.loop, timer = open_timer_] { loop->Cancel(*timer); });
   SessionRegistry* const sessions = context_.sessions;
-  const std::string client = client_;
+  const uint64_t id = id_;
   self_.reset();  // may delete this
-  sessions->Remove(client);
+  sessions->Remove(id);
 }
 
 }  // namespace bulkhead

@@ -31,8 +31,7 @@ class StreamSession final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
                             public StreamObserver,
                             public std::enable_shared_from_this<StreamSession> {
  public:
-  // The reactor to return to gRPC. It has been added to context.sessions as one of
-  // `caller.client`.
+  // The reactor to return to gRPC. It has been added to context.sessions.
   static StreamSession* Start(const SessionContext& context, grpc::CallbackServerContext* rpc,
                               Caller caller);
 
@@ -71,7 +70,8 @@ class StreamSession final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   void Cut() ABSL_LOCKS_EXCLUDED(mutex_);
 
   const SessionContext context_;
-  const std::string client_;
+  const std::string client_;             // for limits
+  const uint64_t id_;                    // in context_.sessions
   std::shared_ptr<StreamSession> self_;  // until OnDone
   // The preparing thread, as StorageWatch knows it.
   const std::shared_ptr<StorageWatch::Caller> caller_ = std::make_shared<StorageWatch::Caller>();

@@ -15,6 +15,7 @@ namespace {
 // Interval of checks of workers without streams. Two checks show whether a worker is idle.
 constexpr absl::Duration kRestInterval = absl::Milliseconds(300);
 constexpr absl::Duration kWakeRetry = absl::Milliseconds(5);
+constexpr absl::string_view kOthersNeed = "another stream needed the memory";
 
 }  // namespace
 
@@ -145,17 +146,9 @@ bool Pools::EvictUnreadStream() {
   spdlog::info("stream {} of rank {} is not read, so it is closed to free memory", config.name,
                config.rank);
   config.memory->MarkReturning();
-  longest->Fail(StreamIdle(), /*evict=*/true);
+  longest->Fail(StreamIdle(config_.idle_stream, kOthersNeed), /*evict=*/true);
   RemoveStream(longest->id());
   return true;
-}
-
-absl::Status Pools::StreamIdle() const {
-  return MakeError(
-      absl::StatusCode::kUnavailable, reason::kStreamIdle,
-      absl::StrCat("no batch was taken for ", absl::FormatDuration(config_.idle_stream),
-                   " or longer, and another stream needed the memory; open the stream again to "
-                   "continue; the clients do so by themselves"));
 }
 
 bool Pools::MakeRoom(const MemoryBudget::Demand& demand, const std::string& but_key,
@@ -202,7 +195,7 @@ void Pools::Wake(WorkerPool* pool, int64_t deadline_ns) {
   }
   const std::vector<std::shared_ptr<Stream>> streams = pool->streams().all();
   for (const auto& stream : streams) {
-    if (stream->has_work()) stream->Fail(StreamIdle());
+    if (stream->has_work()) stream->Fail(StreamIdle(config_.idle_stream, kOthersNeed));
   }
 }
 

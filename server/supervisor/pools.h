@@ -103,7 +103,6 @@ class Pools {
   // none.
   bool ParkUnreadPool(const std::string& but_key);
   bool EvictUnreadStream();
-  absl::Status StreamIdle() const;
   // A parked pool has work again. It gets workers, or its streams end (STREAM_IDLE).
   void WakeSoon(WorkerPool* pool);
   void Wake(WorkerPool* pool, int64_t deadline_ns);

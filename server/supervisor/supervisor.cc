@@ -9,6 +9,7 @@
 #include "absl/time/clock.h"
 #include "server/base/error.h"
 #include "server/os/monotonic_wait.h"
+#include "server/os/process/thread.h"
 
 namespace bulkhead {
 namespace {
@@ -81,14 +82,17 @@ Supervisor::Supervisor(Config config, std::shared_ptr<EventLoop> loop,
       scratch_(OpenScratch(config_)),
       pools_(PoolsConfig()),
       index_jobs_(std::make_unique<IndexJobs>(
-          loop_, WorkerProgram{config_.worker_program, {}, {}, config_.worker_output_fd},
+          loop_, WorkerProgram{config_.worker_program, {}, {}, config_.worker_output_fd, &spawner_},
           config_.max_index_workers, config_.timeouts, &exits_, compartment_.get(),
           IndexWorkersGate(),
           [this](bool end_idle) { return pools_.AdmitIndexWorker(end_idle); })) {
   if (config_.read_memory_limit != nullptr) {
     loop_->After(config_.limit_interval, [this] { CheckMemoryLimit(); });
   }
-  thread_ = std::thread([this] { loop_->Run(); });
+  thread_ = std::thread([this] {
+    SetThreadName("supervisor");
+    loop_->Run();
+  });
 }
 
 Supervisor::~Supervisor() { Shutdown(); }
@@ -97,6 +101,7 @@ Pools::Config Supervisor::PoolsConfig() {
   WorkerPrograms programs{{config_.worker_program, config_.worker_args, config_.worker_environment},
                           config_.python_program};
   programs.native.output_fd = programs.python.output_fd = config_.worker_output_fd;
+  programs.native.spawner = programs.python.spawner = &spawner_;
   return {{loop_, std::move(programs), config_.timeouts, config_.recycle, &exits_,
            &replacement_gate_, compartment_.get(), config_.sandbox, &seek_segments_,
            &stage_segments_, scratch_.get(), nullptr, budget_.get(), nullptr},

@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "server/os/event_loop.h"
 #include "server/os/files/io_thread.h"
+#include "server/os/process/spawner.h"
 #include "server/supervisor/index_jobs.h"
 #include "server/supervisor/memory/memory_budget.h"
 #include "server/supervisor/pools.h"
@@ -25,9 +26,8 @@
 
 namespace bulkhead {
 
-// Owns every worker process and every open stream. The loop's thread holds all state and spawns all
-// workers, so that they die with it. The public functions are thread-safe: they post to that
-// thread.
+// Owns every worker process and every open stream. The loop's thread holds all state. The public
+// functions are thread-safe: they post to that thread.
 //
 //   service threads ──OpenStream, AddIndexJob──▶ [loop thread: pools, streams, index jobs]
 //   ──observer──▶ service
@@ -173,6 +173,7 @@ class Supervisor {
   const std::shared_ptr<MemoryBudget> budget_;
 
   // Used by the loop's thread only.
+  Spawner spawner_;                           // workers die with it
   std::unique_ptr<Compartment> compartment_;  // outlives the workers
   CacheSegments seek_segments_;
   CacheSegments stage_segments_;

@@ -1,9 +1,9 @@
 """A file system (FUSE) whose open files turn stale, as those of a network mount do whose server was restarted.
 
-    stale_folder.py MIRRORED MOUNTPOINT
+    stale_folder.py MIRRORED MOUNTPOINT ERROR
 
-shows the files of MIRRORED. Once MIRRORED/.stale exists, whatever is open reads ESTALE for ever; what is opened
-afterwards reads well.
+shows the files of MIRRORED. Once MIRRORED/.stale exists, whatever is open fails to be read with ERROR (ESTALE, EIO) for
+ever; what is opened afterwards reads well.
 """
 
 import errno
@@ -17,8 +17,9 @@ except ImportError:
 
 
 class StaleFolder(fuse.Operations):
-    def __init__(self, mirrored):
+    def __init__(self, mirrored, error):
         self.mirrored = mirrored
+        self.error = error
         self.files = {}  # handle → (descriptor, whether it was opened before the files turned stale)
 
     def _is_stale(self):
@@ -39,7 +40,7 @@ class StaleFolder(fuse.Operations):
 
     def read(self, path, size, offset, fh):
         if self.files[fh] and self._is_stale():
-            raise fuse.FuseOSError(errno.ESTALE)
+            raise fuse.FuseOSError(self.error)
         return os.pread(fh, size, offset)
 
     def release(self, path, fh):
@@ -49,4 +50,5 @@ class StaleFolder(fuse.Operations):
 
 if __name__ == "__main__":
     # Every read comes here: no page of a file is kept.
-    fuse.FUSE(StaleFolder(sys.argv[1]), sys.argv[2], foreground=True, ro=True, direct_io=True, nothreads=True)
+    folder = StaleFolder(sys.argv[1], getattr(errno, sys.argv[3]))
+    fuse.FUSE(folder, sys.argv[2], foreground=True, ro=True, direct_io=True, nothreads=True)

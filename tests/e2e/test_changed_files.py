@@ -80,12 +80,13 @@ def test_a_listed_image_of_another_content_and_the_same_size_ends_the_stream(pho
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/fuse") or os.geteuid() != 0, reason="needs FUSE")
-def test_a_stale_descriptor_is_replaced(photos, folder):
+@pytest.mark.parametrize("error", ["ESTALE", "EIO"])
+def test_a_descriptor_that_reads_no_more_is_replaced(photos, folder, error):
     mirrored, mount = folder / "mirrored", folder / "mount"
     mirrored.mkdir()
     mount.mkdir()
     shutil.copy(sorted(photos.glob("records-*.tfrecord"))[0], mirrored / "a.tfrecord")
-    files = subprocess.Popen([sys.executable, HERE / "stale_folder.py", mirrored, mount])
+    files = subprocess.Popen([sys.executable, HERE / "stale_folder.py", mirrored, mount, error])
     try:
         while not os.path.ismount(mount):
             assert files.poll() is None

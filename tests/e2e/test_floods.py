@@ -259,11 +259,27 @@ def header(name, value):
 
 
 BEGIN = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0, b"")
+ONE_MORE_BYTE = frame(8, 0, 0, (1).to_bytes(4, "big"))  # may be sent
+PING, PONG = frame(6, 0, 0, b"bulkhead"), frame(6, 1, 0, b"bulkhead")
 HEADERS = frame(1, 4, 1, b"".join(itertools.starmap(header, [
     (b":method", b"POST"), (b":scheme", b"http"), (b":authority", b"localhost"), (b":path", b"/bulkhead.v1.Loader/Stream"),
     (b"content-type", b"application/grpc"), (b"te", b"trailers"),
 ])))
 MESSAGE = frame(0, 0, 1, b"\0" + (100).to_bytes(4, "big") + bytes(100))
+
+
+def test_descriptors_that_come_with_a_request_do_not_stay_in_the_service(service):
+    path = service.target.removeprefix("unix:")
+    before = open_files(service.process.pid)
+    with socket.socket(socket.AF_UNIX) as connection, open(os.devnull) as sent:
+        connection.connect(path)
+        connection.settimeout(60)
+        for said in [BEGIN, *[ONE_MORE_BYTE] * 200, PING]:
+            assert socket.send_fds(connection, [said], [sent.fileno()] * 8) == len(said)
+        answer = b""
+        while PONG not in answer:
+            answer += connection.recv(4096)
+        assert open_files(service.process.pid) < before + 50
 
 
 @contextlib.contextmanager

@@ -3,16 +3,21 @@
 import concurrent.futures
 import ctypes
 import os
+import pathlib
+import shutil
 import signal
 import subprocess
 import sys
 import time
 
 import bulkhead
+import grpc
+import numpy
 import pytest
 from conftest import BIN, Service, children_of, write_spec
 from stalling_fs import Mount, need_fuse
 from test_connections import wait_until
+from test_floods import describe, describe_request, outcome
 
 RANGE = {"source": {"range": {"size": 1000}}, "batch": {"size": 8}, "epochs": "forever"}
 
@@ -93,7 +98,6 @@ def test_openings_on_stalled_storage_fail_with_the_path_and_hold_up_nobody(mount
         with bulkhead.Loader({**RANGE, "seed": 2}, service.target, timeout=120) as other:
             next(other.stream())
         next(stream)
-    # They cost none of the places for calls.
     mount.go_on()
     deadline = time.monotonic() + 60
     while True:
@@ -102,6 +106,66 @@ def test_openings_on_stalled_storage_fail_with_the_path_and_hold_up_nobody(mount
             break
         assert time.monotonic() < deadline
     assert error.reason in ("FILE_NOT_FOUND", "LIST_INVALID", "FILE_UNREADABLE")
+    assert end(service) == 0
+
+
+def test_openings_on_stalled_storage_cost_no_places_for_calls(mount, folder, started):
+    (mount.backing / "list.txt").write_text("a.jpg\t1\n")
+    spec = list_on(mount, "list.txt")
+    service = Service(folder, "--root", folder, "--workers", "1", "--open-rate", "0")
+    started.append(service)
+
+    def reason(attempt):
+        try:
+            attempt()
+        except bulkhead.BulkheadError as error:
+            return error.reason
+
+    def open_it(number):
+        return reason(lambda: bulkhead.Loader(spec, service.target, name=f"stalled-{number}", timeout=120))
+
+    mount.stall()
+    with grpc.insecure_channel(service.target) as channel:
+        code, text = outcome(describe(channel, describe_request(write_spec(folder / "list.json", **spec))))
+    assert code == grpc.StatusCode.UNAVAILABLE
+    assert "list.txt: the storage has not answered for" in text
+    with concurrent.futures.ThreadPoolExecutor(64) as threads:
+        # The first of them hang in the kernel, the others are refused: together they are more than there are places.
+        assert set(threads.map(open_it, range(300))) == {"STORAGE_STALLED"}
+    with bulkhead.Loader(RANGE, service.target, timeout=120) as loader:
+        next(loader.stream())
+    assert end(service, mount) == 1, "as threads were left behind"
+
+
+def test_a_worker_program_that_does_not_start_holds_up_no_other_stream(mount, folder, started):
+    (folder / "own.py").write_text("def same(index):\n    return index\n")
+    # A copy: the service asks for the interpreter by the path it was given.
+    python = mount.backing / "python3"
+    shutil.copy(os.path.realpath(sys.executable), python)
+    service = Service(
+        folder, "--workers", "1", "--python", mount.path / "python3", "--python-path", folder,
+        "--python-path", pathlib.Path(numpy.__file__).parents[1],
+    )  # fmt: skip
+    started.append(service)
+    own = {**RANGE, "epochs": 1, "stages": [
+        {"python": {"function": "own:same", "inputs": ["index"], "outputs": [{"name": "index", "dtype": "int64"}]}},
+    ]}  # fmt: skip
+    log = folder / "service.log"
+    with bulkhead.Loader(RANGE, service.target, timeout=120) as loader:
+        stream = loader.stream()
+        next(stream)
+        mount.stall()
+        with concurrent.futures.ThreadPoolExecutor(1) as threads:
+            other = threads.submit(lambda: sum(1 for _ in bulkhead.Loader(own, service.target, timeout=120).stream()))
+            while "its storage does not answer" not in log.read_text():
+                next(stream)
+            assert f"starting {mount.path}/python3: it has not started for 2s" in log.read_text()
+            for _ in range(100):
+                next(stream)
+            assert not bulkhead.service_status(service.target).get("supervisor_silent_seconds")
+            assert not other.done()
+            mount.go_on()
+            assert other.result() == 125
     assert end(service) == 0
 
 
@@ -182,11 +246,9 @@ def test_a_supervisor_that_answers_nothing_is_told_of(folder, started):
     with bulkhead.Loader(spec, service.target, timeout=120, reconnect_timeout=0) as loader:
         stream = loader.stream()
         next(stream)
-        # Workers are children of the thread that supervises them.
-        [worker] = children_of(service.process.pid)
         [supervisor] = [
             int(task) for task in os.listdir(f"/proc/{service.process.pid}/task")
-            if str(worker) in open(f"/proc/{service.process.pid}/task/{task}/children").read().split()
+            if open(f"/proc/{service.process.pid}/task/{task}/comm").read() == "supervisor\n"
         ]
         stopped = StoppedThread(supervisor)
         try:

@@ -85,6 +85,11 @@ def test_checker_catches_waits_by_the_wall_clock(tmp_path, line):
     assert [message.partition(": ")[0] for message in rules.violations(tmp_path)] == ["server/service/a.cc:1"]
 
 
+def test_checker_catches_measures_by_the_wall_clock(tmp_path):
+    plant(tmp_path, "tools/a.cc", "first_ = absl::Now();", "absl::StrCat(getpid(), absl::ToUnixNanos(absl::Now()));")
+    assert [message.partition(": ")[0] for message in rules.violations(tmp_path)] == ["tools/a.cc:1"]
+
+
 @pytest.mark.parametrize(
     ("folder", "line", "message"),
     [

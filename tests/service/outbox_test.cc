@@ -111,6 +111,27 @@ TEST_F(OutboxTest, OneBatchGoesWhateverItsBytes) {
   EXPECT_THAT(Written(), ElementsAre("batch 1"));
 }
 
+TEST_F(OutboxTest, AClientIsUnreadWhileItHasAllItCanGetAndReleasesNothing) {
+  const auto since = outbox_.unread_since();
+  Open();
+  PutBatch(0);
+  Written();
+  EXPECT_EQ(*since, 0) << "it has credit for another";
+  PutBatch(1);
+  const int64_t first = *since;
+  EXPECT_GT(first, 0);
+  Written();
+  PutBatch(2);
+  outbox_.Beat(absl::ZeroDuration());
+  Written();
+  EXPECT_EQ(*since, first);
+  outbox_.Release(0);
+  Written();
+  EXPECT_GT(*since, first) << "it has batches 1 and 2, but took one";
+  outbox_.ReleaseSlots(1);
+  EXPECT_EQ(*since, 0);
+}
+
 TEST_F(OutboxTest, AHeartbeatComesWhereNothingElseDoes) {
   Open();
   Written();

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
+#include "tools/common/clock.h"
 
 namespace bulkhead::tools {
 
@@ -19,10 +19,10 @@ ProgressLine::~ProgressLine() {
   if (open_) std::fputc('\n', stderr);
 }
 
-bool ProgressLine::Due() const { return absl::Now() >= next_; }
+bool ProgressLine::Due() const { return SteadyNow() >= next_; }
 
 void ProgressLine::Show(absl::string_view text) {
-  next_ = absl::Now() + interval_;
+  next_ = SteadyNow() + interval_;
   // \033[K erases what a longer text left behind.
   const std::string line =
       terminal_ ? absl::StrCat("\r", text, "\033[K") : absl::StrCat(text, "\n");

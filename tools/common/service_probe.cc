@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "absl/time/clock.h"
+#include "tools/common/clock.h"
 #include "tools/common/status_message.h"
 
 namespace bulkhead::tools {
@@ -47,7 +47,7 @@ ServiceProbe::ServiceProbe(std::string target, std::string stream, double cpu_be
     : target_(std::move(target)), stream_(std::move(stream)), cpu_before_(cpu_before) {}
 
 void ServiceProbe::Poll() {
-  last_ = absl::Now();
+  last_ = SteadyNow();
   absl::StatusOr<v1::GetStatusResponse> status = GetStatusMessage(target_, kServiceProbeDeadline);
   if (!status.ok()) return;
   status->set_cpu_seconds(status->cpu_seconds() - cpu_before_);
@@ -55,7 +55,7 @@ void ServiceProbe::Poll() {
 }
 
 void ServiceProbe::PollWhenDue() {
-  if (absl::Now() - last_ >= kInterval) Poll();
+  if (SteadyNow() - last_ >= kInterval) Poll();
 }
 
 }  // namespace bulkhead::tools

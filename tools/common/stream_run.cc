@@ -11,6 +11,7 @@
 #include "absl/time/clock.h"
 #include "server/base/checksum.h"
 #include "server/base/error.h"
+#include "tools/common/clock.h"
 #include "tools/common/machine.h"
 #include "tools/common/service_probe.h"
 
@@ -41,7 +42,7 @@ class Meter {
   Meter(StreamRunReport& report, bool digest) : report_(report), digest_(digest) {}
 
   void Add(const Batch& batch) {
-    const absl::Time now = absl::Now();
+    const absl::Time now = SteadyNow();
     uint64_t bytes = 0;
     for (const Tensor& tensor : batch.tensors()) {
       bytes += tensor.bytes;

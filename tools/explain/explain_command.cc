@@ -18,6 +18,7 @@
 #include "server/spec/source_chain.h"
 #include "server/spec/stage_signature.h"
 #include "server/stages/packing/declare.h"
+#include "tools/common/clock.h"
 #include "tools/common/commands.h"
 #include "tools/common/status_message.h"
 #include "tools/common/user_code_options.h"
@@ -202,9 +203,9 @@ uint64_t WorkerPeak(const v1::GetStatusResponse& status) {
 // Has the workers make as many samples, or for as long as kProbe allows: whole batches at once may
 // be more than anybody waits for.
 absl::Status MakeSamples(Loader& loader, uint64_t samples) {
-  const absl::Time until = absl::Now() + kProbe;
+  const absl::Time until = SteadyNow() + kProbe;
   for (uint64_t taken = 0; taken < samples;) {
-    const absl::StatusOr<std::optional<Batch>> batch = loader.Next(until - absl::Now());
+    const absl::StatusOr<std::optional<Batch>> batch = loader.Next(until - SteadyNow());
     if (absl::IsDeadlineExceeded(batch.status())) return absl::OkStatus();
     if (!batch.ok()) return batch.status();
     if (!batch->has_value()) return absl::OkStatus();

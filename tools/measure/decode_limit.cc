@@ -9,9 +9,9 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "server/base/error.h"
 #include "server/image/codecs/plain_jpeg.h"
+#include "tools/common/clock.h"
 
 namespace bulkhead::tools {
 namespace {
@@ -39,14 +39,14 @@ absl::StatusOr<DecodeLimit> DecodeAll(const std::vector<JpegFile>& files, int th
   std::atomic<uint64_t> next = 0;
   std::vector<absl::Status> statuses(threads);
   std::vector<double> megapixels(threads);
-  const absl::Time begin = absl::Now();
+  const absl::Time begin = SteadyNow();
   std::vector<std::thread> pool;
   for (int t = 0; t < threads; ++t) {
     pool.emplace_back([&, t] { statuses[t] = DecodeShare(files, total, next, megapixels[t]); });
   }
   for (std::thread& thread : pool) thread.join();
   DecodeLimit limit;
-  limit.seconds = absl::ToDoubleSeconds(absl::Now() - begin);
+  limit.seconds = absl::ToDoubleSeconds(SteadyNow() - begin);
   limit.images = total;
   for (int t = 0; t < threads; ++t) {
     BULKHEAD_RETURN_IF_ERROR(statuses[t]);

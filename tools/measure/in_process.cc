@@ -7,9 +7,9 @@
 #include <thread>
 #include <vector>
 
-#include "absl/time/clock.h"
 #include "server/base/checksum.h"
 #include "server/base/error.h"
+#include "tools/common/clock.h"
 #include "tools/common/machine.h"
 #include "tools/common/output_bytes.h"
 #include "tools/local/local_pipeline.h"
@@ -88,7 +88,7 @@ class Run {
   }
 
   void Count(uint64_t batch, const std::byte* memory) {
-    const absl::Time now = absl::Now();
+    const absl::Time now = SteadyNow();
     const uint64_t samples = batches_.CountOf(batch);
     uint64_t bytes = 0;
     ForEachOutput(local_.schema(), memory, samples, [&](absl::string_view output) {

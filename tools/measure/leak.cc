@@ -9,13 +9,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "bulkhead/service.h"
 #include "bulkhead/v1/loader.pb.h"
 #include "server/base/byte_size.h"
 #include "server/base/checksum.h"
 #include "server/base/error.h"
 #include "server/os/memory/process_memory.h"
+#include "tools/common/clock.h"
 #include "tools/common/status_message.h"
 #include "tools/common/stream_run.h"
 #include "tools/measure/leak_stage.h"
@@ -69,7 +69,7 @@ class Leg {
          ++round_batches) {
       BULKHEAD_ASSIGN_OR_RETURN(const std::optional<Batch> batch, loader_->Next(kLeakDeadline));
       if (!batch.has_value()) return absl::OutOfRangeError("the stream ended");
-      const absl::Time now = absl::Now();
+      const absl::Time now = SteadyNow();
       taken += batch->sample_count();
       if (round_batches > kMadeAhead) {
         gap_seconds_[gaps_++ % gap_seconds_.size()] = absl::ToDoubleSeconds(now - last);

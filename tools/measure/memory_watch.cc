@@ -10,8 +10,9 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
-#include "absl/time/clock.h"
 #include "server/os/memory/process_memory.h"
+#include "server/os/monotonic_wait.h"
+#include "tools/common/clock.h"
 
 namespace bulkhead::tools {
 namespace {
@@ -88,16 +89,17 @@ void MemoryWatch::Keep(const Look& look) {
 }
 
 void MemoryWatch::Run() {
-  const absl::Time begin = absl::Now();
+  const absl::Time begin = SteadyNow();
   while (true) {
     Look look;
-    look.seconds = absl::ToDoubleSeconds(absl::Now() - begin);
+    look.seconds = absl::ToDoubleSeconds(SteadyNow() - begin);
     look.trainer_bytes = AnonymousBytes(getpid());
     look.supervisor_bytes = AnonymousBytes(service_);
     look.worker_bytes = LargestChild(service_);
     absl::MutexLock lock(&mutex_);
     Keep(look);
-    if (mutex_.AwaitWithTimeout(absl::Condition(&stopped_), interval_)) return;
+    const auto stopped = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopped_; };
+    if (AwaitFor(mutex_, stopped, interval_)) return;
   }
 }
 

@@ -17,6 +17,7 @@
 #include "bulkhead/service.h"
 #include "bulkhead/v1/pipeline.pb.h"
 #include "server/base/error.h"
+#include "tools/common/clock.h"
 #include "tools/common/stream_run.h"
 #include "tools/local/local_pipeline.h"
 #include "tools/local/longer_spec.h"
@@ -36,7 +37,7 @@ enum class Fault { kWorker, kService };
 absl::StatusOr<absl::Time> Next(Loader& loader) {
   BULKHEAD_ASSIGN_OR_RETURN(const std::optional<Batch> batch, loader.Next(kRecoveryDeadline));
   if (!batch.has_value()) return absl::InternalError("a stream without an end has ended");
-  return absl::Now();
+  return SteadyNow();
 }
 
 // One kind of fault, again and again.
@@ -104,7 +105,7 @@ class Experiment {
         absl::Milliseconds(std::uniform_int_distribution<int>(0, kLongestDelayMs)(random_));
     return std::async(std::launch::async, [this, worker, delay]() -> absl::StatusOr<absl::Time> {
       absl::SleepFor(delay);
-      const absl::Time now = absl::Now();
+      const absl::Time now = SteadyNow();
       struck_ = 1;
       if (fault_ == Fault::kWorker) {
         kill(worker, SIGKILL);
@@ -117,8 +118,8 @@ class Experiment {
 
   // One of the service's workers, chosen at random, once all of them live.
   absl::StatusOr<pid_t> AwaitWorkers(Loader& loader) {
-    const absl::Time until = absl::Now() + kRecoveryDeadline;
-    while (absl::Now() < until) {
+    const absl::Time until = SteadyNow() + kRecoveryDeadline;
+    while (SteadyNow() < until) {
       BULKHEAD_ASSIGN_OR_RETURN(const ServiceStatus status,
                                 GetServiceStatus(service_->target(), kRecoveryDeadline));
       std::vector<pid_t> living;

@@ -13,11 +13,11 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
-#include "absl/time/clock.h"
 #include "server/base/error.h"
 #include "server/image/codecs/encode.h"
 #include "server/sampler/order.h"
 #include "server/spec/selection.h"
+#include "tools/common/clock.h"
 #include "tools/common/commands.h"
 #include "tools/common/json.h"
 #include "tools/common/progress_line.h"
@@ -47,9 +47,9 @@ constexpr size_t kMaxFileBorders = 50;
 absl::StatusOr<std::unique_ptr<LocalData>> Index(const v1::PipelineSpec& spec,
                                                  const std::string& base_dir) {
   ProgressLine line;
-  const absl::Time quiet_until = absl::Now() + absl::Seconds(1);
+  const absl::Time quiet_until = SteadyNow() + absl::Seconds(1);
   return LocalData::Create(spec, base_dir, [&](const v1::Progress& progress) {
-    if (absl::Now() < quiet_until || !line.Due()) return;
+    if (SteadyNow() < quiet_until || !line.Due()) return;
     line.Show(absl::StrCat(progress.activity(), ", ", progress.files_done(), " of ",
                            progress.files_total()));
   });

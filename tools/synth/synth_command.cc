@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
 #include "server/base/error.h"
+#include "tools/common/clock.h"
 #include "tools/common/commands.h"
 #include "tools/common/json.h"
 #include "tools/common/machine.h"
@@ -24,7 +24,7 @@ constexpr char kSynthExamples[] =
     "  bulkhead synth numbers --schema range        0 … 9999 in five TFRecords\n";
 
 absl::Status RunSynth(const SynthOptions& options, bool json) {
-  const absl::Time begin = absl::Now();
+  const absl::Time begin = SteadyNow();
   uint64_t written = 0;
   absl::Status status;
   {
@@ -39,7 +39,7 @@ absl::Status RunSynth(const SynthOptions& options, bool json) {
     });
   }
   BULKHEAD_RETURN_IF_ERROR(status);
-  const double seconds = absl::ToDoubleSeconds(absl::Now() - begin);
+  const double seconds = absl::ToDoubleSeconds(SteadyNow() - begin);
   if (json) {
     absl::PrintF("%s\n", JsonObject()
                              .Add("out", options.out)

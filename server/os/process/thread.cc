@@ -29,6 +29,8 @@ absl::Status StartDetachedThread(std::function<void()> work) {
   return absl::OkStatus();
 }
 
+void SetThreadName(const char* name) { pthread_setname_np(pthread_self(), name); }
+
 void SetDefaultStackBytes(size_t bytes) {
   pthread_attr_t attributes;
   if (pthread_getattr_default_np(&attributes) != 0) return;

@@ -14,6 +14,9 @@ namespace bulkhead {
 absl::Status StartThread(std::function<void()> work, std::thread& thread);
 absl::Status StartDetachedThread(std::function<void()> work);
 
+// Names the calling thread in /proc, for people; at most 15 characters.
+void SetThreadName(const char* name);
+
 // Sets the default stack size of this process's future threads. All of a stack counts as private
 // memory, even untouched.
 void SetDefaultStackBytes(size_t bytes);

@@ -61,6 +61,14 @@ uint64_t LeftInEpoch(const LeaseTable::FinishedBatch& batch, const std::set<uint
 
 }  // namespace
 
+absl::Status StreamIdle(absl::Duration timeout, absl::string_view why) {
+  return MakeError(absl::StatusCode::kUnavailable, reason::kStreamIdle,
+                   absl::StrCat("no batch was taken for ", absl::FormatDuration(timeout),
+                                " or longer, and ", why,
+                                "; open the stream again to continue; the clients do so by "
+                                "themselves"));
+}
+
 Stream::Stream(uint64_t id, StreamConfig config, std::shared_ptr<EventLoop> loop,
                std::function<void()> wake)
     : id_(id),
@@ -232,8 +240,7 @@ absl::Duration Stream::idle_for(int64_t now_ns) const {
 uint64_t Stream::evictable_bytes() const {
   if (config_.memory == nullptr) return 0;
   const bool shared = config_.transport == v1::TRANSPORT_SHM;
-  const uint32_t slots = config_.arena->slot_count() - (shared ? leases_.out_slots() : 0);
-  return slots * config_.arena->slot_bytes();
+  return (config_.arena->slot_count() - (shared ? 1 : 0)) * config_.arena->slot_bytes();
 }
 
 void Stream::DeliverFinished() {

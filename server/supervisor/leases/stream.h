@@ -85,6 +85,9 @@ class StreamObserver {
   virtual void OnFailed(const absl::Status& status) = 0;
 };
 
+// The end of a stream that was not read for `timeout`. `why`: who needed what.
+absl::Status StreamIdle(absl::Duration timeout, absl::string_view why);
+
 // What a stream delivers, and to whom.
 struct StreamConfig {
   // For the status page.
@@ -198,7 +201,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
   // How long the client has left a waiting batch untaken while the stream had nothing to do. Zero
   // if the client takes batches, or waits itself.
   absl::Duration idle_for(int64_t now_ns) const;
-  // Shared memory that evicting the stream frees, without what the client may hold.
+  // Shared memory that evicting the stream frees, without the batch that a training step holds. A
+  // client gives back what it has not read yet, and keeps what it holds.
   uint64_t evictable_bytes() const;
 
   v1::StreamStatus Status() const;

@@ -55,7 +55,8 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Start(EventLoop& l
   spec.passed_fd = pair->second.fd();
   spec.output_fd = program.output_fd;
   spec.oom_score_adj = 500;
-  absl::StatusOr<ChildProcess> child = ChildProcess::Spawn(spec);
+  absl::StatusOr<ChildProcess> child =
+      program.spawner != nullptr ? program.spawner->Spawn(spec) : ChildProcess::Spawn(spec);
   if (!child.ok()) return child.status();
 
   std::unique_ptr<WorkerProcess> worker(

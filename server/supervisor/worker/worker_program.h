@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "server/os/process/spawner.h"
+
 namespace bulkhead {
 
 // The program of a worker: bulkhead-worker, or the user's interpreter with its host.
@@ -15,6 +17,8 @@ struct WorkerProgram {
   std::vector<std::string> environment = {};
   // See SpawnSpec::output_fd.
   int output_fd = -1;
+  // Starts it; null: the thread that wants the worker does, and waits for the program's storage.
+  Spawner* spawner = nullptr;
 };
 
 // A worker's whole environment: `set`, plus those of this process's variables that programs need.

@@ -1,6 +1,7 @@
 #include "client/cpp/internal/stream/inbox.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -64,13 +65,16 @@ absl::Status Inbox::CheckCredits() const {
 
 void Inbox::Put(std::unique_ptr<BatchData> batch, uint64_t mark) {
   absl::MutexLock lock(&mutex_);
-  resume_cursor_ = batch->cursor;
-  next_sequence_ = config_.first_sequence + mark;
+  v1::Cursor before = std::exchange(resume_cursor_, batch->cursor);
+  const uint64_t first = std::exchange(next_sequence_, config_.first_sequence + mark);
   // A batch that comes while the loader closes is dropped with its stream, not released.
   arriving_ = false;
   activity_.clear();
   if (closed_) batch->on_release = nullptr;
-  if (!closed_) ready_.push_back(std::move(batch));
+  if (!closed_) {
+    ready_.push_back(std::move(batch));
+    before_.emplace_back(std::move(before), first);
+  }
   changed_.Notify();
 }
 
@@ -96,9 +100,22 @@ void Inbox::End(absl::Status status) {
   changed_.Notify();
 }
 
+std::deque<std::unique_ptr<BatchData>> Inbox::ForgetUnread() {
+  absl::MutexLock lock(&mutex_);
+  if (!before_.empty()) {
+    const auto quarantined = resume_cursor_.quarantined();
+    std::tie(resume_cursor_, next_sequence_) = std::move(before_.front());
+    // Whatever comes next comes without these.
+    *resume_cursor_.mutable_quarantined() = quarantined;
+    before_.clear();
+  }
+  return std::exchange(ready_, {});
+}
+
 std::deque<std::unique_ptr<BatchData>> Inbox::Close() {
   absl::MutexLock lock(&mutex_);
   closed_ = true;
+  before_.clear();
   changed_.Notify();
   return std::exchange(ready_, {});
 }
@@ -180,6 +197,7 @@ std::optional<absl::StatusOr<std::optional<Batch>>> Inbox::Take() {
   if (!ready_.empty()) {
     std::unique_ptr<BatchData> batch = std::move(ready_.front());
     ready_.pop_front();
+    before_.pop_front();
     return Result(std::optional<Batch>(Batch(std::move(batch))));
   }
   if (!ended_) return std::nullopt;

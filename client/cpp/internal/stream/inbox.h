@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
@@ -62,6 +63,9 @@ class Inbox {
   // The stream is over with `status`, unless it failed before.
   void End(absl::Status status) ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // Drops the batches that nobody took: the next stream brings them again. Returns them.
+  std::deque<std::unique_ptr<BatchData>> ForgetUnread() ABSL_LOCKS_EXCLUDED(mutex_);
+
   // Waits for Open. DEADLINE_EXCEEDED when the service made no progress for `silence`.
   absl::Status WaitOpened(absl::Duration silence,
                           const std::function<void(const LoaderProgress&)>& on_progress)
@@ -109,6 +113,8 @@ class Inbox {
   absl::Duration preparing_time_ ABSL_GUARDED_BY(mutex_);
   Limits limits_ ABSL_GUARDED_BY(mutex_);
   std::deque<std::unique_ptr<BatchData>> ready_ ABSL_GUARDED_BY(mutex_);
+  // For each of them, how a stream goes on with it: resume_cursor_ and next_sequence_.
+  std::deque<std::pair<v1::Cursor, uint64_t>> before_ ABSL_GUARDED_BY(mutex_);
   v1::Cursor resume_cursor_ ABSL_GUARDED_BY(mutex_);
   uint64_t next_sequence_ ABSL_GUARDED_BY(mutex_);
   bool arriving_ ABSL_GUARDED_BY(mutex_) = false;  // a batch is in held_, not yet in ready_

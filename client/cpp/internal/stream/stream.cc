@@ -88,6 +88,8 @@ void Stream::OnTick() {
 
 void Stream::OnFinished(const grpc::Status& status) {
   absl::Status end = status.ok() ? receiver_->OnEnd() : Explain(status);
+  // The service needs the memory: slots that nobody has read go back.
+  if (receiver_->has_arena() && ErrorReason(end) == "STREAM_IDLE") inbox_.ForgetUnread();
   receiver_->RetireArena();
   inbox_.End(std::move(end));
 }

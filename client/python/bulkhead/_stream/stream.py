@@ -7,7 +7,7 @@ import logging
 import os
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, Optional
+from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, Optional, Tuple
 
 import numpy as np
 
@@ -80,6 +80,7 @@ class Stream:
         self._owner = os.getpid()
         self._changed = threading.Condition()
         self._ready: Deque[Batch] = collections.deque()
+        self._before: Deque[Tuple[Any, int]] = collections.deque()  # for each of them, how a stream goes on with it
         self._opened: Any = None
         self._layout: Optional[Layout] = None
         self._order: Optional[Order] = None
@@ -115,6 +116,8 @@ class Stream:
         except BaseException as failure:  # whatever it is: a silent end would be a hang
             error = errors.BulkheadError(f"the loader's reader failed: {failure!r}")
         try:
+            if error is not None and error.reason == "STREAM_IDLE":
+                self._forget_unread(error)
             if self._announcements is not None:
                 self._announcements.end()
         except errors.BulkheadError as failure:
@@ -129,6 +132,20 @@ class Stream:
             if self._transport is not None:
                 self._transport.end()
         self._call.cancel()
+
+    def _forget_unread(self, error: errors.BulkheadError) -> None:
+        """The service needs the memory: gives back slots that nobody has read. The next stream brings them again."""
+        with self._changed:
+            if self._ended or self._transport is None or self._transport.name != "shm":
+                return
+            self._error, self._ended = error.again(), True  # nothing is delivered any more
+            if self._ready:
+                assert self._order is not None
+                resume, self.next_sequence = self._before[0]
+                self._resume = {**resume, "quarantined": self._order.cursor["quarantined"]}
+            self._ready.clear()
+            self._before.clear()
+            self._notify()
 
     def _receive_all(self) -> Optional[errors.BulkheadError]:
         grpc = grpc_library.load()
@@ -237,6 +254,7 @@ class Stream:
             # What heartbeats said before is out of date.
             self._silence.told(0.0)
             self._activity = ""
+            self._before.append((self._resume, self.next_sequence))
             self._resume = cursor
             self.next_sequence = self._first_sequence + self._order.low_water
             self._ready.append(batch)
@@ -414,6 +432,7 @@ class Stream:
                 self._raise_if_closed()
                 if self._ready:
                     batch = self._ready.popleft()
+                    self._before.popleft()
                     transport.hand_out(batch.sequence - self._first_sequence, self._ended)
                     return batch
                 if self._ended:
@@ -458,6 +477,7 @@ class Stream:
                 self._changed.wait_for(lambda: self._ended, _LAST_WORDS_SECONDS)
             self._closed = True
             self._ready.clear()
+            self._before.clear()
             self._notify()
         self._call.cancel()
         if threading.current_thread() is not self._reader:

@@ -1,0 +1,129 @@
+#include "server/os/process/spawner.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/wait.h>
+
+#include <cerrno>
+#include <csignal>
+#include <memory>
+#include <string>
+
+#include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
+
+namespace bulkhead {
+namespace {
+
+using ::testing::HasSubstr;
+
+SpawnSpec Shell(const std::string& command) {
+  SpawnSpec spec;
+  spec.program = "/bin/sh";
+  spec.args = {"-c", command};
+  return spec;
+}
+
+ProcessExit AwaitExit(ChildProcess& child) {
+  pollfd event{child.pidfd(), POLLIN, 0};
+  EXPECT_EQ(poll(&event, 1, 60'000), 1) << "the child did not end";
+  return child.TryReap().value_or(ProcessExit{});
+}
+
+TEST(SpawnerTest, StartsAsChildProcessDoes) {
+  Spawner spawner(absl::Seconds(60));
+  auto child = spawner.Spawn(Shell("exit 7"));
+  ASSERT_TRUE(child.ok()) << child.status();
+  EXPECT_EQ(AwaitExit(*child).code, 7);
+  SpawnSpec none;
+  none.program = "/none";
+  EXPECT_TRUE(absl::IsNotFound(spawner.Spawn(none).status()));
+}
+
+TEST(SpawnerTest, ChildrenLiveAsLongAsIt) {
+  auto spawner = std::make_unique<Spawner>(absl::Seconds(60));
+  auto first = spawner->Spawn(Shell("kill -STOP $$"));
+  auto second = spawner->Spawn(Shell("exit 0"));
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_TRUE(AwaitExit(*second).ok());
+  EXPECT_FALSE(first->TryReap().has_value());
+  spawner.reset();
+  EXPECT_EQ(AwaitExit(*first).code, SIGKILL);
+}
+
+// Programs whose storage does not answer until Answer.
+class StalledTest : public testing::Test {
+ protected:
+  ~StalledTest() override { Answer(); }
+
+  absl::StatusOr<ChildProcess> Start(const SpawnSpec& spec) {
+    if (spec.program != "/bin/sh") answers_.WaitForNotification();
+    SpawnSpec sleeper = Shell("kill -STOP $$");
+    absl::StatusOr<ChildProcess> child = ChildProcess::Spawn(sleeper);
+    absl::MutexLock lock(&mutex_);
+    last_ = child.ok() ? child->pid() : -1;
+    ++started_;
+    return child;
+  }
+  void Answer() {
+    if (!answers_.HasBeenNotified()) answers_.Notify();
+  }
+  static SpawnSpec Program(int number) {
+    SpawnSpec spec;
+    spec.program = "/mnt/" + std::to_string(number);
+    return spec;
+  }
+  std::string Error(const SpawnSpec& spec) {
+    return std::string(spawner_.Spawn(spec).status().message());
+  }
+
+  absl::Notification answers_;
+  absl::Mutex mutex_;
+  int started_ ABSL_GUARDED_BY(mutex_) = 0;
+  pid_t last_ ABSL_GUARDED_BY(mutex_) = 0;
+  Spawner spawner_{absl::Milliseconds(500), [this](const SpawnSpec& spec) { return Start(spec); }};
+};
+
+TEST_F(StalledTest, AStartThatHangsIsAnErrorAndHoldsUpNoOther) {
+  EXPECT_THAT(Error(Program(1)), HasSubstr("starting /mnt/1: it has not started for 500ms"));
+  EXPECT_THAT(Error(Program(1)), HasSubstr("an earlier start still hangs"));
+  absl::StatusOr<ChildProcess> other;
+  do {  // a busy machine may take longer
+    other = spawner_.Spawn(Shell(""));
+  } while (!other.ok());
+  other->Signal(SIGKILL);
+  EXPECT_EQ(AwaitExit(*other).code, SIGKILL);
+}
+
+TEST_F(StalledTest, FewStartsHang) {
+  for (size_t i = 0; i < Spawner::kMostThreads; ++i) {
+    EXPECT_THAT(Error(Program(static_cast<int>(i))), HasSubstr("it has not started"));
+  }
+  EXPECT_THAT(Error(Program(99)), HasSubstr("4 starts of other programs hang"));
+}
+
+TEST_F(StalledTest, WhatStartsTooLateIsKilled) {
+  EXPECT_FALSE(Error(Program(1)).empty());
+  Answer();
+  pid_t late = 0;
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto started = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return started_ > 0; };
+    mutex_.Await(absl::Condition(&started));
+    late = last_;
+  }
+  ASSERT_GT(late, 0);
+  // Killed and reaped: then its program may be started again.
+  absl::StatusOr<ChildProcess> again;
+  do {
+    again = spawner_.Spawn(Program(1));
+  } while (!again.ok());
+  EXPECT_EQ(kill(late, 0), -1);
+  EXPECT_EQ(errno, ESRCH);
+  again->Signal(SIGKILL);
+  EXPECT_EQ(AwaitExit(*again).code, SIGKILL);
+}
+
+}  // namespace
+}  // namespace bulkhead

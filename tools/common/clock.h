@@ -1,0 +1,14 @@
+#ifndef BULKHEAD_TOOLS_COMMON_CLOCK_H_
+#define BULKHEAD_TOOLS_COMMON_CLOCK_H_
+
+#include "absl/time/time.h"
+#include "server/os/event_loop.h"
+
+namespace bulkhead::tools {
+
+// The time by a clock that nobody sets. Says nothing but how much later it is than another one.
+inline absl::Time SteadyNow() { return absl::FromUnixNanos(MonotonicNanos()); }
+
+}  // namespace bulkhead::tools
+
+#endif  // BULKHEAD_TOOLS_COMMON_CLOCK_H_
