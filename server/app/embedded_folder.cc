@@ -11,7 +11,7 @@
 #include "server/os/files/fd.h"
 #include "server/os/files/filesystem.h"
 #include "server/os/sockets/unix_address.h"
-#include "server/service/arena_door.h"
+#include "server/service/doors/arena_door.h"
 
 namespace bulkhead {
 namespace {

@@ -8,7 +8,7 @@
 #include "server/os/files/io_thread.h"
 #include "server/os/files/storage_watch.h"
 #include "server/service/access/access_rights.h"
-#include "server/service/arena_door.h"
+#include "server/service/doors/arena_door.h"
 #include "server/service/limits/peers.h"
 #include "server/service/limits/request_memory.h"
 #include "server/service/preparation.h"

@@ -15,7 +15,7 @@
 #include "server/metrics/metrics_server.h"
 #include "server/os/files/foreign_lines.h"
 #include "server/os/files/glob.h"
-#include "server/service/arena_door.h"
+#include "server/service/doors/arena_door.h"
 #include "server/service/limits/connection_limits.h"
 #include "server/service/limits/late_refusal.h"
 #include "server/service/limits/open_rate.h"

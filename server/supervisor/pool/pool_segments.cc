@@ -2,11 +2,13 @@
 
 #include <utility>
 
+#include "server/arena/code_files.h"
+
 namespace bulkhead {
 
 PoolSegments::PoolSegments(const PoolContext& context, const PipelineConfig& config,
                            const Crew& crew)
-    : crew_(crew) {
+    : config_(config), crew_(crew) {
   if (config.seeks && context.seek_segments != nullptr) used_.push_back(context.seek_segments);
   if (config.caches && context.stage_segments != nullptr) used_.push_back(context.stage_segments);
   if (config.user_code.empty()) domain_ = config.trust_domain;
@@ -21,6 +23,11 @@ void PoolSegments::SetDomain(const std::string& domain) {
   crew_.ForEach([this](PoolWorker& worker) {
     for (CacheSegments* segments : used_) segments->OnDomain(worker);
   });
+}
+
+void PoolSegments::SetCode(const std::vector<v1::CodeFile>& files) {
+  if (config_.user_code.empty()) return;
+  SetDomain(FingerprintWithCode(config_.trust_domain, files));
 }
 
 void PoolSegments::OnCode(PoolWorker& worker) const {

@@ -22,6 +22,8 @@ class PoolSegments {
   // other code are not read. Workers get no segments before it is set. It changes when more code is
   // loaded: workers then leave the segments that they write to.
   void SetDomain(const std::string& domain);
+  // Sets the domain of a pipeline with user code, of which the workers have loaded `files`.
+  void SetCode(const std::vector<v1::CodeFile>& files);
   // The worker has loaded code that the domain covers.
   void OnCode(PoolWorker& worker) const;
   const std::string& domain() const { return domain_; }
@@ -36,6 +38,7 @@ class PoolSegments {
   void OnGone(PoolWorker& worker) const;
 
  private:
+  const PipelineConfig& config_;
   const Crew& crew_;
   std::vector<CacheSegments*> used_;  // caches that the pipeline uses
   std::string domain_;                // empty: not known yet

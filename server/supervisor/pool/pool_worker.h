@@ -113,6 +113,12 @@ struct PoolWorker {
   PoolWorker(FlightReader flight_reader, uint32_t threads, uint64_t quota_bytes)
       : flight(std::move(flight_reader)), memory(threads, quota_bytes), cpu_share(threads) {}
 
+  // Its CodeLoaded had these files.
+  void NoteCode(const google::protobuf::RepeatedPtrField<v1::CodeFile>& files) {
+    code_files += static_cast<uint64_t>(files.size());
+    if (bound) return;
+    for (const v1::CodeFile& file : files) code_at_bind.insert(file.name());
+  }
   // Whether it has finished leases since its memory was looked at.
   bool is_unseen() const { return samples_given - held_samples() != samples_seen; }
   bool is_ready() const { return bound && process->phase() == WorkerPhase::kReady; }

@@ -229,7 +229,14 @@ void WorkerPool::OnMessage(PoolWorker& worker, const internal::v1::FromWorker& m
       segments_.OnFull(worker, message.segment_full().kind());
       return;
     case internal::v1::FromWorker::kCodeLoaded:
-      OnCodeLoaded(worker, message.code_loaded().code());
+      if (!broken()) FailAll(code_.Note(message.code_loaded().code()));
+      if (broken()) return;
+      worker.NoteCode(message.code_loaded().code());
+      if (worker.bound) {
+        segments_.SetCode(code_.files());
+        segments_.OnCode(worker);
+        segments_.Tell();
+      }
       return;
     case internal::v1::FromWorker::kNote: {
       const uint64_t stream = worker.held.empty() ? 0 : worker.held.front().stream_id;
@@ -260,7 +267,7 @@ void WorkerPool::OnBound(PoolWorker& worker, const internal::v1::Bound& bound) {
     }
   }
   code_.OnBound(worker.code_at_bind);
-  UpdateDomain();
+  segments_.SetCode(code_.files());
   worker.bound = true;
   crew_.SlotOf(worker).failed_starts = 0;
   worker.bound_ns = worker.last_progress_ns = MonotonicNanos();
@@ -359,25 +366,6 @@ void WorkerPool::OnExit(PoolWorker& worker, const WorkerEnd& told_end) {
                             : absl::OkStatus());
   }
   Dispatch();
-}
-
-void WorkerPool::OnCodeLoaded(PoolWorker& worker, const LoadedCode::Files& files) {
-  if (broken()) return;
-  FailAll(code_.Note(files));
-  if (broken()) return;
-  worker.code_files += static_cast<uint64_t>(files.size());
-  if (!worker.bound) {
-    for (const v1::CodeFile& file : files) worker.code_at_bind.insert(file.name());
-    return;
-  }
-  UpdateDomain();
-  segments_.OnCode(worker);
-  segments_.Tell();
-}
-
-void WorkerPool::UpdateDomain() {
-  if (config_.user_code.empty()) return;
-  segments_.SetDomain(FingerprintWithCode(config_.trust_domain, code_.files()));
 }
 
 void WorkerPool::FailAll(const absl::Status& status) {

@@ -27,7 +27,7 @@ namespace bulkhead {
 // what each message, exit and reading means:
 //
 //   streams, crew            what there is to do, and who is there
-// dispatcher               which worker gets which lease; suspects
+//   dispatcher               which worker gets which lease; suspects
 //   blame                    what caused a death; poison
 //   memory, progress watch   who holds too much, who hangs
 //   replacement              who is replaced before it reaches a limit
@@ -82,11 +82,8 @@ class WorkerPool {
   void RestartLater(Slot& slot, const absl::Status& idle);
   void OnMessage(PoolWorker& worker, const internal::v1::FromWorker& message);
   void OnBound(PoolWorker& worker, const internal::v1::Bound& bound);
-  void OnCodeLoaded(PoolWorker& worker, const LoadedCode::Files& files);
   void OnFailed(PoolWorker& worker, const internal::v1::Failed& failed);
   void OnExit(PoolWorker& worker, const WorkerEnd& told_end);
-  // Keeps what the code loaded so far makes apart from what other code makes.
-  void UpdateDomain();
   void FailAll(const absl::Status& status);
   // In a parked pool without workers: releases their memory, and resumes if requested.
   void OnUnmanned();

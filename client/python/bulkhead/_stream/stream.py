@@ -442,13 +442,10 @@ class Stream:
             if not came:
                 transport.check_exhausted(until)
                 if time.monotonic() >= until:
-                    raise self._deadline_exceeded(asked)
-
-    def _deadline_exceeded(self, asked: float) -> errors.DeadlineExceeded:
-        text = f"no batch came from the service at {self._target} within {asked:g} s"
-        if self._activity:
-            text += f"; activity of the workers: {self._activity}"
-        return errors.DeadlineExceeded(text, metadata={"target": self._target})
+                    text = f"no batch came from the service at {self._target} within {asked:g} s"
+                    if self._activity:
+                        text += f"; activity of the workers: {self._activity}"
+                    raise errors.DeadlineExceeded(text, metadata={"target": self._target})
 
     def _wait_for_batch(self, until: float) -> bool:
         """As `_wait_a_while`; reads the door meanwhile."""

@@ -1,5 +1,5 @@
-#ifndef BULKHEAD_SERVER_SERVICE_ARENA_DOOR_H_
-#define BULKHEAD_SERVER_SERVICE_ARENA_DOOR_H_
+#ifndef BULKHEAD_SERVER_SERVICE_DOORS_ARENA_DOOR_H_
+#define BULKHEAD_SERVER_SERVICE_DOORS_ARENA_DOOR_H_
 
 #include <cstddef>
 #include <memory>
@@ -11,7 +11,7 @@
 #include "absl/synchronization/mutex.h"
 #include "server/os/event_loop.h"
 #include "server/os/files/fd.h"
-#include "server/service/arena_client.h"
+#include "server/service/doors/arena_client.h"
 
 namespace bulkhead {
 
@@ -61,4 +61,4 @@ class ArenaDoor {
 
 }  // namespace bulkhead
 
-#endif  // BULKHEAD_SERVER_SERVICE_ARENA_DOOR_H_
+#endif  // BULKHEAD_SERVER_SERVICE_DOORS_ARENA_DOOR_H_

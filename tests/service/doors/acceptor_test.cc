@@ -1,4 +1,4 @@
-#include "server/service/acceptor.h"
+#include "server/service/doors/acceptor.h"
 
 #include <gtest/gtest.h>
 #include <spdlog/sinks/ostream_sink.h>

@@ -1,4 +1,4 @@
-#include "server/service/arena_door.h"
+#include "server/service/doors/arena_door.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
