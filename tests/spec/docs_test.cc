@@ -63,7 +63,9 @@ std::string Completed(const std::string& fragment) {
   if (absl::StartsWith(fragment, "filter:")) {
     return text + "source: {tfrecord: {files: a}}\nfeatures: {label: int64, score: float}\n";
   }
-  if (absl::StartsWith(fragment, "split:")) return text + "source: {range: {size: 10}}\n";
+  if (absl::StartsWith(fragment, "split:") || absl::StartsWith(fragment, "exclude:")) {
+    return text + "source: {range: {size: 10}}\n";
+  }
   if (absl::StartsWith(fragment, "stages:")) return text + "source: {image_folder: {path: p}}\n";
   if (absl::StrContains(fragment, "tfrecord:")) return text + "features: {label: int64}\n";
   return text + "outputs: path\n";

@@ -138,7 +138,7 @@ INSTANTIATE_TEST_SUITE_P(
         ErrorCase{Range("xyzzyq: 1\n"),
                   "f.yaml:3:1: xyzzyq: unknown field `xyzzyq`; valid are source, features, stages, "
                   "batch, order, seed, epochs, errors, outputs, deterministic, filter, split, "
-                  "skip, take, batch_stages"},
+                  "skip, take, batch_stages, exclude"},
         ErrorCase{Range("stages:\n  - resise: {size: 3}\n"),
                   "f.yaml:4:5: stages[0].resise: unknown stage `resise`; did you mean `resize`?"},
         ErrorCase{Range("stages:\n  - randomHorizontalFlop\n"),

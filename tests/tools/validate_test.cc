@@ -105,12 +105,12 @@ TEST_F(ValidateTest, SaysWhatIsLeftOfEachSelectiveSourceOfAMixture) {
 TEST_F(ValidateTest, WarnsOfWhatNoMachineHolds) {
   const std::string file =
       Write("large.yaml",
-            "source: {image_folder: {path: p}}\nbatch: {size: 1000000}\norder: global\n"
+            "source: {image_folder: {path: p}}\nbatch: {size: 200000}\norder: global\n"
             "stages: [decode_image, resize: {size: 1000}]\noutputs: [image]\n");
   EXPECT_EQ(Run({file}), 0);
   EXPECT_THAT(err_.str(),
               testing::AllOf(HasSubstr("large.yaml: warning: batch.size: the arena takes "),
-                             HasSubstr("(2.7 TiB) = "), HasSubstr("this machine has ")));
+                             HasSubstr("(558.8 GiB) = "), HasSubstr("this machine has ")));
 }
 
 TEST_F(ValidateTest, PrintsWhatABatchHolds) {

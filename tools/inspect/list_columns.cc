@@ -33,7 +33,7 @@ bool IsPath(const std::string& list, const std::string& value) {
 bool IsTitleOfPaths(absl::string_view title) {
   std::string folded;
   for (const char c : title) {
-    if (absl::ascii_isalpha(c)) folded += absl::ascii_tolower(c);
+    if (absl::ascii_isalnum(c)) folded += absl::ascii_tolower(c);
   }
   static const auto& titles = *new std::set<std::string>{
       "file",      "files",     "filename", "filepath", "id",      "image",  "imagefile", "imageid",

@@ -143,7 +143,8 @@ std::string BoxStages(bool labels, const GuessOptions& options) {
 std::string LabelOf(const Features& features, uint64_t records) {
   for (const char* name : kLabelNames) {
     const auto found = features.find(name);
-    if (found != features.end() && !TypeOf(found->second, records).empty()) return name;
+    if (found == features.end() || TypeOf(found->second, records).empty()) continue;
+    if (found->second.type() != "bytes" || IsOneString(found->second)) return name;
   }
   return "";
 }

@@ -109,7 +109,8 @@ std::string LacksSpace(absl::string_view text, const Descriptor& type) {
 std::string UnknownWord(absl::string_view noun, const std::string& word, const YamlNode* value,
                         const Descriptor& type, const std::vector<std::string>& names) {
   std::string advice = ForeignWordAdvice(word, value, type);
-  if (advice.empty()) {
+  const std::string elsewhere = StageOfAnotherList(word, type);
+  if (advice.empty() && elsewhere.empty()) {
     std::vector<std::string> known = names;
     for (const ForeignWord& foreign : ForeignWords(type)) known.push_back(foreign.word);
     const std::string near = NearestName(word, known);
@@ -117,7 +118,7 @@ std::string UnknownWord(absl::string_view noun, const std::string& word, const Y
     if (!is_ours) advice = ForeignWordAdvice(near, value, type);
   }
   if (!advice.empty()) return absl::StrCat("unknown ", noun, " `", word, "`; ", advice);
-  return UnknownName(noun, word, names) + StageOfAnotherList(word, type);
+  return UnknownName(noun, word, names) + elsewhere;
 }
 
 // A key that `type` lacks, and its value. The commonest slip is an option that stands beside its
