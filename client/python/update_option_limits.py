@@ -81,7 +81,7 @@ def generate_words():
                 lines += [f"            {parts[-1]},", f"            {tail},", "        ),"]
         lines.append("    },")
     lines += ["}", "# The names of options here by those there.", "OPTION_NAMES: Dict[str, str] = {"]
-    names = limits()["foreign_options"]["names"]
+    names = option_table.read()["bulkhead.v1.Stage"]["foreign_names"]
     return "\n".join([*lines, *(f'    "{there}": "{here}",' for there, here in sorted(names.items())), "}"]) + "\n"
 
 

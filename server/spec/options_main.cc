@@ -10,7 +10,8 @@
 //                   "required": true, "default": "", "least": 1, "most": 8,
 //                   "zero": "is 0; it must lie between 1 and 8"}, …]}, …
 //    "bulkhead.v1.Stage": {…, "foreign_words": {
-//      "centercrop": ["write `center_crop: {size: $0}`", "224"], …}}}
+//      "centercrop": ["write `center_crop: {size: $0}`", "224", "center_crop"], …},
+//      "foreign_names": {"p": "probability", …}}}
 //
 // Only stages have a `family`.
 #include <google/protobuf/struct.pb.h>
@@ -248,6 +249,12 @@ class OptionsWriter {
           *(*Field(out, "foreign_words")->mutable_fields())[word.word].mutable_list_value();
       said.add_values()->set_string_value(word.sentence);
       said.add_values()->set_string_value(word.example);
+      said.add_values()->set_string_value(word.stage);
+    }
+    if (&message == v1::Stage::descriptor()) {
+      for (const auto& [there, here] : ForeignOptionNames()) {
+        Set(*Field(out, "foreign_names"), there, here);
+      }
     }
     return out;
   }

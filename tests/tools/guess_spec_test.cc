@@ -201,7 +201,7 @@ TEST(GuessSpecTest, FourListsOfSidesAreBoxes) {
   for (const char* label : {"cat", "dog", "emu"}) labels.mutable_bytes_list()->add_value(label);
   EXPECT_THAT(Guess({WriteRecord(dir, "t.tfrecord", example.SerializeAsString())}),
               AllOf(HasSubstr("outputs: [image, boxes]"),
-                    HasSubstr("  # label: {key: \"image/object/class/label\", bytes: {"))));
+                    HasSubstr("  # label: {key: \"image/object/class/label\", bytes: {")));
   features.erase("image/object/bbox/ymin");
   const std::string incomplete = WriteRecord(dir, "c.tfrecord", example.SerializeAsString());
   EXPECT_THAT(Guess({incomplete}), Not(HasSubstr("boxes")));

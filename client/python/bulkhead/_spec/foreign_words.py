@@ -116,10 +116,7 @@ WORDS: Dict[str, Dict[str, Tuple[str, str, str]]] = {
             "", "",
         ),
         "targetsize": ("write `resize: {size: $0}` among `stages`", "224", ""),
-        "transform": (
-            "write `stages:` and each step on a line of its own, after a dash",
-            "", "",
-        ),
+        "transform": ("write `stages:` and each step on a line of its own, after a dash", "", ""),
         "transforms": (
             "write `stages:` and each step on a line of its own, after a dash",
             "", "",

@@ -19,7 +19,7 @@ from typing import (
 from .pipeline_base import PathLike, PipelineBase, given
 from .pipeline_calls import names_options
 
-_Self = TypeVar("_Self", bound="PipelineMethods")
+_Self = TypeVar("_Self", bound=PipelineBase)
 BoxFormat = Literal["xyxy", "xywh", "cxcywh"]
 Color = Literal["rgb", "bgr", "gray", "rgba"]
 Compression = Literal["none", "gzip", "zlib"]
@@ -28,7 +28,7 @@ DType = Literal[
     "float64", "bool", "bytes", "uint32", "uint64", "complex64", "complex128",
 ]
 DctMethod = Literal["islow", "ifast"]
-Delimiter = Literal["tab", "space", "comma"]
+Delimiter = Literal["tab", "space", "comma", "semicolon"]
 ErrorAction = Literal["fail", "substitute", "blank"]
 ImageLayout = Literal["nhwc", "nchw"]
 Interpolation = Literal["nearest", "linear", "area", "cubic"]
@@ -43,7 +43,9 @@ class StageOutput(TypedDict, total=False):
     """One result of a user's stage.
 
     name: Feature that is created or replaced. Required.
-    dtype: Element type. Required.
+    dtype: Element type. Allowed: `uint8`, `int8`, `uint16`, `int16`, `int32`, `int64`,
+        `float16`, `bfloat16`, `float32`, `float64`, `bool`, `bytes`, `uint32`, `uint64`,
+        `complex64`, `complex128`. Required.
     shape: Shape of one sample; the first dimension may be -1 (variable), which needs max_count.
         Absent: a scalar.
     max_count: Bound of the variable dimension; with `dtype: bytes`, the largest number of
@@ -59,8 +61,8 @@ class StageOutput(TypedDict, total=False):
 class TruncatedImages(TypedDict, total=False):
     """Accepts JPEG files that end early.
 
-    accept: The least share of its rows that such a file must have, above 0, at most 1; missing
-        rows become gray. Required.
+    accept: The share of its rows that such a file must have; missing rows become gray. Allowed:
+        above 0, at most 1. Required.
     """
 
     accept: float
@@ -91,7 +93,7 @@ class Feature:
             the length of each string.
         shape: Shape of a list of byte strings; absent: a single one. The first dimension may be
             -1 (variable), which needs max_count. A missing list of variable shape is empty.
-        max_count: As for `int64`.
+        max_count: Bound of the variable dimension; a record with more is a sample error.
         key: The record's name for it, where it differs.
         """
         options = given(
@@ -105,6 +107,7 @@ class Feature:
         shape: Optional[Union[int, Sequence[int]]] = None,
         max_count: Optional[int] = None,
         default: Optional[Union[int, Sequence[int]]] = None,
+        classes: Optional[Union[str, Sequence[str]]] = None,
         key: Optional[str] = None,
     ) -> Dict[str, Any]:
         """A list of int64.
@@ -115,9 +118,11 @@ class Feature:
         default: Value for records that lack the feature: one for all elements, or one for each.
             Without it a missing feature of fixed shape is a sample error; one of variable shape
             is empty.
+        classes: Names of the classes, in the order of their numbers, for a label: what batches
+            call them. No value is checked against them, and they change no byte.
         key: The record's name for it, where it differs.
         """
-        options = given(shape=shape, max_count=max_count, default=default)
+        options = given(shape=shape, max_count=max_count, default=default, classes=classes)
         return given(key=key, **{"int64": options})
 
     @staticmethod
@@ -150,14 +155,15 @@ class Feature:
     ) -> Dict[str, Any]:
         """A byte string written by tf.io.serialize_tensor.
 
-        dtype: Element type to deliver. Required.
+        dtype: Element type to deliver. Allowed: `uint8`, `int8`, `uint16`, `int16`, `int32`,
+            `int64`, `float16`, `bfloat16`, `float32`, `float64`, `bool`. Required.
         shape: Expected shape; the first dimension may be -1 (variable), which needs max_count.
             A tensor of shape [0] counts as an empty one of the expected rank. Required.
         max_count: Bound of the variable dimension; a tensor with more is a sample error.
         cast: Convert tensors that were written with another element type, as C++ converts
-            numbers; without it they are sample errors.
+            numbers; without it they are sample errors. Default false.
         allow_missing: A record without the feature counts as an empty tensor (variable shapes
-            only).
+            only). Default false.
         key: The record's name for it, where it differs.
         """
         options = given(
@@ -174,8 +180,7 @@ class Feature:
         """Boxes that a record holds as four lists of float32, as TensorFlow's Object Detection API
         writes them: `<key>/xmin`, `<key>/ymin`, `<key>/xmax` and `<key>/ymax`. Gives float32
         [-1, 4] with a row for each box: xmin, ymin, xmax, ymax. A record without the lists has
-        no box; lists of unequal length are a sample error. The default of `key` is
-        `image/object/bbox`.
+        no box; lists of unequal length are a sample error.
 
         max_count: Bound of the number of boxes; a record with more is a sample error. Required.
         key: The record's name for it, where it differs.
@@ -185,9 +190,7 @@ class Feature:
 
 
 @names_options
-class PipelineMethods(PipelineBase):
-    """Sources, stages and options, each with the words of the specification."""
-
+class Sources(PipelineBase):
     __slots__ = ()
 
     @classmethod
@@ -202,9 +205,11 @@ class PipelineMethods(PipelineBase):
         """Records of TFRecord files, in the order of the files' sorted paths. Both checksums of
         every record are verified.
 
-        files: Paths or globs (`*`, `?`, `[…]`), relative to the spec's folder. A glob that
-            matches nothing is an error. Required.
-        compression: Default: found from each file's first bytes.
+        files: Paths or globs, relative to the spec's folder: `*`, `?`, `[…]`; `**` is refused:
+            name each level of folders with `*`; a `[` of a name is written `[[]`. A glob that
+            matches nothing is an error, and so is a file that is named twice. Required.
+        compression: How the files are compressed. Allowed: `none`, `gzip`, `zlib`. Default:
+            found from each file's first bytes.
         features: What to read from each record, by the name under which stages and batches
             know it: `{"image": Feature.bytes(key="img_raw"), "label": "int64"}`.
         base_dir: Folder that relative paths start from. Default: the current one, when the
@@ -233,26 +238,26 @@ class PipelineMethods(PipelineBase):
         """A text file with one sample per line: image path(s), then label(s). Empty lines and
         lines that begin with `#` are ignored. Gives the features named by `images` (encoded
         bytes) and `labels`, and `path`. The labels of a column are all numbers or all names of
-        classes, whose numbers are delivered. Between commas, a column that begins with `"` is
-        quoted, as in CSV files.
+        classes, whose numbers are delivered. Between commas and semicolons, a column that
+        begins with `"` is quoted, as in CSV files.
 
         path: The list; image paths in it are relative to the list's own folder. Either this or
             `entries`.
         entries: The lines themselves, for small lists; image paths are relative to the spec's
             folder.
-        delimiter: What separates columns. Default: tab if the first line has one, else comma,
-            else space.
-        header: The first line holds column titles and is ignored.
-        images: Names of the path columns, in their order. Default: `image`.
-        labels: Names of the label columns, which follow the path columns. Default: `label`.
-        label_dtype: Element type of the labels: int64 (default) or float32.
-        unlabeled: The list has no label columns.
+        delimiter: What separates columns. Allowed: `tab`, `space`, `comma`, `semicolon`.
+            Default: tab if the first line has one, else comma, else space.
+        header: The first line holds column titles and is ignored; never guessed. Default false.
+        images: Names of the path columns, in their order. Default `image`.
+        labels: Names of the label columns, which follow the path columns. Default `label`.
+        label_dtype: Element type of the labels. Allowed: `int64`, `float32`. Default `int64`.
+        unlabeled: The list has no label columns. Default false.
         max_path_bytes: Width of the `path` output in bytes; a longer path is an error that
-            names its line. Default 256.
+            names its line. Allowed: 1 to 65,536. Default 256.
         classes: Names of the classes, in the order of their numbers, for labels that are names.
-            Default: the names that a label column holds, sorted by their bytes. A label that is
-            not among them is an error that names its line.
-        classes_file: Text file with these names, one per line, instead of `classes`; relative
+            A label that is not among them is an error that names its line. Default: the names
+            that a label column holds, sorted by their bytes.
+        classes_file: UTF-8 file with these names, one per line, instead of `classes`; relative
             to the spec's folder. The names count as if `classes` held them.
         base_dir: Folder that relative paths start from. Default: the current one, when the
             Loader is made.
@@ -282,16 +287,18 @@ class PipelineMethods(PipelineBase):
         (relative to the folder).
 
         path: The folder, relative to the spec's folder. Required.
-        extensions: File endings that count as images, without the dot, in any case. Default:
-            jpg, jpeg, png, webp, bmp, tif, tiff, ppm, pgm. (Others, such as GIF, are not
-            decoded.)
+        extensions: File endings that count as images, without the dot, in any case. (Others,
+            such as GIF, are not decoded.) Default: bmp, jpeg, jpg, pgm, png, ppm, tif, tiff,
+            webp.
         unlabeled: The folder holds images directly, without classes; `label` is not given.
-        max_path_bytes: Width of the `path` output in bytes; a longer path is an error. Default
-            256.
+            Default false.
+        max_path_bytes: Width of the `path` output in bytes; a longer path is an error. Allowed:
+            1 to 65,536. Default 256.
         classes: Names of the sub-folders, in the order of their numbers; a sub-folder with
             images that is not among them is an error. Default: all sub-folders, sorted by the
             bytes of their names.
-        classes_file: As for `image_list`.
+        classes_file: A UTF-8 file with these names, one a line, in place of `classes`; relative
+            to the spec's folder.
         base_dir: Folder that relative paths start from. Default: the current one, when the
             Loader is made.
         """
@@ -311,12 +318,17 @@ class PipelineMethods(PipelineBase):
         """The integers 0 … size − 1, as the int64 scalar `index`. Needs no data; for trials and
         for index-only training.
 
-        size: Number of integers. Required, at least 1.
+        size: Number of integers. Required.
         base_dir: Folder that relative paths start from. Default: the current one, when the
             Loader is made.
         """
         options = given(size=size)
         return cls._source("range", options, base_dir)
+
+
+@names_options
+class DecodeStages(PipelineBase):
+    __slots__ = ()
 
     def decode_image(
         self: _Self,
@@ -365,6 +377,11 @@ class PipelineMethods(PipelineBase):
             fancy_upsampling=fancy_upsampling, dct=dct, scale=scale,
         )
         return self._stage("stages", "decode_image", options)
+
+
+@names_options
+class GeometryStages(PipelineBase):
+    __slots__ = ()
 
     def resize(
         self: _Self,
@@ -476,114 +493,6 @@ class PipelineMethods(PipelineBase):
         options = given(input=input, probability=probability)
         return self._stage("stages", "random_horizontal_flip", options)
 
-    def normalize(
-        self: _Self,
-        *,
-        input: Optional[str] = None,
-        mean: Optional[Union[float, Sequence[float]]] = None,
-        std: Optional[Union[float, Sequence[float]]] = None,
-        divide: Optional[Union[float, Sequence[float]]] = None,
-        subtract: Optional[Union[float, Sequence[float]]] = None,
-    ) -> _Self:
-        """Turns any numeric tensor into float32, computed in float32 exactly as written: (x −
-        mean) / std, or x / divide − subtract.
-
-        input: Numbers that are read and replaced. Default `image`.
-        mean: `mean` in (x − mean) / std: one number, or one per channel. Default 0 with `std`.
-        std: `std` in (x − mean) / std: one number, or one per channel. Default 1 with `mean`.
-        divide: `divide` in x / divide − subtract: one number, or one per channel. Default 1
-            with `subtract`.
-        subtract: `subtract` in x / divide − subtract: one number, or one per channel. Default 0
-            with `divide`.
-        """
-        options = given(input=input, mean=mean, std=std, divide=divide, subtract=subtract)
-        return self._stage("stages", "normalize", options)
-
-    def cast(
-        self: _Self,
-        dtype: DType,
-        *,
-        input: Optional[str] = None,
-    ) -> _Self:
-        """Converts the element type. Floats become integers by truncation and are clamped to the
-        integer's range; NaN becomes 0. A narrower integer type clamps; a narrower float type
-        rounds to nearest, halves to even.
-
-        dtype: The element type to convert to: `uint8`, `int8`, `uint16`, `int16`, `int32`,
-            `int64`, `float16`, `bfloat16`, `float32` or `float64`. Required.
-        input: Numbers that are read and replaced. Default `image`.
-        """
-        options = given(dtype=dtype, input=input)
-        return self._stage("stages", "cast", options)
-
-    def layout(
-        self: _Self,
-        to: ImageLayout,
-        *,
-        input: Optional[str] = None,
-    ) -> _Self:
-        """Order of an image's dimensions in the batch. Images are NHWC until this stage.
-
-        to: The order of the dimensions. Allowed: `nhwc`, `nchw`. Required.
-        input: Image that is read and replaced. Default `image`.
-        """
-        options = given(to=to, input=input)
-        return self._stage("stages", "layout", options)
-
-    def one_hot(
-        self: _Self,
-        classes: int,
-        *,
-        input: Optional[str] = None,
-    ) -> _Self:
-        """Turns an integer label c into a float32 vector with 1 at index c. A label outside 0 …
-        classes − 1 is a sample error.
-
-        classes: Number of classes, which is the length of the vector. Allowed: 1 to
-            1,073,741,824. Required.
-        input: The label, which the vector replaces. Default `label`.
-        """
-        options = given(classes=classes, input=input)
-        return self._stage("stages", "one_hot", options)
-
-    def fault(
-        self: _Self,
-        *,
-        leak: Optional[str] = None,
-        leak_mmap: Optional[str] = None,
-        touch: Optional[str] = None,
-        burst: Optional[str] = None,
-        crash: Optional[bool] = None,
-        hang: Optional[bool] = None,
-        slow: Optional[float] = None,
-        records: Optional[Union[int, Sequence[int]]] = None,
-        every: Optional[int] = None,
-        after_samples: Optional[int] = None,
-    ) -> _Self:
-        """Misbehaves on purpose, for trials and tests of containment, and changes no byte. A
-        service refuses this stage unless it was started with --allow-fault-stages. Takes
-        exactly one of the faults; a size is written as 1MiB.
-
-        leak: For each chosen sample, allocate this much memory, touch it and never free it.
-        leak_mmap: The same as `leak`, with `mmap`.
-        touch: Map this much memory, touch it and unmap it: the cost of `leak_mmap` without the
-            leak.
-        burst: Allocate this much memory at once, touch it and free it.
-        crash: Crash the worker with SIGSEGV. Default false.
-        hang: Never return. Default false.
-        slow: Sleep for this many seconds. Allowed: above 0, at most 86,400.
-        records: Numbers of the chosen records in their source (of a mixture, the source in it),
-            from 0, counted after `filter`, `split`, `skip` and `take`. Default: all.
-        every: Of `records`, only those whose number is divisible by this. Default 1.
-        after_samples: Only in workers that have begun at least this many samples before.
-            Default 0.
-        """
-        options = given(
-            leak=leak, leak_mmap=leak_mmap, touch=touch, burst=burst, crash=crash, hang=hang,
-            slow=slow, records=records, every=every, after_samples=after_samples,
-        )
-        return self._stage("stages", "fault", options)
-
     def random_vertical_flip(
         self: _Self,
         *,
@@ -665,6 +574,182 @@ class PipelineMethods(PipelineBase):
         options = given(size=size, input=input, interpolation=interpolation, fill=fill)
         return self._stage("stages", "letterbox", options)
 
+    def concat(
+        self: _Self,
+        inputs: Union[str, Sequence[str]],
+        output: str,
+    ) -> _Self:
+        """Joins the channels of several images of a sample, which must be of equal size: three
+        frames of 3 channels give 9 channels.
+
+        inputs: Names of at least two images, in the order of their channels in the result.
+            Required.
+        output: Name of the result. The inputs are removed; the result may take the name of one
+            of them. Required.
+        """
+        options = given(inputs=inputs, output=output)
+        return self._stage("stages", "concat", options)
+
+    def random_zoom_out(
+        self: _Self,
+        *,
+        input: Optional[str] = None,
+        fill: Optional[Union[int, Sequence[int]]] = None,
+        side_range: Optional[Union[float, Sequence[float]]] = None,
+        probability: Optional[float] = None,
+    ) -> _Self:
+        """Puts the image at a random place on a larger canvas, as torchvision's RandomZoomOut.
+
+        input: Image that is read and replaced. Default `image`.
+        fill: Value of added pixels: one number, or one per channel. Allowed: 0 to 255. Default
+            0.
+        side_range: [low, high] of the canvas's sides, as multiples of the image's; the first is
+            at least 1. Allowed: above 0, at most 100. Default [1, 4].
+        probability: Probability of zooming out. Allowed: 0 to 1. Default 0.5.
+        """
+        options = given(input=input, fill=fill, side_range=side_range, probability=probability)
+        return self._stage("stages", "random_zoom_out", options)
+
+    def five_crop(
+        self: _Self,
+        size: Union[int, Sequence[int]],
+        *,
+        input: Optional[str] = None,
+    ) -> _Self:
+        """Cuts five images out of one, as torchvision's FiveCrop: top left, top right, bottom
+        left, bottom right, centre. The result is [5, height, width, channels]. An image smaller
+        than the crop is a sample error.
+
+        size: [height, width] of each crop, or one number for a square; a smaller image is a
+            sample error. Allowed: 1 to 65,535. Required.
+        input: Image that is read and replaced. Default `image`.
+        """
+        options = given(size=size, input=input)
+        return self._stage("stages", "five_crop", options)
+
+
+@names_options
+class NumbersStages(PipelineBase):
+    __slots__ = ()
+
+    def normalize(
+        self: _Self,
+        *,
+        input: Optional[str] = None,
+        mean: Optional[Union[float, Sequence[float]]] = None,
+        std: Optional[Union[float, Sequence[float]]] = None,
+        divide: Optional[Union[float, Sequence[float]]] = None,
+        subtract: Optional[Union[float, Sequence[float]]] = None,
+    ) -> _Self:
+        """Turns any numeric tensor into float32, computed in float32 exactly as written: (x −
+        mean) / std, or x / divide − subtract.
+
+        input: Numbers that are read and replaced. Default `image`.
+        mean: `mean` in (x − mean) / std: one number, or one per channel. Default 0 with `std`.
+        std: `std` in (x − mean) / std: one number, or one per channel. Default 1 with `mean`.
+        divide: `divide` in x / divide − subtract: one number, or one per channel. Default 1
+            with `subtract`.
+        subtract: `subtract` in x / divide − subtract: one number, or one per channel. Default 0
+            with `divide`.
+        """
+        options = given(input=input, mean=mean, std=std, divide=divide, subtract=subtract)
+        return self._stage("stages", "normalize", options)
+
+    def cast(
+        self: _Self,
+        dtype: DType,
+        *,
+        input: Optional[str] = None,
+    ) -> _Self:
+        """Converts the element type. Floats become integers by truncation and are clamped to the
+        integer's range; NaN becomes 0. A narrower integer type clamps; a narrower float type
+        rounds to nearest, halves to even.
+
+        dtype: The element type to convert to: `uint8`, `int8`, `uint16`, `int16`, `int32`,
+            `int64`, `float16`, `bfloat16`, `float32` or `float64`. Required.
+        input: Numbers that are read and replaced. Default `image`.
+        """
+        options = given(dtype=dtype, input=input)
+        return self._stage("stages", "cast", options)
+
+    def layout(
+        self: _Self,
+        to: ImageLayout,
+        *,
+        input: Optional[str] = None,
+    ) -> _Self:
+        """Order of an image's dimensions in the batch. Images are NHWC until this stage.
+
+        to: The order of the dimensions. Allowed: `nhwc`, `nchw`. Required.
+        input: Image that is read and replaced. Default `image`.
+        """
+        options = given(to=to, input=input)
+        return self._stage("stages", "layout", options)
+
+    def one_hot(
+        self: _Self,
+        classes: int,
+        *,
+        input: Optional[str] = None,
+    ) -> _Self:
+        """Turns an integer label c into a float32 vector with 1 at index c. A label outside 0 …
+        classes − 1 is a sample error.
+
+        classes: Number of classes, which is the length of the vector. Allowed: 1 to
+            1,073,741,824. Required.
+        input: The label, which the vector replaces. Default `label`.
+        """
+        options = given(classes=classes, input=input)
+        return self._stage("stages", "one_hot", options)
+
+
+@names_options
+class FaultStages(PipelineBase):
+    __slots__ = ()
+
+    def fault(
+        self: _Self,
+        *,
+        leak: Optional[str] = None,
+        leak_mmap: Optional[str] = None,
+        touch: Optional[str] = None,
+        burst: Optional[str] = None,
+        crash: Optional[bool] = None,
+        hang: Optional[bool] = None,
+        slow: Optional[float] = None,
+        records: Optional[Union[int, Sequence[int]]] = None,
+        every: Optional[int] = None,
+        after_samples: Optional[int] = None,
+    ) -> _Self:
+        """Misbehaves on purpose, for trials and tests of containment, and changes no byte. A
+        service refuses this stage unless it was started with --allow-fault-stages. Takes
+        exactly one of the faults; a size is written as 1MiB.
+
+        leak: For each chosen sample, allocate this much memory, touch it and never free it.
+        leak_mmap: The same as `leak`, with `mmap`.
+        touch: Map this much memory, touch it and unmap it: the cost of `leak_mmap` without the
+            leak.
+        burst: Allocate this much memory at once, touch it and free it.
+        crash: Crash the worker with SIGSEGV. Default false.
+        hang: Never return. Default false.
+        slow: Sleep for this many seconds. Allowed: above 0, at most 86,400.
+        records: Numbers of the chosen records in their source (of a mixture, the source in it),
+            from 0, counted after `filter`, `split`, `skip` and `take`. Default: all.
+        every: Of `records`, only those whose number is divisible by this. Default 1.
+        after_samples: Only in workers that have begun at least this many samples before.
+            Default 0.
+        """
+        options = given(
+            leak=leak, leak_mmap=leak_mmap, touch=touch, burst=burst, crash=crash, hang=hang,
+            slow=slow, records=records, every=every, after_samples=after_samples,
+        )
+        return self._stage("stages", "fault", options)
+
+
+@names_options
+class WarpStages(PipelineBase):
+    __slots__ = ()
+
     def random_affine(
         self: _Self,
         *,
@@ -725,6 +810,88 @@ class PipelineMethods(PipelineBase):
             interpolation=interpolation, fill=fill,
         )
         return self._stage("stages", "random_perspective", options)
+
+    def rand_augment(
+        self: _Self,
+        *,
+        input: Optional[str] = None,
+        operations: Optional[int] = None,
+        magnitude: Optional[int] = None,
+        interpolation: Optional[Interpolation] = None,
+        fill: Optional[Union[int, Sequence[int]]] = None,
+    ) -> _Self:
+        """Applies `operations` random operations out of fourteen, one after the other, all at one
+        magnitude, as torchvision's RandAugment.
+
+        input: Image that is read and replaced. Default `image`.
+        operations: Number of operations for each image. Allowed: 1 to 100. Default 2.
+        magnitude: Magnitude of every operation. At 30 the tangent of a shear is 0.3, a shift is
+            150/331 of the side, a rotation 30 degrees, a factor 1 ± 0.9; posterize keeps 4
+            bits, and solarize inverts all values. Allowed: 0 to 30. Default 9.
+        interpolation: Interpolation of sheared, shifted or rotated images. Allowed: `nearest`,
+            `linear`. Default `nearest`.
+        fill: Value of pixels that come from outside the image: one number, or one per channel.
+            Allowed: 0 to 255. Default 0.
+        """
+        options = given(
+            input=input, operations=operations, magnitude=magnitude, interpolation=interpolation,
+            fill=fill,
+        )
+        return self._stage("stages", "rand_augment", options)
+
+    def trivial_augment(
+        self: _Self,
+        *,
+        input: Optional[str] = None,
+        interpolation: Optional[Interpolation] = None,
+        fill: Optional[Union[int, Sequence[int]]] = None,
+    ) -> _Self:
+        """Applies one random operation out of fourteen at a random magnitude, as torchvision's
+        TrivialAugmentWide.
+
+        input: Image that is read and replaced. Default `image`.
+        interpolation: Interpolation of sheared, shifted or rotated images. Allowed: `nearest`,
+            `linear`. Default `nearest`.
+        fill: Value of pixels that come from outside the image: one number, or one per channel.
+            Allowed: 0 to 255. Default 0.
+        """
+        options = given(input=input, interpolation=interpolation, fill=fill)
+        return self._stage("stages", "trivial_augment", options)
+
+    def elastic(
+        self: _Self,
+        *,
+        input: Optional[str] = None,
+        alpha: Optional[float] = None,
+        sigma: Optional[float] = None,
+        probability: Optional[float] = None,
+        interpolation: Optional[Interpolation] = None,
+        fill: Optional[Union[int, Sequence[int]]] = None,
+    ) -> _Self:
+        """Bends the image like a sheet of rubber, as Albumentations' ElasticTransform. The size
+        does not change.
+
+        input: Image that is read and replaced. Default `image`.
+        alpha: Strength: the largest shift in x and in y before smoothing, in pixels. Allowed: 0
+            to 10,000. Default 50.
+        sigma: Smoothness: the standard deviation of the Gaussian that smooths the shifts, in
+            pixels. Allowed: 1 to 1000. Default 5.
+        probability: Probability of bending the image. Allowed: 0 to 1. Default 1.
+        interpolation: Interpolation of values between pixels. Allowed: `nearest`, `linear`.
+            Default `linear`.
+        fill: Value of pixels that come from outside the image: one number, or one per channel.
+            Allowed: 0 to 255. Default 0.
+        """
+        options = given(
+            input=input, alpha=alpha, sigma=sigma, probability=probability,
+            interpolation=interpolation, fill=fill,
+        )
+        return self._stage("stages", "elastic", options)
+
+
+@names_options
+class ColorStages(PipelineBase):
+    __slots__ = ()
 
     def color_jitter(
         self: _Self,
@@ -874,68 +1041,40 @@ class PipelineMethods(PipelineBase):
         options = given(input=input, threshold=threshold, probability=probability)
         return self._stage("stages", "solarize", options)
 
-    def rand_augment(
+    def random_photometric_distort(
         self: _Self,
         *,
         input: Optional[str] = None,
-        operations: Optional[int] = None,
-        magnitude: Optional[int] = None,
-        interpolation: Optional[Interpolation] = None,
-        fill: Optional[Union[int, Sequence[int]]] = None,
+        brightness: Optional[Union[float, Sequence[float]]] = None,
+        contrast: Optional[Union[float, Sequence[float]]] = None,
+        saturation: Optional[Union[float, Sequence[float]]] = None,
+        hue: Optional[Union[float, Sequence[float]]] = None,
+        probability: Optional[float] = None,
     ) -> _Self:
-        """Applies `operations` random operations out of fourteen, one after the other, all at one
-        magnitude, as torchvision's RandAugment.
+        """Changes brightness, contrast, saturation and hue, and permutes the channels, each with
+        the same probability, as torchvision's RandomPhotometricDistort (the distortion of SSD)
+        on uint8 RGB images.
 
         input: Image that is read and replaced. Default `image`.
-        operations: Number of operations for each image. Allowed: 1 to 100. Default 2.
-        magnitude: Magnitude of every operation. At 30 the tangent of a shear is 0.3, a shift is
-            150/331 of the side, a rotation 30 degrees, a factor 1 ± 0.9; posterize keeps 4
-            bits, and solarize inverts all values. Allowed: 0 to 30. Default 9.
-        interpolation: Interpolation of sheared, shifted or rotated images. Allowed: `nearest`,
-            `linear`. Default `nearest`.
-        fill: Value of pixels that come from outside the image: one number, or one per channel.
-            Allowed: 0 to 255. Default 0.
+        brightness: [low, high] of the brightness factor. Allowed: 0 to 1000. Default [0.875,
+            1.125].
+        contrast: [low, high] of the contrast factor. Allowed: 0 to 1000. Default [0.5, 1.5].
+        saturation: [low, high] of the saturation factor. Allowed: 0 to 1000. Default [0.5,
+            1.5].
+        hue: [low, high] of the hue shift, as a share of the colour circle. Allowed: -0.5 to
+            0.5. Default [-0.05, 0.05].
+        probability: Probability of each change, drawn separately. Allowed: 0 to 1. Default 0.5.
         """
         options = given(
-            input=input, operations=operations, magnitude=magnitude, interpolation=interpolation,
-            fill=fill,
+            input=input, brightness=brightness, contrast=contrast, saturation=saturation, hue=hue,
+            probability=probability,
         )
-        return self._stage("stages", "rand_augment", options)
+        return self._stage("stages", "random_photometric_distort", options)
 
-    def trivial_augment(
-        self: _Self,
-        *,
-        input: Optional[str] = None,
-        interpolation: Optional[Interpolation] = None,
-        fill: Optional[Union[int, Sequence[int]]] = None,
-    ) -> _Self:
-        """Applies one random operation out of fourteen at a random magnitude, as torchvision's
-        TrivialAugmentWide.
 
-        input: Image that is read and replaced. Default `image`.
-        interpolation: Interpolation of sheared, shifted or rotated images. Allowed: `nearest`,
-            `linear`. Default `nearest`.
-        fill: Value of pixels that come from outside the image: one number, or one per channel.
-            Allowed: 0 to 255. Default 0.
-        """
-        options = given(input=input, interpolation=interpolation, fill=fill)
-        return self._stage("stages", "trivial_augment", options)
-
-    def concat(
-        self: _Self,
-        inputs: Union[str, Sequence[str]],
-        output: str,
-    ) -> _Self:
-        """Joins the channels of several images of a sample, which must be of equal size: three
-        frames of 3 channels give 9 channels.
-
-        inputs: Names of at least two images, in the order of their channels in the result.
-            Required.
-        output: Name of the result. The inputs are removed; the result may take the name of one
-            of them. Required.
-        """
-        options = given(inputs=inputs, output=output)
-        return self._stage("stages", "concat", options)
+@names_options
+class UserStages(PipelineBase):
+    __slots__ = ()
 
     def python(
         self: _Self,
@@ -980,35 +1119,10 @@ class PipelineMethods(PipelineBase):
         options = given(library=library, outputs=outputs, inputs=inputs, arguments=arguments)
         return self._stage("stages", "native", options)
 
-    def elastic(
-        self: _Self,
-        *,
-        input: Optional[str] = None,
-        alpha: Optional[float] = None,
-        sigma: Optional[float] = None,
-        probability: Optional[float] = None,
-        interpolation: Optional[Interpolation] = None,
-        fill: Optional[Union[int, Sequence[int]]] = None,
-    ) -> _Self:
-        """Bends the image like a sheet of rubber, as Albumentations' ElasticTransform. The size
-        does not change.
 
-        input: Image that is read and replaced. Default `image`.
-        alpha: Strength: the largest shift in x and in y before smoothing, in pixels. Allowed: 0
-            to 10,000. Default 50.
-        sigma: Smoothness: the standard deviation of the Gaussian that smooths the shifts, in
-            pixels. Allowed: 1 to 1000. Default 5.
-        probability: Probability of bending the image. Allowed: 0 to 1. Default 1.
-        interpolation: Interpolation of values between pixels. Allowed: `nearest`, `linear`.
-            Default `linear`.
-        fill: Value of pixels that come from outside the image: one number, or one per channel.
-            Allowed: 0 to 255. Default 0.
-        """
-        options = given(
-            input=input, alpha=alpha, sigma=sigma, probability=probability,
-            interpolation=interpolation, fill=fill,
-        )
-        return self._stage("stages", "elastic", options)
+@names_options
+class AnnotationsStages(PipelineBase):
+    __slots__ = ()
 
     def boxes(
         self: _Self,
@@ -1072,6 +1186,11 @@ class PipelineMethods(PipelineBase):
         """
         options = given(input=input, image=image, fill=fill)
         return self._stage("stages", "mask", options)
+
+
+@names_options
+class BoxesStages(PipelineBase):
+    __slots__ = ()
 
     def convert_boxes(
         self: _Self,
@@ -1155,56 +1274,6 @@ class PipelineMethods(PipelineBase):
         )
         return self._stage("stages", "random_iou_crop", options)
 
-    def random_zoom_out(
-        self: _Self,
-        *,
-        input: Optional[str] = None,
-        fill: Optional[Union[int, Sequence[int]]] = None,
-        side_range: Optional[Union[float, Sequence[float]]] = None,
-        probability: Optional[float] = None,
-    ) -> _Self:
-        """Puts the image at a random place on a larger canvas, as torchvision's RandomZoomOut.
-
-        input: Image that is read and replaced. Default `image`.
-        fill: Value of added pixels: one number, or one per channel. Allowed: 0 to 255. Default
-            0.
-        side_range: [low, high] of the canvas's sides, as multiples of the image's; the first is
-            at least 1. Allowed: above 0, at most 100. Default [1, 4].
-        probability: Probability of zooming out. Allowed: 0 to 1. Default 0.5.
-        """
-        options = given(input=input, fill=fill, side_range=side_range, probability=probability)
-        return self._stage("stages", "random_zoom_out", options)
-
-    def random_photometric_distort(
-        self: _Self,
-        *,
-        input: Optional[str] = None,
-        brightness: Optional[Union[float, Sequence[float]]] = None,
-        contrast: Optional[Union[float, Sequence[float]]] = None,
-        saturation: Optional[Union[float, Sequence[float]]] = None,
-        hue: Optional[Union[float, Sequence[float]]] = None,
-        probability: Optional[float] = None,
-    ) -> _Self:
-        """Changes brightness, contrast, saturation and hue, and permutes the channels, each with
-        the same probability, as torchvision's RandomPhotometricDistort (the distortion of SSD)
-        on uint8 RGB images.
-
-        input: Image that is read and replaced. Default `image`.
-        brightness: [low, high] of the brightness factor. Allowed: 0 to 1000. Default [0.875,
-            1.125].
-        contrast: [low, high] of the contrast factor. Allowed: 0 to 1000. Default [0.5, 1.5].
-        saturation: [low, high] of the saturation factor. Allowed: 0 to 1000. Default [0.5,
-            1.5].
-        hue: [low, high] of the hue shift, as a share of the colour circle. Allowed: -0.5 to
-            0.5. Default [-0.05, 0.05].
-        probability: Probability of each change, drawn separately. Allowed: 0 to 1. Default 0.5.
-        """
-        options = given(
-            input=input, brightness=brightness, contrast=contrast, saturation=saturation, hue=hue,
-            probability=probability,
-        )
-        return self._stage("stages", "random_photometric_distort", options)
-
     def pad_rows(
         self: _Self,
         *,
@@ -1227,22 +1296,10 @@ class PipelineMethods(PipelineBase):
         options = given(input=input, to=to, value=value, count=count, overflow=overflow)
         return self._stage("stages", "pad_rows", options)
 
-    def five_crop(
-        self: _Self,
-        size: Union[int, Sequence[int]],
-        *,
-        input: Optional[str] = None,
-    ) -> _Self:
-        """Cuts five images out of one, as torchvision's FiveCrop: top left, top right, bottom
-        left, bottom right, centre. The result is [5, height, width, channels]. An image smaller
-        than the crop is a sample error.
 
-        size: [height, width] of each crop, or one number for a square; a smaller image is a
-            sample error. Allowed: 1 to 65,535. Required.
-        input: Image that is read and replaced. Default `image`.
-        """
-        options = given(size=size, input=input)
-        return self._stage("stages", "five_crop", options)
+@names_options
+class MosaicStages(PipelineBase):
+    __slots__ = ()
 
     def mosaic(
         self: _Self,
@@ -1279,6 +1336,11 @@ class PipelineMethods(PipelineBase):
         )
         return self._stage("stages", "mosaic", options)
 
+
+@names_options
+class CacheStages(PipelineBase):
+    __slots__ = ()
+
     def cache(
         self: _Self,
         *,
@@ -1289,11 +1351,16 @@ class PipelineMethods(PipelineBase):
         batch, no random number and no cursor. The stages before it must not draw random
         numbers, and a sample may pass only one cache.
 
-        key: Text that is part of the key of every stored result. Required after `python` and
-            `native` stages: change it whenever your code changes.
+        key: Text that is part of the key of every stored result. Must be given after `python`
+            and `native` stages: change it whenever your code changes.
         """
         options = given(key=key)
         return self._stage("stages", "cache", options)
+
+
+@names_options
+class BatchStages(PipelineBase):
+    __slots__ = ()
 
     def mixup(
         self: _Self,
@@ -1423,6 +1490,11 @@ class PipelineMethods(PipelineBase):
         options = given(sizes=sizes, input=input)
         return self._stage("batch_stages", "multi_scale", options)
 
+
+@names_options
+class Options(PipelineBase):
+    __slots__ = ()
+
     def batch(
         self: _Self,
         size: int,
@@ -1432,11 +1504,13 @@ class PipelineMethods(PipelineBase):
     ) -> _Self:
         """How samples are grouped. Required.
 
-        size: Samples per batch, on one rank. Required, at least 1.
-        drop_remainder: true is `last: drop`, false `last: partial`; giving both this and `last`
-            is an error.
-        last: What happens to the samples that do not fill a batch on every rank. Default
-            partial.
+        size: Samples per batch, on one rank. Allowed: 1 to 16,777,216. Required.
+        drop_remainder: `true` is `last: drop`, `false` is `last: partial`; not together with
+            `last`. Default: as `last` says.
+        last: What happens to the samples that do not fill a batch on every rank: `partial` (a
+            smaller last batch), `drop` (left out of this epoch), `pad` (the batch is filled
+            from the start of the epoch's order; `valid_count` excludes these). Default
+            `partial`.
         """
         options = given(size=size, drop_remainder=drop_remainder, last=last)
         return self._option("batch", options)
@@ -1451,7 +1525,8 @@ class PipelineMethods(PipelineBase):
 
         shuffle_files: Read the files in a random order; the order of the records within a file
             stays. Default false.
-        reshuffle: With shuffle_files: another order of the files for every epoch. Default true.
+        reshuffle: With `shuffle_files`: another order of the files in every epoch. Default
+            true.
         """
         options = given(shuffle_files=shuffle_files, reshuffle=reshuffle)
         return self._order("sequential", options)
@@ -1464,7 +1539,7 @@ class PipelineMethods(PipelineBase):
         """A uniform shuffle of the whole epoch, computed, not buffered: any position is found in
         O(1).
 
-        reshuffle: Another order for every epoch. Default true.
+        reshuffle: Another order in every epoch. Default true.
         """
         options = given(reshuffle=reshuffle)
         return self._order("global", options)
@@ -1485,12 +1560,13 @@ class PipelineMethods(PipelineBase):
         block_length: 1}. Any position is found in O(log files). A source other than `tfrecord`
         is a single file.
 
-        cycle_length: Files that are read at a time. Required, at least 1; a larger number than
-            there are files means all of them.
+        cycle_length: Files that are read at a time; a larger number than there are files means
+            all of them. Required.
         block_length: Consecutive records of a file in one turn. Default 1.
         shuffle_files: Read the files in a random order; the order of the records within a file
             stays. Default false.
-        reshuffle: With shuffle_files: another order of the files for every epoch. Default true.
+        reshuffle: With `shuffle_files`: another order of the files in every epoch. Default
+            true.
         """
         options = given(
             cycle_length=cycle_length, block_length=block_length, shuffle_files=shuffle_files,
@@ -1510,10 +1586,11 @@ class PipelineMethods(PipelineBase):
         blocks are shuffled over the whole epoch, and the records of every `window` consecutive
         blocks of that order are shuffled among themselves. Any position is found in O(1).
 
-        block_size: Consecutive records of a block. Required, at least 1.
-        window: Number of consecutive blocks whose records are shuffled together. Neighbours in
-            the order come from one block with a probability of about 1 / window. Default 16.
-        reshuffle: Another order for every epoch. Default true.
+        block_size: Consecutive records of a block. Required.
+        window: Number of consecutive blocks whose records are shuffled together; 1 keeps each
+            block's records together. Neighbours in the order come from one block with a
+            probability of about 1 / window. Default 16.
+        reshuffle: Another order in every epoch. Default true.
         """
         options = given(block_size=block_size, window=window, reshuffle=reshuffle)
         return self._order("block", options)
@@ -1536,7 +1613,8 @@ class PipelineMethods(PipelineBase):
             read while indexing. Required.
         in_: Integers to keep.
         not_in: Integers to leave out.
-        min: Least number to keep; rounded to float32 for a feature of that type.
+        min: Least number to keep; rounded to float32 for a feature of that type. NaN is within
+            no bounds.
         max: Largest number to keep; rounded likewise.
         text_in: Strings to keep (byte strings and paths).
         text_not_in: Strings to leave out.
@@ -1573,29 +1651,32 @@ class PipelineMethods(PipelineBase):
         policy: Optional[ErrorAction] = None,
         max_fraction: Optional[float] = None,
     ) -> _Self:
-        """What happens when a sample cannot be produced. Default: the stream fails.
+        """What happens when a sample cannot be produced. Default `{policy: fail}`.
 
-        policy: What happens when a sample cannot be produced. Default fail.
+        policy: `fail`: the stream ends with the sample's error. `substitute`: the next good
+            sample of the order takes its place; counted and listed. `blank`, for looking at
+            data and not for training: the sample stays zero, counted and listed, and images are
+            decoded whole; what `bulkhead scan` uses. Default `fail`.
         max_fraction: With `substitute` and `blank`: the stream fails when more than this share
             of an epoch's positions on a rank were substituted, rounded up to whole samples.
-            Default 0.01.
+            Allowed: 0 to 1. Default 0.01.
         """
         options = given(policy=policy, max_fraction=max_fraction)
         return self._option("errors", options)
 
     def seed(self: _Self, value: int) -> _Self:
-        """Seed of the order and of every random stage. Default 0."""
+        """Seed of the order and of every random stage, 0 to 2^64 − 1. Default 0."""
         return self._option("seed", value)
 
     def epochs(self: _Self, value: Optional[int]) -> _Self:
-        """Number of epochs to deliver; `forever`, the default, never ends. `None` leaves it out
+        """Number of epochs to deliver, or `forever`. Default `forever`. `None` leaves it out
         again.
         """
         return self._option("epochs", value)
 
     def outputs(self: _Self, *names: str) -> _Self:
-        """Outputs to deliver, in this order. Default: every feature that is left after the
-        stages, sorted by name.
+        """Which features to deliver, in this order. Default: all features that are left after
+        the stages, sorted by name.
         """
         return self._option("outputs", list(names))
 
@@ -1606,9 +1687,42 @@ class PipelineMethods(PipelineBase):
         return self._option("deterministic", value)
 
     def skip(self: _Self, value: int) -> _Self:
-        """Leaves out this many records at the start of the source, after `filter` and `split`."""
+        """Leaves out this many records at the start of the source, after `filter` and `split`.
+        Default 0.
+        """
         return self._option("skip", value)
 
     def take(self: _Self, value: Optional[int]) -> _Self:
-        """Keeps at most this many records, after `skip`. `None` leaves it out again."""
+        """Keeps at most this many records, after `skip`. Default: all. `None` leaves it out
+        again.
+        """
         return self._option("take", value)
+
+    def exclude(self: _Self, *names: str) -> _Self:
+        """Records to leave out, before `filter` and `split`, by the names that messages,
+        `bulkhead scan` and quarantine give them: `train-003.tfrecord@81923`, `cats/one.jpg`;
+        in a mixture with the number of the source in front, `1:cats/one.jpg`. The name of a
+        TFRecord file leaves out the whole file, which is then not opened.
+        """
+        return self._option("exclude", list(names))
+
+
+class PipelineMethods(
+    Sources,
+    DecodeStages,
+    GeometryStages,
+    NumbersStages,
+    FaultStages,
+    WarpStages,
+    ColorStages,
+    UserStages,
+    AnnotationsStages,
+    BoxesStages,
+    MosaicStages,
+    CacheStages,
+    BatchStages,
+    Options,
+):
+    """Sources, stages and options, each with the words of the specification."""
+
+    __slots__ = ()
