@@ -7,8 +7,8 @@
 #include "server/spec/normalize/normalize.h"
 #include "server/spec/signature.h"
 #include "server/spec/source_chain.h"
-#include "server/stages/declaration/stage_kind.h"
 #include "server/spec/yaml/yaml.h"
+#include "server/stages/declaration/stage_kind.h"
 #include "tests/spec/spec_makers.h"
 
 namespace bulkhead {
