@@ -1,6 +1,7 @@
 """A real worker of a real service meets the limit of its cgroup."""
 
 import pathlib
+import re
 
 import pytest
 
