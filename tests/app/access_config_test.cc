@@ -99,7 +99,7 @@ TEST(AccessConfigTest, MetricsBeyondTheLoopbackMustBeMeant) {
   };
   for (const char* address : {"127.0.0.1:0", "[::1]:9464"}) EXPECT_EQ(fault(address, false), "");
   for (const char* address : {"0.0.0.0:9464", "[::]:9464", "10.0.0.1:9464"}) {
-    EXPECT_THAT(fault(address, false), HasSubstr("say --insecure-metrics")) << address;
+    EXPECT_THAT(fault(address, false), HasSubstr("give --insecure-metrics")) << address;
     EXPECT_EQ(fault(address, true), "") << address;
   }
   EXPECT_THAT(fault("localhost:1", true), HasSubstr("write an IP address"));

@@ -111,6 +111,8 @@ TEST(DecodeStageTest, SixteenBitImagesAreElementsAndTurned) {
   v1::DecodeImage spec;
   spec.set_max_pixels(1000);
   spec.set_keep_16_bit(true);
+  spec.set_scale(1);
+  spec.set_fancy_upsampling(true);
   spec.set_exif_orientation(true);
   const DecodeStage stage({"stages[0]", "decode_image"}, spec);
   ImageDecoder decoder;

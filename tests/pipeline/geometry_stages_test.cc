@@ -95,7 +95,7 @@ TEST(RandomResizedCropStageTest, AntialiasSmoothsTheSameRectangle) {
   std::set<std::string> different;
   for (uint64_t position = 0; position < 20; ++position) {
     SampleRandom random(3, 1, position, StableHash("stages/1"));
-    const Rect rect = RandomCropRect({kHeight, kWidth}, {}, random);
+    const Rect rect = RandomCropRect({kHeight, kWidth}, {0.08, 1, 0.75, 4.0 / 3}, random);
     for (const bool fuse : {true, false}) {
       ResampleImage(picture.view().Crop(rect), ResampleFilter::kLinear, view, resample);
       const std::string linear =

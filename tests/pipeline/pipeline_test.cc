@@ -33,7 +33,7 @@ Image TrainImageByHand(const std::string& file, const SampleKey& key) {
   const ImageSize size = decoder.Open(file, 32'000'000).value();
   const ImageView whole = decoder.Decode(PixelFormat::kRgb, WholeImage(size), decoded).value();
   SampleRandom crop(key.seed, key.epoch, key.position, StableHash("stages/1"));
-  const Rect rect = RandomCropRect(size, {}, crop);
+  const Rect rect = RandomCropRect(size, {0.08, 1, 0.75, 4.0 / 3}, crop);
   Image resized;
   EXPECT_TRUE(
       ResizeImage(whole.Crop(rect), ResizeMethod::kLinear, resized.Reshape({24, 32}, 3)).ok());

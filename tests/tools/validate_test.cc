@@ -217,7 +217,7 @@ TEST_F(ValidateCacheTest, WarnsOfMuchMoreThanIsReadAndToldAnyhow) {
 
 TEST_F(ValidateCacheTest, WarnsOfMoreThanAServiceKeeps) {
   RunOn("decode_image, resize: {size: 600}", 1 << 20, 1 << 20);
-  EXPECT_THAT(err_.str(), HasSubstr("--stage-cache-bytes (16 GiB, unless"));
+  EXPECT_THAT(err_.str(), HasSubstr("--stage-cache-bytes (16 GiB by default"));
 }
 
 TEST_F(ValidateCacheTest, SaysWhyItCouldNotMeasure) {
