@@ -294,7 +294,7 @@ def test_calls_that_nobody_reads_give_their_places_to_newcomers(folder):
         wait_until(lambda: all_slots_are_out(service))
         busy = stack.enter_context(bulkhead.Loader(spec, service.target, name="busy"))
         batches = busy.stream()
-        calls = stack.enter_context(unread_streams(service, spec, 254))
+        calls = stack.enter_context(unread_streams(service, spec, 126))  # a process has 128 places
         for name in ("newcomer", "another"):
             wait_until(lambda: next(batches) is not None and is_admitted(stack, spec, service, name))
         assert busy.stats.reconnects == 0
