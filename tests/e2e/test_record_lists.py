@@ -103,8 +103,9 @@ def test_lists_of_unequal_length_are_a_bad_sample(folder):
 
 
 def test_inspect_proposes_the_boxes_with_their_labels(detections):
-    said = subprocess.run([BIN / "bulkhead", "inspect", detections / "x.tfrecord"], capture_output=True, text=True, check=True).stdout
-    spec = yaml.safe_load(said.split("A spec to begin with:\n")[1])
+    proposed = detections / "proposed.yaml"
+    subprocess.run([BIN / "bulkhead", "inspect", detections / "x.tfrecord", "--out", proposed], capture_output=True, check=True)
+    spec = yaml.safe_load(proposed.read_text())
     assert spec["features"]["boxes"] == {"boxes": {"max_count": 4}}
     spec["batch"]["size"], spec["order"] = 3, {"sequential": {}}
     with bulkhead.Loader(spec, timeout=60) as loader:
