@@ -28,11 +28,12 @@ void NoteProgress(const PipelineContext& context) {
 // `error`, which ends the stream, with what finds the other records that are damaged, if that is
 // what it is.
 absl::Status WithScan(const absl::Status& error) {
+  if (!IsSampleError(error)) return error;
   const auto info = GetErrorInfo(error);
   const std::set<absl::string_view> damage = {reason::kCorruptRecord,    reason::kTruncatedRecord,
                                               reason::kCorruptImage,     reason::kTruncatedImage,
                                               reason::kUnsupportedImage, reason::kFileNotFound};
-  if (!IsSampleError(error) || !info.has_value() || damage.count(info->reason) == 0) return error;
+  if (!info.has_value() || damage.count(info->reason) == 0) return error;
   return SampleError(info->reason,
                      absl::StrCat(error.message(),
                                   "; `bulkhead scan SPEC --write-spec FILE` finds all such records "
