@@ -251,7 +251,7 @@ def test_what_is_left_when_the_service_is_killed_with_them_goes_with_the_next(ra
     other = ranks({**JOB, "MASTER_PORT": "29600"})
     other.open_loader(spec)
     other.close()
-    assert os.listdir(runtime) == []
+    wait_until(lambda: os.listdir(runtime) == [], "a folder is left")
 
 
 def test_a_service_that_lost_its_users_and_is_stuck_is_not_joined(ranks, runtime, spec):
