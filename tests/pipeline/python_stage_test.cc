@@ -80,12 +80,13 @@ TEST_F(PythonStageTest, HandsOverInputsAndTakesOutputs) {
   const Produced produced = pipeline.Produce(1, {1, 2, 3});
   ASSERT_TRUE(produced.status.ok()) << produced.status;
   EXPECT_EQ(host_.called, 5);
-  // Random bits, boxes [2, 4], label, text, two outputs.
-  ASSERT_EQ(host_.given.size(), 3u + 5 + 3 + 3 + 4);
-  EXPECT_THAT(std::vector<int64_t>(host_.given.begin() + 4, host_.given.begin() + 8),
+  // Random bits, the epoch, boxes [2, 4], label, text, two outputs.
+  ASSERT_EQ(host_.given.size(), 4u + 5 + 3 + 3 + 4);
+  EXPECT_EQ(host_.given[3], 2);
+  EXPECT_THAT(std::vector<int64_t>(host_.given.begin() + 5, host_.given.begin() + 9),
               ElementsAre(32, 0, 2, 4));
-  EXPECT_EQ(host_.given[9], 8);
-  EXPECT_EQ(host_.given[12], 5);
+  EXPECT_EQ(host_.given[10], 8);
+  EXPECT_EQ(host_.given[13], 5);
   EXPECT_EQ(pipeline.Output(produced, "label"), BytesOf<int32_t>({7, 8}));
   EXPECT_EQ(pipeline.Output(produced, "rows"), BytesOf<float>({1.5, 1.5, 1.5, 1.5, 0, 0}));
   EXPECT_EQ(pipeline.Output(produced, "rows_count"), BytesOf<int64_t>({2}));

@@ -24,7 +24,7 @@
 namespace bulkhead::tools {
 namespace {
 
-constexpr size_t kRandomWords = 3;
+constexpr size_t kFirstWords = 4;  // those of PythonFunction::BeginWords
 constexpr size_t kMaxReplyBytes = 16384;
 constexpr uint64_t kAlignment = 64;
 constexpr uint64_t kFirstRegion = uint64_t{1} << 20;
@@ -140,7 +140,7 @@ std::vector<RemotePython::Piece> RemotePython::PiecesOf(const Shape& shape,
     pieces.push_back({word, bytes, offset, is_output});
     offset += Aligned(bytes);
   };
-  size_t at = kRandomWords;
+  size_t at = kFirstWords;
   for (const int dimensions : shape.dimensions) {
     add(at, static_cast<uint64_t>(words[at + 1]), false);
     at += 3 + static_cast<size_t>(dimensions);

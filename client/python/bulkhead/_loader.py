@@ -193,13 +193,16 @@ class Loader(LoaderState):
         try:
             # Processes that share a service know nothing of each other's names.
             suffix = f"-{unique}" if name else ""
-            self._endpoint = Endpoint(target, own, timeout, suffix)
+            self._endpoint = Endpoint(target, self._service_arguments(own), timeout, suffix)
             self._start(message)
             self._renaming.check([output.name for output in self._check().layout.outputs])
         except BaseException:
             self.close()
             raise
         remember(self)
+
+    def _service_arguments(self, given: arguments.Arguments) -> arguments.Arguments:
+        return given
 
     def _start(self, cursor) -> None:
         made = next_incarnation()

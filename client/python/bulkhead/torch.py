@@ -21,10 +21,11 @@ from . import errors
 from ._adapters.adapter import Structure, Validation, as_bytes, fill, number_of_environment
 from ._adapters.ranks import RankedAdapter, Standing, waiting_aloud
 from ._adapters.torch_device import Cuda, CudaCopy, PlainCopy
+from ._adapters.torch_loader import DataLoader
 from ._batch.batch import Batch
 from ._boundary import public
 
-__all__ = ["Dataset"]
+__all__ = ["DataLoader", "Dataset"]
 
 _NO_WORKERS = (
     "the service has worker processes of its own: give DataLoader num_workers=0, and the Loader or "

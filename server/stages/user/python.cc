@@ -50,7 +50,7 @@ absl::Status PythonStage::Load(const UserCode& user_code) {
 absl::Status PythonStage::RunOn(const StageValues& values, const StageContext& context) const {
   // Belongs to this thread; not used between calls.
   thread_local std::vector<int64_t> words;
-  PythonFunction::BeginWords(place().Random(context.key), words);
+  PythonFunction::BeginWords(place().Random(context.key), context.key.epoch, words);
   for (size_t i = 0; i < values_.inputs.size(); ++i) {
     AppendInput(values_.inputs[i], values[i], words);
   }

@@ -35,7 +35,7 @@ absl::Status PythonBatchStage::Load(const UserCode& user_code) {
 
 absl::Status PythonBatchStage::RunOn(const BatchRows& batch) const {
   thread_local std::vector<int64_t> words;
-  PythonFunction::BeginWords(place().Random(batch.key), words);
+  PythonFunction::BeginWords(place().Random(batch.key), batch.key.epoch, words);
   const auto rows = static_cast<int64_t>(batch.rows);
   for (const Seen& input : inputs_) {
     words.push_back(WordOf(batch.tensors[input.number]));

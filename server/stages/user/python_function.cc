@@ -39,11 +39,12 @@ absl::Status PythonFunction::Load(const v1::Python& spec, const std::vector<std:
   return absl::OkStatus();
 }
 
-void PythonFunction::BeginWords(SampleRandom random, std::vector<int64_t>& words) {
+void PythonFunction::BeginWords(SampleRandom random, uint64_t epoch, std::vector<int64_t>& words) {
   words.clear();
   for (size_t i = 0; i < kRandomWords; ++i) {
     words.push_back(static_cast<int64_t>(random.Next64()));
   }
+  words.push_back(static_cast<int64_t>(epoch));
 }
 
 absl::Status PythonFunction::Call(std::vector<int64_t>& words) const {

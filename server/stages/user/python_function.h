@@ -21,8 +21,8 @@ class PythonFunction {
   absl::Status Load(const v1::Python& spec, const std::vector<std::string>& inputs,
                     const UserCode& user_code);
 
-  // Begins the words of a call, with the random numbers.
-  static void BeginWords(SampleRandom random, std::vector<int64_t>& words);
+  // Begins the words of a call, with the random numbers and the epoch.
+  static void BeginWords(SampleRandom random, uint64_t epoch, std::vector<int64_t>& words);
 
   // Makes the call. Errors: STAGE_FAILED, WRONG_SHAPE, OVER_BOUND (made as sample errors),
   // STAGE_UNUSABLE. Throws std::bad_alloc for Python's MemoryError.

@@ -52,6 +52,10 @@ absl::StatusOr<std::unique_ptr<PoolWorker>> WorkerStarter::Start(Slot& slot) con
   // Only then: on a virtual machine the host may first have to find each huge page.
   if (memory_.IsFast(MonotonicNanos())) program.environment.push_back(HugePagesInHeap());
   if (raw.scratch != nullptr) AddScratch(raw.scratch->path(), program.environment);
+  if (config_.python) {
+    // What a dataset sees as its worker's number.
+    program.environment.push_back(absl::StrCat("BULKHEAD_WORKER_SLOT=", raw.slot));
+  }
   BULKHEAD_ASSIGN_OR_RETURN(raw.process,
                             WorkerProcess::Start(*context_.loop, program, std::move(callbacks)));
   if (raw.scratch != nullptr) raw.scratch->SetOwner(raw.process->pid());

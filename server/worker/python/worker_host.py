@@ -43,6 +43,15 @@ def _move_home() -> None:
     tempfile.tempdir = os.path.join(folder, "tmp")
 
 
+def _open_dataset() -> None:
+    """Opens the memory of the user's dataset, which belongs to the trainer, before the sandbox is entered."""
+    paths = os.environ.pop("BULKHEAD_DATASET", "")
+    if not paths:
+        return
+    for name, path in zip(("BULKHEAD_DATASET_FD", "BULKHEAD_DATASET_LISTS_FD"), paths.split(":")):
+        os.environ[name] = str(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+
+
 def main() -> None:
     options: dict[str, list[str]] = {}
     for argument in sys.argv[1:]:
@@ -56,6 +65,7 @@ def main() -> None:
     sys.argv[1:] = []
     os.environ.pop("LD_PRELOAD", None)
     _move_home()
+    _open_dataset()
     notes.watch()
     terminal.deny()
 

@@ -25,6 +25,8 @@ class Arguments(NamedTuple):
     metrics: Optional[str] = None
     log_level: Optional[str] = None
     native_path: Tuple[str, ...] = ()
+    # The memory of a dataset (bulkhead._dataset.image), which its workers open. Its code may read what the user may.
+    dataset: Tuple[str, ...] = ()
 
     def absolute(self) -> "Arguments":
         """The same from wherever the service is started."""
@@ -34,7 +36,9 @@ class Arguments(NamedTuple):
 
     def flags(self) -> List[str]:
         flags: List[str] = []
-        for name, value in self._asdict().items():
+        if self.dataset:
+            flags += ["--root", "/", "--worker-env", f"BULKHEAD_DATASET={':'.join(self.dataset)}"]
+        for name, value in self._replace(dataset=())._asdict().items():
             for one in value if isinstance(value, tuple) else (value,):
                 if one is not None:
                     flags += [_flag_of(name), str(one)]

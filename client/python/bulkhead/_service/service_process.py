@@ -16,8 +16,8 @@ from .arguments import Arguments, in_arguments
 
 LAST_WORDS_BYTES = 8192
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-# Of bulkhead.try_stage.
-_PROBE = os.path.join(_PACKAGE, "_trial", "worker")
+# The stages of bulkhead.try_stage and of datasets.
+_OWN_STAGES = [os.path.join(_PACKAGE, room, "worker") for room in ("_trial", "_dataset")]
 # The wheel for this platform brings it; the client-only wheel and the repository do not.
 _OF_THE_WHEEL = os.path.join(os.path.dirname(_PACKAGE), "bulkhead_programs", "bin", "bulkheadd")
 TERM_GRACE_SECONDS = 10.0
@@ -67,7 +67,7 @@ def _python_options() -> List[str]:
         return []
     library = {os.path.realpath(path) for key, path in sysconfig.get_paths().items() if "stdlib" in key}
     options = ["--python", sys.executable]
-    for entry in dict.fromkeys(os.path.realpath(entry or os.getcwd()) for entry in [*sys.path, _PROBE]):
+    for entry in dict.fromkeys(os.path.realpath(entry or os.getcwd()) for entry in [*sys.path, *_OWN_STAGES]):
         dynamic = os.path.basename(entry) == "lib-dynload"
         if os.path.isdir(entry) and entry not in library and not dynamic:
             options += ["--python-path", entry]

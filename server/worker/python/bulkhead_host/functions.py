@@ -21,6 +21,7 @@ _INSTEAD = (
 )
 _MOST_NAMES = 20
 _OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_OWN_STAGES = ("bulkhead_dataset.py", "bulkhead_leaves.py")  # of the Python client
 
 allowed_folders: list[str] = []  # where functions may come from
 
@@ -178,7 +179,8 @@ def describe(error: BaseException) -> str:
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
-        if not frame.filename.startswith(_OWN) and not frame.filename.startswith("<frozen importlib")
+        if not frame.filename.startswith((_OWN, "<frozen importlib"))
+        and os.path.basename(frame.filename) not in _OWN_STAGES
     ]
     lines = [
         f"{_short(frame.filename)}:{frame.lineno} in {frame.name}" + (f": `{frame.line}`" if frame.line else "")

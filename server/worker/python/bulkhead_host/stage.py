@@ -17,7 +17,7 @@ from bulkhead_host.sample_random import Generators
 from bulkhead_host.terminal import NoTerminal
 from bulkhead_host.verdict import FAILED, OK, UNUSABLE, Refusal
 
-_RANDOM_WORDS = 3
+_FIRST_WORDS = 4  # three of random numbers, and the epoch
 
 
 class Stage:
@@ -36,36 +36,42 @@ class Stage:
         self._arguments = {
             name: _parse_argument(value) for name, value in spec.get("arguments", {}).items()
         }
-        self._wants_rng = self._check_signature(spec["function"])
+        given = self._check_signature(spec["function"])
+        self._wants_rng = "rng" in given
+        self._wants_epoch = "epoch" in given
         if self._wants_rng:
             self._arguments["rng"] = self._generators.rng
-        count = _RANDOM_WORDS + sum(3 + (kind[1] if kind else 0) for kind in self._inputs)
+        count = _FIRST_WORDS + sum(3 + (kind[1] if kind else 0) for kind in self._inputs)
         self._first_output = count
-        self._words = struct.Struct(f"={_RANDOM_WORDS}Q{count - _RANDOM_WORDS + 2 * len(self._outputs)}q")
+        self._words = struct.Struct(f"={_FIRST_WORDS}Q{count - _FIRST_WORDS + 2 * len(self._outputs)}q")
         self._calls: dict[int, memoryview] = {}
         self._memory: dict[tuple[int, int], memoryview] = {}
 
     def addresses(self) -> list[int]:
         """Which words of a call are addresses."""
         places = []
-        at = _RANDOM_WORDS
+        at = _FIRST_WORDS
         for kind in self._inputs:
             places.append(at)
             at += 3 + (kind[1] if kind else 0)
         return places + [at + 2 * i for i in range(len(self._outputs))]
 
-    def _check_signature(self, function: str) -> bool:
-        """Whether the function takes an `rng`. Refuses a function that cannot take the spec's arguments."""
+    def _check_signature(self, function: str) -> set[str]:
+        """What the function takes of `rng` and `epoch`. Refuses a function that cannot take the spec's arguments."""
         try:
             signature = inspect.signature(self._function)
         except (TypeError, ValueError):
-            return False  # a builtin without a signature
+            return set()  # a builtin without a signature
         names = list(signature.parameters)
         rng = signature.parameters.get("rng")
         wants_rng = rng is not None and "rng" not in self._arguments
         if wants_rng and rng.kind is not inspect.Parameter.KEYWORD_ONLY:
             wants_rng = names.index("rng") >= len(self._inputs)
-        keywords = {**self._arguments, **({"rng": None} if wants_rng else {})}
+        given = {"rng"} if wants_rng else set()
+        epoch = signature.parameters.get("epoch")
+        if epoch is not None and epoch.kind is inspect.Parameter.KEYWORD_ONLY and "epoch" not in self._arguments:
+            given.add("epoch")
+        keywords = {**self._arguments, **dict.fromkeys(given)}
         try:
             signature.bind(*self._names, **keywords)
         except TypeError as error:
@@ -75,7 +81,7 @@ class Stage:
                 + (f" and the arguments {', '.join(sorted(self._arguments))}" if self._arguments else "")
                 + f": {error}",
             ) from None
-        return wants_rng
+        return given
 
     def run(self, address: int) -> int:
         call = self._calls.get(address)
@@ -85,6 +91,8 @@ class Stage:
         self._generators.renew_legacy(words[2])
         if self._wants_rng:
             self._generators.renew_rng(words[0], words[1])
+        if self._wants_epoch:
+            self._arguments["epoch"] = words[3]
         arguments = self._inputs_at(words)
         views = [argument for argument in arguments if type(argument) is self._numpy.ndarray]
         before = list(map(sys.getrefcount, views))
@@ -131,7 +139,7 @@ class Stage:
 
     def _inputs_at(self, words) -> list:
         arguments = []
-        at = _RANDOM_WORDS
+        at = _FIRST_WORDS
         for kind in self._inputs:
             address, size, stride = words[at], words[at + 1], words[at + 2]
             at += 3

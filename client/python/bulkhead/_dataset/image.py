@@ -1,0 +1,197 @@
+"""A dataset in sealed memory, which workers map and unpickle."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import io
+import json
+import os
+import pickle
+import sys
+from typing import Any, Dict, List, Optional
+
+import numpy as np
+
+from ..errors import InvalidArgument
+from .worker.bulkhead_leaves import rebuilt_tensor
+
+try:
+    import cloudpickle as _by_value
+except ImportError:
+    _by_value = None
+
+rebuilt_tensor.__module__ = "bulkhead_leaves"
+
+_ALIGNMENT = 64
+_SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
+# The pickle itself, which every worker unpickles for itself. Arrays lie beside it and do not count.
+_MOST_PICKLE_BYTES = 1 << 30
+
+_ADVICE = "; a dataset that opens its files when it is first read, not when it is made, can be sent"
+
+
+class _Pickler((_by_value.Pickler if _by_value else pickle.Pickler)):  # type: ignore[misc]
+    """Keeps arrays and tensors out of the pickle, and notes whether it names the trainer's own program."""
+
+    names_main = False
+
+    def reducer_override(self, obj: Any) -> Any:
+        torch = sys.modules.get("torch")
+        if torch is not None and type(obj) is torch.Tensor:
+            reduced = _reduced_tensor(torch, obj)
+            if reduced is not None:
+                return reduced
+        if _by_value is not None:
+            return super().reducer_override(obj)
+        if isinstance(obj, type) or type(obj).__name__ == "function":
+            self.names_main = self.names_main or getattr(obj, "__module__", "") == "__main__"
+        return NotImplemented
+
+
+def _reduced_tensor(torch: Any, tensor: Any) -> Any:
+    plain = tensor.layout is torch.strided and tensor.device.type == "cpu" and not tensor.requires_grad
+    if not plain or tensor.is_quantized or vars(tensor):
+        return None
+    tensor = tensor.resolve_conj().resolve_neg().contiguous()
+    if tensor.dtype is torch.bfloat16:
+        return rebuilt_tensor, (tensor.view(torch.int16).numpy(), "bfloat16")
+    try:
+        array = tensor.numpy()
+    except TypeError:  # a dtype that NumPy lacks
+        return None
+    return rebuilt_tensor, (array, array.dtype.name)
+
+
+class Image:
+    """The memory of one dataset, and of the sampler's lists; both belong to this process.
+
+    `code`: a digest of code that travels inside of the pickle, or of the program that it names; workers report all
+    other code by themselves.
+    """
+
+    def __init__(self, sent: Dict[str, Any], facts: Dict[str, Any]):
+        buffers: List[pickle.PickleBuffer] = []
+        stream = io.BytesIO()
+        pickler = _Pickler(stream, protocol=5, buffer_callback=buffers.append)
+        try:
+            pickler.dump(sent)
+        except Exception as error:
+            raise InvalidArgument(_unpicklable(sent, error)) from None
+        data = stream.getvalue()
+        if len(data) > _MOST_PICKLE_BYTES:
+            raise InvalidArgument(
+                f"the pickle of {facts['class']} takes {len(data)} bytes without its arrays, over the limit of {_MOST_PICKLE_BYTES}; "
+                "keep large tables in NumPy arrays or tensors, which all workers share"
+            )
+        main = _main_program() if pickler.names_main else None
+        self.code = _digest_of_file(main) if main else _digest_of_main_classes(sent)
+        self.fd = _sealed({**facts, "main": main}, data, [buffer.raw() for buffer in buffers])
+        self.lists_fd = os.memfd_create("bulkhead-lists", os.MFD_CLOEXEC)
+        self._owner = os.getpid()
+
+    def paths(self) -> List[str]:
+        """Where a process of the same user opens them."""
+        return [f"/proc/{self._owner}/fd/{fd}" for fd in (self.fd, self.lists_fd)]
+
+    def write_list(self, epoch: int, indices: Any, offsets: Optional[Any] = None) -> str:
+        """Replaces the list; returns its digest. No stream reads the one before any more."""
+        ends = np.zeros(0, np.int64) if offsets is None else np.asarray(offsets, np.int64)
+        body = b"".join([ends.tobytes(), np.asarray(indices, np.int64).tobytes()])
+        head = np.array([epoch + 1, len(indices), len(ends)], np.int64).tobytes()
+        os.pwrite(self.lists_fd, bytes(len(head)), 0)  # of no epoch while it changes
+        at = len(head)
+        view = memoryview(body)
+        while view:
+            written = os.pwrite(self.lists_fd, view[: 1 << 30], at)
+            view, at = view[written:], at + written
+        os.ftruncate(self.lists_fd, at)
+        os.pwrite(self.lists_fd, head, 0)
+        return hashlib.sha256(body).hexdigest()[:16]
+
+    def close(self) -> None:
+        """May be called twice; not from a forked child."""
+        if self._owner != os.getpid():
+            return
+        for fd in (self.fd, self.lists_fd):
+            if fd >= 0:
+                os.close(fd)
+        self.fd = self.lists_fd = -1
+
+
+def _sealed(facts: Dict[str, Any], data: bytes, buffers: List[memoryview]) -> int:
+    """A memory file: the length of the head (uint64), the head as JSON, the pickle, the buffers."""
+    sizes = [len(data), *(buffer.nbytes for buffer in buffers)]
+    head_room = 4096 + 48 * len(sizes) + len(json.dumps(facts))
+    places, at = [], head_room
+    for size in sizes:
+        at = -(-at // _ALIGNMENT) * _ALIGNMENT
+        places.append([at, size])
+        at += size
+    head = json.dumps({**facts, "pickle": places[0], "buffers": places[1:]}).encode()
+    fd = os.memfd_create("bulkhead-dataset", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        os.ftruncate(fd, max(at, 1))
+        _write(fd, 0, memoryview(len(head).to_bytes(8, "little") + head))
+        for (place, _), part in zip(places, [memoryview(data), *buffers]):
+            _write(fd, place, part)
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SEALS)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _write(fd: int, at: int, view: memoryview) -> None:
+    while view:
+        written = os.pwrite(fd, view[: 1 << 30], at)
+        view, at = view[written:], at + written
+
+
+def _main_program() -> str:
+    path = getattr(sys.modules["__main__"], "__file__", None)
+    if path is None or not os.path.isfile(path):
+        raise InvalidArgument(
+            "the dataset, or a function that goes with it, was defined here and in no file, so that workers cannot import it: "
+            "put it into a file and import it, or install cloudpickle"
+        )
+    return os.path.abspath(path)
+
+
+def _digest_of_file(path: str) -> str:
+    with open(path, "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()[:16]
+
+
+def _digest_of_main_classes(sent: Dict[str, Any]) -> str:
+    """Of the trainer's program, when a part of it travels by value; empty: none does."""
+    parts = [sent["dataset"], sent["collate"], sent["worker_init"]]
+    inside = [*parts, *vars(parts[0]).values()] if hasattr(parts[0], "__dict__") else parts
+    homes = {getattr(part if callable(part) else type(part), "__module__", "") for part in inside if part is not None}
+    path = getattr(sys.modules["__main__"], "__file__", None)
+    return _digest_of_file(path) if "__main__" in homes and path and os.path.isfile(path) else ""
+
+
+def _unpicklable(sent: Dict[str, Any], error: Exception) -> str:
+    """Which part it is, as far as that can be told, and what to do."""
+    name, value = "the dataset", sent["dataset"]
+    for role, part in (("collate_fn", sent["collate"]), ("worker_init_fn", sent["worker_init"])):
+        if part is not None and not _pickles(part):
+            name, value = role, part
+    inside = [key for key, part in vars(value).items() if not _pickles(part)] if hasattr(value, "__dict__") else []
+    where = f"{name} ({type(value).__name__})"
+    if inside:
+        held = vars(value)[inside[0]]
+        where += f": its attribute `{inside[0]}`, a {type(held).__module__}.{type(held).__qualname__},"
+    advice = _ADVICE
+    if "<lambda>" in str(error) or "<locals>" in str(error) or "local object" in str(error):
+        advice = "; write a function at the top of a module instead of a lambda or an inner one, or install cloudpickle"
+    return f"{where} cannot be sent to workers: {error}{advice}"
+
+
+def _pickles(value: Any) -> bool:
+    try:
+        _Pickler(io.BytesIO(), protocol=5, buffer_callback=lambda _: None).dump(value)
+    except Exception:
+        return False
+    return True

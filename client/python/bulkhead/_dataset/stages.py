@@ -1,0 +1,101 @@
+"""The spec of a dataset in workers: a range, and a stage that reads the dataset at its numbers."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Dict, List, NamedTuple, Optional
+
+from .._loader import Loader
+from .._service.arguments import Arguments
+from ..errors import InvalidArgument
+from .image import Image
+from .worker.bulkhead_leaves import Layout
+
+# Samples that are looked at to learn what samples are.
+LOOKED_AT = 4
+_MOST_LAYOUT_BYTES = 1 << 16
+
+
+class Identity(NamedTuple):
+    """What of a dataset is in the fingerprints; its pickle is not, for that differs from process to process."""
+
+    dataset: str  # module and name of its class
+    name: str
+    version: str
+    length: int
+    sampler: str
+    code: str
+
+    def arguments(self) -> Dict[str, str]:
+        return {key: str(value) for key, value in self._asdict().items() if value != ""}
+
+
+def class_name(dataset: Any) -> str:
+    cls = type(dataset)
+    return cls.__qualname__ if cls.__module__ in ("__main__", "builtins") else f"{cls.__module__}.{cls.__qualname__}"
+
+
+def length_of(dataset: Any) -> int:
+    """len(dataset). InvalidArgument if it has none, or no samples."""
+    if not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
+        raise InvalidArgument(
+            f"{class_name(dataset)} has no {'__getitem__' if not hasattr(dataset, '__getitem__') else '__len__'}: a dataset "
+            "is anything with __len__ and __getitem__, whose indices are 0 to len - 1"
+        )
+    length = len(dataset)
+    if length < 1:
+        raise InvalidArgument(f"{class_name(dataset)} is empty: its len is {length}")
+    return length
+
+
+class DatasetLoader(Loader):
+    """A Loader whose service has the dataset in `image`."""
+
+    def __init__(self, image: Image, spec: Dict[str, Any], **options: Any):
+        self._image = image
+        super().__init__(spec, **options)
+
+    def _service_arguments(self, given: Arguments) -> Arguments:
+        return given._replace(dataset=tuple(self._image.paths()))
+
+
+def stage(function: str, arguments: Dict[str, str], outputs: List[Dict[str, Any]]) -> Dict[str, Any]:
+    return {
+        "python": {
+            "function": f"bulkhead_dataset:{function}",
+            "inputs": ["index"],
+            "outputs": outputs,
+            "arguments": arguments,
+        }
+    }
+
+
+def spec_of(size: int, first: Dict[str, Any], outputs: List[str], batch: Dict[str, Any], **more: Any) -> Dict[str, Any]:
+    return {"source": {"range": {"size": size}}, "stages": [first], "outputs": outputs, "batch": batch, **more}
+
+
+def learned(
+    image: Image, arguments: Dict[str, str], size: int, count: int, room: int, options: Dict[str, Any]
+) -> Layout:
+    """What samples are, or with a `size` whole batches: a worker looks at some."""
+    arguments = {**arguments, "size": str(size), "count": str(count), "room": str(room)}
+    said = {"name": "layout", "dtype": "uint8", "shape": [-1], "max_count": _MOST_LAYOUT_BYTES}
+    spec = spec_of(1, stage("describe", arguments, [said]), ["layout"], {"size": 1}, epochs=1)
+    with DatasetLoader(image, spec, **{**options, "workers": 1, "credits": 1}) as loader:
+        for batch in loader:
+            text = batch["layout"][0][: int(batch["layout_count"][0])].tobytes()
+    return Layout(*json.loads(text))
+
+
+def checked_room(room: Optional[int]) -> int:
+    if room is None:
+        return 0
+    if isinstance(room, bool) or not isinstance(room, int) or room < 1:
+        raise InvalidArgument(f"room is a number of bytes for each value whose size differs, not {room!r}")
+    return room
+
+
+def checked_probe(probe: int) -> int:
+    if isinstance(probe, bool) or not isinstance(probe, int) or not 1 <= probe <= 4096:
+        raise InvalidArgument(f"probe is the number of samples that decide what all are, 1 to 4096, not {probe!r}")
+    return probe

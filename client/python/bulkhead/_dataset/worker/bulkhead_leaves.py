@@ -1,0 +1,313 @@
+"""How a value of a dataset travels: its structure, and its leaves as arrays.
+
+A layout is JSON: `tree` is the structure, in which a number stands for a leaf; `leaves` says what each is:
+
+    array    dtype and shape are the same in all samples: the array itself
+    ragged   shapes differ: the elements in a row, and the shape
+    text     UTF-8
+    bytes    as they are
+    none     None
+    object   anything else, pickled
+
+Used in workers, where it needs only the standard library and NumPy, and by the trainer, which puts values together
+again.
+"""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+
+import numpy as np
+
+# Those of NumPy that travel as they are; bfloat16 as its bits.
+_DTYPES = frozenset(
+    "bool uint8 int8 uint16 int16 uint32 int32 uint64 int64 float16 float32 float64 complex64 complex128".split()
+)
+# Room for values that differ in size: several times the largest one that was seen.
+_ROOM_TIMES = 4
+_ROOM_TIMES_OF_EQUALS = 2
+_LEAST_ROOM = 4096
+
+Tree = Any
+Leaf = Dict[str, Any]
+
+
+class Unlike(Exception):
+    """A value does not fit the layout."""
+
+
+class Layout(NamedTuple):
+    tree: Tree
+    leaves: List[Leaf]
+
+    def outputs(self) -> List[Dict[str, Any]]:
+        """The outputs of the stage that makes such values, as in a spec."""
+        outputs: List[Dict[str, Any]] = []
+        for number, leaf in enumerate(self.leaves):
+            name, kind = f"v{number}", leaf["kind"]
+            if kind == "array":
+                outputs.append({"name": name, "dtype": leaf["dtype"], "shape": leaf["shape"]})
+            elif kind != "none":
+                room = {"dtype": leaf.get("dtype", "uint8"), "shape": [-1], "max_count": leaf["room"]}
+                outputs.append({"name": name, **room})
+            if kind == "ragged":
+                outputs.append({"name": f"{name}_shape", "dtype": "int64", "shape": [leaf["rank"]]})
+        return outputs
+
+    def values(self, value: Any) -> Tuple[Any, ...]:
+        """The outputs for one value. Unlike, if it is not of this layout."""
+        found: List[Any] = []
+        _gather(self.tree, value, found, "")
+        outputs: List[Any] = []
+        for leaf, (part, where) in zip(self.leaves, found):
+            _encode(leaf, part, where, outputs)
+        return tuple(outputs)
+
+
+# From a value to its leaves.
+
+
+def _kind_of_node(value: Any) -> str:
+    if type(value) is dict and all(type(key) is str for key in value):
+        return "dict"
+    if type(value) is list:
+        return "list"
+    if isinstance(value, tuple):
+        if type(value) is tuple:
+            return "tuple"
+        return "named" if hasattr(value, "_fields") else ""
+    return ""
+
+
+def tree_of(value: Any, leaves: List[Any]) -> Tree:
+    """The structure of a value, whose leaves are appended to `leaves`."""
+    kind = _kind_of_node(value)
+    if kind == "dict":
+        return {"dict": [[key, tree_of(part, leaves)] for key, part in value.items()]}
+    if kind in ("list", "tuple"):
+        return {kind: [tree_of(part, leaves) for part in value]}
+    if kind == "named":
+        cls = type(value)
+        return {"named": [tree_of(part, leaves) for part in value], "class": [cls.__module__, cls.__qualname__]}
+    leaves.append(value)
+    return len(leaves) - 1
+
+
+def _gather(tree: Tree, value: Any, found: List[Tuple[Any, str]], where: str) -> None:
+    if type(tree) is int:
+        found.append((value, where))
+        return
+    kind = _kind_of_node(value)
+    if kind not in tree:
+        raise Unlike(f"{_place(where)} is a {type(value).__name__}, in the samples looked at first it was a {next(iter(tree))}")
+    parts = tree[kind]
+    if kind == "dict":
+        if len(value) != len(parts) or not all(key in value for key, _ in parts):
+            raise Unlike(f"{_place(where)} has the keys {sorted(value)}, in the samples looked at first {sorted(key for key, _ in parts)}")
+        for key, part in parts:
+            _gather(part, value[key], found, f"{where}[{key!r}]")
+        return
+    if len(value) != len(parts):
+        raise Unlike(f"{_place(where)} has {len(value)} elements, in the samples looked at first {len(parts)}")
+    for number, part in enumerate(parts):
+        _gather(part, value[number], found, f"{where}[{number}]")
+
+
+def _place(where: str) -> str:
+    return f"its value{where}" if where else "it"
+
+
+def _is_tensor(value: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def _array_of(value: Any) -> Tuple[str, Optional[np.ndarray], str]:
+    """What a number, array or tensor is, as an array, and its dtype's name; ("", None, "") for anything else."""
+    if isinstance(value, np.ndarray):
+        found = "array" if type(value) is np.ndarray else ""
+        array = value
+    elif isinstance(value, np.generic):
+        found, array = "scalar", np.asarray(value)
+    elif type(value) is bool:
+        found, array = "bool", np.asarray(value)
+    elif type(value) is int:
+        found = "int" if -(1 << 63) <= value < 1 << 63 else ""
+        array = np.asarray(value) if found else np.zeros(0)
+    elif type(value) is float:
+        found, array = "float", np.asarray(value)
+    elif _is_tensor(value):
+        return _tensor_as_array(value)
+    else:
+        return "", None, ""
+    if not found or array.dtype.name not in _DTYPES:
+        return "", None, ""
+    return found, array, array.dtype.name
+
+
+def _tensor_as_array(tensor: Any) -> Tuple[str, Optional[np.ndarray], str]:
+    torch = sys.modules["torch"]
+    if type(tensor) not in _plain_tensors(torch) or tensor.layout is not torch.strided or tensor.device.type != "cpu":
+        return "", None, ""
+    if tensor.is_quantized:
+        return "", None, ""
+    tensor = tensor.detach().resolve_conj().resolve_neg()
+    if tensor.dtype is torch.bfloat16:
+        return "tensor", tensor.contiguous().view(torch.int16).numpy().view(np.uint16), "bfloat16"
+    array = tensor.numpy()
+    return ("tensor", array, array.dtype.name) if array.dtype.name in _DTYPES else ("", None, "")
+
+
+def _plain_tensors(torch: Any) -> Tuple[type, ...]:
+    """Tensor, and torchvision's images, boxes and masks, which a batch of PyTorch does not keep apart either."""
+    vision = sys.modules.get("torchvision.tv_tensors")
+    own = [getattr(vision, name) for name in ("Image", "Video", "Mask") if hasattr(vision, name)] if vision else []
+    return (torch.Tensor, *own)
+
+
+def _pickled(value: Any, where: str) -> bytes:
+    try:
+        return pickle.dumps(value, protocol=5)
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise Unlike(f"{_place(where)} is a {type(value).__name__}, which cannot be pickled: {error}") from None
+
+
+def _encode(leaf: Leaf, value: Any, where: str, outputs: List[Any]) -> None:
+    kind = leaf["kind"]
+    if kind in ("array", "ragged"):
+        found, array, dtype = _array_of(value)
+        if found != leaf["of"] or dtype != leaf["dtype"]:
+            now = f"a {found} of {dtype}" if found else f"a {type(value).__name__}"
+            raise Unlike(f"{_place(where)} is {now}, in the samples looked at first it was a {leaf['of']} of {leaf['dtype']}")
+        assert array is not None
+        if kind == "array":
+            if list(array.shape) != leaf["shape"]:
+                raise Unlike(
+                    f"{_place(where)} has the shape {list(array.shape)}, but {leaf['shape']} in all samples that were looked at "
+                    "first; give probe=64, say, to have more of them looked at"
+                )
+            outputs.append(array)
+            return
+        if array.ndim != leaf["rank"]:
+            raise Unlike(f"{_place(where)} has {array.ndim} dimensions, in the samples looked at first {leaf['rank']}")
+        _check_room(leaf, array.size, where)
+        outputs.append(array.reshape(-1))
+        outputs.append(np.array(array.shape, np.int64))
+        return
+    if kind == "none":
+        if value is not None:
+            raise Unlike(f"{_place(where)} is a {type(value).__name__}, in the samples looked at first it was None")
+        return
+    if kind == "text":
+        if type(value) is not str:
+            raise Unlike(f"{_place(where)} is a {type(value).__name__}, in the samples looked at first it was a str")
+        data = value.encode("utf-8", "surrogatepass")
+    elif kind == "bytes":
+        if type(value) is not bytes:
+            raise Unlike(f"{_place(where)} is a {type(value).__name__}, in the samples looked at first it was bytes")
+        data = value
+    else:
+        data = _pickled(value, where)
+    _check_room(leaf, len(data), where)
+    outputs.append(np.frombuffer(data, np.uint8))
+
+
+def _check_room(leaf: Leaf, size: int, where: str) -> None:
+    if size > leaf["room"]:
+        itemsize = np.dtype(leaf["dtype"].replace("bfloat16", "uint16")).itemsize if "dtype" in leaf else 1
+        raise Unlike(
+            f"{_place(where)} takes {size * itemsize} bytes, but room was left for {leaf['room'] * itemsize}, "
+            f"by the largest of the samples looked at first; give room={size * itemsize} or more"
+        )
+
+
+# From several values to a layout.
+
+
+def layout_of(values: List[Any], room: int, may_differ: bool) -> Layout:
+    """The layout that fits them all. `room`: bytes for each leaf whose size differs; 0: by the values.
+
+    `may_differ`: others may have other shapes also where these have one.
+    """
+    trees, all_leaves = [], []
+    for value in values:
+        leaves: List[Any] = []
+        trees.append(tree_of(value, leaves))
+        all_leaves.append(leaves)
+    if any(tree != trees[0] for tree in trees[1:]):
+        return Layout(0, [_object(values, room)])
+    columns = ([leaves[i] for leaves in all_leaves] for i in range(len(all_leaves[0])))
+    return Layout(trees[0], [_leaf(column, room, may_differ) for column in columns])
+
+
+def _leaf(values: List[Any], room: int, may_differ: bool) -> Leaf:
+    arrays = [_array_of(value) for value in values]
+    found, first, dtype = arrays[0]
+    if found and all((of, name) == (found, dtype) for of, _, name in arrays):
+        shapes = {array.shape for _, array, _ in arrays}  # type: ignore[union-attr]
+        if len(shapes) == 1 and not (may_differ and first.ndim):  # type: ignore[union-attr]
+            return {"kind": "array", "of": found, "dtype": dtype, "shape": list(first.shape)}  # type: ignore[union-attr]
+        if len({len(shape) for shape in shapes}) == 1:
+            largest = max(array.size for _, array, _ in arrays)  # type: ignore[union-attr]
+            itemsize = first.dtype.itemsize  # type: ignore[union-attr]
+            times = _ROOM_TIMES if len(shapes) > 1 else _ROOM_TIMES_OF_EQUALS
+            elements = -(-_room(largest * itemsize, room, times) // itemsize)
+            return {"kind": "ragged", "of": found, "dtype": dtype, "rank": len(next(iter(shapes))), "room": elements}
+    if all(type(value) is str for value in values):
+        return {"kind": "text", "room": _room(max(len(value.encode("utf-8", "surrogatepass")) for value in values), room)}
+    if all(type(value) is bytes for value in values):
+        return {"kind": "bytes", "room": _room(max(map(len, values)), room)}
+    if all(value is None for value in values):
+        return {"kind": "none"}
+    return _object(values, room)
+
+
+def _object(values: List[Any], room: int) -> Leaf:
+    return {"kind": "object", "room": _room(max(len(_pickled(value, "")) for value in values), room)}
+
+
+def _room(largest: int, asked: int, times: int = _ROOM_TIMES) -> int:
+    """Bytes: what was asked for, else several times the largest, rounded up so that it seldom differs."""
+    if asked:
+        return max(asked, largest)
+    step = 1 << max(0, (times * largest).bit_length() - 3)
+    return max(_LEAST_ROOM, -(-times * largest // step) * step)
+
+
+# From outputs to a value, in the trainer.
+
+
+def decode(leaf: Leaf, data: Any, shape: Any, as_tensor: Callable[[np.ndarray, str], Any]) -> Any:
+    """One sample's leaf: `data` is its array, or the filled part of its room; `shape` of a ragged one."""
+    kind = leaf["kind"]
+    if kind == "none":
+        return None
+    if kind == "text":
+        return data.tobytes().decode("utf-8", "surrogatepass")
+    if kind == "bytes":
+        return data.tobytes()
+    if kind == "object":
+        return pickle.loads(data.tobytes())
+    array = data.reshape(shape) if kind == "ragged" else data
+    of = leaf["of"]
+    if of == "tensor":
+        return as_tensor(array, leaf["dtype"])
+    if of in ("int", "float", "bool"):
+        return array[()].item() if isinstance(array, np.ndarray) else array.item()
+    return array[()] if of == "scalar" else array
+
+
+def rebuilt_tensor(array: np.ndarray, dtype: str) -> Any:
+    """A tensor of a dataset, on the memory that all workers share: it can be read, not changed in place."""
+    import warnings
+
+    import torch
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that the memory is read-only
+        tensor = torch.from_numpy(array)
+    return tensor.view(torch.bfloat16) if dtype == "bfloat16" else tensor
