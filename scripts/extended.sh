@@ -22,6 +22,7 @@ readonly TESTS=(
   "protobuf: the Python client with protobuf from 3.20.3 to the newest"
   "jax: the JAX adapter with JAX 0.4.35, 0.6.2 and the newest"
   "frameworks: the tests with PyTorch, TensorFlow and JAX, with every order of imports and every example"
+  "datasets: datasets of torchvision, Hugging Face and h5py in bulkhead.torch.DataLoader, beside PyTorch's"
   "fuzz-jpeg: ten minutes of libFuzzer on the JPEG decoder, compared with libjpeg-turbo"
   "wheel: the wheel, built and installed into fresh environments of every CPython that is found, and into bare Debian 12 and 13 (as root; needs mmdebstrap)"
   "image: both images, built and run as the pods of deploy/kubernetes by podman and runc (as root)"
@@ -45,6 +46,12 @@ run_test() {
     python-versions) "$ROOT/scripts/python_versions.sh" ;;
     protobuf | jax) "$ROOT/scripts/package_versions.sh" "$1" ;;
     frameworks) BULKHEAD_EXTENDED=1 "$ROOT/scripts/frameworks.sh" ;;
+    datasets)
+      "$ROOT/scripts/frameworks.sh" --prepare torch
+      local python=$ROOT/build/frameworks/torch/bin/python
+      "$python" -m pip install -q torchvision==0.29.2 datasets==5.2.0 h5py==3.16.0
+      BULKHEAD_EXTENDED=1 "$python" -m pytest -q -p no:cacheprovider "$ROOT/client/python/tests_frameworks/torch_tests/test_torch_dataloader.py"
+      ;;
     fuzz-jpeg) "$ROOT/scripts/fuzz_jpeg.sh" 600 ;;
     wheel)
       "$ROOT/scripts/wheel.sh" --test

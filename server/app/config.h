@@ -24,6 +24,7 @@ struct DaemonOptions {
   std::string python;                       // empty: python3 of PATH
   std::vector<std::string> python_path;     // folders that functions may be imported from
   std::vector<std::string> native_path;     // folders that libraries may be loaded from
+  std::vector<std::string> dataset;         // with `embedded`: memory of the trainer's dataset
   std::vector<std::string> worker_env;      // NAME or NAME=VALUE: for the workers' environment
   std::string scratch_dir;                  // empty: of this user, on a disk
   int workers = 0;                          // 0: as many as there are CPUs

@@ -10,6 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "server/app/access_config.h"
 #include "server/app/python_program.h"
@@ -205,6 +206,19 @@ absl::StatusOr<std::vector<std::string>> AskedEnvironment(const DaemonOptions& o
   return environment;
 }
 
+// Python workers open the trainer's dataset before they enter the sandbox.
+absl::Status AddDataset(const DaemonOptions& options, WorkerProgram& program) {
+  if (options.dataset.empty()) return absl::OkStatus();
+  if (!options.embedded) {
+    return absl::InvalidArgumentError("--dataset is for a service with --embedded");
+  }
+  BULKHEAD_ASSIGN_OR_RETURN(const FileInfo dataset, StatFile(options.dataset.front()));
+  program.shared_bytes = dataset.size_bytes;
+  program.environment.push_back(
+      absl::StrCat("BULKHEAD_DATASET=", absl::StrJoin(options.dataset, ":")));
+  return absl::OkStatus();
+}
+
 // The folder for workers with user code: the first candidate that is not in memory, which quotas
 // would not count.
 std::string ScratchDir(const DaemonOptions& options, const std::string& cache_dir) {
@@ -245,6 +259,7 @@ absl::Status ConfigureUserCode(const DaemonOptions& options, LoaderServer::Confi
   if (program.ok()) {
     config.limits.no_python.clear();
     config.supervisor.python_program = *std::move(program);
+    BULKHEAD_RETURN_IF_ERROR(AddDataset(options, config.supervisor.python_program));
     std::vector<std::string>& environment = config.supervisor.python_program.environment;
     environment.insert(environment.end(), config.supervisor.worker_environment.begin(),
                        config.supervisor.worker_environment.end());

@@ -86,6 +86,7 @@ const std::map<std::string, std::string>& Samples() {
       {"python", "/opt/python"},
       {"python-path", "/code"},
       {"native-path", "/libraries"},
+      {"dataset", "/proc/1/fd/3"},
       {"worker-env", "TOKEN"},
       {"scratch-dir", "/scratch"},
       {"insecure-tcp", "true"},

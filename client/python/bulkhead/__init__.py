@@ -9,6 +9,7 @@
 
 from ._batch.batch import Batch
 from ._batch.schema import Schema, TensorSpec
+from ._dataset.source import Source
 from ._loader import Loader
 from ._rpc.credentials import Credentials
 from ._service.status import service_status
@@ -77,6 +78,7 @@ __all__ = [
     "SlotsExhausted",
     "SpecError",
     "StageOutput",
+    "Source",
     "StageTrial",
     "StreamIdle",
     "Substitution",

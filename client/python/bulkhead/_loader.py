@@ -51,6 +51,17 @@ def _end(stream: Optional[HealingStream], endpoint: Optional[Endpoint]) -> None:
             endpoint.close()
 
 
+def _with_dataset(spec: Any, own: arguments.Arguments, target: Optional[str], timeout: float) -> Any:
+    """The spec and the arguments of the service, if a bulkhead.Source is the source."""
+    from ._dataset.source import holds_dataset, resolved  # which open loaders themselves
+
+    if not holds_dataset(spec):
+        raise errors.InvalidArgument("source.python: must be a bulkhead.Source, made of your dataset")
+    if target is not None:
+        raise errors.InvalidArgument("a dataset runs in a service that this process starts for itself: leave target out")
+    return resolved(spec, own, timeout)
+
+
 @public
 class Loader(LoaderState):
     """Batches of a Bulkhead service.
@@ -172,6 +183,8 @@ class Loader(LoaderState):
             log_level=log_level,
             native_path=native_path,
         )
+        if isinstance(spec, Mapping) and "python" in (spec.get("source") or ()):
+            spec, own = _with_dataset(spec, own, target, timeout)
         self._spec = spec  # a Pipeline's list file lives as long as it
         self._timeout = timeout
         self._reconnect_timeout = reconnect_timeout

@@ -53,7 +53,8 @@ void MemoryWatch::Look(PoolWorker& worker, Slot& slot, int64_t now_ns) {
 
 void MemoryWatch::Note(PoolWorker& worker, Slot& slot, const ProcessMemory& memory,
                        int64_t now_ns) {
-  uint64_t mapped_bytes = config_.mapped_bytes;
+  uint64_t mapped_bytes =
+      config_.mapped_bytes + (config_.python ? context_.programs.python.shared_bytes : 0);
   for (const auto& [stream, mapped] : worker.claims->mapped) mapped_bytes += mapped.bytes;
   const FlightSnapshot flight = worker.flight.Read();
   const uint64_t held = worker.memory.Note(memory, mapped_bytes, flight, now_ns);

@@ -1,6 +1,7 @@
 #ifndef BULKHEAD_SERVER_SUPERVISOR_WORKER_WORKER_PROGRAM_H_
 #define BULKHEAD_SERVER_SUPERVISOR_WORKER_WORKER_PROGRAM_H_
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,6 +20,8 @@ struct WorkerProgram {
   int output_fd = -1;
   // Starts it; null: the thread that wants the worker does, and waits for the program's storage.
   Spawner* spawner = nullptr;
+  // Memory that its workers map and another process owns: the trainer's dataset.
+  uint64_t shared_bytes = 0;
 };
 
 // A worker's whole environment: `set`, plus those of this process's variables that programs need.

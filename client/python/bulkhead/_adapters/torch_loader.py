@@ -24,6 +24,7 @@ from .._dataset.image import Image
 from .._dataset.worker.bulkhead_leaves import Layout, Tree, decode
 
 _STATE_VERSION = 1
+_QUOTA = "1GiB"  # the import of a PyTorch with CUDA takes 400 MiB of it
 _NO_ITERABLE = (
     "{} is an IterableDataset, whose samples have no numbers, so that they can be neither found again nor given exactly "
     "once: write a dataset with __len__ and __getitem__, or let Bulkhead read the files (bulkhead.torch.Dataset)"
@@ -92,7 +93,9 @@ class _Joining:
             elif kind == "none":
                 columns.append(default_collate([None] * count))
             else:
-                columns.append(default_collate([self._row(batch, number, row) for row in range(count)]))
+                columns.append(
+                    default_collate([self._row(batch, number, row) for row in range(count)])
+                )
         if self._layout.tree == 0 and self._layout.leaves[0]["kind"] == "object":
             return columns[0]
         return _collated(self._layout.tree, columns)
@@ -160,7 +163,9 @@ def _check_unsupported(multiprocessing_context: Any, pin_memory_device: str) -> 
             "forked nor spawned from this one; leave it out"
         )
     if pin_memory_device:
-        raise _errors.InvalidArgument("pin_memory_device is deprecated by PyTorch: leave it out, pin_memory=True finds the device")
+        raise _errors.InvalidArgument(
+            "pin_memory_device is deprecated by PyTorch: leave it out, pin_memory=True finds the device"
+        )
 
 
 @public
@@ -174,7 +179,7 @@ class DataLoader(torch.utils.data.DataLoader):
 
     The arguments are PyTorch's. `dataset` is a map-style dataset: it has `__len__` and `__getitem__`. It is pickled once, and
     unpickled in each worker; its arrays and tensors lie in memory that all workers share and cannot change. Workers have a
-    memory quota each (`worker_quota`, "512MiB" by default), are replaced before they meet it, and when they crash or hang;
+    memory quota each (`worker_quota`, "1GiB" by default, of which importing PyTorch takes up to 400 MiB), are replaced before they meet it, and when they crash or hang;
     batches are the same whatever becomes of them, in the same order, each exactly once. They may read the user's files but
     open no sockets and start no processes.
 
@@ -245,7 +250,9 @@ class DataLoader(torch.utils.data.DataLoader):
         _check_unsupported(multiprocessing_context, pin_memory_device)
         length = stages.length_of(dataset)
         if num_workers < 0 or (prefetch_factor is not None and prefetch_factor < 1) or timeout < 0:
-            raise _errors.InvalidArgument("num_workers and timeout are at least 0, prefetch_factor is at least 1")
+            raise _errors.InvalidArgument(
+                "num_workers and timeout are at least 0, prefetch_factor is at least 1"
+            )
         if "target" in options:
             raise _errors.InvalidArgument(
                 "a dataset runs in a service that this process starts for itself: leave target out (a service that others use "
@@ -268,7 +275,10 @@ class DataLoader(torch.utils.data.DataLoader):
         self.worker_init_fn = worker_init_fn
         self._plan = self._planned(shuffle, sampler, batch_sampler, own_collate, generator)
         self._check_errors(errors, own_collate)
-        self._errors = {"policy": errors, **({} if max_fraction is None else {"max_fraction": max_fraction})}
+        self._errors = {
+            "policy": errors,
+            **({} if max_fraction is None else {"max_fraction": max_fraction}),
+        }
         self._room = stages.checked_room(room)
         self._probe = stages.checked_probe(probe)
         self._seed = torch.initial_seed() if seed is None else seed
@@ -279,12 +289,26 @@ class DataLoader(torch.utils.data.DataLoader):
             "threads": 1,
             "timeout": timeout or 300.0,
             "credits": max(2, workers * (prefetch_factor or 2)),
+            "worker_quota": _QUOTA,
             **options,
         }
         self._length = length
-        facts = {"class": stages.class_name(dataset), "workers": workers, "seed": self._seed % (1 << 63)}
-        self._image = Image({"dataset": dataset, "collate": self._collate(own_collate), "worker_init": worker_init_fn}, facts)
-        self._identity = stages.Identity(facts["class"], name, version, length, self._plan.sampler, self._image.code)
+        facts = {
+            "class": stages.class_name(dataset),
+            "workers": workers,
+            "seed": self._seed % (1 << 63),
+        }
+        self._image = Image(
+            {
+                "dataset": dataset,
+                "collate": self._collate(own_collate),
+                "worker_init": worker_init_fn,
+            },
+            facts,
+        )
+        self._identity = stages.Identity(
+            facts["class"], name, version, length, self._plan.sampler, self._image.code
+        )
         self._epoch = -1  # of the last loop that began
         self._list_digest = ""
         self._first_epoch = 0  # the epoch that is number 0 of the loader, which begins anew when the size of epochs changes
@@ -298,14 +322,20 @@ class DataLoader(torch.utils.data.DataLoader):
 
     # What the arguments come to.
 
-    def _planned(self, shuffle: Any, sampler: Any, batch_sampler: Any, own_collate: bool, generator: Any) -> _Plan:
+    def _planned(
+        self, shuffle: Any, sampler: Any, batch_sampler: Any, own_collate: bool, generator: Any
+    ) -> _Plan:
         if batch_sampler is not None:
             return _Plan("batch", "batches", False, stages.class_name(batch_sampler))
         if self.batch_size is None:  # samples as they are, each a batch
             listed = "" if sampler is None and not shuffle else "samples"
-            return _Plan("batch", listed, False, "" if sampler is None else stages.class_name(sampler))
+            return _Plan(
+                "batch", listed, False, "" if sampler is None else stages.class_name(sampler)
+            )
         if sampler is not None:
-            return _Plan("batch" if own_collate else "sample", "samples", False, stages.class_name(sampler))
+            return _Plan(
+                "batch" if own_collate else "sample", "samples", False, stages.class_name(sampler)
+            )
         if shuffle and (own_collate or generator is not None):
             return _Plan("batch" if own_collate else "sample", "samples", False, "shuffle of torch")
         return _Plan("batch" if own_collate else "sample", "", bool(shuffle), "")
@@ -321,7 +351,9 @@ class DataLoader(torch.utils.data.DataLoader):
 
     def _collate(self, own_collate: bool) -> Any:
         if self.batch_size is None and self.batch_sampler is None:
-            return _TheOnlyOne(self.collate_fn if own_collate else torch.utils.data._utils.collate.default_convert)
+            return _TheOnlyOne(
+                self.collate_fn if own_collate else torch.utils.data._utils.collate.default_convert
+            )
         return self.collate_fn if self._plan.function == "batch" else None
 
     def _arguments(self) -> Dict[str, str]:
@@ -350,7 +382,9 @@ class DataLoader(torch.utils.data.DataLoader):
             yield value
             del value
             if loop != self._loops:
-                raise RuntimeError("another loop over this DataLoader has begun, which ends this one: use a DataLoader for each")
+                raise RuntimeError(
+                    "another loop over this DataLoader has begun, which ends this one: use a DataLoader for each"
+                )
 
     def _value(self, batch: Batch) -> Any:
         assert self._layout is not None
@@ -381,7 +415,9 @@ class DataLoader(torch.utils.data.DataLoader):
                 "saved: a sampler must give the same list in the same epoch"
             )
         if resumed is None and not self._plan.listed and self._loader is not None:
-            self._loader.set_epoch(self._epoch)  # nothing is lost when the last loop ended: it stands there
+            self._loader.set_epoch(
+                self._epoch
+            )  # nothing is lost when the last loop ended: it stands there
             return self._loader
         return self._open(resumed["cursor"] if resumed is not None else None)
 
@@ -389,16 +425,22 @@ class DataLoader(torch.utils.data.DataLoader):
         assert self._image is not None
         batched = self._plan.listed == "batches"
         found = self._drawn(batched)
-        wrong = next((index for index in found.indices if not -self._length <= index < self._length), None)
+        wrong = next(
+            (index for index in found.indices if not -self._length <= index < self._length), None
+        )
         if wrong is not None:
-            raise _errors.InvalidArgument(f"the sampler gave the index {wrong}, but the dataset has {self._length} samples")
+            raise _errors.InvalidArgument(
+                f"the sampler gave the index {wrong}, but the dataset has {self._length} samples"
+            )
         if batched:
             size = len(found.offsets or [0]) - 1
         else:
             step = self._batch_size()
             size = len(found.indices) if not step else self._whole_batches(len(found.indices), step)
         if size < 1:
-            raise _errors.InvalidArgument(f"the sampler ({self._identity.sampler}) gave no {self._plan.listed}")
+            raise _errors.InvalidArgument(
+                f"the sampler ({self._identity.sampler}) gave no {self._plan.listed}"
+            )
         if size != self._size and self._size:
             self._first_epoch, self._cursor = self._epoch, None
         self._size = size
@@ -425,7 +467,10 @@ class DataLoader(torch.utils.data.DataLoader):
 
     def _generators(self) -> Dict[str, torch.Generator]:
         inner = getattr(self.batch_sampler, "sampler", None)
-        found = {"sampler": getattr(self.sampler, "generator", None), "inner": getattr(inner, "generator", None)}
+        found = {
+            "sampler": getattr(self.sampler, "generator", None),
+            "inner": getattr(inner, "generator", None),
+        }
         others = {name: made for name, made in found.items() if made is not self.generator}
         every = {"own": self.generator, **others}
         return {name: made for name, made in every.items() if isinstance(made, torch.Generator)}
@@ -434,12 +479,17 @@ class DataLoader(torch.utils.data.DataLoader):
         """What a sampler's next list depends on, as far as that can be known."""
         states = {name: made.get_state() for name, made in self._generators().items()}
         states["torch"] = torch.get_rng_state()
-        drawn = {name: base64.b64encode(zlib.compress(state.numpy().tobytes())).decode() for name, state in states.items()}
+        drawn = {
+            name: base64.b64encode(zlib.compress(state.numpy().tobytes())).decode()
+            for name, state in states.items()
+        }
         return {"drawn": drawn, "epoch": getattr(self.sampler, "epoch", None)}
 
     def _stand(self, standing: Mapping[str, Any]) -> None:
         states = {
-            name: torch.frombuffer(bytearray(zlib.decompress(base64.b64decode(text))), dtype=torch.uint8)
+            name: torch.frombuffer(
+                bytearray(zlib.decompress(base64.b64decode(text))), dtype=torch.uint8
+            )
             for name, text in standing["drawn"].items()
         }
         torch.set_rng_state(states["torch"])
@@ -457,14 +507,17 @@ class DataLoader(torch.utils.data.DataLoader):
             self._size = self._whole_batches(self._length, step) if step else self._length
         arguments = {**self._arguments(), "total": str(self._length)}
         if self._layout is None:
-            self._layout = stages.learned(
-                self._image, arguments, self._batch_size(), self._probe, self._room, self._options
+            learned = stages.learned(
+                self._image, arguments, self._batch_size(), self._probe, self._options
             )
+            self._layout = learned.with_room(lambda _: self._room)
         epoch = self._epoch - self._first_epoch
         if cursor is None and self._cursor is not None:
             cursor = {**self._cursor, "epoch": epoch, "consumed": 0, "substitutions": 0}
         before = self._loader
-        self._loader = stages.DatasetLoader(self._image, self._spec(arguments, epoch), cursor=cursor, **self._options)
+        self._loader = stages.DatasetLoader(
+            self._image, self._spec(arguments, epoch), cursor=cursor, **self._options
+        )
         if before is not None:  # not earlier: with it the service would end
             before.close()
         self._cursor = self._loader.state_dict()
@@ -481,16 +534,27 @@ class DataLoader(torch.utils.data.DataLoader):
             del arguments["total"]
         outputs = self._layout.outputs()
         if not outputs:
-            raise _errors.InvalidArgument(f"{self._identity.dataset} gives None for each sample: does __getitem__ return?")
-        batch = {"size": 1} if whole else {"size": self.batch_size, "last": "drop" if self.drop_last else "partial"}
-        more: Dict[str, Any] = {"seed": (self._seed + self._first_epoch) % (1 << 64), "errors": self._errors}
+            raise _errors.InvalidArgument(
+                f"{self._identity.dataset} gives None for each sample: does __getitem__ return?"
+            )
+        batch = (
+            {"size": 1}
+            if whole
+            else {"size": self.batch_size, "last": "drop" if self.drop_last else "partial"}
+        )
+        more: Dict[str, Any] = {
+            "seed": (self._seed + self._first_epoch) % (1 << 64),
+            "errors": self._errors,
+        }
         more["order"] = {"global": {}} if self._plan.shuffled else {"sequential": {}}
         if self._plan.listed:
             more["epochs"] = epoch + 1  # the list of the next is not there yet
         if not self._in_order:
             more["deterministic"] = False
         names = [output["name"] for output in outputs]
-        return stages.spec_of(self._size, stages.stage(self._plan.function, arguments, outputs), names, batch, **more)
+        return stages.spec_of(
+            self._size, stages.stage(self._plan.function, arguments, outputs), names, batch, **more
+        )
 
     # Facts.
 
@@ -531,7 +595,9 @@ class DataLoader(torch.utils.data.DataLoader):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """The next loop goes on where `state` was taken. InvalidArgument if it is not one of state_dict()."""
         if state.get("bulkhead") != _STATE_VERSION:
-            raise _errors.InvalidArgument("this is not a state that bulkhead.torch.DataLoader.state_dict() gave")
+            raise _errors.InvalidArgument(
+                "this is not a state that bulkhead.torch.DataLoader.state_dict() gave"
+            )
         self._loops += 1  # ends a loop that goes on
         self._resumed = copy.deepcopy(dict(state)) if "cursor" in state else None
 

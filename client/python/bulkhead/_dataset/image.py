@@ -50,7 +50,9 @@ class _Pickler((_by_value.Pickler if _by_value else pickle.Pickler)):  # type: i
 
 
 def _reduced_tensor(torch: Any, tensor: Any) -> Any:
-    plain = tensor.layout is torch.strided and tensor.device.type == "cpu" and not tensor.requires_grad
+    plain = (
+        tensor.layout is torch.strided and tensor.device.type == "cpu" and not tensor.requires_grad
+    )
     if not plain or tensor.is_quantized or vars(tensor):
         return None
     tensor = tensor.resolve_conj().resolve_neg().contiguous()
@@ -167,7 +169,11 @@ def _digest_of_main_classes(sent: Dict[str, Any]) -> str:
     """Of the trainer's program, when a part of it travels by value; empty: none does."""
     parts = [sent["dataset"], sent["collate"], sent["worker_init"]]
     inside = [*parts, *vars(parts[0]).values()] if hasattr(parts[0], "__dict__") else parts
-    homes = {getattr(part if callable(part) else type(part), "__module__", "") for part in inside if part is not None}
+    homes = {
+        getattr(part if callable(part) else type(part), "__module__", "")
+        for part in inside
+        if part is not None
+    }
     path = getattr(sys.modules["__main__"], "__file__", None)
     return _digest_of_file(path) if "__main__" in homes and path and os.path.isfile(path) else ""
 
@@ -178,11 +184,17 @@ def _unpicklable(sent: Dict[str, Any], error: Exception) -> str:
     for role, part in (("collate_fn", sent["collate"]), ("worker_init_fn", sent["worker_init"])):
         if part is not None and not _pickles(part):
             name, value = role, part
-    inside = [key for key, part in vars(value).items() if not _pickles(part)] if hasattr(value, "__dict__") else []
+    inside = (
+        [key for key, part in vars(value).items() if not _pickles(part)]
+        if hasattr(value, "__dict__")
+        else []
+    )
     where = f"{name} ({type(value).__name__})"
     if inside:
         held = vars(value)[inside[0]]
-        where += f": its attribute `{inside[0]}`, a {type(held).__module__}.{type(held).__qualname__},"
+        where += (
+            f": its attribute `{inside[0]}`, a {type(held).__module__}.{type(held).__qualname__},"
+        )
     advice = _ADVICE
     if "<lambda>" in str(error) or "<locals>" in str(error) or "local object" in str(error):
         advice = "; write a function at the top of a module instead of a lambda or an inner one, or install cloudpickle"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Dict, List, NamedTuple, Optional
+from typing import Any, Dict, List, NamedTuple
 
 from .._loader import Loader
 from .._service.arguments import Arguments
@@ -32,7 +32,11 @@ class Identity(NamedTuple):
 
 def class_name(dataset: Any) -> str:
     cls = type(dataset)
-    return cls.__qualname__ if cls.__module__ in ("__main__", "builtins") else f"{cls.__module__}.{cls.__qualname__}"
+    return (
+        cls.__qualname__
+        if cls.__module__ in ("__main__", "builtins")
+        else f"{cls.__module__}.{cls.__qualname__}"
+    )
 
 
 def length_of(dataset: Any) -> int:
@@ -59,7 +63,9 @@ class DatasetLoader(Loader):
         return given._replace(dataset=tuple(self._image.paths()))
 
 
-def stage(function: str, arguments: Dict[str, str], outputs: List[Dict[str, Any]]) -> Dict[str, Any]:
+def stage(
+    function: str, arguments: Dict[str, str], outputs: List[Dict[str, Any]]
+) -> Dict[str, Any]:
     return {
         "python": {
             "function": f"bulkhead_dataset:{function}",
@@ -70,15 +76,23 @@ def stage(function: str, arguments: Dict[str, str], outputs: List[Dict[str, Any]
     }
 
 
-def spec_of(size: int, first: Dict[str, Any], outputs: List[str], batch: Dict[str, Any], **more: Any) -> Dict[str, Any]:
-    return {"source": {"range": {"size": size}}, "stages": [first], "outputs": outputs, "batch": batch, **more}
+def spec_of(
+    size: int, first: Dict[str, Any], outputs: List[str], batch: Dict[str, Any], **more: Any
+) -> Dict[str, Any]:
+    return {
+        "source": {"range": {"size": size}},
+        "stages": [first],
+        "outputs": outputs,
+        "batch": batch,
+        **more,
+    }
 
 
 def learned(
-    image: Image, arguments: Dict[str, str], size: int, count: int, room: int, options: Dict[str, Any]
+    image: Image, arguments: Dict[str, str], size: int, count: int, options: Dict[str, Any]
 ) -> Layout:
     """What samples are, or with a `size` whole batches: a worker looks at some."""
-    arguments = {**arguments, "size": str(size), "count": str(count), "room": str(room)}
+    arguments = {**arguments, "size": str(size), "count": str(count)}
     said = {"name": "layout", "dtype": "uint8", "shape": [-1], "max_count": _MOST_LAYOUT_BYTES}
     spec = spec_of(1, stage("describe", arguments, [said]), ["layout"], {"size": 1}, epochs=1)
     with DatasetLoader(image, spec, **{**options, "workers": 1, "credits": 1}) as loader:
@@ -87,15 +101,20 @@ def learned(
     return Layout(*json.loads(text))
 
 
-def checked_room(room: Optional[int]) -> int:
+def checked_room(room: Any) -> int:
+    """`room`, or 0 for none."""
     if room is None:
         return 0
     if isinstance(room, bool) or not isinstance(room, int) or room < 1:
-        raise InvalidArgument(f"room is a number of bytes for each value whose size differs, not {room!r}")
+        raise InvalidArgument(
+            f"room is a number of bytes for each value whose size differs, not {room!r}"
+        )
     return room
 
 
 def checked_probe(probe: int) -> int:
     if isinstance(probe, bool) or not isinstance(probe, int) or not 1 <= probe <= 4096:
-        raise InvalidArgument(f"probe is the number of samples that decide what all are, 1 to 4096, not {probe!r}")
+        raise InvalidArgument(
+            f"probe is the number of samples that decide what all are, 1 to 4096, not {probe!r}"
+        )
     return probe

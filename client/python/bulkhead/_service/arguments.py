@@ -37,8 +37,8 @@ class Arguments(NamedTuple):
     def flags(self) -> List[str]:
         flags: List[str] = []
         if self.dataset:
-            flags += ["--root", "/", "--worker-env", f"BULKHEAD_DATASET={':'.join(self.dataset)}"]
-        for name, value in self._replace(dataset=())._asdict().items():
+            flags += ["--root", "/"]
+        for name, value in self._asdict().items():
             for one in value if isinstance(value, tuple) else (value,):
                 if one is not None:
                     flags += [_flag_of(name), str(one)]

@@ -1,9 +1,11 @@
-"""PyTorch Lightning with a Dataset in the place of its DataLoaders."""
+"""PyTorch Lightning with a Dataset, or a DataLoader of ours, in the place of its DataLoaders."""
+
+import os
 
 import lightning
 import pytest
 import torch
-from bulkhead.torch import Dataset
+from bulkhead.torch import DataLoader, Dataset
 from conftest import numbers
 
 SAMPLES, BATCH = 160, 16
@@ -57,3 +59,31 @@ def test_a_checkpoint_amid_an_epoch_goes_on_behind_its_last_step(tmp_path):
         trainer(max_epochs=-1, max_steps=2 * BATCHES + 1).fit(goes_on, train, ckpt_path=tmp_path / "c.ckpt")
     assert model.trained == [*range(BATCHES), 0, 1, 2]
     assert goes_on.trained == [*range(3, BATCHES), 0]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_checkpoint_of_a_dataloader_goes_on_amid_an_epoch_too(tmp_path, monkeypatch):
+    """Shuffled: of an epoch no sample is lost, and none is seen twice."""
+    monkeypatch.syspath_prepend(os.path.dirname(__file__))
+    import own_datasets as own
+
+    def loader():
+        return DataLoader(own.Everything(SAMPLES), batch_size=BATCH, shuffle=True, seed=7)
+
+    class Labels(Numbers):
+        def training_step(self, batch, _):
+            self.trained.append(batch["label"].tolist())
+            return self.weight * batch["image"].mean()
+
+    model, goes_on, straight = Labels(), Labels(), Labels()
+    with loader() as train:
+        trainer(max_epochs=-1, max_steps=2 * BATCHES).fit(straight, train)
+    with loader() as train:
+        begun = trainer(max_epochs=-1, max_steps=BATCHES + 3)
+        begun.fit(model, train)
+        begun.save_checkpoint(tmp_path / "c.ckpt")
+    with loader() as train:
+        trainer(max_epochs=-1, max_steps=2 * BATCHES).fit(goes_on, train, ckpt_path=tmp_path / "c.ckpt")
+    assert model.trained + goes_on.trained == straight.trained
+    for epoch in (straight.trained[:BATCHES], straight.trained[BATCHES:]):
+        assert sorted(sum(epoch, [])) == list(range(SAMPLES))

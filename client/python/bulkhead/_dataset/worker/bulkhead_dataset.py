@@ -44,27 +44,35 @@ class _Dataset:
         sent = pickle.Unpickler(io.BytesIO(view[at : at + length]), buffers=buffers).load()
         self.dataset, self.collate = sent["dataset"], sent["collate"]
         self._lists = int(os.environ["BULKHEAD_DATASET_LISTS_FD"])
+        self._number = int(os.environ.get("BULKHEAD_WORKER_SLOT", "0"))
         self._batched = callable(getattr(self.dataset, "__getitems__", None))
-        self._introduce(sent["worker_init"])
+        self._introduced = False
+        self._introduce()
+        if sent["worker_init"] is not None:
+            sent["worker_init"](self._number)
         self.layouts: Dict[str, leaves.Layout] = {}
 
-    def _introduce(self, worker_init: Any) -> None:
-        """Lets torch.utils.data.get_worker_info() answer, then calls worker_init_fn, as PyTorch does."""
-        number = int(os.environ.get("BULKHEAD_WORKER_SLOT", "0"))
-        if "torch" in sys.modules:
-            from torch.utils.data._utils import worker
+    def _introduce(self) -> None:
+        """Lets torch.utils.data.get_worker_info() answer, once torch is loaded."""
+        if self._introduced or "torch" not in sys.modules:
+            return
+        self._introduced = True
+        from torch.utils.data._utils import worker
 
-            worker._worker_info = worker.WorkerInfo(
-                id=number, num_workers=self.facts["workers"], seed=self.facts["seed"] + number, dataset=self.dataset
-            )
-            torch = sys.modules["torch"]
-            torch.set_num_threads(1)
-            # In a worker default_collate asks for shared memory. What it makes is copied to the trainer's anyway.
-            torch.UntypedStorage._new_shared = classmethod(lambda cls, size, *, device="cpu": cls(size))
-        if worker_init is not None:
-            worker_init(number)
+        number = self._number
+        worker._worker_info = worker.WorkerInfo(
+            id=number,
+            num_workers=self.facts["workers"],
+            seed=self.facts["seed"] + number,
+            dataset=self.dataset,
+        )
+        torch = sys.modules["torch"]
+        torch.set_num_threads(1)
+        # In a worker default_collate asks for shared memory. What it makes is copied to the trainer's anyway.
+        torch.UntypedStorage._new_shared = classmethod(lambda cls, size, *, device="cpu": cls(size))
 
     def at(self, index: int) -> Any:
+        self._introduce()
         try:
             return self.dataset.__getitems__([index])[0] if self._batched else self.dataset[index]
         except MemoryError:
@@ -76,7 +84,9 @@ class _Dataset:
         if isinstance(error, ImportError):
             return error
         said = str(error)
-        text = f"{self.facts['class']}{where}: {type(error).__name__}" + (f": {said}" if said else "")
+        text = f"{self.facts['class']}{where}: {type(error).__name__}" + (
+            f": {said}" if said else ""
+        )
         return DatasetError(text).with_traceback(error.__traceback__)
 
     def together(self, indices: List[int], rng: np.random.Generator) -> Any:
@@ -145,9 +155,14 @@ def _seed(rng: np.random.Generator) -> None:
     word = int(rng.bit_generator.random_raw())
     random.seed(word)
     np.random.seed(word & 0xFFFFFFFF)
+    _seed_torch(rng)
+
+
+def _seed_torch(rng: np.random.Generator) -> None:
+    """The others were seeded before the stage was called."""
     torch = sys.modules.get("torch")
     if torch is not None:
-        torch.default_generator.manual_seed(word)
+        torch.default_generator.manual_seed(int(rng.bit_generator.random_raw()))
 
 
 _opened: Optional[_Dataset] = None
@@ -177,17 +192,28 @@ def sample(index, *, rng, epoch, layout, listed=False, **identity):
     if listed:
         index = _opened.listed(int(index), epoch)
     index = int(index)
-    torch = sys.modules.get("torch")
-    if torch is not None:
-        torch.default_generator.manual_seed(int(rng.bit_generator.random_raw()))
+    _seed_torch(rng)
     return _encoded(layout, _opened.at(index), f"[{index}]")
+
+
+def record(index, *, rng, epoch, layout, **identity):
+    """One sample as features of a source."""
+    assert _opened is not None
+    _seed_torch(rng)
+    value = _opened.at(int(index))
+    try:
+        return _layout(layout).fields(value)
+    except leaves.Unlike as unlike:
+        raise DatasetError(f"{_opened.facts['class']}[{int(index)}]: {unlike}") from None
 
 
 def batch(index, *, rng, epoch, layout, size, total, listed=False, **identity):
     """The outputs of one whole batch, of `size` samples but the last; `total`: of the dataset."""
     assert _opened is not None
     indices = _batch_indices(int(index), epoch, size, total, listed)
-    return _encoded(layout, _opened.together(indices, rng), f": collate_fn of the samples {_short(indices)}")
+    return _encoded(
+        layout, _opened.together(indices, rng), f": collate_fn of the samples {_short(indices)}"
+    )
 
 
 def _batch_indices(number: int, epoch: int, size: int, total: int, listed: bool) -> List[int]:
@@ -197,18 +223,22 @@ def _batch_indices(number: int, epoch: int, size: int, total: int, listed: bool)
     return list(range(number * size, min((number + 1) * size, total)))
 
 
-def describe(index, *, rng, epoch, size, total, count, room, listed=False, **identity):
+def describe(index, *, rng, epoch, size, total, count, listed=False, **identity):
     """The layout of `count` samples, or with a `size` of batches, spread over all, as JSON."""
     assert _opened is not None
     values: List[Any] = []
     failure: Optional[Exception] = None
-    of_all = (total if not size else -(-total // size)) if not listed else _count_of_list(epoch, size)
+    of_all = (
+        (total if not size else -(-total // size)) if not listed else _count_of_list(epoch, size)
+    )
     whole = bool(size) or listed == "batches"
     for number in _spread(of_all, count):
         _seed(rng)
         try:
             if whole:
-                values.append(_opened.together(_batch_indices(number, epoch, size, total, bool(listed)), rng))
+                values.append(
+                    _opened.together(_batch_indices(number, epoch, size, total, bool(listed)), rng)
+                )
             else:
                 values.append(_opened.at(_opened.listed(number, epoch) if listed else number))
         except DatasetError as error:  # of one that may be left out, or is told in its turn
@@ -218,7 +248,7 @@ def describe(index, *, rng, epoch, size, total, count, room, listed=False, **ide
     if failure is not None and not values:
         raise failure
     try:
-        layout = leaves.layout_of(values, room, whole)
+        layout = leaves.layout_of(values, whole)
     except leaves.Unlike as unlike:
         raise DatasetError(f"{_opened.facts['class']}: {unlike}") from None
     return np.frombuffer(json.dumps([layout.tree, layout.leaves]).encode(), np.uint8)

@@ -42,6 +42,14 @@ class Layout(NamedTuple):
     tree: Tree
     leaves: List[Leaf]
 
+    def with_room(self, room_of: Callable[[int], int]) -> "Layout":
+        """With `room_of(i)` bytes for leaf i, if its size may differ; 0: as it is."""
+        roomy = []
+        for number, leaf in enumerate(self.leaves):
+            room = room_of(number) if "room" in leaf else 0
+            roomy.append({**leaf, "room": -(-room // _itemsize(leaf))} if room else leaf)
+        return Layout(self.tree, roomy)
+
     def outputs(self) -> List[Dict[str, Any]]:
         """The outputs of the stage that makes such values, as in a spec."""
         outputs: List[Dict[str, Any]] = []
@@ -50,11 +58,21 @@ class Layout(NamedTuple):
             if kind == "array":
                 outputs.append({"name": name, "dtype": leaf["dtype"], "shape": leaf["shape"]})
             elif kind != "none":
-                room = {"dtype": leaf.get("dtype", "uint8"), "shape": [-1], "max_count": leaf["room"]}
+                room = {
+                    "dtype": leaf.get("dtype", "uint8"),
+                    "shape": [-1],
+                    "max_count": leaf["room"],
+                }
                 outputs.append({"name": name, **room})
             if kind == "ragged":
                 outputs.append({"name": f"{name}_shape", "dtype": "int64", "shape": [leaf["rank"]]})
         return outputs
+
+    def fields(self, value: Any) -> Tuple[Any, ...]:
+        """The leaves as they are, for a source: arrays, numbers and bytes, without what encodes them."""
+        found: List[Any] = []
+        _gather(self.tree, value, found, "")
+        return tuple(_as_field(part, where) for part, where in found)
 
     def values(self, value: Any) -> Tuple[Any, ...]:
         """The outputs for one value. Unlike, if it is not of this layout."""
@@ -90,7 +108,10 @@ def tree_of(value: Any, leaves: List[Any]) -> Tree:
         return {kind: [tree_of(part, leaves) for part in value]}
     if kind == "named":
         cls = type(value)
-        return {"named": [tree_of(part, leaves) for part in value], "class": [cls.__module__, cls.__qualname__]}
+        return {
+            "named": [tree_of(part, leaves) for part in value],
+            "class": [cls.__module__, cls.__qualname__],
+        }
     leaves.append(value)
     return len(leaves) - 1
 
@@ -101,16 +122,22 @@ def _gather(tree: Tree, value: Any, found: List[Tuple[Any, str]], where: str) ->
         return
     kind = _kind_of_node(value)
     if kind not in tree:
-        raise Unlike(f"{_place(where)} is a {type(value).__name__}, in the samples looked at first it was a {next(iter(tree))}")
+        raise Unlike(
+            f"{_place(where)} is a {type(value).__name__}, in the samples looked at first it was a {next(iter(tree))}"
+        )
     parts = tree[kind]
     if kind == "dict":
         if len(value) != len(parts) or not all(key in value for key, _ in parts):
-            raise Unlike(f"{_place(where)} has the keys {sorted(value)}, in the samples looked at first {sorted(key for key, _ in parts)}")
+            raise Unlike(
+                f"{_place(where)} has the keys {sorted(value)}, in the samples looked at first {sorted(key for key, _ in parts)}"
+            )
         for key, part in parts:
             _gather(part, value[key], found, f"{where}[{key!r}]")
         return
     if len(value) != len(parts):
-        raise Unlike(f"{_place(where)} has {len(value)} elements, in the samples looked at first {len(parts)}")
+        raise Unlike(
+            f"{_place(where)} has {len(value)} elements, in the samples looked at first {len(parts)}"
+        )
     for number, part in enumerate(parts):
         _gather(part, value[number], found, f"{where}[{number}]")
 
@@ -149,7 +176,11 @@ def _array_of(value: Any) -> Tuple[str, Optional[np.ndarray], str]:
 
 def _tensor_as_array(tensor: Any) -> Tuple[str, Optional[np.ndarray], str]:
     torch = sys.modules["torch"]
-    if type(tensor) not in _plain_tensors(torch) or tensor.layout is not torch.strided or tensor.device.type != "cpu":
+    if (
+        type(tensor) not in _plain_tensors(torch)
+        or tensor.layout is not torch.strided
+        or tensor.device.type != "cpu"
+    ):
         return "", None, ""
     if tensor.is_quantized:
         return "", None, ""
@@ -163,7 +194,11 @@ def _tensor_as_array(tensor: Any) -> Tuple[str, Optional[np.ndarray], str]:
 def _plain_tensors(torch: Any) -> Tuple[type, ...]:
     """Tensor, and torchvision's images, boxes and masks, which a batch of PyTorch does not keep apart either."""
     vision = sys.modules.get("torchvision.tv_tensors")
-    own = [getattr(vision, name) for name in ("Image", "Video", "Mask") if hasattr(vision, name)] if vision else []
+    own = (
+        [getattr(vision, name) for name in ("Image", "Video", "Mask") if hasattr(vision, name)]
+        if vision
+        else []
+    )
     return (torch.Tensor, *own)
 
 
@@ -173,7 +208,9 @@ def _pickled(value: Any, where: str) -> bytes:
     except MemoryError:
         raise
     except Exception as error:
-        raise Unlike(f"{_place(where)} is a {type(value).__name__}, which cannot be pickled: {error}") from None
+        raise Unlike(
+            f"{_place(where)} is a {type(value).__name__}, which cannot be pickled: {error}"
+        ) from None
 
 
 def _encode(leaf: Leaf, value: Any, where: str, outputs: List[Any]) -> None:
@@ -182,7 +219,9 @@ def _encode(leaf: Leaf, value: Any, where: str, outputs: List[Any]) -> None:
         found, array, dtype = _array_of(value)
         if found != leaf["of"] or dtype != leaf["dtype"]:
             now = f"a {found} of {dtype}" if found else f"a {type(value).__name__}"
-            raise Unlike(f"{_place(where)} is {now}, in the samples looked at first it was a {leaf['of']} of {leaf['dtype']}")
+            raise Unlike(
+                f"{_place(where)} is {now}, in the samples looked at first it was a {leaf['of']} of {leaf['dtype']}"
+            )
         assert array is not None
         if kind == "array":
             if list(array.shape) != leaf["shape"]:
@@ -193,22 +232,30 @@ def _encode(leaf: Leaf, value: Any, where: str, outputs: List[Any]) -> None:
             outputs.append(array)
             return
         if array.ndim != leaf["rank"]:
-            raise Unlike(f"{_place(where)} has {array.ndim} dimensions, in the samples looked at first {leaf['rank']}")
+            raise Unlike(
+                f"{_place(where)} has {array.ndim} dimensions, in the samples looked at first {leaf['rank']}"
+            )
         _check_room(leaf, array.size, where)
         outputs.append(array.reshape(-1))
         outputs.append(np.array(array.shape, np.int64))
         return
     if kind == "none":
         if value is not None:
-            raise Unlike(f"{_place(where)} is a {type(value).__name__}, in the samples looked at first it was None")
+            raise Unlike(
+                f"{_place(where)} is a {type(value).__name__}, in the samples looked at first it was None"
+            )
         return
     if kind == "text":
         if type(value) is not str:
-            raise Unlike(f"{_place(where)} is a {type(value).__name__}, in the samples looked at first it was a str")
+            raise Unlike(
+                f"{_place(where)} is a {type(value).__name__}, in the samples looked at first it was a str"
+            )
         data = value.encode("utf-8", "surrogatepass")
     elif kind == "bytes":
         if type(value) is not bytes:
-            raise Unlike(f"{_place(where)} is a {type(value).__name__}, in the samples looked at first it was bytes")
+            raise Unlike(
+                f"{_place(where)} is a {type(value).__name__}, in the samples looked at first it was bytes"
+            )
         data = value
     else:
         data = _pickled(value, where)
@@ -216,9 +263,24 @@ def _encode(leaf: Leaf, value: Any, where: str, outputs: List[Any]) -> None:
     outputs.append(np.frombuffer(data, np.uint8))
 
 
+def _as_field(value: Any, where: str) -> Any:
+    if type(value) is str:
+        return value.encode("utf-8", "surrogatepass")
+    if type(value) is bytes:
+        return value
+    found, array, _ = _array_of(value)
+    if not found:
+        raise Unlike(f"{_place(where)} is a {type(value).__name__}, which is no array")
+    return array
+
+
+def _itemsize(leaf: Leaf) -> int:
+    return np.dtype(leaf["dtype"].replace("bfloat16", "uint16")).itemsize if "dtype" in leaf else 1
+
+
 def _check_room(leaf: Leaf, size: int, where: str) -> None:
     if size > leaf["room"]:
-        itemsize = np.dtype(leaf["dtype"].replace("bfloat16", "uint16")).itemsize if "dtype" in leaf else 1
+        itemsize = _itemsize(leaf)
         raise Unlike(
             f"{_place(where)} takes {size * itemsize} bytes, but room was left for {leaf['room'] * itemsize}, "
             f"by the largest of the samples looked at first; give room={size * itemsize} or more"
@@ -228,23 +290,20 @@ def _check_room(leaf: Leaf, size: int, where: str) -> None:
 # From several values to a layout.
 
 
-def layout_of(values: List[Any], room: int, may_differ: bool) -> Layout:
-    """The layout that fits them all. `room`: bytes for each leaf whose size differs; 0: by the values.
-
-    `may_differ`: others may have other shapes also where these have one.
-    """
+def layout_of(values: List[Any], may_differ: bool) -> Layout:
+    """The layout that fits them all. `may_differ`: others may have other shapes also where these have one."""
     trees, all_leaves = [], []
     for value in values:
         leaves: List[Any] = []
         trees.append(tree_of(value, leaves))
         all_leaves.append(leaves)
     if any(tree != trees[0] for tree in trees[1:]):
-        return Layout(0, [_object(values, room)])
+        return Layout(0, [_object(values)])
     columns = ([leaves[i] for leaves in all_leaves] for i in range(len(all_leaves[0])))
-    return Layout(trees[0], [_leaf(column, room, may_differ) for column in columns])
+    return Layout(trees[0], [_leaf(column, may_differ) for column in columns])
 
 
-def _leaf(values: List[Any], room: int, may_differ: bool) -> Leaf:
+def _leaf(values: List[Any], may_differ: bool) -> Leaf:
     arrays = [_array_of(value) for value in values]
     found, first, dtype = arrays[0]
     if found and all((of, name) == (found, dtype) for of, _, name in arrays):
@@ -255,25 +314,34 @@ def _leaf(values: List[Any], room: int, may_differ: bool) -> Leaf:
             largest = max(array.size for _, array, _ in arrays)  # type: ignore[union-attr]
             itemsize = first.dtype.itemsize  # type: ignore[union-attr]
             times = _ROOM_TIMES if len(shapes) > 1 else _ROOM_TIMES_OF_EQUALS
-            elements = -(-_room(largest * itemsize, room, times) // itemsize)
-            return {"kind": "ragged", "of": found, "dtype": dtype, "rank": len(next(iter(shapes))), "room": elements}
+            elements = -(-_room(largest * itemsize, times) // itemsize)
+            leaf = {
+                "kind": "ragged",
+                "of": found,
+                "dtype": dtype,
+                "rank": len(next(iter(shapes))),
+                "room": elements,
+            }
+            rests = {shape[1:] for shape in shapes}
+            return {**leaf, "rest": list(*rests)} if len(rests) == 1 else leaf
     if all(type(value) is str for value in values):
-        return {"kind": "text", "room": _room(max(len(value.encode("utf-8", "surrogatepass")) for value in values), room)}
+        return {
+            "kind": "text",
+            "room": _room(max(len(value.encode("utf-8", "surrogatepass")) for value in values)),
+        }
     if all(type(value) is bytes for value in values):
-        return {"kind": "bytes", "room": _room(max(map(len, values)), room)}
+        return {"kind": "bytes", "room": _room(max(map(len, values)))}
     if all(value is None for value in values):
         return {"kind": "none"}
-    return _object(values, room)
+    return _object(values)
 
 
-def _object(values: List[Any], room: int) -> Leaf:
-    return {"kind": "object", "room": _room(max(len(_pickled(value, "")) for value in values), room)}
+def _object(values: List[Any]) -> Leaf:
+    return {"kind": "object", "room": _room(max(len(_pickled(value, "")) for value in values))}
 
 
-def _room(largest: int, asked: int, times: int = _ROOM_TIMES) -> int:
-    """Bytes: what was asked for, else several times the largest, rounded up so that it seldom differs."""
-    if asked:
-        return max(asked, largest)
+def _room(largest: int, times: int = _ROOM_TIMES) -> int:
+    """Bytes: several times the largest, rounded up so that it seldom differs."""
     step = 1 << max(0, (times * largest).bit_length() - 3)
     return max(_LEAST_ROOM, -(-times * largest // step) * step)
 

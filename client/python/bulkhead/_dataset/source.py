@@ -1,0 +1,172 @@
+"""bulkhead.Source: a user's own dataset as the source of a spec."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+
+from .._boundary import public
+from .._service.arguments import Arguments
+from ..errors import InvalidArgument
+from . import stages
+from .image import Image
+from .worker.bulkhead_leaves import Layout, Leaf
+
+
+@public
+class Source:
+    """A dataset of your own as the source of a spec: anything with `__len__` and `__getitem__`.
+
+        class Files:
+            def __init__(self, paths, labels): ...
+            def __len__(self): ...
+            def __getitem__(self, index):
+                return {"image": open(self.paths[index], "rb").read(), "label": self.labels[index]}
+
+        spec = {
+            "source": {"python": bulkhead.Source(Files(paths, labels))},
+            "stages": [{"decode_image": {}}, {"random_resized_crop": {"size": 224}}],
+            "order": "global",
+            "batch": {"size": 64},
+        }
+        with bulkhead.Loader(spec, workers=4) as loader: ...
+
+    The dataset is pickled once and runs in the workers only, under their quota; its arrays lie in memory that all workers
+    share. `bulkhead.torch.DataLoader` is the same for programs that are written for PyTorch's DataLoader.
+
+    A sample is a dict of values, whose keys become features; or a tuple, or one value, for which `fields` has the names. A
+    value is a number, a NumPy array or tensor, whose dtype is the same in all samples and whose shape may differ in its first
+    dimension; `bytes`, which stages such as decode_image read; or a `str`, which is delivered as UTF-8. `probe` samples,
+    spread over the dataset, decide dtypes and shapes; of what differs in length there is room for 4 times the longest of them,
+    or for `room` bytes, which may be a dict by field. A sample that does not fit is a sample error.
+
+    In the service this is a range with a first stage that reads the dataset, so messages call your first stage stages[1], and
+    a sample is called `range@17`. `name` and `version` are part of the fingerprint, beside class, length and code.
+
+    Works with a service of this process's own, not with a `target`. Raises InvalidArgument when the dataset cannot be pickled,
+    with the part at fault.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        fields: Optional[Sequence[str]] = None,
+        *,
+        name: str = "",
+        version: str = "",
+        room: Union[int, Mapping[str, int], None] = None,
+        probe: int = stages.LOOKED_AT,
+    ):
+        self._fields = list(fields) if fields is not None else None
+        by_field = room if isinstance(room, Mapping) else {}
+        self._rooms = {field: stages.checked_room(bytes_of) for field, bytes_of in by_field.items()}
+        self._room = 0 if by_field else stages.checked_room(room)
+        self._probe = stages.checked_probe(probe)
+        length = stages.length_of(dataset)
+        facts = {"class": stages.class_name(dataset), "workers": 0, "seed": 0}
+        self._image = Image({"dataset": dataset, "collate": None, "worker_init": None}, facts)
+        self._identity = stages.Identity(
+            facts["class"], name, version, length, "", self._image.code
+        )
+        self._layout: Optional[Layout] = None
+
+    def __len__(self) -> int:
+        return self._identity.length
+
+    def __repr__(self) -> str:
+        return f"<bulkhead.Source of {self._identity.dataset}, {len(self)} samples>"
+
+    def _first_stage(self, given: Arguments, timeout: float) -> Dict[str, Any]:
+        """The stage that reads the dataset; a worker of a service with these arguments looks at samples."""
+        arguments = self._identity.arguments()
+        if self._layout is None:
+            options = {
+                name: value for name, value in given._asdict().items() if value not in (None, ())
+            }
+            more = {**arguments, "total": str(len(self))}
+            learned = stages.learned(
+                self._image, more, 0, self._probe, {**options, "timeout": timeout}
+            )
+            known = self._names(learned)
+            unknown = sorted(set(self._rooms) - set(known))
+            if unknown:
+                raise InvalidArgument(
+                    f"room names `{unknown[0]}`, but a sample of {self._identity.dataset} has {', '.join(known)}"
+                )
+            self._layout = learned.with_room(
+                lambda number: self._rooms.get(known[number], self._room)
+            )
+        names = self._names(self._layout)
+        outputs = [self._output(name, leaf) for name, leaf in zip(names, self._layout.leaves)]
+        return stages.stage(
+            "record", {**arguments, "layout": json.dumps(list(self._layout))}, outputs
+        )
+
+    def _names(self, layout: Layout) -> List[str]:
+        tree, count = layout.tree, len(layout.leaves)
+        parts = (
+            [0]
+            if isinstance(tree, int)
+            else [part[1] if "dict" in tree else part for part in next(iter(tree.values()))]
+        )
+        if parts != list(range(count)):
+            raise InvalidArgument(
+                f"a sample of {self._identity.dataset} has parts within parts: return a dict of arrays, numbers, str and bytes"
+            )
+        if isinstance(tree, dict) and "dict" in tree and self._fields is None:
+            return [key for key, _ in tree["dict"]]
+        if self._fields is None or len(self._fields) != count:
+            given = "has none" if self._fields is None else f"names {len(self._fields)}"
+            raise InvalidArgument(
+                f"a sample of {self._identity.dataset} has {count} values, but `fields` {given}: give each a name"
+            )
+        return self._fields
+
+    def _output(self, name: str, leaf: Leaf) -> Dict[str, Any]:
+        kind = leaf["kind"]
+        if kind == "array":
+            return {"name": name, "dtype": leaf["dtype"], "shape": leaf["shape"]}
+        if kind in ("bytes", "text"):
+            return {"name": name, "dtype": "bytes", "max_count": leaf["room"]}
+        if kind == "ragged" and "rest" in leaf:
+            rows = -(-leaf["room"] // max(1, _product(leaf["rest"])))
+            return {
+                "name": name,
+                "dtype": leaf["dtype"],
+                "shape": [-1, *leaf["rest"]],
+                "max_count": rows,
+            }
+        what = {
+            "ragged": "arrays whose shapes differ not only in the first dimension",
+            "none": "None",
+        }.get(kind, "no array")
+        raise InvalidArgument(
+            f"the value `{name}` of {self._identity.dataset} is {what}: a source gives arrays, numbers, str and bytes"
+        )
+
+
+def _product(extents: Sequence[int]) -> int:
+    product = 1
+    for extent in extents:
+        product *= extent
+    return product
+
+
+def resolved(
+    spec: Mapping[str, Any], given: Arguments, timeout: float
+) -> Tuple[Dict[str, Any], Arguments]:
+    """The spec with a range and a stage in the place of a Source, and the arguments of its service."""
+    source: Source = spec["source"]["python"]
+    first = source._first_stage(given, timeout)
+    stages_of_spec = spec.get("stages", [])
+    following = (
+        list(stages_of_spec) if isinstance(stages_of_spec, (list, tuple)) else [stages_of_spec]
+    )
+    whole = {**spec, "source": {"range": {"size": len(source)}}, "stages": [first, *following]}
+    return whole, given._replace(dataset=tuple(source._image.paths()))
+
+
+def holds_dataset(spec: Any) -> bool:
+    """Whether a spec names a Source."""
+    source = spec.get("source") if isinstance(spec, Mapping) else None
+    return isinstance(source, Mapping) and isinstance(source.get("python"), Source)

@@ -1,0 +1,333 @@
+"""A user's own dataset in bulkhead.torch.DataLoader, beside PyTorch's DataLoader."""
+
+import json
+import os
+import signal
+
+import bulkhead
+import numpy as np
+import own_datasets as own
+import pytest
+import torch
+import torch.utils.data as data
+from bulkhead.torch import DataLoader
+from conftest import EXTENDED
+
+SUBSET = [3, 5, 9, 11, 2, 0]
+
+
+@pytest.fixture(autouse=True)
+def quiet(monkeypatch):
+    monkeypatch.syspath_prepend(os.path.dirname(__file__))
+
+
+def same(mine, its):
+    if isinstance(its, torch.Tensor):
+        return isinstance(mine, torch.Tensor) and mine.dtype == its.dtype and torch.equal(mine, its)
+    if type(mine) is not type(its):
+        return False
+    if isinstance(its, dict):
+        return list(mine) == list(its) and all(same(mine[key], its[key]) for key in its)
+    if isinstance(its, (list, tuple)):
+        return len(mine) == len(its) and all(map(same, mine, its))
+    if isinstance(its, np.ndarray):
+        return mine.dtype == its.dtype and np.array_equal(mine, its)
+    return mine == its
+
+
+def seeded(number):
+    return torch.Generator().manual_seed(number)
+
+
+WAYS = {
+    "in order": lambda: {"batch_size": 5},
+    "whole batches only": lambda: {"batch_size": 5, "drop_last": True},
+    "shuffled by a generator": lambda: {"batch_size": 5, "shuffle": True, "generator": seeded(3)},
+    "some": lambda: {"batch_size": 4, "sampler": data.SubsetRandomSampler(SUBSET, seeded(4))},
+    "some twice": lambda: {
+        "batch_size": 4,
+        "sampler": data.WeightedRandomSampler([1.0] * 24, 40, generator=seeded(5)),
+    },
+    "of a rank": lambda: {
+        "batch_size": 4,
+        "sampler": data.distributed.DistributedSampler(range(24), num_replicas=3, rank=1, seed=5),
+    },
+    "batches by a sampler": lambda: {
+        "batch_sampler": data.BatchSampler(
+            data.RandomSampler(range(24), generator=seeded(6)), 7, False
+        )
+    },
+    "samples alone": lambda: {"batch_size": None},
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_batches_are_those_of_pytorch(way):
+    """Over three epochs; values, types and structure."""
+    dataset = own.Everything()
+    its = data.DataLoader(dataset, **WAYS[way]())
+    with DataLoader(dataset, num_workers=2, **WAYS[way]()) as loader:
+        assert len(loader) == len(its)
+        for epoch in range(3):
+            for one in (loader, its):
+                if hasattr(one.sampler, "set_epoch"):
+                    one.sampler.set_epoch(epoch)
+            assert same(list(loader), list(its))
+
+
+def test_a_collate_fn_makes_whole_batches_in_the_worker():
+    its = data.DataLoader(own.Uneven(), batch_size=5, collate_fn=own.padded)
+    with DataLoader(own.Uneven(), batch_size=5, collate_fn=own.padded) as loader:
+        mine = list(loader)
+    assert [batch.pop("modules") for batch in mine] == [
+        []
+    ] * 5  # and the worker needs no PyTorch for it
+    expected = [{key: value for key, value in batch.items() if key != "modules"} for batch in its]
+    assert same(mine, expected)
+
+
+def test_a_shuffle_of_the_service_gives_each_sample_once_and_another_order_each_epoch():
+    with DataLoader(own.Numbers(100), batch_size=8, shuffle=True, seed=1) as loader:
+        epochs = [torch.cat(list(loader)).tolist() for _ in range(2)]
+        for batch in loader:  # left, so the next loop is another epoch
+            break
+        epochs.append(torch.cat(list(loader)).tolist())
+    assert all(sorted(epoch) == list(range(100)) for epoch in epochs)
+    assert epochs[0] != epochs[1] != epochs[2]
+    with DataLoader(own.Numbers(100), batch_size=8, shuffle=True, seed=2) as loader:
+        assert torch.cat(list(loader)).tolist() != epochs[0]
+
+
+def test_batches_are_the_same_when_workers_and_the_service_are_killed():
+    def run(kill):
+        with DataLoader(
+            own.Draws(3000), batch_size=10, shuffle=True, num_workers=2, seed=1
+        ) as loader:
+            found, pids = [], set()
+            for number, (index, first, second, pid) in enumerate(loader):
+                found.append((index.tolist(), first.tolist(), second.tolist()))
+                pids.update(pid.tolist())
+                if kill and number % 60 == 10:
+                    os.kill(pid[0].item(), signal.SIGKILL)
+                if kill and number == 150:
+                    os.kill(bulkhead.service_status(loader.loader.target)["pid"], signal.SIGKILL)
+            return found, len(pids), loader.loader.reconnects
+
+    undisturbed, disturbed = run(False), run(True)
+    assert disturbed[0] == undisturbed[0]
+    assert disturbed[1] > 3 and disturbed[2] == 1
+    draws = [value for _, first, second in undisturbed[0] for value in first + second]
+    assert len(set(draws)) == len(draws)  # each sample has seeds of its own
+
+
+def test_a_dataset_that_leaks_and_crashes_delivers_everything():
+    with DataLoader(own.Leaks(1500), batch_size=10, num_workers=2, worker_quota="400MiB") as loader:
+        assert torch.cat(list(loader)).tolist() == list(range(1500))
+        ends = bulkhead.service_status(loader.loader.target)["exit_counts"]
+    assert sum(end["count"] for end in ends) >= 3
+
+
+@pytest.mark.parametrize(
+    "way, after",
+    [
+        ("in order", 2),
+        ("in order", 100),
+        ("shuffled by a generator", 2),
+        ("of a rank", 2),
+        ("of a rank", 100),
+    ],
+)
+def test_a_state_goes_on_behind_its_batch(way, after):
+    """`after` batches, or a whole epoch; into loaders whose generators stand elsewhere."""
+    dataset = own.Numbers()
+
+    def loader():
+        return DataLoader(dataset, **WAYS[way]())
+
+    with loader() as first:
+        list(first)
+        for number, _ in enumerate(first, start=1):
+            if number == min(after, len(first)):
+                break
+        state = json.loads(json.dumps(first.state_dict()))
+        with loader() as other:
+            list(other)  # somewhere else
+            other.load_state_dict(state)
+            assert other.state_dict() == state
+            rest = list(other)
+            following = list(other)
+        if after < len(first):
+            torch.manual_seed(1)  # PyTorch's own generator does not matter
+            with loader() as straight:
+                list(straight)
+                expected = list(straight)[after:]
+            assert same(rest, expected)
+        assert len(following) == len(first)
+    assert len(json.dumps(state)) < 40_000
+
+
+def test_a_state_of_another_list_or_dataset_is_refused():
+    with DataLoader(own.Numbers(), sampler=[1, 2, 3]) as loader:
+        next(iter(loader))
+        state = loader.state_dict()
+    with DataLoader(own.Numbers(), sampler=[1, 3, 2]) as loader:
+        loader.load_state_dict(state)
+        with pytest.raises(bulkhead.CursorMismatch, match="gives another list for epoch 0"):
+            next(iter(loader))
+    with DataLoader(own.Numbers(), sampler=[1, 2, 3], version="2") as loader:
+        loader.load_state_dict(state)
+        with pytest.raises(bulkhead.CursorMismatch):
+            next(iter(loader))
+        with pytest.raises(bulkhead.InvalidArgument, match="not a state"):
+            loader.load_state_dict({"epoch": 1})
+
+
+def test_an_exception_names_dataset_index_and_line():
+    with DataLoader(own.Fails(24, 7), batch_size=4, shuffle=True, generator=seeded(1)) as loader:
+        with pytest.raises(bulkhead.DataError) as raised:
+            list(loader)
+    said = str(raised.value)
+    assert "own_datasets.Fails[7]: ValueError: no sample 7 (at " in said
+    assert "in __getitem__: `raise ValueError(" in said and "bulkhead_dataset.py" not in said
+
+
+def test_a_bad_sample_is_substituted():
+    with DataLoader(own.Fails(24, 7), batch_size=4, errors="substitute") as loader:
+        assert torch.cat(list(loader)).tolist() == [*range(7), 8, *range(8, 24)]
+        [substituted] = loader.loader.substitutions
+    assert "own_datasets.Fails[7]" in substituted.message
+
+
+@pytest.mark.parametrize(
+    "dataset, words",
+    [
+        (own.Dials(), r"Dials\[0\]: PermissionError: .*the workers' sandbox denies socket"),
+        (own.OtherShape(), r"OtherShape\[5\]: it has the shape \[4\], but \[3\] in all samples"),
+    ],
+    ids=["sockets", "shape"],
+)
+def test_what_a_sample_may_not_do_is_said(dataset, words):
+    with (
+        DataLoader(dataset, batch_size=4) as loader,
+        pytest.raises(bulkhead.DataError, match=words),
+    ):
+        list(loader)
+
+
+def test_a_len_that_lies_is_an_error_of_the_index():
+    short = own.Numbers()
+    short.length = [1, 2, 3]
+    with pytest.raises(TypeError):
+        DataLoader(short)
+    with (
+        DataLoader(own.LongerThanItSays(), batch_size=4) as loader,
+        pytest.raises(bulkhead.DataError, match=r"\[20\]: IndexError"),
+    ):
+        list(loader)
+
+
+class Stream(data.IterableDataset):
+    def __iter__(self):
+        return iter([1])
+
+
+def holds_a_file():
+    dataset = own.Numbers()
+    dataset.held = open(__file__)
+    return dataset
+
+
+REFUSED = [
+    (lambda: DataLoader(Stream()), "IterableDataset, whose samples have no numbers"),
+    (lambda: DataLoader(own.Numbers(0)), "is empty"),
+    (
+        lambda: DataLoader(holds_a_file()),
+        "its attribute `held`, a _io.TextIOWrapper, cannot be sent to workers",
+    ),
+    (
+        lambda: DataLoader(own.Numbers(), multiprocessing_context="fork"),
+        "multiprocessing_context has no meaning",
+    ),
+    (lambda: DataLoader(own.Numbers(), target="unix:/tmp/x"), "leave target out"),
+    (
+        lambda: DataLoader(own.Numbers(), errors="substitute", sampler=SUBSET),
+        "the service must choose the order",
+    ),
+    (lambda: DataLoader(own.Numbers(), room=0), "room is a number of bytes"),
+    (lambda: DataLoader(own.Numbers(), num_workers=-1), "num_workers and timeout are at least 0"),
+    (
+        lambda: next(iter(DataLoader(own.Numbers(), sampler=[0, 24]))),
+        "the index 24, but the dataset has 24 samples",
+    ),
+]
+
+
+@pytest.mark.parametrize("make, words", REFUSED, ids=[words[:20] for _, words in REFUSED])
+def test_what_cannot_be_is_refused_in_words(make, words):
+    with pytest.raises(bulkhead.InvalidArgument, match=words):
+        make()
+
+
+def test_arguments_that_exclude_each_other_are_refused_by_pytorch():
+    with pytest.raises(ValueError, match="mutually exclusive with shuffle"):
+        DataLoader(own.Numbers(), shuffle=True, sampler=SUBSET)
+
+
+def test_a_large_table_is_shared_by_all_workers():
+    """Each worker reads 256 MiB under a quota of 128 MiB."""
+    dataset = own.Large(32, 256)
+    with DataLoader(dataset, batch_size=4, num_workers=2, worker_quota="128MiB") as loader:
+        sums, read_only = zip(*loader)
+        workers = bulkhead.service_status(loader.loader.target)["workers"]
+        ends = bulkhead.service_status(loader.loader.target)["exit_counts"]
+    assert torch.cat(sums).tolist() == [dataset.table.size] * 32 and torch.cat(read_only).all()
+    assert ends == [] and all(worker["usage"]["memory_bytes"] < 128 << 20 for worker in workers)
+
+
+def test_a_worker_knows_who_it_is():
+    with DataLoader(
+        own.Acquainted(), batch_size=24, num_workers=2, worker_init_fn=own.note_init
+    ) as loader:
+        [[numbers, counts, lengths, inits]] = list(loader)
+    assert (
+        set(numbers.tolist()) <= {0, 1}
+        and set(counts.tolist()) == {2}
+        and set(lengths.tolist()) == {24}
+    )
+    assert list(inits) == [f"init {number}" for number in numbers.tolist()]
+
+
+def test_a_second_loop_ends_the_first():
+    with DataLoader(own.Numbers(), batch_size=4) as loader:
+        first = iter(loader)
+        next(first)
+        assert len(list(loader)) == 6
+        with pytest.raises(RuntimeError, match="another loop over this DataLoader has begun"):
+            next(first)
+
+
+@pytest.mark.skipif(not EXTENDED, reason="takes a minute: scripts/extended.sh datasets")
+def test_torchvision_hdf5_and_hugging_face_give_what_they_give_pytorch(tmp_path):
+    import datasets
+    import h5py
+    from PIL import Image
+    from torchvision.datasets import ImageFolder
+    from torchvision.transforms import v2
+
+    for number in range(8):
+        folder = tmp_path / "images" / "ab"[number % 2]
+        folder.mkdir(parents=True, exist_ok=True)
+        pixels = np.random.default_rng(number).integers(0, 255, (40, 30, 3), np.uint8)
+        Image.fromarray(pixels).save(folder / f"{number}.png")
+    steps = [v2.ToImage(), v2.Resize((16, 16)), v2.ToDtype(torch.float32, scale=True)]
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["x"] = np.arange(24.0).reshape(8, 3)
+    rows = {"x": list(range(8)), "text": [f"row {number}" for number in range(8)]}
+    datasets.Dataset.from_dict(rows).save_to_disk(tmp_path / "arrow")
+    for dataset in (
+        ImageFolder(tmp_path / "images", v2.Compose(steps)),
+        own.Hdf5(str(tmp_path / "x.h5"), 8),
+        datasets.load_from_disk(str(tmp_path / "arrow")).with_format("torch"),
+    ):
+        with DataLoader(dataset, batch_size=3) as loader:
+            assert same(list(loader), list(data.DataLoader(dataset, batch_size=3)))

@@ -1,0 +1,107 @@
+"""A dataset of the user's own as the source of a spec: bulkhead.Source."""
+
+import os
+import pathlib
+import signal
+import sys
+
+import bulkhead
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import own_sources as own  # noqa: E402
+
+cv2 = pytest.importorskip("cv2")
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def png(number):
+    done, encoded = cv2.imencode(".png", np.full((8, 10, 3), number, np.uint8))
+    assert done
+    return encoded.tobytes()
+
+
+def spec_of(dataset, batch=4, fields=None, **more):
+    options = {"fields": fields} if fields else {}
+    return {"source": {"python": bulkhead.Source(dataset, **options)}, "batch": {"size": batch}, **more}
+
+
+def test_stages_read_what_the_dataset_gives():
+    spec = spec_of(own.Photos([png(number) for number in range(6)]), 3, stages=[{"decode_image": {}}, {"center_crop": {"size": 8}}])
+    with bulkhead.Loader(spec, workers=1) as loader:
+        first, second = loader
+    assert first["image"].shape == (3, 8, 8, 3) and (second["image"][2] == 5).all()
+    assert second["label"].tolist() == [3, 4, 5] and second["name"].tolist() == [b"photo 3", b"photo 4", b"photo 5"]
+    assert second["boxes_count"].tolist() == [0, 1, 2] and second["boxes"][2, :2].tolist() == [[5] * 4] * 2
+
+
+def test_the_order_is_the_services_and_survives_kills():
+    spec = spec_of(own.Pairs(2000), 10, ("x", "y"), order="global", seed=3)
+
+    def labels(kill):
+        with bulkhead.Loader(spec, workers=2) as loader:
+            found = []
+            for number, batch in enumerate(loader):
+                found.append(batch["y"].tolist())
+                assert batch["x"].tolist() == found[-1]
+                if kill and number % 50 == 10:
+                    workers = bulkhead.service_status(loader.target)["workers"]
+                    os.kill(workers[number // 50 % len(workers)]["pid"], signal.SIGKILL)
+            return found
+
+    undisturbed = labels(False)
+    assert sorted(sum(undisturbed, [])) == list(range(2000)) and undisturbed[0] != list(range(10))
+    assert labels(True) == undisturbed
+
+
+def test_it_resumes_and_another_version_is_refused():
+    def loader(version, **more):
+        source = bulkhead.Source(own.Pairs(20), ("x", "y"), version=version)
+        return bulkhead.Loader({"source": {"python": source}, "batch": {"size": 4}}, workers=1, **more)
+
+    with loader("1") as first:
+        next(iter(first))
+        cursor = first.state_dict()
+    with loader("1", cursor=cursor) as again:
+        assert next(iter(again))["y"].tolist() == [4, 5, 6, 7]
+    with pytest.raises(bulkhead.CursorMismatch):
+        loader("2", cursor=cursor)
+
+
+def test_a_bad_sample_is_an_error_or_substituted():
+    with bulkhead.Loader(spec_of(own.Pairs(8, bad=5), 4, ("x", "y")), workers=1) as loader:
+        with pytest.raises(bulkhead.DataError, match=r"own_sources.Pairs\[5\]: ValueError: it is bad \(at .*own_sources.py"):
+            list(loader)
+    spec = spec_of(own.Pairs(8, bad=5), 4, ("x", "y"), errors={"policy": "substitute"})
+    with bulkhead.Loader(spec, workers=1) as loader:
+        assert [batch["y"].tolist() for batch in loader] == [[0, 1, 2, 3], [4, 6, 6, 7]]
+
+
+@pytest.mark.parametrize(
+    "dataset, options, words",
+    [
+        (own.Pairs(3), {}, "has 2 values, but `fields` has none"),
+        (own.Pairs(3), {"fields": ("x",)}, "has 2 values, but `fields` names 1"),
+        (own.Nested(3), {}, "has parts within parts"),
+        (own.Photos([b"x"]), {"room": {"imgae": 9}}, "room names `imgae`"),
+        (own.Pairs(0), {}, "is empty"),
+        (object(), {}, "has no __getitem__"),
+        ([open(os.devnull)], {}, "cannot be sent to workers"),
+    ],
+    ids=range(7),
+)
+def test_what_is_no_source_is_refused_in_words(dataset, options, words):
+    with pytest.raises(bulkhead.InvalidArgument, match=words):
+        bulkhead.Loader({"source": {"python": bulkhead.Source(dataset, **options)}, "batch": {"size": 1}}, workers=1)
+
+
+def test_only_a_service_of_its_own_takes_a_dataset():
+    with pytest.raises(bulkhead.InvalidArgument, match="leave target out"):
+        bulkhead.Loader(spec_of(own.Pairs(3)), "unix:/tmp/nobody")
+    with pytest.raises(bulkhead.InvalidArgument, match="must be a bulkhead.Source"):
+        bulkhead.Loader({"source": {"python": own.Pairs(3)}, "batch": {"size": 1}})
