@@ -8,7 +8,8 @@ import json
 import operator
 import sys
 import zlib
-from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
 import numpy as np
 import torch
@@ -156,6 +157,32 @@ def _named(tree: Tree, parts: List[Any]) -> Any:
     return found(*parts) if isinstance(found, type) and issubclass(found, tuple) else tuple(parts)
 
 
+class _MadeAhead:
+    """Elements, of which a thread makes the next one while the loop works on the last."""
+
+    def __init__(self, elements: Iterator[Any]):
+        self._elements = elements
+        self._thread = ThreadPoolExecutor(1, "bulkhead-pin")
+
+    def __iter__(self) -> Iterator[Any]:
+        end = object()
+        try:
+            coming = self._thread.submit(next, self._elements, end)
+            while True:
+                element = coming.result()
+                if element is end:
+                    return
+                coming = self._thread.submit(next, self._elements, end)
+                yield element
+                del element
+        finally:
+            self.end()
+
+    def end(self) -> None:
+        """Returns when the thread uses the loader no more."""
+        self._thread.shutdown()
+
+
 def _check_unsupported(multiprocessing_context: Any, pin_memory_device: str) -> None:
     if multiprocessing_context is not None:
         raise _errors.InvalidArgument(
@@ -245,6 +272,7 @@ class DataLoader(torch.utils.data.DataLoader):
         self._image: Optional[Image] = None
         self._loader: Optional[stages.DatasetLoader] = None
         self._layout: Optional[Layout] = None
+        self._ahead: Optional[_MadeAhead] = None
         if isinstance(dataset, torch.utils.data.IterableDataset):
             raise _errors.InvalidArgument(_NO_ITERABLE.format(stages.class_name(dataset)))
         _check_unsupported(multiprocessing_context, pin_memory_device)
@@ -375,10 +403,12 @@ class DataLoader(torch.utils.data.DataLoader):
         return self._loop(loader, self._loops)
 
     def _loop(self, loader: stages.DatasetLoader, loop: int) -> Iterator[Any]:
-        for batch in loader:
-            value = self._value(batch)
-            self._cursor = loader.state_dict()
-            del batch
+        pins = self.pin_memory and torch.cuda.is_available()
+        values: Any = self._values(loader, pinned if pins else None)
+        if pins:
+            values = self._ahead = _MadeAhead(values)
+        for value, cursor in values:
+            self._cursor = cursor
             yield value
             del value
             if loop != self._loops:
@@ -386,15 +416,24 @@ class DataLoader(torch.utils.data.DataLoader):
                     "another loop over this DataLoader has begun, which ends this one: use a DataLoader for each"
                 )
 
-    def _value(self, batch: Batch) -> Any:
+    def _values(self, loader: stages.DatasetLoader, finish: Any) -> Iterator[Tuple[Any, Any]]:
+        """The epoch's elements, each with the cursor behind it."""
         assert self._layout is not None
         joining = _Joining(self._layout)
         whole = self._plan.function == "batch"
-        value = joining.whole(batch) if whole else joining.samples(batch, batch.valid_count)
-        return pinned(value) if self.pin_memory and torch.cuda.is_available() else value
+        for batch in loader:
+            value = joining.whole(batch) if whole else joining.samples(batch, batch.valid_count)
+            del batch
+            if finish is not None:
+                value = finish(value)
+            yield value, loader.state_dict()
+            del value
 
     def _begin(self) -> stages.DatasetLoader:
         """The loader, at the first batch of the loop."""
+        if self._ahead is not None:  # of a loop that was left
+            self._ahead.end()
+            self._ahead = None
         resumed, self._resumed = self._resumed, None
         if resumed is not None:
             self._epoch, self._seed = resumed["epoch"], resumed["seed"]
@@ -605,6 +644,8 @@ class DataLoader(torch.utils.data.DataLoader):
 
     def close(self) -> None:
         """Ends the workers. Idempotent."""
+        if self._ahead is not None:
+            self._ahead.end()
         if self._loader is not None:
             self._loader.close()
         if self._image is not None:

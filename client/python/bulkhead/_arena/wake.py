@@ -44,7 +44,8 @@ class Wake:
             except BlockingIOError:  # full of such calls
                 pass
 
-    def __del__(self) -> None:
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:
+        # `close`: at the program's end `os` may be gone first.
         for name in ("_reading", "_writing"):
             if name in self.__dict__:
-                os.close(getattr(self, name))
+                close(self.__dict__[name])

@@ -27,6 +27,10 @@ def firsts(batches):
     return [int(batch["index"][0]) for batch in batches]
 
 
+ON_THE_CPU = pytest.mark.skipif(jax.default_backend() != "cpu", reason="arrays are copied to another device")
+
+
+@ON_THE_CPU
 def test_arrays_view_the_slot_and_keep_it_until_they_die():
     with Loader(INT32, copy_below=0) as loader:
         assert loader.loader.transport == "shm"
@@ -47,6 +51,7 @@ def test_validation_begins_anew_with_each_loop():
         assert [firsts(validation) for _ in range(2)] == 2 * [[0, 8, 16]] and len(validation) == 3
 
 
+@ON_THE_CPU
 def test_no_byte_is_copied_on_the_cpu():
     with Loader(INT32, copy_below=0) as loader:
         batch = loader.loader.next_batch()
@@ -163,7 +168,7 @@ for given in (sharding, {"index": sharding}):
 
 
 def test_a_batch_is_spread_over_the_devices_of_a_sharding():
-    output = run_python("-c", SHARDED, XLA_FLAGS="--xla_force_host_platform_device_count=4")
+    output = run_python("-c", SHARDED, XLA_FLAGS="--xla_force_host_platform_device_count=4", JAX_PLATFORMS="cpu")
     expected = ["[[0, 1], [2, 3], [4, 5], [6, 7]] 28", "[[8, 9], [10, 11], [12, 13], [14, 15]] 92"]
     assert output.splitlines() == 2 * expected
 

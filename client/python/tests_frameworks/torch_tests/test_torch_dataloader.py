@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import threading
 
 import bulkhead
 import numpy as np
@@ -231,9 +232,9 @@ class Stream(data.IterableDataset):
         return iter([1])
 
 
-def holds_a_file():
+def holds_a_lock():
     dataset = own.Numbers()
-    dataset.held = open(__file__)
+    dataset.held = threading.Lock()
     return dataset
 
 
@@ -241,8 +242,8 @@ REFUSED = [
     (lambda: DataLoader(Stream()), "IterableDataset, whose samples have no numbers"),
     (lambda: DataLoader(own.Numbers(0)), "is empty"),
     (
-        lambda: DataLoader(holds_a_file()),
-        "its attribute `held`, a _io.TextIOWrapper, cannot be sent to workers",
+        lambda: DataLoader(holds_a_lock()),
+        "its attribute `held`, a _thread.lock, cannot be sent to workers",
     ),
     (
         lambda: DataLoader(own.Numbers(), multiprocessing_context="fork"),
