@@ -12,7 +12,7 @@ namespace {
 constexpr size_t kMaxLabelBytes = 128;
 
 // Workers of one place, the newest first.
-using Place = std::pair<std::string, uint32_t>;
+using PlaceKey = std::pair<std::string, uint32_t>;
 using Workers = std::vector<const v1::WorkerStatus*>;
 
 bool IsNewer(const v1::WorkerStatus* a, const v1::WorkerStatus* b) {
@@ -21,11 +21,12 @@ bool IsNewer(const v1::WorkerStatus* a, const v1::WorkerStatus* b) {
          std::make_tuple(b->standby(), b->generation(), !b->draining());
 }
 
-std::vector<StatusView::Stage> StagesOf(const v1::WorkerStatus& worker,
-                                        const std::vector<std::string>& labels) {
+std::vector<StatusView::Stage> StagesOf(
+    const google::protobuf::RepeatedPtrField<v1::StageUsage>& usages,
+    const std::vector<std::string>& labels) {
   std::vector<StatusView::Stage> stages;
   std::set<std::string> names;
-  for (const v1::StageUsage& usage : worker.stages()) {
+  for (const v1::StageUsage& usage : usages) {
     const std::string name = LabelValue(usage.stage());
     if (!names.insert(name).second) continue;
     StatusView::Stage stage{&usage, labels};
@@ -47,16 +48,17 @@ std::string LabelValue(const std::string& text) {
 
 StatusView::StatusView(StatusSnapshot snapshot) : snapshot_(std::move(snapshot)) {
   AddWorkers();
+  AddPlaces();
   AddStreams();
 }
 
 void StatusView::AddWorkers() {
-  std::map<Place, Workers> places;
+  std::map<PlaceKey, Workers> places;
   uint32_t index_workers = 0;
   const auto add = [this](const v1::WorkerStatus* worker, const std::string& pipeline,
                           uint32_t slot, const char* role) {
     Worker entry{worker, {pipeline, std::to_string(slot), role}, {}};
-    entry.stages = StagesOf(*worker, entry.labels);
+    entry.stages = StagesOf(worker->stages(), entry.labels);
     workers_.push_back(std::move(entry));
   };
   for (const v1::WorkerStatus& worker : status().workers()) {
@@ -76,6 +78,17 @@ void StatusView::AddWorkers() {
                                                        : "leaving";
       if (taken.insert(role).second) add(worker, place.first, place.second, role);
     }
+  }
+}
+
+void StatusView::AddPlaces() {
+  std::map<PlaceKey, const v1::PlaceTotals*> places;
+  for (const v1::PlaceTotals& place : status().places()) {
+    places[{LabelValue(place.pipeline()), place.slot()}] = &place;
+  }
+  for (const auto& [key, totals] : places) {
+    std::vector<std::string> labels = {key.first, std::to_string(key.second)};
+    places_.push_back({totals, labels, StagesOf(totals->stages(), labels)});
   }
 }
 

@@ -20,7 +20,7 @@ class StatusView {
  public:
   struct Stage {
     const v1::StageUsage* usage;
-    std::vector<std::string> labels;  // pipeline, slot, role, stage
+    std::vector<std::string> labels;  // pipeline, slot, role, stage; without role for places
   };
   struct Worker {
     const v1::WorkerStatus* status;
@@ -28,6 +28,11 @@ class StatusView {
     // (its predecessor, not reaped yet) or "index".
     std::vector<std::string> labels;
     std::vector<Stage> stages;
+  };
+  struct Place {
+    const v1::PlaceTotals* totals;
+    std::vector<std::string> labels;  // pipeline and slot
+    std::vector<Stage> stages;        // pipeline, slot, stage
   };
   struct Stream {
     const v1::StreamStatus* status;
@@ -43,15 +48,19 @@ class StatusView {
   const std::map<v1::RecycleCause, uint64_t>& recyclings() const { return snapshot_.recyclings; }
   // By pipeline, slot and role.
   const std::vector<Worker>& workers() const { return workers_; }
+  // By pipeline and slot. If two are the same, the later one in the status.
+  const std::vector<Place>& places() const { return places_; }
   // By name and rank. If two have the same, the later one in the status.
   const std::vector<Stream>& streams() const { return streams_; }
 
  private:
   void AddWorkers();
+  void AddPlaces();
   void AddStreams();
 
   const StatusSnapshot snapshot_;
   std::vector<Worker> workers_;
+  std::vector<Place> places_;
   std::vector<Stream> streams_;
 };
 

@@ -13,6 +13,9 @@ using prometheus::MetricType;
 
 const std::vector<const char*> kWorkerLabels = {"pipeline", "slot", "role"};
 const std::vector<const char*> kStageLabels = {"pipeline", "slot", "role", "stage"};
+// Of what adds up over all workers of a place, one after the other.
+const std::vector<const char*> kPlaceLabels = {"pipeline", "slot"};
+const std::vector<const char*> kPlaceStageLabels = {"pipeline", "slot", "stage"};
 
 std::vector<std::string> With(std::vector<std::string> labels, std::string last) {
   labels.push_back(std::move(last));
@@ -72,6 +75,28 @@ auto EachStage(Value value) {
   };
 }
 
+// One number of every place.
+template <typename Value>
+auto EachPlace(Value value) {
+  return [value](const StatusView& view, Series& series) {
+    for (const StatusView::Place& place : view.places()) {
+      series.Add(place.labels, static_cast<double>(value(*place.totals)));
+    }
+  };
+}
+
+// One number of every stage of every place.
+template <typename Value>
+auto EachStageOfPlace(Value value) {
+  return [value](const StatusView& view, Series& series) {
+    for (const StatusView::Place& place : view.places()) {
+      for (const StatusView::Stage& stage : place.stages) {
+        series.Add(stage.labels, static_cast<double>(value(*stage.usage)));
+      }
+    }
+  };
+}
+
 }  // namespace
 
 std::vector<Metric> WorkerMetrics() {
@@ -98,12 +123,15 @@ std::vector<Metric> WorkerMetrics() {
       {"bulkhead_worker_leases", MetricType::Gauge, "", kWorkerLabels,
        "Leases that the worker holds.",
        EachWorker([](const auto& worker) { return worker.leases(); })},
-      {"bulkhead_worker_samples_total", MetricType::Counter, "", kWorkerLabels,
-       "Samples that the worker finished; starts again at 0 with its successor.",
+      {"bulkhead_worker_own_samples", MetricType::Gauge, "", kWorkerLabels,
+       "Samples that this worker itself finished: what its live bytes belong to.",
        EachWorker([](const auto& worker) { return worker.samples(); })},
-      {"bulkhead_worker_cpu_seconds_total", MetricType::Counter, "seconds", kWorkerLabels,
-       "CPU time of the worker; starts again at 0 with its successor.",
-       EachProcess([](const auto& worker) { return worker.usage().cpu_seconds(); })},
+      {"bulkhead_worker_samples_total", MetricType::Counter, "", kPlaceLabels,
+       "Samples that the workers of this slot finished, one worker after the other.",
+       EachPlace([](const auto& place) { return place.samples(); })},
+      {"bulkhead_worker_cpu_seconds_total", MetricType::Counter, "seconds", kPlaceLabels,
+       "CPU time of the workers of this slot, one worker after the other.",
+       EachPlace([](const auto& place) { return place.cpu_seconds(); })},
   };
 }
 
@@ -115,15 +143,16 @@ std::vector<Metric> StageMetrics() {
       {"bulkhead_worker_stage_live_blocks", MetricType::Gauge, "", kStageLabels,
        "Blocks of memory that were allocated in this stage and not freed.",
        EachStage([](const auto& usage) { return usage.live_blocks(); })},
-      {"bulkhead_worker_stage_allocations_total", MetricType::Counter, "", kStageLabels,
-       "Blocks of memory that were allocated in this stage, freed or not.",
-       EachStage([](const auto& usage) { return usage.allocations(); })},
-      {"bulkhead_worker_stage_busy_seconds_total", MetricType::Counter, "seconds", kStageLabels,
-       "Wall time that the worker's threads spent in this stage.",
-       EachStage([](const auto& usage) { return usage.busy_seconds(); })},
-      {"bulkhead_worker_stage_runs_total", MetricType::Counter, "", kStageLabels,
-       "Samples that went through this stage.",
-       EachStage([](const auto& usage) { return usage.runs(); })},
+      {"bulkhead_worker_stage_allocations_total", MetricType::Counter, "", kPlaceStageLabels,
+       "Blocks of memory that were allocated in this stage, freed or not, by all workers of this "
+       "slot.",
+       EachStageOfPlace([](const auto& usage) { return usage.allocations(); })},
+      {"bulkhead_worker_stage_busy_seconds_total", MetricType::Counter, "seconds",
+       kPlaceStageLabels, "Wall time that threads of the workers of this slot spent in this stage.",
+       EachStageOfPlace([](const auto& usage) { return usage.busy_seconds(); })},
+      {"bulkhead_worker_stage_runs_total", MetricType::Counter, "", kPlaceStageLabels,
+       "Samples, or batches, that went through this stage in any worker of this slot.",
+       EachStageOfPlace([](const auto& usage) { return usage.runs(); })},
   };
 }
 

@@ -51,6 +51,7 @@ void FlightNotes::NoteRefusal() {
 void FlightNotes::BeginSample(const SampleKey& key) {
   recorder_.BeginSample(thread_, stream_id_, lease_id_, key.epoch, key.position);
   since_ns_ = MonotonicNanos();
+  ran_ = 0;
 }
 
 void FlightNotes::NameSample(absl::string_view identity) {
@@ -62,9 +63,11 @@ void FlightNotes::Enter(uint32_t stage) {
   const int64_t now_ns = MonotonicNanos();
   Add(own.counters[stage_].busy_ns, static_cast<uint64_t>(now_ns - since_ns_));
   since_ns_ = now_ns;
-  const uint32_t last =
-      std::exchange(stage_, std::min<uint32_t>(stage, FlightThread::kMaxStages - 1));
-  if (stage_ != last) Add(own.counters[stage_].runs, 1);
+  stage_ = std::min<uint32_t>(stage, FlightThread::kMaxStages - 1);
+  static_assert(FlightThread::kMaxStages <= 64);
+  const uint64_t bit = uint64_t{1} << stage_;
+  if ((ran_ & bit) == 0) Add(own.counters[stage_].runs, 1);
+  ran_ |= bit;
   own.stage.store(stage_, std::memory_order_relaxed);
   current_stage.stage = stage_;
 }

@@ -42,6 +42,7 @@ class FlightNotes final : public StageObserver {
   uint64_t stream_id_ = 0;
   uint64_t lease_id_ = 0;
   uint32_t stage_ = kOutside;
+  uint64_t ran_ = 0;  // a bit for each stage that this sample went through
   int64_t since_ns_ = 0;
 };
 

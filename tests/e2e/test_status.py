@@ -29,6 +29,41 @@ def test_status_names_workers_streams_and_memory(folder):
         service.stop()
 
 
+def test_counters_of_a_place_go_on_over_its_workers(folder):
+    """As a monitoring system sees them, while each worker makes a few hundred of the samples."""
+    spec = write_spec(
+        folder / "s.json",
+        source={"range": {"size": 20_000}},
+        stages=[{"one_hot": {"input": "index", "classes": 20_000}}],
+        batch={"size": 20},
+        epochs=1,
+    )
+    service = Service(folder, "--workers", "1", "--recycle-samples", "300")
+    try:
+        with bulkhead.Loader(spec, service.target) as loader:
+            generations, last = set(), {}
+            for number, _ in enumerate(loader):
+                if number % 10:
+                    continue
+                status = bulkhead.service_status(service.target)
+                generations.update(worker["generation"] for worker in status["workers"])
+                [place] = status["places"]
+                runs = {stage["stage"]: stage["runs"] for stage in place["stages"]}
+                now = {"samples": place["samples"], "cpu": place["cpu_seconds"], **runs}
+                assert all(now[name] >= value for name, value in last.items())
+                last = now
+            assert len(generations) > 3
+            # The stream has ended; what was being made then has been counted.
+            [place] = bulkhead.service_status(service.target)["places"]
+    finally:
+        service.stop()
+    assert place["samples"] == 20_000
+    # Samples for warming up a successor run through the stages, too, and are delivered to nobody.
+    for stage in place["stages"]:
+        if stage["stage"] in ("source", "stages[0] one_hot"):
+            assert 20_000 <= stage["runs"] < 21_000
+
+
 def test_a_stream_that_is_open_is_there(folder):
     # The first slot takes a while to be touched.
     spec = write_spec(folder / "s.json", source={"range": {"size": 4_000_000}}, batch={"size": 4_000_000}, epochs=1)

@@ -11,6 +11,7 @@ from ._batch.batch import Batch
 from ._batch.schema import Schema, TensorSpec
 from ._dataset.source import Source
 from ._loader import Loader
+from ._meter import Meter
 from ._rpc.credentials import Credentials
 from ._service.status import service_status
 from ._spec.pipeline import Pipeline
@@ -66,6 +67,7 @@ __all__ = [
     "Loader",
     "LoaderClosed",
     "LoaderStats",
+    "Meter",
     "OutOfThreads",
     "Pipeline",
     "Progress",

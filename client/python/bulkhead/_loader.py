@@ -25,7 +25,7 @@ from ._display.loaders import described, described_html
 from ._loader_arguments import check, open_request, refuse_unknown
 from ._loader_state import LoaderState
 from ._progress_line import ProgressOption
-from ._rpc import live_streams, proto
+from ._rpc import live_streams
 from ._rpc.credentials import Credentials
 from ._rpc.stream_call import MAX_REQUEST_BYTES
 from ._service import arguments, target_file
@@ -183,7 +183,8 @@ class Loader(LoaderState):
             log_level=log_level,
             native_path=native_path,
         )
-        if isinstance(spec, Mapping) and "python" in (spec.get("source") or ()):
+        source = spec.get("source") if isinstance(spec, Mapping) else None
+        if isinstance(source, Mapping) and "python" in source:
             spec, own = _with_dataset(spec, own, target, timeout)
         self._spec = spec  # a Pipeline's list file lives as long as it
         self._timeout = timeout

@@ -12,6 +12,9 @@ void PoolReport::OnExit(const PoolWorker& worker, const WorkerEnd& end,
   leases_redone_ += leases_redone;
   if (leases_redone > 0) samples_redone_ += worker.held_samples();
   AddDecodes(flight, past_jpeg_, past_kept_);
+  v1::PlaceTotals& place = past_places_[worker.slot];
+  AddTotals(worker.samples, flight, place);
+  place.set_cpu_seconds(place.cpu_seconds() + end.exit.cpu_seconds);
   v1::WorkerExit record = MakeWorkerExit(worker.process->pid(), end, worker.memory.peak_bytes());
   record.set_slot(worker.slot);
   record.set_generation(worker.generation);
@@ -72,7 +75,20 @@ void PoolReport::AppendWorkers(bool starts, v1::GetStatusResponse& response) con
   for (const v1::SandboxPart& part : sandbox_) *containment.add_sandbox() = part;
 }
 
+void PoolReport::AppendPlaces(v1::GetStatusResponse& response) const {
+  std::map<uint32_t, v1::PlaceTotals> places = past_places_;
+  crew_.ForEach([&](PoolWorker& worker) {
+    AddTotals(worker.samples, worker.flight.Read(), places[worker.slot]);
+  });
+  for (auto& [slot, place] : places) {
+    place.set_pipeline(config_.name);
+    place.set_slot(slot);
+    *response.add_places() = std::move(place);
+  }
+}
+
 void PoolReport::AppendTotals(v1::GetStatusResponse& response) const {
+  AppendPlaces(response);
   v1::JpegDecodes& jpeg = *response.mutable_jpeg();
   v1::KeptCounts& kept = *response.mutable_kept();
   AddDecodes(past_jpeg_, jpeg);

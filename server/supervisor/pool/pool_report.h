@@ -2,6 +2,7 @@
 #define BULKHEAD_SERVER_SUPERVISOR_POOL_POOL_REPORT_H_
 
 #include <cstdint>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -37,6 +38,7 @@ class PoolReport {
  private:
   v1::WorkerStatus StatusOf(uint32_t slot, uint32_t generation) const;
   void AppendWorker(PoolWorker& worker, v1::GetStatusResponse& response) const;
+  void AppendPlaces(v1::GetStatusResponse& response) const;
 
   const PipelineConfig& config_;
   const Crew& crew_;
@@ -49,6 +51,7 @@ class PoolReport {
   // Of former workers.
   v1::JpegDecodes past_jpeg_;
   v1::KeptCounts past_kept_;
+  std::map<uint32_t, v1::PlaceTotals> past_places_;  // by slot
 };
 
 }  // namespace bulkhead

@@ -69,6 +69,21 @@ void AppendStages(const FlightSnapshot& flight,
   }
 }
 
+void AddTotals(uint64_t samples, const FlightSnapshot& flight, v1::PlaceTotals& place) {
+  place.set_samples(place.samples() + samples);
+  for (const FlightSnapshot::Stage& stage : flight.stages) {
+    if (stage.runs == 0) continue;
+    auto& stages = *place.mutable_stages();
+    auto known = std::find_if(stages.begin(), stages.end(),
+                              [&](const auto& usage) { return usage.stage() == stage.name; });
+    v1::StageUsage& usage = known == stages.end() ? *stages.Add() : *known;
+    usage.set_stage(stage.name);
+    usage.set_busy_seconds(usage.busy_seconds() + stage.busy_seconds);
+    usage.set_runs(usage.runs() + stage.runs);
+    usage.set_allocations(usage.allocations() + stage.allocations);
+  }
+}
+
 void AddDecodes(const FlightSnapshot& flight, v1::JpegDecodes& sum, v1::KeptCounts& kept) {
   v1::JpegDecodes more;
   for (size_t i = 0; i < kMostDecoders; ++i) {
@@ -179,6 +194,23 @@ void UsageReader::Fill(v1::GetStatusResponse& response) {
   // A worker that has exited but is not reaped is in neither sum.
   cpu_seconds_ = std::max(cpu_seconds_, cpu_seconds);
   response.set_cpu_seconds(cpu_seconds_);
+  FillPlaces(response);
+}
+
+void UsageReader::FillPlaces(v1::GetStatusResponse& response) {
+  std::map<Place, double> living;
+  for (const v1::WorkerStatus& worker : response.workers()) {
+    living[{worker.pipeline(), worker.slot()}] += worker.usage().cpu_seconds();
+  }
+  std::map<Place, double> all;
+  for (v1::PlaceTotals& place : *response.mutable_places()) {
+    const Place key = {place.pipeline(), place.slot()};
+    const auto before = cpu_of_places_.find(key);
+    const double least = before == cpu_of_places_.end() ? 0 : before->second;
+    place.set_cpu_seconds(std::max(least, place.cpu_seconds() + living[key]));
+    all[key] = place.cpu_seconds();
+  }
+  cpu_of_places_ = std::move(all);
 }
 
 }  // namespace bulkhead

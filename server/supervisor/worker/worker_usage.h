@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <map>
+#include <string>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
@@ -24,6 +26,9 @@ void DescribeProcess(const WorkerHandle& process, uint64_t peak_memory_bytes,
 void AppendStages(const FlightSnapshot& flight,
                   google::protobuf::RepeatedPtrField<v1::StageUsage>& stages);
 
+// Adds what a worker has done to the totals of its place.
+void AddTotals(uint64_t samples, const FlightSnapshot& flight, v1::PlaceTotals& place);
+
 // Adds the counts of decoded JPEG files and of samples served from a cache.
 void AddDecodes(const FlightSnapshot& flight, v1::JpegDecodes& sum, v1::KeptCounts& kept);
 void AddDecodes(const v1::JpegDecodes& more, v1::JpegDecodes& sum);
@@ -44,14 +49,17 @@ void SamplePeak(pid_t pid, uint64_t& peak_memory_bytes);
 class UsageReader {
  public:
   // Fills in the usage of this process and of the workers with a pid, and adds theirs to
-  // cpu_seconds. Neither cpu_seconds nor the peak of a living process ever decreases.
+  // cpu_seconds, of the service and of their places. Neither these nor the peak of a living process
+  // ever decreases.
   void Fill(v1::GetStatusResponse& response) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   // Reads every process; soon after a reading, only processes that are not known yet.
   void Refresh(const v1::GetStatusResponse& response) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FillOne(pid_t pid, v1::ProcessUsage& usage) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void FillPlaces(v1::GetStatusResponse& response) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  using Place = std::pair<std::string, uint32_t>;  // pipeline and slot
   struct Known {
     ProcessUsage usage;
     uint64_t peak_memory_bytes = 0;
@@ -60,6 +68,7 @@ class UsageReader {
   std::map<pid_t, Known> known_ ABSL_GUARDED_BY(mutex_);
   int64_t good_until_ns_ ABSL_GUARDED_BY(mutex_) = 0;
   double cpu_seconds_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::map<Place, double> cpu_of_places_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace bulkhead

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import copy
 import json
+import logging
 import operator
 import sys
 import zlib
@@ -22,7 +23,9 @@ from .._batch.batch import Batch
 from .._boundary import public
 from .._dataset import stages
 from .._dataset.image import Image
-from .._dataset.worker.bulkhead_leaves import Layout, Tree, decode
+from .._dataset.worker.bulkhead_leaves import Layout, Tree, decode, places
+
+_log = logging.getLogger("bulkhead")
 
 _STATE_VERSION = 1
 _QUOTA = "1GiB"  # the import of a PyTorch with CUDA takes 400 MiB of it
@@ -550,6 +553,7 @@ class DataLoader(torch.utils.data.DataLoader):
                 self._image, arguments, self._batch_size(), self._probe, self._options
             )
             self._layout = learned.with_room(lambda _: self._room)
+            self._name_objects(self._layout)
         epoch = self._epoch - self._first_epoch
         if cursor is None and self._cursor is not None:
             cursor = {**self._cursor, "epoch": epoch, "consumed": 0, "substitutions": 0}
@@ -561,6 +565,18 @@ class DataLoader(torch.utils.data.DataLoader):
             before.close()
         self._cursor = self._loader.state_dict()
         return self._loader
+
+    def _name_objects(self, layout: Layout) -> None:
+        where = places(layout.tree)
+        objects = [
+            where[i] or "itself" for i, leaf in enumerate(layout.leaves) if leaf["kind"] == "object"
+        ]
+        if objects:
+            _log.info(
+                "of %s, what lies at %s is no array, number, str or bytes, or not of one kind: workers pickle it",
+                self._identity.dataset,
+                ", ".join(objects),
+            )
 
     def _spec(self, arguments: Dict[str, str], epoch: int) -> Dict[str, Any]:
         assert self._layout is not None
@@ -603,9 +619,10 @@ class DataLoader(torch.utils.data.DataLoader):
             return len(self.sampler)
         return super().__len__()
 
+    @property
     def stats(self) -> Any:
-        """What the loop waited for (bulkhead.Loader.stats); None before the first loop."""
-        return None if self._loader is None else self._loader.stats()
+        """What was fetched so far in this epoch's stream (bulkhead.LoaderStats); None before the first loop."""
+        return None if self._loader is None else self._loader.stats
 
     @property
     def loader(self) -> Optional[stages.DatasetLoader]:

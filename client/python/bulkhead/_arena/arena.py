@@ -6,7 +6,7 @@ import _thread
 import fcntl
 import mmap
 import os
-from typing import TYPE_CHECKING, Any, Dict, Optional, Set, Tuple
+from typing import TYPE_CHECKING, Dict, Optional, Set, Tuple
 
 import numpy as np
 

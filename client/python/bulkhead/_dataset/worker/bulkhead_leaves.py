@@ -84,6 +84,20 @@ class Layout(NamedTuple):
         return tuple(outputs)
 
 
+def places(tree: Tree, where: str = "") -> Dict[int, str]:
+    """Where each leaf is in a value: "['name'][0]"."""
+    if isinstance(tree, int):
+        return {tree: where}
+    found: Dict[int, str] = {}
+    if "dict" in tree:
+        for key, part in tree["dict"]:
+            found.update(places(part, f"{where}[{key!r}]"))
+        return found
+    for number, part in enumerate(tree[next(iter(tree))]):
+        found.update(places(part, f"{where}[{number}]"))
+    return found
+
+
 # From a value to its leaves.
 
 

@@ -1,0 +1,61 @@
+"""Rates of a loader between two readings, for what draws training curves."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Dict, Optional
+
+from ._boundary import public
+from ._stats import LoaderStats
+
+
+@public
+class Meter:
+    """Rates of a loader since the last reading, as Weights & Biases, TensorBoard and MLflow take them.
+
+        meter = bulkhead.Meter(loader)
+        for step, batch in enumerate(loader):
+            train(batch)
+            if step % 100 == 99:
+                wandb.log(meter.read(), step=step)      # or mlflow.log_metrics, or Lightning's self.log_dict
+
+    `loader` is a Loader, a framework's adapter, or a bulkhead.torch.DataLoader. `rank` is in the names when there are several
+    (default: the loader's). Names and units:
+
+        loader/samples_per_second       genuine samples
+        loader/wait_share               share of the time that the program waited for batches, 0 to 1
+        loader/ready_batches            batches that wait for the program now
+        loader/held_slots               slots of shared memory that the program keeps now
+        loader/reconnects               lost services since the loader was made
+    """
+
+    def __init__(self, loader: Any, rank: Optional[int] = None):
+        self._loader = loader
+        self._rank = rank
+        self._last = self._stats()
+        self._read_at = time.monotonic()
+
+    def _stats(self) -> LoaderStats:
+        return self._loader.stats or LoaderStats(
+            0, 0, 0, 0.0, 0, 0, 0
+        )  # a DataLoader before its first loop
+
+    def read(self) -> Dict[str, float]:
+        """The rates since the last reading, or since the meter was made. Does not block."""
+        now, stats, last = time.monotonic(), self._stats(), self._last
+        if stats.samples < last.samples:  # an epoch's loader took the place of another
+            last = LoaderStats(0, 0, 0, 0.0, 0, 0, 0)
+        seconds = max(now - self._read_at, 1e-9)
+        self._last, self._read_at = stats, now
+        rates = {
+            "samples_per_second": (stats.samples - last.samples) / seconds,
+            "wait_share": min(1.0, (stats.wait_seconds - last.wait_seconds) / seconds),
+            "ready_batches": float(stats.ready_batches),
+            "held_slots": float(stats.held_slots),
+            "reconnects": float(stats.reconnects),
+        }
+        return {f"{self._prefix()}{name}": value for name, value in rates.items()}
+
+    def _prefix(self) -> str:
+        rank = self._rank if self._rank is not None else getattr(self._loader, "rank", None)
+        return f"loader/rank{rank}/" if rank else "loader/"
