@@ -1,6 +1,7 @@
 #include "server/worker/flight_notes.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "server/image/jpeg/decode_counts.h"
@@ -65,9 +66,7 @@ void FlightNotes::Enter(uint32_t stage) {
   since_ns_ = now_ns;
   stage_ = std::min<uint32_t>(stage, FlightThread::kMaxStages - 1);
   static_assert(FlightThread::kMaxStages <= 64);
-  const uint64_t bit = uint64_t{1} << stage_;
-  if ((ran_ & bit) == 0) Add(own.counters[stage_].runs, 1);
-  ran_ |= bit;
+  ran_ |= uint64_t{1} << stage_;
   own.stage.store(stage_, std::memory_order_relaxed);
   current_stage.stage = stage_;
 }
@@ -89,7 +88,18 @@ void FlightNotes::CountWork(const WorkCounts& counts) {
   }
 }
 
-void FlightNotes::EndSample() { recorder_.EndSample(thread_); }
+void FlightNotes::LeaveBatchStage(uint32_t stage) {
+  FlightCounters* const counters = recorder_.thread(thread_).counters;
+  Add(counters[std::min<uint32_t>(stage, FlightThread::kMaxStages - 1)].runs, 1);
+}
+
+void FlightNotes::EndSample() {
+  FlightCounters* const counters = recorder_.thread(thread_).counters;
+  for (uint64_t left = ran_; left != 0; left &= left - 1) {
+    Add(counters[std::countr_zero(left)].runs, 1);
+  }
+  recorder_.EndSample(thread_);
+}
 
 void FlightNotes::EndBatch() { recorder_.EndBatch(thread_); }
 

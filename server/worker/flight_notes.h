@@ -32,6 +32,7 @@ class FlightNotes final : public StageObserver {
   void BeginSample(const SampleKey& key) override;
   void NameSample(absl::string_view identity) override;
   void Enter(uint32_t stage) override;
+  void LeaveBatchStage(uint32_t stage) override;
   void CountWork(const WorkCounts& counts) override;
   void EndSample() override;
   void EndBatch() override;
@@ -42,7 +43,7 @@ class FlightNotes final : public StageObserver {
   uint64_t stream_id_ = 0;
   uint64_t lease_id_ = 0;
   uint32_t stage_ = kOutside;
-  uint64_t ran_ = 0;  // a bit for each stage that this sample went through
+  uint64_t ran_ = 0;  // a bit for each stage that this sample went through, counted at its end
   int64_t since_ns_ = 0;
 };
 

@@ -159,7 +159,8 @@ PYTHON = {
     "_batch": {*_PYTHON_BASE, "_display"},
     "_service": {*_PYTHON_BASE},
     "_stream": {*_PYTHON_BASE, "_arena", "_batch", "_service"},
-    "_adapters": {*_PYTHON_BASE, "_arena", "_batch", "_display", "_loader", "_loader_arguments", "_stats", "_stream"},
+    "_dataset": {*_PYTHON_BASE, "_service", "_loader"},
+    "_adapters": {*_PYTHON_BASE, "_dataset", "_arena", "_batch", "_display", "_loader", "_loader_arguments", "_stats", "_stream"},
     "_trial": {*_PYTHON_BASE, "_spec", "_loader"},
 }
 
