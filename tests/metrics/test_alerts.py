@@ -66,6 +66,7 @@ class Watched:
         self.service = self._start()
         self.target = metrics_url(folder).removeprefix("http://").removesuffix("/metrics")
         self.prometheus = Prometheus(folder / "prometheus", self.target, quick(folder))
+        self.wait_until_scraped()  # a rate needs the zero before the first
 
     def _start(self, metrics="127.0.0.1:0"):
         return Service(self.folder, "--allow-fault-stages", "--metrics", metrics, *self.options)
@@ -76,10 +77,10 @@ class Watched:
         self.service = self._start(self.target)
 
     def wait_until_scraped(self):
-        """This start of the service."""
+        """This start of the service, and until the next is in another second, for starts are told in whole ones."""
         began = bulkhead.service_status(self.service.target)["start_time"]
         deadline = time.monotonic() + PATIENCE_SECONDS
-        while abs((self.prometheus.value("bulkhead_start_time_seconds") or 0) - began) > 0.01:
+        while abs((self.prometheus.value("bulkhead_start_time_seconds") or 0) - began) > 0.01 or time.time() < int(began) + 1.1:
             assert time.monotonic() < deadline, "it is not scraped"
             time.sleep(0.05)
 
