@@ -282,9 +282,10 @@ void DefinePrograms(CLI::App& app, DaemonOptions& options) {
 void DefineProcess(CLI::App& app, DaemonOptions& options) {
   app.add_flag("--embedded", options.embedded,
                "Serve the trainers of one user on this machine: read what the user may read");
-  app.add_option("--dataset", options.dataset,
-                 "With --embedded: two files in the trainer's memory, its dataset and the lists of its "
-                 "sampler, which Python stages may read");
+  app.add_option(
+      "--dataset", options.dataset,
+      "With --embedded: two files in the trainer's memory, its dataset and the lists of its "
+      "sampler, which Python stages may read");
   app.add_option("--watch-pid", options.watch_pid,
                  "Exit when this process, which must be the parent, has ended");
   app.add_option("--watch-lock", options.watch_lock,
