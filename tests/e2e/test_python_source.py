@@ -100,6 +100,21 @@ def test_what_is_no_source_is_refused_in_words(dataset, options, words):
         bulkhead.Loader({"source": {"python": bulkhead.Source(dataset, **options)}, "batch": {"size": 1}}, workers=1)
 
 
+def test_a_cache_needs_to_know_which_data_it_keeps(tmp_path):
+    def labels(spec):
+        with bulkhead.Loader(spec, workers=1, cache_dir=str(tmp_path / "own")) as loader:
+            return [batch["y"].tolist() for batch in loader]
+
+    def spec(name, first):
+        source = bulkhead.Source([(np.float32(0), first + index) for index in range(4)], ("x", "y"), name=name)
+        return {"source": {"python": source}, "stages": [{"cache": {"key": "1"}}], "batch": {"size": 4}, "epochs": 1}
+
+    with pytest.raises(bulkhead.InvalidArgument, match="give bulkhead.Source a name= or version="):
+        labels(spec("", 0))
+    assert labels(spec("train", 0)) == labels(spec("train", 0)) == [[0, 1, 2, 3]]
+    assert labels(spec("valid", 10)) == [[10, 11, 12, 13]]
+
+
 def test_only_a_service_of_its_own_takes_a_dataset():
     with pytest.raises(bulkhead.InvalidArgument, match="leave target out"):
         bulkhead.Loader(spec_of(own.Pairs(3)), "unix:/tmp/nobody")

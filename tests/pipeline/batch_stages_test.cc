@@ -271,7 +271,8 @@ TEST(PythonBatchStageTest, SeesTheBatchAndGivesAnOutputOfItsOwn) {
   ASSERT_EQ(batch.tensor_count(), 3);
   ASSERT_TRUE(batch.Make(4, kKey).ok());
   EXPECT_EQ(batch.Memory(2), std::string(8, 7) + std::string(2, '\xA5'));
-  // Random bits, the epoch; label: address, bytes, stride, rows; text the same; made: address, rows.
+  // Random bits, the epoch; label: address, bytes, stride, rows; text the same; made: address,
+  // rows.
   ASSERT_EQ(host.given.size(), 4u + 4 + 4 + 2);
   EXPECT_THAT(std::vector<int64_t>(host.given.begin() + 5, host.given.begin() + 8),
               ElementsAre(32, 0, 4));

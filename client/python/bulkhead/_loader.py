@@ -185,6 +185,7 @@ class Loader(LoaderState):
         )
         source = spec.get("source") if isinstance(spec, Mapping) else None
         if isinstance(source, Mapping) and "python" in source:
+            self._dataset = source["python"]  # its memory lives as long as this loader
             spec, own = _with_dataset(spec, own, target, timeout)
         self._spec = spec  # a Pipeline's list file lives as long as it
         self._timeout = timeout

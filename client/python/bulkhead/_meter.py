@@ -32,8 +32,12 @@ class Meter:
     def __init__(self, loader: Any, rank: Optional[int] = None):
         self._loader = loader
         self._rank = rank
-        self._last = self._stats()
+        self._last, self._of = self._stats(), self._stream()
         self._read_at = time.monotonic()
+
+    def _stream(self) -> int:
+        """Another number when an epoch's loader took the place of another."""
+        return id(getattr(self._loader, "loader", None))
 
     def _stats(self) -> LoaderStats:
         return self._loader.stats or LoaderStats(
@@ -43,13 +47,14 @@ class Meter:
     def read(self) -> Dict[str, float]:
         """The rates since the last reading, or since the meter was made. Does not block."""
         now, stats, last = time.monotonic(), self._stats(), self._last
-        if stats.samples < last.samples:  # an epoch's loader took the place of another
+        of, self._of = self._of, self._stream()
+        if of != self._of or stats.samples < last.samples:
             last = LoaderStats(0, 0, 0, 0.0, 0, 0, 0)
         seconds = max(now - self._read_at, 1e-9)
         self._last, self._read_at = stats, now
         rates = {
             "samples_per_second": (stats.samples - last.samples) / seconds,
-            "wait_share": min(1.0, (stats.wait_seconds - last.wait_seconds) / seconds),
+            "wait_share": min(1.0, max(0.0, (stats.wait_seconds - last.wait_seconds) / seconds)),
             "ready_batches": float(stats.ready_batches),
             "held_slots": float(stats.held_slots),
             "reconnects": float(stats.reconnects),

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import base64
 import copy
 import json
 import logging
-import operator
 import sys
-import zlib
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, Dict, Iterator, Mapping, NamedTuple, Optional, Tuple
 
-import numpy as np
 import torch
 import torch.utils.data
 from torch.utils.data._utils.collate import default_collate
 from torch.utils.data._utils.pin_memory import pin_memory as pinned
 
 from .. import errors as _errors
-from .._batch.batch import Batch
 from .._boundary import public
 from .._dataset import stages
 from .._dataset.image import Image
-from .._dataset.worker.bulkhead_leaves import Layout, Tree, decode, places
+from .._dataset.worker.bulkhead_leaves import Layout, TheOnlyOne, places
+from .torch_sampler import SamplerLists
+from .torch_values import Joining, MadeAhead
 
 _log = logging.getLogger("bulkhead")
 
@@ -35,43 +31,6 @@ _NO_ITERABLE = (
 )
 
 
-def _tensor(array: np.ndarray, dtype: str) -> torch.Tensor:
-    if dtype == "bfloat16":
-        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
-    return torch.from_numpy(array)
-
-
-def _own_tensor(array: np.ndarray, dtype: str) -> torch.Tensor:
-    return _tensor(array.copy(), dtype)
-
-
-class _List(NamedTuple):
-    """What a sampler gave for one epoch."""
-
-    indices: List[int]
-    offsets: Optional[List[int]]  # where each batch begins, and the end; None: the batch size says
-
-    @staticmethod
-    def of(sampler: Any, batched: bool) -> "_List":
-        if not batched:
-            return _List(list(map(_index, sampler)), None)
-        indices: List[int] = []
-        offsets = [0]
-        for batch in sampler:
-            indices += map(_index, batch)
-            offsets.append(len(indices))
-        return _List(indices, offsets)
-
-
-def _index(value: Any) -> int:
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise _errors.InvalidArgument(
-            f"the sampler gave {value!r}: an index is an integer, from 0 to len(dataset) - 1"
-        ) from None
-
-
 class _Plan(NamedTuple):
     """How epochs are made."""
 
@@ -79,111 +38,6 @@ class _Plan(NamedTuple):
     listed: str  # "": in the service's order; "samples", "batches": by lists of the sampler
     shuffled: bool  # the service's order is a shuffle
     sampler: str  # its class, for the fingerprint
-
-
-class _Joining:
-    """Puts the values of a batch together, as default_collate does."""
-
-    def __init__(self, layout: Layout):
-        self._layout = layout
-
-    def samples(self, batch: Batch, count: int) -> Any:
-        """A batch whose rows are samples. Arrays of one shape are views of the batch's memory."""
-        columns: List[Any] = []
-        for number, leaf in enumerate(self._layout.leaves):
-            name, kind = f"v{number}", leaf["kind"]
-            if kind == "array":
-                columns.append(_tensor(batch[name][:count], leaf["dtype"]))
-            elif kind == "none":
-                columns.append(default_collate([None] * count))
-            else:
-                columns.append(
-                    default_collate([self._row(batch, number, row) for row in range(count)])
-                )
-        if self._layout.tree == 0 and self._layout.leaves[0]["kind"] == "object":
-            return columns[0]
-        return _collated(self._layout.tree, columns)
-
-    def whole(self, batch: Batch) -> Any:
-        """A batch that the user's function made."""
-        values = [self._whole_leaf(batch, number) for number in range(len(self._layout.leaves))]
-        return _rebuilt(self._layout.tree, values)
-
-    def _whole_leaf(self, batch: Batch, number: int) -> Any:
-        leaf, name = self._layout.leaves[number], f"v{number}"
-        if leaf["kind"] == "array":
-            return decode(leaf, batch[name][:1].reshape(leaf["shape"]), None, _tensor)
-        if leaf["kind"] == "ragged":
-            count = int(batch[f"{name}_count"][0])
-            return decode(leaf, batch[name][0][:count], batch[f"{name}_shape"][0].tolist(), _tensor)
-        return self._row(batch, number, 0)
-
-    def _row(self, batch: Batch, number: int, row: int) -> Any:
-        leaf, name = self._layout.leaves[number], f"v{number}"
-        if leaf["kind"] == "none":
-            return None
-        count = int(batch[f"{name}_count"][row])
-        shape = batch[f"{name}_shape"][row].tolist() if leaf["kind"] == "ragged" else None
-        return decode(leaf, batch[name][row][:count], shape, _own_tensor)
-
-
-def _collated(tree: Tree, columns: List[Any]) -> Any:
-    """As default_collate: a tuple becomes a list, and strings in one a tuple."""
-    if isinstance(tree, int):
-        return columns[tree]
-    if "dict" in tree:
-        return {key: _collated(part, columns) for key, part in tree["dict"]}
-    kind = next(iter(tree))
-    columns = [tuple(column) if type(column) is list else column for column in columns]
-    parts = [_collated(part, columns) for part in tree[kind]]
-    return _named(tree, parts) if kind == "named" else parts
-
-
-def _rebuilt(tree: Tree, values: List[Any]) -> Any:
-    if isinstance(tree, int):
-        return values[tree]
-    if "dict" in tree:
-        return {key: _rebuilt(part, values) for key, part in tree["dict"]}
-    if "named" in tree:
-        return _named(tree, [_rebuilt(part, values) for part in tree["named"]])
-    if "tuple" in tree:
-        return tuple(_rebuilt(part, values) for part in tree["tuple"])
-    return [_rebuilt(part, values) for part in tree["list"]]
-
-
-def _named(tree: Tree, parts: List[Any]) -> Any:
-    """A namedtuple of the class that has this name here; a plain tuple, if the program has not loaded it."""
-    module, qualified = tree["class"]
-    found: Any = sys.modules.get(module)
-    for name in qualified.split("."):
-        found = getattr(found, name, None)
-    return found(*parts) if isinstance(found, type) and issubclass(found, tuple) else tuple(parts)
-
-
-class _MadeAhead:
-    """Elements, of which a thread makes the next one while the loop works on the last."""
-
-    def __init__(self, elements: Iterator[Any]):
-        self._elements = elements
-        self._thread = ThreadPoolExecutor(1, "bulkhead-pin")
-
-    def __iter__(self) -> Iterator[Any]:
-        end = object()
-        try:
-            coming = self._thread.submit(next, self._elements, end)
-            while True:
-                element = coming.result()
-                if element is end:
-                    return
-                coming = self._thread.submit(next, self._elements, end)
-                yield element
-                del element
-        finally:
-            self.end()
-
-    def end(self) -> None:
-        """Returns when the thread uses the loader no more."""
-        self._thread.shutdown()
 
 
 def _check_unsupported(multiprocessing_context: Any, pin_memory_device: str) -> None:
@@ -274,8 +128,7 @@ class DataLoader(torch.utils.data.DataLoader):
     ):
         self._image: Optional[Image] = None
         self._loader: Optional[stages.DatasetLoader] = None
-        self._layout: Optional[Layout] = None
-        self._ahead: Optional[_MadeAhead] = None
+        self._ahead: Optional[MadeAhead] = None
         if isinstance(dataset, torch.utils.data.IterableDataset):
             raise _errors.InvalidArgument(_NO_ITERABLE.format(stages.class_name(dataset)))
         _check_unsupported(multiprocessing_context, pin_memory_device)
@@ -340,15 +193,9 @@ class DataLoader(torch.utils.data.DataLoader):
         self._identity = stages.Identity(
             facts["class"], name, version, length, self._plan.sampler, self._image.code
         )
-        self._epoch = -1  # of the last loop that began
-        self._list_digest = ""
-        self._first_epoch = 0  # the epoch that is number 0 of the loader, which begins anew when the size of epochs changes
-        self._size = 0
+        self._lists = SamplerLists(self, self._plan.listed == "batches", length)
+        self._at = _At(self._seed)
         self._resumed: Optional[Dict[str, Any]] = None
-        self._draw_from: List[Dict[str, Any]] = []
-        # What the sampler's lists depend on, before and after it gave the epoch's.
-        self._standings: List[Dict[str, Any]] = []
-        self._cursor: Optional[Dict[str, Any]] = None
         self._loops = 0
 
     # What the arguments come to.
@@ -382,7 +229,7 @@ class DataLoader(torch.utils.data.DataLoader):
 
     def _collate(self, own_collate: bool) -> Any:
         if self.batch_size is None and self.batch_sampler is None:
-            return _TheOnlyOne(
+            return TheOnlyOne(
                 self.collate_fn if own_collate else torch.utils.data._utils.collate.default_convert
             )
         return self.collate_fn if self._plan.function == "batch" else None
@@ -400,29 +247,34 @@ class DataLoader(torch.utils.data.DataLoader):
     # Epochs.
 
     def __iter__(self) -> Iterator[Any]:
-        assert self._image is not None, "the loader is closed"
+        if self._image is None:
+            raise _errors.LoaderClosed("the DataLoader is closed")
         loader = self._begin()
         self._loops += 1
         return self._loop(loader, self._loops)
 
     def _loop(self, loader: stages.DatasetLoader, loop: int) -> Iterator[Any]:
+        self._check_loop(loop)
         pins = self.pin_memory and torch.cuda.is_available()
         values: Any = self._values(loader, pinned if pins else None)
         if pins:
-            values = self._ahead = _MadeAhead(values)
+            values = self._ahead = MadeAhead(values)
         for value, cursor in values:
-            self._cursor = cursor
+            self._at = self._at._replace(cursor=cursor)
             yield value
             del value
-            if loop != self._loops:
-                raise RuntimeError(
-                    "another loop over this DataLoader has begun, which ends this one: use a DataLoader for each"
-                )
+            self._check_loop(loop)
+
+    def _check_loop(self, loop: int) -> None:
+        if loop != self._loops:
+            raise RuntimeError(
+                "another loop over this DataLoader has begun, which ends this one: use a DataLoader for each"
+            )
 
     def _values(self, loader: stages.DatasetLoader, finish: Any) -> Iterator[Tuple[Any, Any]]:
         """The epoch's elements, each with the cursor behind it."""
-        assert self._layout is not None
-        joining = _Joining(self._layout)
+        assert self._at.layout is not None
+        joining = Joining(self._at.layout)
         whole = self._plan.function == "batch"
         for batch in loader:
             value = joining.whole(batch) if whole else joining.samples(batch, batch.valid_count)
@@ -433,138 +285,91 @@ class DataLoader(torch.utils.data.DataLoader):
             del value
 
     def _begin(self) -> stages.DatasetLoader:
-        """The loader, at the first batch of the loop."""
+        """The loader, at the first batch of the loop. Where it fails, the next loop begins as this one did."""
         if self._ahead is not None:  # of a loop that was left
             self._ahead.end()
             self._ahead = None
-        resumed, self._resumed = self._resumed, None
-        if resumed is not None:
-            self._epoch, self._seed = resumed["epoch"], resumed["seed"]
-            self._first_epoch = resumed["first_epoch"]
-            self._layout, self._cursor = Layout(*json.loads(resumed["layout"])), resumed["cursor"]
-            if resumed["cursor"]["epoch"] > self._epoch - self._first_epoch:  # that epoch had ended
-                self._draw_from = resumed["standings"][1:]
-                resumed = None
-            else:
-                self._draw_from = resumed["standings"][:1]
+        assert self._image is not None
+        self._image.check_process()
+        resumed = self._resumed
         if resumed is None:
-            self._epoch += 1
+            at, cursor = self._at._replace(epoch=self._at.epoch + 1), None
+        else:
+            at, cursor = self._resumed_at(resumed), resumed["cursor"]
+            if cursor["epoch"] > at.epoch - at.first_epoch:  # that epoch had ended
+                at, cursor = at._replace(epoch=at.epoch + 1), None
+                if self._plan.listed:
+                    self._lists.go_on_after(resumed["standings"])
         if self._plan.listed:
-            self._list_digest = self._write_list()
-        if resumed is not None and self._list_digest != resumed["list"]:
-            raise _errors.CursorMismatch(
-                f"the sampler ({self._identity.sampler}) gives another list for epoch {self._epoch} than when the state was "
-                "saved: a sampler must give the same list in the same epoch"
+            at = self._with_list(at, resumed["standings"] if cursor is not None else None)
+            if cursor is not None and at.list_digest != resumed["list"]:
+                raise _errors.CursorMismatch(
+                    f"the sampler ({self._identity.sampler}) gives another list for epoch {at.epoch} than when the state "
+                    "was saved: a sampler must give the same list in the same epoch"
+                )
+        else:
+            step = self._batch_size()
+            at = at._replace(size=self._whole_batches(self._length, step) if step else self._length)
+        if at.size < (
+            1 if self._plan.function == "batch" or not self.drop_last else self.batch_size
+        ):
+            raise _errors.InvalidArgument(
+                f"an epoch has {at.size} samples, of which drop_last leaves no batch"
             )
         if resumed is None and not self._plan.listed and self._loader is not None:
-            self._loader.set_epoch(
-                self._epoch
-            )  # nothing is lost when the last loop ended: it stands there
-            return self._loader
-        return self._open(resumed["cursor"] if resumed is not None else None)
+            # Nothing is lost when the last loop ended: it stands there.
+            self._loader.set_epoch(at.epoch)
+        else:
+            at = self._open(at, cursor)
+        assert self._loader is not None
+        self._at, self._resumed = at._replace(cursor=self._loader.state_dict()), None
+        return self._loader
 
-    def _write_list(self) -> str:
-        assert self._image is not None
-        batched = self._plan.listed == "batches"
-        found = self._drawn(batched)
-        wrong = next(
-            (index for index in found.indices if not -self._length <= index < self._length), None
+    @staticmethod
+    def _resumed_at(state: Mapping[str, Any]) -> "_At":
+        layout = Layout(*json.loads(state["layout"]))
+        return _At(
+            state["seed"], state["epoch"], state["first_epoch"], 0, layout, "", state["cursor"]
         )
-        if wrong is not None:
-            raise _errors.InvalidArgument(
-                f"the sampler gave the index {wrong}, but the dataset has {self._length} samples"
-            )
-        if batched:
-            size = len(found.offsets or [0]) - 1
+
+    def _with_list(self, at: "_At", standings: Any) -> "_At":
+        """With the sampler's list in the workers' memory; that of `standings` again, if given."""
+        assert self._image is not None
+        found = self._lists.draw() if not standings else self._lists.draw_again(standings)
+        if found.offsets is not None:
+            size = len(found.offsets) - 1
         else:
             step = self._batch_size()
             size = len(found.indices) if not step else self._whole_batches(len(found.indices), step)
-        if size < 1:
-            raise _errors.InvalidArgument(
-                f"the sampler ({self._identity.sampler}) gave no {self._plan.listed}"
-            )
-        if size != self._size and self._size:
-            self._first_epoch, self._cursor = self._epoch, None
-        self._size = size
-        return self._image.write_list(self._epoch - self._first_epoch, found.indices, found.offsets)
+        if at.size and size != at.size:
+            at = at._replace(first_epoch=at.epoch, cursor=None)
+        digest = self._image.write_list(at.epoch - at.first_epoch, found.indices, found.offsets)
+        return at._replace(size=size, list_digest=digest)
 
     def _whole_batches(self, samples: int, step: int) -> int:
         return samples // step if self.drop_last else -(-samples // step)
 
-    def _drawn(self, batched: bool) -> _List:
-        """The sampler's next list; the first after load_state_dict, from where the generators stood then."""
-        own = torch.get_rng_state()
-        resumed = self._draw_from
-        for standing in resumed:
-            self._stand(standing)
-        before = self._standing()
-        # PyTorch draws it before the sampler draws anything, and so the permutations are the same.
-        torch.empty((), dtype=torch.int64).random_(generator=self.generator)
-        found = _List.of(self.batch_sampler if batched else self.sampler, batched)
-        self._standings = [before, self._standing()]
-        if resumed:
-            torch.set_rng_state(own)  # it is the program's
-            self._draw_from = []
-        return found
-
-    def _generators(self) -> Dict[str, torch.Generator]:
-        inner = getattr(self.batch_sampler, "sampler", None)
-        found = {
-            "sampler": getattr(self.sampler, "generator", None),
-            "inner": getattr(inner, "generator", None),
-        }
-        others = {name: made for name, made in found.items() if made is not self.generator}
-        every = {"own": self.generator, **others}
-        return {name: made for name, made in every.items() if isinstance(made, torch.Generator)}
-
-    def _standing(self) -> Dict[str, Any]:
-        """What a sampler's next list depends on, as far as that can be known."""
-        states = {name: made.get_state() for name, made in self._generators().items()}
-        states["torch"] = torch.get_rng_state()
-        drawn = {
-            name: base64.b64encode(zlib.compress(state.numpy().tobytes())).decode()
-            for name, state in states.items()
-        }
-        return {"drawn": drawn, "epoch": getattr(self.sampler, "epoch", None)}
-
-    def _stand(self, standing: Mapping[str, Any]) -> None:
-        states = {
-            name: torch.frombuffer(
-                bytearray(zlib.decompress(base64.b64decode(text))), dtype=torch.uint8
-            )
-            for name, text in standing["drawn"].items()
-        }
-        torch.set_rng_state(states["torch"])
-        for name, made in self._generators().items():
-            if name in states:
-                made.set_state(states[name])
-        if standing["epoch"] is not None and hasattr(self.sampler, "set_epoch"):
-            self.sampler.set_epoch(standing["epoch"])
-
-    def _open(self, cursor: Optional[Dict[str, Any]]) -> stages.DatasetLoader:
+    def _open(self, at: "_At", cursor: Optional[Dict[str, Any]]) -> "_At":
         """Opens the stream of an epoch, or of all that follow when the service has the order."""
         assert self._image is not None
-        if not self._plan.listed:
-            step = self._batch_size()
-            self._size = self._whole_batches(self._length, step) if step else self._length
         arguments = {**self._arguments(), "total": str(self._length)}
-        if self._layout is None:
+        epoch = at.epoch - at.first_epoch
+        if at.layout is None:
+            size = self._batch_size()
             learned = stages.learned(
-                self._image, arguments, self._batch_size(), self._probe, self._options
+                self._image, arguments, epoch, size, self._probe, self._options
             )
-            self._layout = learned.with_room(lambda _: self._room)
-            self._name_objects(self._layout)
-        epoch = self._epoch - self._first_epoch
-        if cursor is None and self._cursor is not None:
-            cursor = {**self._cursor, "epoch": epoch, "consumed": 0, "substitutions": 0}
+            at = at._replace(layout=learned.with_room(lambda _: self._room))
+            self._name_objects(at.layout)
+        if cursor is None and at.cursor is not None:
+            cursor = {**at.cursor, "epoch": epoch, "consumed": 0, "substitutions": 0}
         before = self._loader
         self._loader = stages.DatasetLoader(
-            self._image, self._spec(arguments, epoch), cursor=cursor, **self._options
+            self._image, self._spec(at, arguments), cursor=cursor, **self._options
         )
         if before is not None:  # not earlier: with it the service would end
             before.close()
-        self._cursor = self._loader.state_dict()
-        return self._loader
+        return at
 
     def _name_objects(self, layout: Layout) -> None:
         where = places(layout.tree)
@@ -578,16 +383,15 @@ class DataLoader(torch.utils.data.DataLoader):
                 ", ".join(objects),
             )
 
-    def _spec(self, arguments: Dict[str, str], epoch: int) -> Dict[str, Any]:
-        assert self._layout is not None
+    def _spec(self, at: "_At", arguments: Dict[str, str]) -> Dict[str, Any]:
+        assert at.layout is not None
         whole = self._plan.function == "batch"
-        text = json.dumps(list(self._layout))
-        arguments = {**arguments, "layout": text}
+        arguments = {**arguments, "layout": json.dumps(list(at.layout))}
         if whole:
             arguments["size"] = str(self._batch_size())
         else:
             del arguments["total"]
-        outputs = self._layout.outputs()
+        outputs = at.layout.outputs()
         if not outputs:
             raise _errors.InvalidArgument(
                 f"{self._identity.dataset} gives None for each sample: does __getitem__ return?"
@@ -598,17 +402,17 @@ class DataLoader(torch.utils.data.DataLoader):
             else {"size": self.batch_size, "last": "drop" if self.drop_last else "partial"}
         )
         more: Dict[str, Any] = {
-            "seed": (self._seed + self._first_epoch) % (1 << 64),
+            "seed": (at.seed + at.first_epoch) % (1 << 64),
             "errors": self._errors,
         }
         more["order"] = {"global": {}} if self._plan.shuffled else {"sequential": {}}
         if self._plan.listed:
-            more["epochs"] = epoch + 1  # the list of the next is not there yet
+            more["epochs"] = at.epoch - at.first_epoch + 1  # the list of the next is not there yet
         if not self._in_order:
             more["deterministic"] = False
         names = [output["name"] for output in outputs]
         return stages.spec_of(
-            self._size, stages.stage(self._plan.function, arguments, outputs), names, batch, **more
+            at.size, stages.stage(self._plan.function, arguments, outputs), names, batch, **more
         )
 
     # Facts.
@@ -635,17 +439,18 @@ class DataLoader(torch.utils.data.DataLoader):
         """The position after the last batch that a loop received, ready for JSON."""
         if self._resumed is not None:
             return copy.deepcopy(self._resumed)
-        if self._cursor is None or self._layout is None:
+        at = self._at
+        if at.cursor is None or at.layout is None:
             return {"bulkhead": _STATE_VERSION}
         return {
             "bulkhead": _STATE_VERSION,
-            "epoch": self._epoch,
-            "first_epoch": self._first_epoch,
-            "seed": self._seed,
-            "layout": json.dumps(list(self._layout)),
-            "list": self._list_digest,
-            "standings": copy.deepcopy(self._standings),
-            "cursor": dict(self._cursor),
+            "epoch": at.epoch,
+            "first_epoch": at.first_epoch,
+            "seed": at.seed,
+            "layout": json.dumps(list(at.layout)),
+            "list": at.list_digest,
+            "standings": copy.deepcopy(self._lists.standings),
+            "cursor": dict(at.cursor),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -661,10 +466,10 @@ class DataLoader(torch.utils.data.DataLoader):
 
     def close(self) -> None:
         """Ends the workers. Idempotent."""
+        if self._loader is not None:
+            self._loader.close()  # which wakes who waits for its batches
         if self._ahead is not None:
             self._ahead.end()
-        if self._loader is not None:
-            self._loader.close()
         if self._image is not None:
             self._image.close()
         self._loader = self._image = None
@@ -675,18 +480,19 @@ class DataLoader(torch.utils.data.DataLoader):
     def __exit__(self, *_: Any) -> None:
         self.close()
 
-    def __del__(self) -> None:
-        image = self.__dict__.get("_image")
-        if image is not None and not sys.is_finalizing():
+    def __del__(self, ending: Any = sys.is_finalizing) -> None:
+        if self.__dict__.get("_image") is not None and not ending():
             self.close()
 
 
-class _TheOnlyOne:
-    """The collate_fn of batch_size=None, which gets the sample and no list."""
+class _At(NamedTuple):
+    """Where a DataLoader is."""
 
-    def __init__(self, convert: Any):
-        self._convert = convert
-
-    def __call__(self, samples: List[Any]) -> Any:
-        [sample] = samples
-        return self._convert(sample)
+    seed: int
+    epoch: int = -1  # of the last loop that began
+    # The epoch that is number 0 of the stream, which begins anew when the length of the sampler's lists changes.
+    first_epoch: int = 0
+    size: int = 0  # samples of an epoch, or batches where a worker makes them whole
+    layout: Optional[Layout] = None
+    list_digest: str = ""
+    cursor: Optional[Dict[str, Any]] = None  # after the last batch that a loop got

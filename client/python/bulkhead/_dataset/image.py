@@ -14,17 +14,18 @@ from typing import Any, Dict, List, Optional
 import numpy as np
 
 from ..errors import InvalidArgument
-from .worker.bulkhead_leaves import rebuilt_tensor
+from .worker.bulkhead_leaves import TheOnlyOne, rebuilt_tensor
 
 try:
     import cloudpickle as _by_value
 except ImportError:
     _by_value = None
 
-rebuilt_tensor.__module__ = "bulkhead_leaves"
+rebuilt_tensor.__module__ = TheOnlyOne.__module__ = "bulkhead_leaves"
 
 _ALIGNMENT = 64
-_SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
+# By number, as some builds of Python have no names for them (linux/fcntl.h): F_ADD_SEALS; SEAL, SHRINK, GROW and WRITE.
+_ADD_SEALS, _SEALS = 1033, 1 | 2 | 4 | 8
 # The pickle itself, which every worker unpickles for itself. Arrays lie beside it and do not count.
 _MOST_PICKLE_BYTES = 1 << 30
 
@@ -87,13 +88,23 @@ class Image:
                 "keep large tables in NumPy arrays or tensors, which all workers share"
             )
         main = _main_program() if pickler.names_main else None
-        self.code = _digest_of_file(main) if main else _digest_of_main_classes(sent)
+        self.code = _digest_of_main(main is not None or _names_main(sent))
         self.fd = _sealed({**facts, "main": main}, data, [buffer.raw() for buffer in buffers])
-        self.lists_fd = os.memfd_create("bulkhead-lists", os.MFD_CLOEXEC)
         self._owner = os.getpid()
+        self.lists_fd = -1
+        self.lists_fd = _memory_file("bulkhead-lists")
+        os.fchmod(self.lists_fd, 0o400)  # nobody else opens it for writing
+
+    def check_process(self) -> None:
+        """InvalidArgument in a forked child, which shares this memory with its parent."""
+        if self._owner != os.getpid():
+            raise InvalidArgument(
+                "this process was forked from the one that made the dataset's loader: make one in each process"
+            )
 
     def paths(self) -> List[str]:
         """Where a process of the same user opens them."""
+        self.check_process()
         return [f"/proc/{self._owner}/fd/{fd}" for fd in (self.fd, self.lists_fd)]
 
     def write_list(self, epoch: int, indices: Any, offsets: Optional[Any] = None) -> str:
@@ -112,13 +123,25 @@ class Image:
         return hashlib.sha256(body).hexdigest()[:16]
 
     def close(self) -> None:
-        """May be called twice; not from a forked child."""
+        """May be called twice. A forked child leaves its parent's alone."""
         if self._owner != os.getpid():
             return
         for fd in (self.fd, self.lists_fd):
             if fd >= 0:
                 os.close(fd)
         self.fd = self.lists_fd = -1
+
+    def __del__(self) -> None:
+        if "lists_fd" in self.__dict__:
+            self.close()
+
+
+def _memory_file(name: str) -> int:
+    if not hasattr(os, "memfd_create"):
+        raise InvalidArgument(
+            f"this Python ({sys.executable}) was built without os.memfd_create, which datasets need: use another build"
+        )
+    return os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
 
 
 def _sealed(facts: Dict[str, Any], data: bytes, buffers: List[memoryview]) -> int:
@@ -131,13 +154,13 @@ def _sealed(facts: Dict[str, Any], data: bytes, buffers: List[memoryview]) -> in
         places.append([at, size])
         at += size
     head = json.dumps({**facts, "pickle": places[0], "buffers": places[1:]}).encode()
-    fd = os.memfd_create("bulkhead-dataset", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    fd = _memory_file("bulkhead-dataset")
     try:
         os.ftruncate(fd, max(at, 1))
         _write(fd, 0, memoryview(len(head).to_bytes(8, "little") + head))
         for (place, _), part in zip(places, [memoryview(data), *buffers]):
             _write(fd, place, part)
-        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SEALS)
+        fcntl.fcntl(fd, _ADD_SEALS, _SEALS)
     except BaseException:
         os.close(fd)
         raise
@@ -150,32 +173,39 @@ def _write(fd: int, at: int, view: memoryview) -> None:
         view, at = view[written:], at + written
 
 
-def _main_program() -> str:
-    path = getattr(sys.modules["__main__"], "__file__", None)
+def _main_program() -> Dict[str, str]:
+    """How a worker finds the trainer's program, as multiprocessing does: by its module's name, or its path."""
+    main = sys.modules["__main__"]
+    spec = getattr(main, "__spec__", None)
+    if spec is not None:  # python -m package.train
+        return {"module": spec.name}
+    path = getattr(main, "__file__", None)
     if path is None or not os.path.isfile(path):
         raise InvalidArgument(
             "the dataset, or a function that goes with it, was defined here and in no file, so that workers cannot import it: "
             "put it into a file and import it, or install cloudpickle"
         )
-    return os.path.abspath(path)
+    return {"path": os.path.abspath(path)}
 
 
-def _digest_of_file(path: str) -> str:
+def _digest_of_main(used: bool) -> str:
+    """Of the trainer's program, if a part of it is sent; empty: none is, or it is no file."""
+    path = getattr(sys.modules["__main__"], "__file__", None)
+    if not used or not path or not os.path.isfile(path):
+        return ""
     with open(path, "rb") as file:
         return hashlib.sha256(file.read()).hexdigest()[:16]
 
 
-def _digest_of_main_classes(sent: Dict[str, Any]) -> str:
-    """Of the trainer's program, when a part of it travels by value; empty: none does."""
-    parts = [sent["dataset"], sent["collate"], sent["worker_init"]]
-    inside = [*parts, *vars(parts[0]).values()] if hasattr(parts[0], "__dict__") else parts
-    homes = {
-        getattr(part if callable(part) else type(part), "__module__", "")
-        for part in inside
-        if part is not None
-    }
-    path = getattr(sys.modules["__main__"], "__file__", None)
-    return _digest_of_file(path) if "__main__" in homes and path and os.path.isfile(path) else ""
+def _names_main(sent: Dict[str, Any]) -> bool:
+    """Whether the dataset, a part of it, or a function that goes with it is of the trainer's program."""
+    dataset, *others = sent.values()
+    inside = vars(dataset).values() if hasattr(dataset, "__dict__") else ()
+    parts = [part for part in (dataset, *others, *inside) if part is not None]
+    return any(
+        getattr(part, "__module__", getattr(type(part), "__module__", "")) == "__main__"
+        for part in parts
+    )
 
 
 def _unpicklable(sent: Dict[str, Any], error: Exception) -> str:

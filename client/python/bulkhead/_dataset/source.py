@@ -73,6 +73,9 @@ class Source:
     def __len__(self) -> int:
         return self._identity.length
 
+    def _is_named(self) -> bool:
+        return bool(self._identity.name or self._identity.version)
+
     def __repr__(self) -> str:
         return f"<bulkhead.Source of {self._identity.dataset}, {len(self)} samples>"
 
@@ -84,9 +87,8 @@ class Source:
                 name: value for name, value in given._asdict().items() if value not in (None, ())
             }
             more = {**arguments, "total": str(len(self))}
-            learned = stages.learned(
-                self._image, more, 0, self._probe, {**options, "timeout": timeout}
-            )
+            looking = {**options, "timeout": timeout}
+            learned = stages.learned(self._image, more, 0, 0, self._probe, looking)
             known = self._names(learned)
             unknown = sorted(set(self._rooms) - set(known))
             if unknown:
@@ -157,11 +159,16 @@ def resolved(
 ) -> Tuple[Dict[str, Any], Arguments]:
     """The spec with a range and a stage in the place of a Source, and the arguments of its service."""
     source: Source = spec["source"]["python"]
-    first = source._first_stage(given, timeout)
     stages_of_spec = spec.get("stages", [])
     following = (
         list(stages_of_spec) if isinstance(stages_of_spec, (list, tuple)) else [stages_of_spec]
     )
+    if not source._is_named() and any(stage == "cache" or "cache" in stage for stage in following):
+        raise InvalidArgument(
+            "a `cache` stage finds its results again by the dataset's class, length, name and version: give "
+            "bulkhead.Source a name= or version=, another one for other data"
+        )
+    first = source._first_stage(given, timeout)
     whole = {**spec, "source": {"range": {"size": len(source)}}, "stages": [first, *following]}
     return whole, given._replace(dataset=tuple(source._image.paths()))
 

@@ -13,6 +13,8 @@ from .worker.bulkhead_leaves import Layout
 
 # Samples that are looked at to learn what samples are.
 LOOKED_AT = 4
+# Of what the functions in `worker` make of a sample. Another one when that changes: their code is not in the fingerprint.
+_FORMAT = "1"
 _MOST_LAYOUT_BYTES = 1 << 16
 
 
@@ -27,6 +29,9 @@ class Identity(NamedTuple):
     code: str
 
     def arguments(self) -> Dict[str, str]:
+        return {"format": _FORMAT, **self._given()}
+
+    def _given(self) -> Dict[str, str]:
         return {key: str(value) for key, value in self._asdict().items() if value != ""}
 
 
@@ -89,10 +94,15 @@ def spec_of(
 
 
 def learned(
-    image: Image, arguments: Dict[str, str], size: int, count: int, options: Dict[str, Any]
+    image: Image,
+    arguments: Dict[str, str],
+    list_of: int,
+    size: int,
+    count: int,
+    options: Dict[str, Any],
 ) -> Layout:
-    """What samples are, or with a `size` whole batches: a worker looks at some."""
-    arguments = {**arguments, "size": str(size), "count": str(count)}
+    """What samples are, or with a `size` whole batches: a worker looks at some, of the sampler's list for epoch `list_of`."""
+    arguments = {**arguments, "size": str(size), "count": str(count), "list_of": str(list_of)}
     said = {"name": "layout", "dtype": "uint8", "shape": [-1], "max_count": _MOST_LAYOUT_BYTES}
     spec = spec_of(1, stage("describe", arguments, [said]), ["layout"], {"size": 1}, epochs=1)
     with DatasetLoader(image, spec, **{**options, "workers": 1, "credits": 1}) as loader:

@@ -122,6 +122,13 @@ class Acquainted(Numbers):
         return info.id, info.num_workers, len(info.dataset), os.environ["OWN_INIT"]
 
 
+class LoadsTorchLate(Numbers):
+    def __getitem__(self, index):
+        import torch
+
+        return torch.rand(1, dtype=torch.float64), random.random(), np.random.rand()
+
+
 class LongerThanItSays(Numbers):
     def __getitem__(self, index):
         return list(range(20))[index]

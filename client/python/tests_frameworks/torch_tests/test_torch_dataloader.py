@@ -1,5 +1,7 @@
 """A user's own dataset in bulkhead.torch.DataLoader, beside PyTorch's DataLoader."""
 
+import gc
+import itertools
 import json
 import os
 import signal
@@ -183,6 +185,123 @@ def test_a_state_of_another_list_or_dataset_is_refused():
             loader.load_state_dict({"epoch": 1})
 
 
+def test_the_epoch_after_a_state_is_the_programs_to_set():
+    """As resumed trainings do: the sampler is told the epoch after the state was loaded."""
+
+    def loader():
+        sampler = data.distributed.DistributedSampler(range(24), num_replicas=2, rank=0, seed=5)
+        return DataLoader(own.Numbers(), batch_size=4, sampler=sampler)
+
+    def epoch(of, number):
+        of.sampler.set_epoch(number)
+        return torch.cat(list(of)).tolist()
+
+    with loader() as straight:
+        epochs = [epoch(straight, number) for number in range(3)]
+        again = straight.state_dict()
+    with loader() as resumed:
+        epoch(resumed, 0)
+        epoch(resumed, 1)
+        state = resumed.state_dict()
+    with loader() as other:
+        other.load_state_dict(state)
+        assert epoch(other, 2) == epochs[2]
+        assert other.state_dict()["list"] == again["list"]
+
+
+class Moody:
+    """A sampler that raises when it is asked for the first time."""
+
+    def __init__(self, *moods):
+        self.moods = list(moods)
+
+    def __iter__(self):
+        if self.moods and self.moods.pop(0):
+            raise OSError("not now")
+        return iter([0, 1, 2, 3, 4, 5])
+
+    def __len__(self):
+        return 6
+
+
+def test_a_loop_that_cannot_begin_changes_nothing():
+    with DataLoader(own.Numbers(), batch_size=2, sampler=Moody(True)) as loader:
+        with pytest.raises(OSError):
+            iter(loader)
+        assert torch.cat(list(loader)).tolist() == [0, 1, 2, 3, 4, 5]
+    with DataLoader(own.Numbers(), batch_size=2, sampler=Moody()) as loader:
+        for number, _ in enumerate(loader):
+            if number == 1:
+                break
+        state = loader.state_dict()
+    with DataLoader(own.Numbers(), batch_size=2, sampler=Moody(True)) as loader:
+        loader.load_state_dict(state)
+        with pytest.raises(OSError):
+            iter(loader)
+        assert loader.state_dict() == state
+        assert torch.cat(list(loader)).tolist() == [4, 5]
+
+
+def test_a_state_between_two_epochs_is_of_the_second():
+    with DataLoader(own.Numbers(), batch_size=6, shuffle=True, seed=1) as loader:
+        for _ in loader:
+            break
+        iter(loader)
+        state = loader.state_dict()
+        expected = list(
+            loader._loader
+        )  # the epoch that has begun, and of which nothing was given yet
+    with DataLoader(own.Numbers(), batch_size=6, shuffle=True, seed=1) as loader:
+        loader.load_state_dict(state)
+        assert [batch.tolist() for batch in loader] == [batch["v0"].tolist() for batch in expected]
+
+
+def test_the_first_sample_has_its_seeds_though_it_is_what_loads_torch():
+    def draws():
+        with DataLoader(own.LoadsTorchLate(8), batch_size=8, seed=1) as loader:
+            [batch] = list(loader)
+        return [values.tolist() for values in batch]
+
+    assert draws() == draws()
+
+
+def test_memory_and_descriptors_are_given_back():
+    def descriptors():
+        return len(os.listdir("/proc/self/fd"))
+
+    before = descriptors()
+    for _ in range(3):
+        DataLoader(own.Large(8, 1))
+        bulkhead.Source(own.Large(8, 1))
+    gc.collect()
+    assert descriptors() == before
+
+
+def test_a_forked_child_makes_a_loader_of_its_own():
+    loader = DataLoader(own.Numbers(), shuffle=True, generator=seeded(1))
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            iter(loader)
+        except bulkhead.InvalidArgument as error:
+            os.write(writing, str(error).encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert b"was forked from the one that made" in os.read(reading, 1000)
+    os.close(reading)
+    os.close(writing)
+
+
+def test_a_meter_tells_epochs_of_one_size_apart():
+    with DataLoader(own.Numbers(), batch_size=4, shuffle=True, generator=seeded(1)) as loader:
+        meter = bulkhead.Meter(loader)
+        for _ in range(3):
+            list(loader)
+            read = meter.read()
+            assert read["loader/samples_per_second"] > 0 and 0 <= read["loader/wait_share"] <= 1
+
+
 def test_an_exception_names_dataset_index_and_line():
     with DataLoader(own.Fails(24, 7), batch_size=4, shuffle=True, generator=seeded(1)) as loader:
         with pytest.raises(bulkhead.DataError) as raised:
@@ -255,6 +374,17 @@ REFUSED = [
         "the service must choose the order",
     ),
     (lambda: DataLoader(own.Numbers(), room=0), "room is a number of bytes"),
+    (
+        lambda: next(iter(DataLoader(own.Numbers(), sampler=itertools.repeat(1)))),
+        "its list for an epoch must end",
+    ),
+    (lambda: next(iter(DataLoader(own.Numbers(), sampler=[]))), "gave nothing"),
+    (
+        lambda: next(
+            iter(DataLoader(own.Numbers(), batch_size=4, sampler=SUBSET[:2], drop_last=True))
+        ),
+        "drop_last leaves no batch",
+    ),
     (lambda: DataLoader(own.Numbers(), num_workers=-1), "num_workers and timeout are at least 0"),
     (
         lambda: next(iter(DataLoader(own.Numbers(), sampler=[0, 24]))),
@@ -305,6 +435,10 @@ def test_a_second_loop_ends_the_first():
         assert len(list(loader)) == 6
         with pytest.raises(RuntimeError, match="another loop over this DataLoader has begun"):
             next(first)
+        early, late = iter(loader), iter(loader)
+        with pytest.raises(RuntimeError, match="another loop"):
+            next(early)
+        assert len(list(late)) == 6
 
 
 @pytest.mark.skipif(not EXTENDED, reason="takes a minute: scripts/extended.sh datasets")

@@ -21,7 +21,7 @@ _INSTEAD = (
 )
 _MOST_NAMES = 20
 _OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
-_OWN_STAGES = ("bulkhead_dataset.py", "bulkhead_leaves.py")  # of the Python client
+OWN_STAGES = ("bulkhead_dataset.py", "bulkhead_leaves.py")  # of the Python client
 
 allowed_folders: list[str] = []  # where functions may come from
 
@@ -180,7 +180,7 @@ def describe(error: BaseException) -> str:
         frame
         for frame in traceback.extract_tb(error.__traceback__)
         if not frame.filename.startswith((_OWN, "<frozen importlib"))
-        and os.path.basename(frame.filename) not in _OWN_STAGES
+        and os.path.basename(frame.filename) not in OWN_STAGES
     ]
     lines = [
         f"{_short(frame.filename)}:{frame.lineno} in {frame.name}" + (f": `{frame.line}`" if frame.line else "")

@@ -11,7 +11,7 @@ import os
 import sysconfig
 from importlib.machinery import SourceFileLoader, SourcelessFileLoader
 
-from bulkhead_host.functions import allowed_folders
+from bulkhead_host.functions import OWN_STAGES, allowed_folders
 
 _LIBRARY = tuple(
     os.path.realpath(path) + os.sep for key, path in sysconfig.get_paths().items() if "stdlib" in key
@@ -26,6 +26,8 @@ count = ctypes.c_uint64(0)
 
 def _is_users(path: str) -> bool:
     real = os.path.realpath(path)
+    if os.path.basename(real) in OWN_STAGES:  # which the client gives a format of its own
+        return False
     if any(part in path or part in real for part in _INSTALLED) or real.startswith((*_LIBRARY, _OWN)):
         return False
     return any(real.startswith(folder + os.sep) for folder in allowed_folders)

@@ -89,24 +89,31 @@ class _Dataset:
         )
         return DatasetError(text).with_traceback(error.__traceback__)
 
+    def seeded(self, rng: np.random.Generator, make: Any) -> Any:
+        """make(), under seeds of its own; again if it was what loaded torch, whose generator had no seed then."""
+        word = int(rng.bit_generator.random_raw())
+        knew_torch = "torch" in sys.modules
+        _seed(word)
+        made = make()
+        if not knew_torch and "torch" in sys.modules:
+            self._introduce()
+            _seed(word)
+            made = make()
+        return made
+
     def together(self, indices: List[int], rng: np.random.Generator) -> Any:
         """A whole batch: each sample under seeds of its own, then the user's collate_fn."""
         if self._batched:
-            _seed(rng)
             try:
-                samples = self.dataset.__getitems__(indices)
+                samples = self.seeded(rng, lambda: self.dataset.__getitems__(indices))
             except MemoryError:
                 raise
             except Exception as error:
                 raise self._named(error, f".__getitems__({_short(indices)})") from None
         else:
-            samples = []
-            for index in indices:
-                _seed(rng)
-                samples.append(self.at(index))
-        _seed(rng)
+            samples = [self.seeded(rng, lambda: self.at(index)) for index in indices]
         try:
-            return self.collate(samples)
+            return self.seeded(rng, lambda: self.collate(samples))
         except MemoryError:
             raise
         except Exception as error:
@@ -143,26 +150,26 @@ def _short(indices: List[int]) -> str:
     return f"{shown}, …" if len(indices) > 8 else shown
 
 
-def _become_main(path: str) -> None:
+def _become_main(program: Dict[str, str]) -> None:
     """What multiprocessing does when it spawns: classes of the trainer's program are found in `__main__`."""
     main = types.ModuleType("__mp_main__")
-    main.__dict__.update(runpy.run_path(path, run_name="__mp_main__"))
+    sys.modules["__main__"] = sys.modules["__mp_main__"] = main
+    if "module" in program:
+        main.__dict__.update(
+            runpy.run_module(program["module"], run_name="__mp_main__", alter_sys=True)
+        )
+    else:
+        main.__dict__.update(runpy.run_path(program["path"], run_name="__mp_main__"))
     sys.modules["__main__"] = sys.modules["__mp_main__"] = main
 
 
-def _seed(rng: np.random.Generator) -> None:
-    """Seeds every generator that a sample may use, from the next words of `rng`."""
-    word = int(rng.bit_generator.random_raw())
+def _seed(word: int) -> None:
+    """Seeds every generator that a sample may use."""
     random.seed(word)
     np.random.seed(word & 0xFFFFFFFF)
-    _seed_torch(rng)
-
-
-def _seed_torch(rng: np.random.Generator) -> None:
-    """The others were seeded before the stage was called."""
     torch = sys.modules.get("torch")
     if torch is not None:
-        torch.default_generator.manual_seed(int(rng.bit_generator.random_raw()))
+        torch.default_generator.manual_seed(word)
 
 
 _opened: Optional[_Dataset] = None
@@ -192,15 +199,13 @@ def sample(index, *, rng, epoch, layout, listed=False, **identity):
     if listed:
         index = _opened.listed(int(index), epoch)
     index = int(index)
-    _seed_torch(rng)
-    return _encoded(layout, _opened.at(index), f"[{index}]")
+    return _encoded(layout, _opened.seeded(rng, lambda: _opened.at(index)), f"[{index}]")
 
 
 def record(index, *, rng, epoch, layout, **identity):
     """One sample as features of a source."""
     assert _opened is not None
-    _seed_torch(rng)
-    value = _opened.at(int(index))
+    value = _opened.seeded(rng, lambda: _opened.at(int(index)))
     try:
         return _layout(layout).fields(value)
     except leaves.Unlike as unlike:
@@ -223,17 +228,17 @@ def _batch_indices(number: int, epoch: int, size: int, total: int, listed: bool)
     return list(range(number * size, min((number + 1) * size, total)))
 
 
-def describe(index, *, rng, epoch, size, total, count, listed=False, **identity):
+def describe(index, *, rng, list_of, size, total, count, listed=False, **identity):
     """The layout of `count` samples, or with a `size` of batches, spread over all, as JSON."""
     assert _opened is not None
     values: List[Any] = []
     failure: Optional[Exception] = None
+    epoch = list_of  # of the sampler's list; the stream that asks is at its own epoch 0
     of_all = (
         (total if not size else -(-total // size)) if not listed else _count_of_list(epoch, size)
     )
     whole = bool(size) or listed == "batches"
     for number in _spread(of_all, count):
-        _seed(rng)
         try:
             if whole:
                 values.append(

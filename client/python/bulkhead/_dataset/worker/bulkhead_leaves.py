@@ -201,7 +201,10 @@ def _tensor_as_array(tensor: Any) -> Tuple[str, Optional[np.ndarray], str]:
     tensor = tensor.detach().resolve_conj().resolve_neg()
     if tensor.dtype is torch.bfloat16:
         return "tensor", tensor.contiguous().view(torch.int16).numpy().view(np.uint16), "bfloat16"
-    array = tensor.numpy()
+    try:
+        array = tensor.numpy()
+    except TypeError:  # a dtype that NumPy lacks
+        return "", None, ""
     return ("tensor", array, array.dtype.name) if array.dtype.name in _DTYPES else ("", None, "")
 
 
@@ -381,6 +384,17 @@ def decode(leaf: Leaf, data: Any, shape: Any, as_tensor: Callable[[np.ndarray, s
     if of in ("int", "float", "bool"):
         return array[()].item() if isinstance(array, np.ndarray) else array.item()
     return array[()] if of == "scalar" else array
+
+
+class TheOnlyOne:
+    """The collate_fn of batch_size=None, which gets the sample and no list."""
+
+    def __init__(self, convert: Any):
+        self._convert = convert
+
+    def __call__(self, samples: List[Any]) -> Any:
+        [sample] = samples
+        return self._convert(sample)
 
 
 def rebuilt_tensor(array: np.ndarray, dtype: str) -> Any:
