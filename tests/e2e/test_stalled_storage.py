@@ -209,17 +209,26 @@ def test_a_stalled_cache_folder_costs_what_is_kept_there_alone(mount, folder, st
     assert end(service, mount) == 0
 
 
-PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH = 0x4206, 0x4207, 17
+PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_CONT, PTRACE_DETACH = 0x4206, 0x4207, 7, 17
+EPOLL_WAITS = ("232", "281", "441")  # epoll_wait, epoll_pwait and epoll_pwait2 of x86-64
 
 
 class StoppedThread:
-    """One thread of another process, stopped; the others run."""
+    """One thread of another process, stopped where it waits for events; the others run.
+
+    Elsewhere it may hold a lock, and with it stop others.
+    """
 
     def __init__(self, thread):
         self._thread = thread
         self._ptrace(PTRACE_SEIZE)
-        self._ptrace(PTRACE_INTERRUPT)
-        os.waitpid(thread, 0x40000000)  # __WALL
+        while True:
+            self._ptrace(PTRACE_INTERRUPT)
+            os.waitpid(thread, 0x40000000)  # __WALL
+            if pathlib.Path(f"/proc/{thread}/syscall").read_text().split()[0] in EPOLL_WAITS:
+                return
+            self._ptrace(PTRACE_CONT)
+            time.sleep(0.01)
 
     def _ptrace(self, request):
         libc = ctypes.CDLL(None, use_errno=True)
