@@ -267,13 +267,17 @@ def test_the_first_sample_has_its_seeds_though_it_is_what_loads_torch():
 
 def test_memory_and_descriptors_are_given_back():
     def descriptors():
-        return len(os.listdir("/proc/self/fd"))
+        gc.collect()
+        held = [os.path.realpath(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")]
+        return sum("memfd:bulkhead-dataset" in path or "memfd:bulkhead-lists" in path for path in held)
 
     before = descriptors()
+    keep = DataLoader(own.Large(8, 1))
+    assert descriptors() == before + 2
+    del keep
     for _ in range(3):
         DataLoader(own.Large(8, 1))
         bulkhead.Source(own.Large(8, 1))
-    gc.collect()
     assert descriptors() == before
 
 
