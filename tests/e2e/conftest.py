@@ -23,6 +23,14 @@ CLIENTS = {
 }
 
 
+def pytest_configure(config):
+    config.addinivalue_line("markers", "waits: most of its time it waits; begun first, others run beside it")
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: item.get_closest_marker("waits") is None)
+
+
 @pytest.fixture(scope="session")
 def photos(tmp_path_factory):
     """A folder made by `bulkhead synth`: 150 photos of about 200 × 150 pixels, as folder, list and TFRecords."""

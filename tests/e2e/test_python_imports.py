@@ -148,6 +148,7 @@ def test_a_file_of_a_worker_is_bounded(start, folder):
     assert "File too large" in str(error)
 
 
+@pytest.mark.waits
 def test_a_worker_that_fills_its_folder_is_ended(start, folder):
     service = start()
     spec = over_range(folder, "framework_like:fill_own_folder")

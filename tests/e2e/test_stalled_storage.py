@@ -63,6 +63,7 @@ def list_on(mount, name):
             "stages": ["decode_image", {"resize": {"size": [8, 8]}}]}
 
 
+@pytest.mark.waits
 def test_openings_on_stalled_storage_fail_with_the_path_and_hold_up_nobody(mount, folder, started):
     for number in range(24):
         (mount.backing / f"list{number}.txt").write_text("a.jpg\t1\n")
@@ -109,6 +110,7 @@ def test_openings_on_stalled_storage_fail_with_the_path_and_hold_up_nobody(mount
     assert end(service) == 0
 
 
+@pytest.mark.waits
 def test_openings_on_stalled_storage_cost_no_places_for_calls(mount, folder, started):
     (mount.backing / "list.txt").write_text("a.jpg\t1\n")
     spec = list_on(mount, "list.txt")
@@ -169,6 +171,7 @@ def test_a_worker_program_that_does_not_start_holds_up_no_other_stream(mount, fo
     assert end(service) == 0
 
 
+@pytest.mark.waits
 def test_a_stalled_share_does_not_keep_the_service_from_ending(mount, folder, started):
     (mount.backing / "list.txt").write_text("a.jpg\t1\n")
     service = Service(folder, "--root", folder, "--workers", "1")
