@@ -145,6 +145,8 @@ def measure_photos(photos, secure, seconds):
         finally:
             service.stop()
             os.sched_setaffinity(0, cores)
+            for name in ("CA", "CERT", "KEY"):  # of a round with TLS; their files go now
+                os.environ.pop(f"BULKHEAD_TLS_{name}", None)
     return json.loads(output)["samples_per_second"]
 
 

@@ -45,14 +45,15 @@ said_by grpc.health.v1.Health "$services"
 described=$(ask "$work/s.sock" describe bulkhead.v1.Loader)
 for call in Stream Describe GetStatus Recycle Quarantine; do said_by "rpc $call (" "$described"; done
 # Every message that the calls name, and the messages that these name, to the last.
-todo=$(grep -o '\.bulkhead\.v1\.[A-Za-z.]*' <<<"$described" | sort -u)
+todo=$(grep -o '\.bulkhead\.v1\.[A-Za-z0-9.]*' <<<"$described" | sort -u)
 done_=
 while [[ -n $todo ]]; do
   found=
   for name in $todo; do
     text=$(ask "$work/s.sock" describe "${name#.}")
     said_by "${name##*.} {" "$text"
-    found+=$(grep -o '\.[a-z]*\(\.[a-z0-9]*\)*\.[A-Z][A-Za-z.]*' <<<"$text" || true)$'\n'
+    # Types are named with a dot in front; "google.protobuf.Timestamp is a message" names none.
+    found+=$(grep -o '[ <]\.[a-z]*\(\.[a-z0-9]*\)*\.[A-Z][A-Za-z0-9.]*' <<<"$text" | tr -d ' <' || true)$'\n'
   done
   done_+=$todo$'\n'
   todo=$(sort -u <<<"$found" | grep -v '^$' | grep -vxFf <(echo "$done_") || true)
