@@ -18,6 +18,7 @@ from .._boundary import public
 from .._dataset import stages
 from .._dataset.image import Image
 from .._dataset.worker.bulkhead_leaves import Layout, TheOnlyOne, places
+from .._loader_arguments import refuse_unknown
 from .torch_sampler import SamplerLists
 from .torch_values import Joining, MadeAhead
 
@@ -29,6 +30,17 @@ _NO_ITERABLE = (
     "{} is an IterableDataset, whose samples have no numbers, so that they can be neither found again nor given exactly "
     "once: write a dataset with __len__ and __getitem__, or let Bulkhead read the files (bulkhead.torch.Dataset)"
 )
+
+_RANKS = "give a DistributedSampler as sampler, which knows rank and world size"
+# Arguments of a Loader that have another form here.
+_NOT_HERE = {
+    "target": "a dataset runs in a service that this process starts for itself (one that others use takes no code from its "
+    "clients): leave target out",
+    "rank": _RANKS,
+    "world_size": _RANKS,
+    "cursor": "load_state_dict takes a state of this class",
+    "rename": "the dataset's own structure comes back",
+}
 
 
 class _Plan(NamedTuple):
@@ -62,10 +74,10 @@ class DataLoader(torch.utils.data.DataLoader):
                 train(images, labels)
 
     The arguments are PyTorch's. `dataset` is a map-style dataset: it has `__len__` and `__getitem__`. It is pickled once, and
-    unpickled in each worker; its arrays and tensors lie in memory that all workers share and cannot change. Workers have a
-    memory quota each (`worker_quota`, "1GiB" by default, of which importing PyTorch takes up to 400 MiB), are replaced before they meet it, and when they crash or hang;
-    batches are the same whatever becomes of them, in the same order, each exactly once. They may read the user's files but
-    open no sockets and start no processes.
+    unpickled in each worker: later changes are not seen. Its arrays and tensors lie in memory that all workers share and
+    cannot change. Workers have a memory quota each (`worker_quota`, "1GiB" by default, of which importing PyTorch takes up to
+    400 MiB), are replaced before they meet it, and when they crash or hang; batches are the same whatever becomes of them, in
+    the same order, each exactly once. They may read the user's files but open no sockets and start no processes.
 
     Every sample is made under its own seeds of `random`, `numpy.random` and torch. They follow from `seed`, the epoch and the
     sample's place in the epoch; `seed` is torch.initial_seed() by default.
@@ -94,7 +106,7 @@ class DataLoader(torch.utils.data.DataLoader):
     rest of that epoch. An index list of a sampler must come out the same then, or CursorMismatch says so.
 
     Raises InvalidArgument for arguments that PyTorch or this class cannot take, and for a dataset that cannot be pickled, with
-    the part at fault; SampleError with dataset, index and the lines of code when `__getitem__` raises; what Loader raises.
+    the part at fault; DataError with dataset, index and the lines of code when `__getitem__` raises; what Loader raises.
     """
 
     def __init__(
@@ -137,11 +149,9 @@ class DataLoader(torch.utils.data.DataLoader):
             raise _errors.InvalidArgument(
                 "num_workers and timeout are at least 0, prefetch_factor is at least 1"
             )
-        if "target" in options:
-            raise _errors.InvalidArgument(
-                "a dataset runs in a service that this process starts for itself: leave target out (a service that others use "
-                "takes no code from its clients)"
-            )
+        refuse_unknown(DataLoader, options, stages.Loader)
+        for option in _NOT_HERE.keys() & options.keys():
+            raise _errors.InvalidArgument(f"{option} has no place here: {_NOT_HERE[option]}")
         own_collate = collate_fn is not None and collate_fn is not default_collate
         super().__init__(  # checks the arguments that go together, and makes the sampler
             dataset,

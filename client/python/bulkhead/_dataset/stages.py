@@ -29,10 +29,8 @@ class Identity(NamedTuple):
     code: str
 
     def arguments(self) -> Dict[str, str]:
-        return {"format": _FORMAT, **self._given()}
-
-    def _given(self) -> Dict[str, str]:
-        return {key: str(value) for key, value in self._asdict().items() if value != ""}
+        given = {key: str(value) for key, value in self._asdict().items() if value != ""}
+        return {"format": _FORMAT, **given}
 
 
 def class_name(dataset: Any) -> str:

@@ -269,7 +269,9 @@ def test_memory_and_descriptors_are_given_back():
     def descriptors():
         gc.collect()
         held = [os.path.realpath(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")]
-        return sum("memfd:bulkhead-dataset" in path or "memfd:bulkhead-lists" in path for path in held)
+        return sum(
+            "memfd:bulkhead-dataset" in path or "memfd:bulkhead-lists" in path for path in held
+        )
 
     before = descriptors()
     keep = DataLoader(own.Large(8, 1))
@@ -401,6 +403,28 @@ REFUSED = [
 def test_what_cannot_be_is_refused_in_words(make, words):
     with pytest.raises(bulkhead.InvalidArgument, match=words):
         make()
+
+
+@pytest.mark.parametrize(
+    "options, kind, words",
+    [
+        (
+            {"worker_quoto": "1GiB"},
+            TypeError,
+            "DataLoader has no argument 'worker_quoto'; did you mean 'worker_quota'",
+        ),
+        (
+            {"rank": 1},
+            bulkhead.InvalidArgument,
+            "rank has no place here: give a DistributedSampler",
+        ),
+        ({"cursor": {}}, bulkhead.InvalidArgument, "cursor has no place here: load_state_dict"),
+    ],
+    ids=["misspelt", "rank", "cursor"],
+)
+def test_an_option_that_it_lacks_is_answered_at_once(options, kind, words):
+    with pytest.raises(kind, match=words):
+        DataLoader(own.Numbers(), **options)
 
 
 def test_arguments_that_exclude_each_other_are_refused_by_pytorch():
