@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "absl/synchronization/notification.h"
+#include "grpc/health/v1/health.pb.h"
 #include "server/base/error.h"
 #include "server/os/files/random_name.h"
 #include "server/os/process/thread.h"
@@ -131,6 +132,8 @@ absl::Status LoaderServer::Listen() {
   address_ = config_.address;
   const bool is_unix = !UnixPath().empty();
   grpc::EnableDefaultHealthCheckService(true);
+  // gRPC brings no descriptor of it, and reflection answers with those that are linked.
+  google::protobuf::LinkMessageReflection<grpc::health::v1::HealthCheckRequest>();
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
   builder.RegisterService(service_.get());

@@ -148,7 +148,7 @@ def test_health_and_reflection_name_the_loader(folder, services):
         assert unknown.value.code() == grpc.StatusCode.NOT_FOUND
         reflect = channel.stream_stream("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo")
         # As grpcurl does: the file of the service, then each file that one imports.
-        wanted, seen = [field(4, b"bulkhead.v1.Loader")], {}
+        wanted, seen = [field(4, b"bulkhead.v1.Loader"), field(4, b"grpc.health.v1.Health")], {}
         while wanted:
             (answer,) = reflect(iter([wanted.pop()]), timeout=20)
             for file in files_of(answer):
@@ -161,3 +161,5 @@ def test_health_and_reflection_name_the_loader(folder, services):
         add_with_imports(pool, seen, "bulkhead/v1/loader.proto")
         methods = [method.name for method in pool.FindServiceByName("bulkhead.v1.Loader").methods]
         assert methods == ["Describe", "Stream", "GetStatus", "Recycle", "Quarantine"]
+        add_with_imports(pool, seen, "grpc/health/v1/health.proto")
+        assert [method.name for method in pool.FindServiceByName("grpc.health.v1.Health").methods] == ["Check", "Watch"]
