@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -71,6 +72,18 @@ absl::Status LeaveOutFiles(const v1::Source& source, const internal::v1::Selecti
   if (!files.empty()) return absl::OkStatus();
   return MakeError(absl::StatusCode::kFailedPrecondition, reason::kNoSamples,
                    "exclude: leaves out every file of the source", {{"path", "exclude"}});
+}
+
+// `status` of source `number` of a mixture, with what it says of the spec told from the spec's
+// root.
+absl::Status OfMixedSource(const absl::Status& status, int number) {
+  const std::string source = MixedSourcePath(number);
+  std::optional<ErrorInfo> info = GetErrorInfo(status);
+  if (!info.has_value() || info->metadata.count("path") == 0) return Annotate(status, source);
+  std::string& path = info->metadata["path"];
+  path = absl::StrCat(source, ".", path);
+  return MakeError(status.code(), info->reason, absl::StrCat(path, ": ", status.message()),
+                   info->metadata);
 }
 
 // Those that the spec names, as records hold numbers only.
@@ -175,7 +188,7 @@ absl::StatusOr<FoundData> DataFinder::FindMixture(const v1::PipelineSpec& spec,
     const v1::MixedSource& mixed = mixture.sources(i);
     const Part part{mixed.source(), mixed.features(), SelectionOf(spec, i)};
     auto found = FindPart(part, base_dir, progress_of_all, cancelled);
-    if (!found.ok()) return Annotate(found.status(), MixedSourcePath(i));
+    if (!found.ok()) return OfMixedSource(found.status(), i);
     const v1::SelectionCounts counts = CountSelected(mixed.source(), found->resolved);
     files_before += found->resolved.files_size();
     records_before += counts.records();

@@ -127,7 +127,9 @@ absl::Status WithPlace(const absl::Status& status, const SpecNotes& notes) {
   if (path == info->metadata.end()) return status;
   const auto place = notes.data_places.find(path->second);
   if (place == notes.data_places.end()) return status;
-  return Annotate(status, absl::StrCat(place->second, ": ", path->second));
+  const bool has_path = absl::StartsWith(status.message(), path->second);  // of a mixture
+  return Annotate(status,
+                  has_path ? place->second : absl::StrCat(place->second, ": ", path->second));
 }
 
 }  // namespace

@@ -57,6 +57,28 @@ TEST(PreparerTest, OnlyUserCodeBehindARangeMayReadTheRoots) {
   EXPECT_THAT(RootsBehindRange(two, own), testing::IsEmpty());
 }
 
+TEST(PreparerTest, MissingDataOfAMixtureIsNamedByItsLine) {
+  ServiceLimits limits;
+  limits.worker_quota_bytes = uint64_t{1} << 30;
+  const Preparer preparer(limits, {{}, true}, nullptr);
+  v1::SpecInput input;
+  input.mutable_text()->set_name("m.yaml");
+  input.mutable_text()->set_text(R"(source:
+  mixture:
+    sources:
+      - {weight: 0.5, source: {image_folder: {path: /no/such}}, stages: [decode_image, resize: {size: 8}]}
+      - {weight: 0.5, source: {image_folder: {path: /nor/this}}, stages: [decode_image, resize: {size: 8}]}
+batch: {size: 2}
+)");
+  auto prepared = preparer.Understand(input);
+  ASSERT_TRUE(prepared.ok()) << prepared.status();
+  const absl::Status status = preparer.FindData(
+      "/", *prepared, [](const v1::Progress&) {}, [] { return false; });
+  EXPECT_THAT(std::string(status.message()),
+              testing::StartsWith(
+                  "m.yaml:4:53: source.mixture.sources[0].source.image_folder.path: /no/such"));
+}
+
 TEST(PreparerTest, ReadsNoMoreCodeOnceNobodyWaitsForIt) {
   const Preparer preparer({}, {}, nullptr);
   int asked = 0;

@@ -63,10 +63,10 @@ std::string Line(absl::string_view name, YamlMark mark, absl::string_view what,
                                      path.empty() ? "" : ": ", message));
 }
 
-// "source.image_folder.path", "source.tfrecord.files[1]"; those of a mixture are told by number.
+// "source.tfrecord.files[1]", "source.mixture.sources[0].source.image_folder.path".
 bool NamesData(absl::string_view path) {
-  return absl::StartsWith(path, "source.tfrecord.files[") ||
-         (absl::StartsWith(path, "source.image_") && absl::EndsWith(path, ".path"));
+  return absl::StrContains(path, "source.tfrecord.files[") ||
+         (absl::StrContains(path, "source.image_") && absl::EndsWith(path, ".path"));
 }
 
 absl::Status ToStatus(std::vector<MappedYaml::Problem> problems, absl::string_view name) {
