@@ -82,7 +82,8 @@ void AddSelections(const PreparedPipeline& prepared, v1::Description& descriptio
 }  // namespace
 
 absl::StatusOr<v1::Description> DescribeSession::Describe(grpc::ByteBuffer bytes) {
-  BULKHEAD_ASSIGN_OR_RETURN(place_, context_.request_memory->Enter(client_, bytes.Length()));
+  BULKHEAD_ASSIGN_OR_RETURN(place_, context_.request_memory->Enter(
+                                        client_, bytes.Length(), [this] { return gone_.load(); }));
   v1::DescribeRequest request;
   BULKHEAD_RETURN_IF_ERROR(ParseRequest(bytes, request));
   bytes.Clear();

@@ -124,7 +124,8 @@ grpc::ServerUnaryReactor* LoaderService::FinishAside(grpc::CallbackServerContext
     const absl::Status started = sessions->StartThread([finish, answer] { finish(answer()); });
     if (!started.ok()) finish(started);
   };
-  const absl::Duration wait = question_pace_.Wait(caller->client, MonotonicNanos());
+  const absl::Duration wait =
+      question_pace_.Take(caller->client, kQuestionInterval, MonotonicNanos());
   if (wait == absl::ZeroDuration()) {
     start();
   } else {

@@ -7,9 +7,9 @@
 
 #include "absl/time/time.h"
 #include "bulkhead/v1/loader.grpc.pb.h"
+#include "server/service/limits/client_pace.h"
 #include "server/service/limits/late_refusal.h"
 #include "server/service/limits/open_rate.h"
-#include "server/service/limits/question_pace.h"
 #include "server/service/session_context.h"
 #include "server/service/stream_opening.h"
 
@@ -25,6 +25,10 @@ using RawMethods =
 // that batches are sent from the arena without a copy, and requests are parsed by ParseRequest.
 class LoaderService final : public RawMethods<v1::Loader::Service> {
  public:
+  // How many questions of one client are answered at once, and how often one in the long run.
+  static constexpr int kQuestionsAtOnce = 100;
+  static constexpr absl::Duration kQuestionInterval = absl::Milliseconds(50);
+
   // `log_lines_dropped` may be null. `openings_per_second`: of OpenRate.
   LoaderService(SessionContext context, std::function<uint64_t()> log_lines_dropped,
                 double openings_per_second)
@@ -66,7 +70,7 @@ class LoaderService final : public RawMethods<v1::Loader::Service> {
   const std::function<uint64_t()> log_lines_dropped_;
   const absl::Time started_ = absl::Now();
   OpenRate open_rate_;
-  QuestionPace question_pace_;
+  ClientPace question_pace_{kQuestionsAtOnce * kQuestionInterval};
   LateRefusals late_refusals_;
 };
 

@@ -101,8 +101,9 @@ void StreamSession::HandleOpen(grpc::ByteBuffer bytes) {
 
 absl::Status StreamSession::Open(grpc::ByteBuffer bytes) {
   const StorageWatch::Scope watched(context_.storage, caller_);
-  BULKHEAD_ASSIGN_OR_RETURN(RequestMemory::Place place,
-                            context_.request_memory->Enter(client_, bytes.Length()));
+  BULKHEAD_ASSIGN_OR_RETURN(
+      RequestMemory::Place place,
+      context_.request_memory->Enter(client_, bytes.Length(), [this] { return outbox_.gone(); }));
   v1::StreamRequest request;
   BULKHEAD_RETURN_IF_ERROR(ParseRequest(bytes, request));
   bytes.Clear();

@@ -19,7 +19,6 @@
 #include "server/service/limits/connection_limits.h"
 #include "server/service/limits/late_refusal.h"
 #include "server/service/limits/open_rate.h"
-#include "server/service/limits/question_pace.h"
 #include "server/service/limits/request_memory.h"
 #include "server/service/preparation.h"
 #include "server/service/session_registry.h"
@@ -105,7 +104,11 @@ TEST(ServiceDocsTest, FixedLimitsAreThoseOfTheCode) {
   EXPECT_EQ(Row("of these, of one client"), absl::StrCat(SessionRegistry::kMaxQuestionsOfOne));
   EXPECT_EQ(
       Row("questions of one client answered at once, and a second in the long run; others wait"),
-      absl::StrCat(QuestionPace::kBurst, ", ", QuestionPace::kPerSecond));
+      absl::StrCat(LoaderService::kQuestionsAtOnce, ", ",
+                   absl::Seconds(1) / LoaderService::kQuestionInterval));
+  EXPECT_EQ(Row("work on one client's specs at once, and a second in the long run; others wait"),
+            absl::StrCat(absl::ToInt64Seconds(RequestMemory::kBurstOfOne), " s, ",
+                         RequestMemory::kShareOfOne, " s"));
   EXPECT_EQ(Row("connections over TCP, and of one host (of IPv6: a network of 64 bits)"),
             "4,096, 512");
   static_assert(ConnectionLimits::kMost == 4096 && ConnectionLimits::kMostOfHost == 512);

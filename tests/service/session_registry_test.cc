@@ -107,7 +107,7 @@ TEST(SessionRegistryTest, OneNameThatHasAllItMayHaveGivesUpItsOwnPlaces) {
 TEST(SessionRegistryTest, FewSessionsEndWithoutAPlace) {
   SessionRegistry sessions(absl::Seconds(300));
   std::deque<Unread> unread;
-  while (unread.emplace_back(absl::Seconds(400)).id = TryAnyone(sessions).value_or(0)) {
+  while ((unread.emplace_back(absl::Seconds(400)).id = TryAnyone(sessions).value_or(0)) != 0) {
     sessions.Offer(unread.back().id, unread.back().since, [] {});
   }
   EXPECT_EQ(unread.size(), 2 * SessionRegistry::kMaxSessions + 1);

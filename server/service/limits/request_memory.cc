@@ -16,22 +16,31 @@ constexpr uint64_t kWorthTrimming = uint64_t{16} << 10;
 
 }  // namespace
 
-absl::StatusOr<RequestMemory::Place> RequestMemory::Enter(const std::string& client,
-                                                          uint64_t bytes) {
+absl::StatusOr<RequestMemory::Place> RequestMemory::Enter(const std::string& client, uint64_t bytes,
+                                                          const std::function<bool()>& gone) {
   absl::MutexLock lock(&mutex_);
   BULKHEAD_RETURN_IF_ERROR(Take(client, bytes));
-  const auto may_go_on = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return !turn_taken_ || draining_;
-  };
   ++waiting_;
-  mutex_.Await(absl::Condition(&may_go_on));
+  AwaitTurn(client);
   --waiting_;
-  if (draining_) {
+  if (draining_ || gone()) {
     GiveBack(client, bytes);
-    return absl::CancelledError("the service is shutting down");
+    return absl::CancelledError(draining_ ? "the service is shutting down" : "the client is gone");
   }
   turn_taken_ = true;
   return Place(this, client, bytes);
+}
+
+void RequestMemory::AwaitTurn(const std::string& client) {
+  const auto is_free = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return !turn_taken_ || draining_;
+  };
+  while (true) {
+    mutex_.Await(absl::Condition(&is_free));
+    const absl::Duration wait = pace_.Wait(client, MonotonicNanos());
+    if (draining_ || wait == absl::ZeroDuration()) return;
+    mutex_.AwaitWithTimeout(absl::Condition(&draining_), wait);
+  }
 }
 
 absl::Status RequestMemory::Take(const std::string& client, uint64_t bytes) {
@@ -70,15 +79,22 @@ RequestMemory::Place& RequestMemory::Place::operator=(Place&& other) noexcept {
   memory_ = std::exchange(other.memory_, nullptr);
   client_ = std::move(other.client_);
   bytes_ = other.bytes_;
+  began_ns_ = other.began_ns_;
   has_turn_ = other.has_turn_;
   return *this;
+}
+
+void RequestMemory::Place::EndTurn() {
+  memory_->turn_taken_ = has_turn_ = false;
+  const int64_t now_ns = MonotonicNanos();
+  memory_->pace_.Take(client_, absl::Nanoseconds(now_ns - began_ns_) / kShareOfOne, now_ns);
 }
 
 absl::Status RequestMemory::Place::Understood(uint64_t bytes) {
   if (memory_ == nullptr) return absl::OkStatus();
   if (std::max(bytes_, bytes) > kWorthTrimming) TrimHeap();
   absl::MutexLock lock(&memory_->mutex_);
-  memory_->turn_taken_ = has_turn_ = false;
+  EndTurn();
   memory_->GiveBack(client_, std::exchange(bytes_, 0));
   BULKHEAD_RETURN_IF_ERROR(memory_->Take(client_, bytes));
   bytes_ = bytes;
@@ -89,7 +105,7 @@ void RequestMemory::Place::Leave() {
   if (memory_ == nullptr) return;
   if (has_turn_ && bytes_ > kWorthTrimming) TrimHeap();
   absl::MutexLock lock(&memory_->mutex_);
-  if (has_turn_) memory_->turn_taken_ = false;
+  if (has_turn_) EndTurn();
   memory_->GiveBack(client_, bytes_);
   memory_ = nullptr;
 }
