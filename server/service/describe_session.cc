@@ -82,8 +82,9 @@ void AddSelections(const PreparedPipeline& prepared, v1::Description& descriptio
 }  // namespace
 
 absl::StatusOr<v1::Description> DescribeSession::Describe(grpc::ByteBuffer bytes) {
-  BULKHEAD_ASSIGN_OR_RETURN(place_, context_.request_memory->Enter(
-                                        client_, bytes.Length(), [this] { return gone_.load(); }));
+  BULKHEAD_ASSIGN_OR_RETURN(
+      RequestMemory::Place place,
+      context_.request_memory->Enter(client_, bytes.Length(), [this] { return gone_.load(); }));
   v1::DescribeRequest request;
   BULKHEAD_RETURN_IF_ERROR(ParseRequest(bytes, request));
   bytes.Clear();
@@ -91,7 +92,8 @@ absl::StatusOr<v1::Description> DescribeSession::Describe(grpc::ByteBuffer bytes
                             context_.preparer->Understand(request.spec()));
   request.mutable_spec()->clear_input();
   BULKHEAD_RETURN_IF_ERROR(
-      place_.Understood(prepared.spec.SpaceUsedLong() + prepared.signature.MemoryBytes()));
+      place.Understood(prepared.spec.SpaceUsedLong() + prepared.signature.MemoryBytes()));
+  place_ = std::move(place);
   if (!request.schema_only()) {
     BULKHEAD_RETURN_IF_ERROR(context_.preparer->FindData(
         request.spec().base_dir(), prepared,

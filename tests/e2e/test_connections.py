@@ -66,7 +66,7 @@ def test_a_flood_of_openings_leaves_no_memory_behind(folder):
 
         before, highest = private_bytes(service.process.pid), peak_bytes(service.process.pid)
         for _ in range(2):
-            flood = [threading.Thread(target=refused) for _ in range(40)]
+            flood = [threading.Thread(target=refused) for _ in range(10)]
             for caller in flood:
                 caller.start()
             for caller in flood:

@@ -1,6 +1,7 @@
 #include "server/os/process/thread.h"
 
 #include <pthread.h>
+#include <time.h>
 
 #include <system_error>
 #include <utility>
@@ -30,6 +31,12 @@ absl::Status StartDetachedThread(std::function<void()> work) {
 }
 
 void SetThreadName(const char* name) { pthread_setname_np(pthread_self(), name); }
+
+int64_t ThreadCpuNanos() {
+  timespec used;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  return static_cast<int64_t>(used.tv_sec) * 1'000'000'000 + used.tv_nsec;
+}
 
 void SetDefaultStackBytes(size_t bytes) {
   pthread_attr_t attributes;

@@ -2,6 +2,7 @@
 #define BULKHEAD_SERVER_OS_PROCESS_THREAD_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <thread>
 
@@ -16,6 +17,9 @@ absl::Status StartDetachedThread(std::function<void()> work);
 
 // Names the calling thread in /proc, for people; at most 15 characters.
 void SetThreadName(const char* name);
+
+// CPU time of the calling thread, in nanoseconds.
+int64_t ThreadCpuNanos();
 
 // Sets the default stack size of this process's future threads. All of a stack counts as private
 // memory, even untouched.

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
+#include "server/os/event_loop.h"
 #include "server/os/memory/process_memory.h"
 
 namespace bulkhead {
@@ -79,15 +80,15 @@ RequestMemory::Place& RequestMemory::Place::operator=(Place&& other) noexcept {
   memory_ = std::exchange(other.memory_, nullptr);
   client_ = std::move(other.client_);
   bytes_ = other.bytes_;
-  began_ns_ = other.began_ns_;
+  cpu_ns_ = other.cpu_ns_;
   has_turn_ = other.has_turn_;
   return *this;
 }
 
 void RequestMemory::Place::EndTurn() {
   memory_->turn_taken_ = has_turn_ = false;
-  const int64_t now_ns = MonotonicNanos();
-  memory_->pace_.Take(client_, absl::Nanoseconds(now_ns - began_ns_) / kShareOfOne, now_ns);
+  const absl::Duration used = absl::Nanoseconds(ThreadCpuNanos() - cpu_ns_);
+  memory_->pace_.Take(client_, used / kShareOfOne, MonotonicNanos());
 }
 
 absl::Status RequestMemory::Place::Understood(uint64_t bytes) {

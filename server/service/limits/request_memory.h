@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "server/os/event_loop.h"
+#include "server/os/process/thread.h"
 #include "server/service/limits/client_pace.h"
 
 namespace bulkhead {
@@ -27,12 +27,13 @@ class RequestMemory {
   // processed.
   static constexpr uint64_t kMostBytes = uint64_t{96} << 20;
   static constexpr uint64_t kMostBytesOfOne = kMostBytes / 2;
-  // The requests of one client are processed for this long at once, and for this share of the time
-  // in the long run.
+  // CPU time that the requests of one client may take at once, and its share of a core in the long
+  // run.
   static constexpr absl::Duration kBurstOfOne = absl::Seconds(1);
   static constexpr double kShareOfOne = 0.1;
 
-  // A request's share of that memory, given back on destruction. Movable.
+  // A request's share of that memory, given back on destruction. Movable. Its turn ends on the
+  // thread that entered.
   class Place {
    public:
     Place() = default;
@@ -46,14 +47,14 @@ class RequestMemory {
    private:
     friend class RequestMemory;
     Place(RequestMemory* memory, std::string client, uint64_t bytes)
-        : memory_(memory), client_(std::move(client)), bytes_(bytes), began_ns_(MonotonicNanos()) {}
+        : memory_(memory), client_(std::move(client)), bytes_(bytes), cpu_ns_(ThreadCpuNanos()) {}
     void Leave();
     void EndTurn() ABSL_EXCLUSIVE_LOCKS_REQUIRED(memory_->mutex_);
 
     RequestMemory* memory_ = nullptr;  // null: moved from
     std::string client_;
     uint64_t bytes_ = 0;
-    int64_t began_ns_ = 0;  // its turn
+    int64_t cpu_ns_ = 0;  // of its thread, when the turn began
     bool has_turn_ = true;
   };
 
