@@ -3,6 +3,7 @@
 import mmap
 import os
 import tempfile
+import time
 
 import numpy as np
 
@@ -38,8 +39,7 @@ def fill_own_folder(index):
     """More files than a worker may have."""
     for i in range(12_000):
         os.close(os.open(os.path.join(tempfile.gettempdir(), f"{os.getpid()}-{i}"), os.O_CREAT | os.O_WRONLY))
-    while True:
-        pass
+    time.sleep(600)
 
 
 def one_large_file(index):
