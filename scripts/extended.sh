@@ -17,6 +17,7 @@ export BULKHEAD_BIN_DIR=$BIN BULKHEAD_SOURCE_DIR=$ROOT
 readonly TESTS=(
   "chaos: 1,000 faults while a trainer trains, and 1,000 killed trainers"
   "leak: 14,130 replacements of a worker that leaks, without a limit met; on a machine with nothing else to do"
+  "verdicts: 30 planted leaks are named and confirmed, and 30 stages without one are not"
   "cpu-share: what a stream keeps of its speed beside a hundred spinning threads, and that they end with their stream; on a machine with nothing else to do"
   "python-versions: the Python client and Python stages with every CPython that is found"
   "protobuf: the Python client with protobuf from 3.20.3 to the newest"
@@ -42,6 +43,7 @@ run_test() {
       "$ROOT/tests/chaos/kill_clients.py" --kills 1000
       ;;
     leak) "$ROOT/bench/leak_run.py" ;;
+    verdicts) "$ROOT/bench/verdicts.py" ;;
     cpu-share) "$ROOT/bench/cpu_share.py" ;;
     python-versions) "$ROOT/scripts/python_versions.sh" ;;
     protobuf | jax) "$ROOT/scripts/package_versions.sh" "$1" ;;

@@ -50,6 +50,7 @@ StatusView::StatusView(StatusSnapshot snapshot) : snapshot_(std::move(snapshot))
   AddWorkers();
   AddPlaces();
   AddStreams();
+  AddVerdicts();
 }
 
 void StatusView::AddWorkers() {
@@ -99,6 +100,16 @@ void StatusView::AddStreams() {
   }
   for (const auto& [name, stream] : streams) {
     streams_.push_back({stream, {name.first, std::to_string(name.second)}});
+  }
+}
+
+void StatusView::AddVerdicts() {
+  std::map<std::string, const v1::Verdict*> verdicts;
+  for (const v1::Verdict& verdict : status().verdicts()) {
+    verdicts[LabelValue(verdict.pipeline())] = &verdict;
+  }
+  for (const auto& [pipeline, verdict] : verdicts) {
+    verdicts_.push_back({verdict, {pipeline, LabelValue(verdict->stage())}});
   }
 }
 

@@ -39,6 +39,11 @@ class StatusView {
     std::vector<std::string> labels;  // stream, rank
   };
 
+  struct Verdict {
+    const v1::Verdict* status;
+    std::vector<std::string> labels;  // pipeline, stage
+  };
+
   explicit StatusView(StatusSnapshot snapshot);
   StatusView(const StatusView&) = delete;
   StatusView& operator=(const StatusView&) = delete;
@@ -52,16 +57,20 @@ class StatusView {
   const std::vector<Place>& places() const { return places_; }
   // By name and rank. If two have the same, the later one in the status.
   const std::vector<Stream>& streams() const { return streams_; }
+  // By pipeline. If two have the same name, the later one in the status.
+  const std::vector<Verdict>& verdicts() const { return verdicts_; }
 
  private:
   void AddWorkers();
   void AddPlaces();
   void AddStreams();
+  void AddVerdicts();
 
   const StatusSnapshot snapshot_;
   std::vector<Worker> workers_;
   std::vector<Place> places_;
   std::vector<Stream> streams_;
+  std::vector<Verdict> verdicts_;
 };
 
 // `text`, cut to at most 128 bytes at a character boundary, since clients choose names freely.

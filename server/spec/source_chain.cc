@@ -28,6 +28,15 @@ void AddSteps(const Stages& stages, absl::string_view prefix, SourceChain& chain
   }
 }
 
+std::string LabelOf(const SourceChain::Step& step) {
+  return absl::StrCat(step.path, " ", StageName(*step.stage));
+}
+
+// Of a batch stage.
+std::string LabelOf(const v1::PipelineSpec& spec, int batch_stage) {
+  return absl::StrCat(BatchStagePath(batch_stage), " ", StageName(spec.batch_stages(batch_stage)));
+}
+
 }  // namespace
 
 std::string FirstStageThat(const v1::PipelineSpec& spec,
@@ -45,6 +54,22 @@ std::string FirstPythonStage(const v1::PipelineSpec& spec) {
     return TraitsOf(stage).user_code == StageTraits::UserCode::kPython;
   });
   return path.empty() ? FirstPythonBatchStage(spec) : path;
+}
+
+std::map<std::string, std::string> CodeOfStages(const v1::PipelineSpec& spec) {
+  std::map<std::string, std::string> code;
+  for (const SourceChain& chain : SourceChains(spec)) {
+    for (const SourceChain::Step& step : chain.steps) {
+      const std::string& name = step.stage->has_native() ? step.stage->native().library()
+                                                         : step.stage->python().function();
+      if (!name.empty()) code.emplace(LabelOf(step), name);
+    }
+  }
+  for (int i = 0; i < spec.batch_stages_size(); ++i) {
+    const std::string& name = spec.batch_stages(i).python().function();
+    if (!name.empty()) code.emplace(LabelOf(spec, i), name);
+  }
+  return code;
 }
 
 std::vector<std::string> UserCodeOf(const v1::PipelineSpec& spec) {
@@ -67,12 +92,12 @@ std::set<std::string> StageLabels(const v1::PipelineSpec& spec) {
   std::set<std::string> labels;
   for (const SourceChain& chain : SourceChains(spec)) {
     for (const SourceChain::Step& step : chain.steps) {
-      labels.insert(absl::StrCat(step.path, " ", StageName(*step.stage)));
+      labels.insert(LabelOf(step));
     }
     for (const SourceChain::CachePoint& cache : chain.caches) labels.insert(cache.path + " cache");
   }
   for (int i = 0; i < spec.batch_stages_size(); ++i) {
-    labels.insert(absl::StrCat(BatchStagePath(i), " ", StageName(spec.batch_stages(i))));
+    labels.insert(LabelOf(spec, i));
   }
   return labels;
 }

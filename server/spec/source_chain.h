@@ -2,6 +2,7 @@
 #define BULKHEAD_SERVER_SPEC_SOURCE_CHAIN_H_
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -53,6 +54,9 @@ std::string FirstPythonStage(const v1::PipelineSpec& spec);
 // The user code that a spec names, each once, in the order of its stages: "augment:process" for
 // Python, "libmeans.so" for a library. Empty if it names none.
 std::vector<std::string> UserCodeOf(const v1::PipelineSpec& spec);
+
+// By the label of its stage (StageLabels), the user code that a spec names.
+std::map<std::string, std::string> CodeOfStages(const v1::PipelineSpec& spec);
 
 // The names of a spec's stages in messages, status and metrics: "stages[0] decode_image",
 // "source.mixture.sources[1].stages[0] resize", "batch_stages[0] mixup". A running pipeline has no

@@ -135,9 +135,10 @@ CLIENT = {
 # Likewise those of the supervisor; none is shared.
 SUPERVISOR = {
     "memory": set(),
+    "verdict": set(),
     "worker": set(),
     "leases": {"memory"},
-    "pool": {"memory", "worker", "leases"},
+    "pool": {"memory", "verdict", "worker", "leases"},
 }
 
 # Where the folders lie, what they are, and the one that all of them may include.

@@ -275,6 +275,34 @@ TEST(StatusCollectorTest, RecyclingsAreCountedSinceTheStart) {
   EXPECT_THAT(text, HasSubstr(R"(bulkhead_recyclings_total{cause="share"} 0)"));
 }
 
+TEST(StatusCollectorTest, AVerdictHasItsStageAndItsGrowth) {
+  v1::GetStatusResponse status;
+  v1::Verdict& verdict = *status.add_verdicts();
+  verdict.set_pipeline("photos");
+  verdict.set_kind(v1::VERDICT_KIND_WARM_UP);
+  EXPECT_THAT(
+      TextOf(status),
+      HasSubstr(
+          R"(bulkhead_pipeline_verdict{pipeline="photos",stage="",verdict="warm_up",confirmed="false"} 1)"));
+  EXPECT_THAT(TextOf(status), Not(HasSubstr("bulkhead_pipeline_to_quota_seconds{")));
+  verdict.set_kind(v1::VERDICT_KIND_LEAK);
+  verdict.set_confirmed(true);
+  verdict.set_stage("stages[1] python");
+  verdict.set_bytes_per_sample(24576);
+  verdict.set_bound_bytes(12);
+  verdict.set_seconds_to_quota(90);
+  const std::string text = TextOf(status);
+  for (
+      const char* expected : {
+          R"(bulkhead_pipeline_verdict{pipeline="photos",stage="stages[1] python",verdict="leak",confirmed="true"} 1)",
+          R"(bulkhead_pipeline_growth_bytes{pipeline="photos",stage="stages[1] python"} 24576)",
+          R"(bulkhead_pipeline_growth_bound_bytes{pipeline="photos",stage="stages[1] python"} 12)",
+          R"(bulkhead_pipeline_to_quota_seconds{pipeline="photos",stage="stages[1] python"} 90)",
+      }) {
+    EXPECT_THAT(text, HasSubstr(expected));
+  }
+}
+
 TEST(StatusCollectorTest, ContainmentSaysItsLevelAndItsParts) {
   v1::GetStatusResponse status;
   status.mutable_containment()->set_quota_level("kernel-total");

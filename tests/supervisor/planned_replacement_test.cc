@@ -135,6 +135,112 @@ TEST_F(PlannedReplacementTest, GoesOnWithoutASuccessorThatDoesNotEnd) {
   EXPECT_FALSE(gate_.holds(replacement_.get()));
 }
 
+// A worker that holds 20 MiB, and 1 MiB more after each of 500 samples a second.
+class GrowingWorkerTest : public PlannedReplacementTest {
+ protected:
+  static constexpr uint64_t kMiB = uint64_t{1} << 20;
+
+  GrowingWorkerTest() {
+    config_.quota_bytes = 256 * kMiB;
+    Man(1);
+  }
+  void GrowTo(uint64_t samples) {
+    for (; samples_ <= samples; samples_ += 4) Hold(samples_, (20 + samples_) * kMiB);
+    replacement_->BeginIfDue(MonotonicNanos());
+  }
+  // It does samples, and holds as much as before.
+  void Rest(uint64_t samples) {
+    const uint64_t used = WorkerAt(0).memory.growth().used_bytes();
+    for (const uint64_t end = samples_ + samples; samples_ < end; samples_ += 4)
+      Hold(samples_, used);
+    replacement_->BeginIfDue(MonotonicNanos());
+  }
+  void WarmUpSuccessor() { replacement_->OnWarmedUp(*At(0).successor, {}); }
+  uint64_t Replaced() const {
+    const auto& counts = exits_.recycling_counts();
+    const auto found = counts.find(v1::RECYCLE_CAUSE_GROWTH);
+    return found == counts.end() ? 0 : found->second;
+  }
+
+ private:
+  void Hold(uint64_t samples, uint64_t bytes) {
+    WorkerAt(0).memory.growth().Note(samples, bytes, static_cast<int64_t>(samples) * 2'000'000);
+  }
+  uint64_t samples_ = 0;
+};
+
+TEST_F(GrowingWorkerTest, ItsSuccessorStandsByUntilItIsFull) {
+  const PoolWorker* const old = &WorkerAt(0);
+  GrowTo(120);
+  EXPECT_FALSE(replacement_->active());
+  GrowTo(180);
+  ASSERT_TRUE(replacement_->active());
+  WarmUpSuccessor();
+  EXPECT_EQ(&WorkerAt(0), old);
+  GrowTo(204);  // 224 MiB; the next lease takes it to 240
+  EXPECT_EQ(&WorkerAt(0), old);
+  GrowTo(216);  // 236 MiB; the next lease would take it to 252
+  EXPECT_EQ(At(0).predecessor.get(), old);
+  EXPECT_TRUE(old->outgrew);
+  replacement_->StopIfDrained();
+  End(*At(0).predecessor, /*as_told=*/true);
+  EXPECT_EQ(Replaced(), 1u);
+}
+
+TEST_F(GrowingWorkerTest, ItKeepsItsPlaceIfItStopsGrowing) {
+  const PoolWorker* const old = &WorkerAt(0);
+  GrowTo(180);
+  WarmUpSuccessor();
+  Rest(2000);
+  EXPECT_EQ(At(0).successor->process->phase(), WorkerPhase::kStopping);
+  EXPECT_TRUE(End(*At(0).successor, /*as_told=*/true));
+  EXPECT_FALSE(replacement_->active());
+  EXPECT_FALSE(gate_.holds(replacement_.get()));
+  EXPECT_EQ(&WorkerAt(0), old);
+  EXPECT_EQ(At(0).failed_replacements, 0u);
+  EXPECT_EQ(Replaced(), 0u);
+}
+
+TEST_F(GrowingWorkerTest, AStandbyMakesRoomForOthers) {
+  GrowTo(180);
+  ASSERT_FALSE(gate_.TryEnter(this));
+  GrowTo(184);
+  EXPECT_EQ(At(0).successor->process->phase(), WorkerPhase::kStopping);
+  WarmUpSuccessor();
+  EXPECT_NE(At(0).successor, nullptr) << "one that is ending takes no place";
+  End(*At(0).successor, /*as_told=*/true);
+  EXPECT_TRUE(gate_.TryEnter(this));
+}
+
+TEST_F(GrowingWorkerTest, AfterADismissalOnlyAFullWorkerIsReplacedAtOnce) {
+  GrowTo(180);
+  gate_.TryEnter(this);
+  GrowTo(184);
+  End(*At(0).successor, /*as_told=*/true);
+  gate_.Leave(this);
+  At(0).no_standby_before_ns = MonotonicNanos() + 3'600'000'000'000;
+  GrowTo(188);
+  EXPECT_FALSE(replacement_->active());
+  GrowTo(216);
+  EXPECT_TRUE(replacement_->active());
+}
+
+TEST_F(GrowingWorkerTest, WhereOneWasFullTheNextIsReplacedAsSoonAsItsSuccessorIsWarm) {
+  const PoolWorker* const old = &WorkerAt(0);
+  replacement_->NoteOutgrown();
+  GrowTo(180);
+  WarmUpSuccessor();
+  EXPECT_EQ(At(0).predecessor.get(), old);
+}
+
+TEST_F(GrowingWorkerTest, AWorkerThatDiesGetsNoSuccessorThatIsEnding) {
+  GrowTo(180);
+  gate_.TryEnter(this);
+  GrowTo(184);
+  EXPECT_FALSE(End(WorkerAt(0), /*as_told=*/false)) << "it is started again as usual";
+  EXPECT_EQ(At(0).worker, nullptr);
+}
+
 TEST_F(PlannedReplacementTest, AWarmUpAsksForTheNextSamplesUnlessTheyEndedOneBefore) {
   Man(1);
   AddStream();

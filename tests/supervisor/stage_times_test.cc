@@ -3,59 +3,96 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <functional>
+#include <random>
+
 namespace bulkhead {
 namespace {
 
 class StageTimesTest : public testing::Test {
  protected:
-  // Six seconds in which 600 samples take so long in the one stage, and 1 ms in the other.
-  std::string Window(double seconds_per_sample, uint64_t samples = 600) {
+  // Does samples until one stage is slow or so many are done; the other stage takes 1 ms. Looks
+  // every 20 ms. Returns the sentence.
+  std::string Run(uint64_t samples, const std::function<double(uint64_t)>& seconds_of) {
     if (flight_.stages.empty()) flight_.stages = {{"source"}, {"stages[0] resize"}};
-    flight_.samples += samples;
-    for (auto& stage : flight_.stages) stage.runs += samples;
-    flight_.stages[0].busy_seconds += 0.001 * static_cast<double>(samples);
-    flight_.stages[1].busy_seconds += seconds_per_sample * static_cast<double>(samples);
-    now_ns_ += 6'000'000'000;
-    return times_.Note(flight_, 3, now_ns_);
+    for (uint64_t end = done_ + samples; done_ < end; ++done_) {
+      flight_.samples = done_ + 1;
+      for (auto& stage : flight_.stages) ++stage.runs;
+      const double seconds = seconds_of(done_);
+      flight_.stages[0].busy_seconds += 0.001;
+      flight_.stages[1].busy_seconds += seconds;
+      now_ns_ += static_cast<int64_t>((0.001 + seconds) * 1e9);
+      if (now_ns_ < looked_ns_ + 20'000'000) continue;
+      looked_ns_ = now_ns_;
+      std::string slow = times_.Note(flight_, 3, now_ns_);
+      if (!slow.empty()) return slow;
+    }
+    return "";
   }
 
   StageTimes times_;
   FlightSnapshot flight_;
+  uint64_t done_ = 0;
   int64_t now_ns_ = 0;
+  int64_t looked_ns_ = 0;
 };
 
 TEST_F(StageTimesTest, AStageThatStaysSlowIsNamed) {
-  EXPECT_EQ(Window(0.001), "");  // its beginning
-  EXPECT_EQ(Window(0.001), "");  // when it was new
-  EXPECT_EQ(Window(0.0029), "");
-  EXPECT_EQ(Window(0.0031), "");
-  EXPECT_THAT(Window(0.004), testing::AllOf(testing::HasSubstr("stages[0] resize takes 4.00 ms"),
-                                            testing::HasSubstr("4.0 times")));
+  EXPECT_EQ(Run(3000, [](uint64_t) { return 0.001; }), "");
+  EXPECT_EQ(Run(3000, [](uint64_t) { return 0.0029; }), "");
+  EXPECT_THAT(Run(3000, [](uint64_t) { return 0.004; }),
+              testing::MatchesRegex("stages.0. resize takes 3.[0-9]+ ms a sample, 3.[0-9] times as "
+                                    "long as in its first samples"));
 }
 
-TEST_F(StageTimesTest, OneSlowWindowIsAnAccident) {
-  Window(0.001);
-  Window(0.001);
-  EXPECT_EQ(Window(0.01), "");
-  EXPECT_EQ(Window(0.001), "");
-  EXPECT_EQ(Window(0.01), "");
+// A mean of the first seconds would have drifted already.
+TEST_F(StageTimesTest, ADriftIsNoticedWithinHalfAsManySamplesMore) {
+  for (const double samples_to_threefold : {2'000.0, 10'000.0, 50'000.0}) {
+    times_ = {};
+    flight_ = {};
+    done_ = 0;
+    EXPECT_NE(Run(100'000,
+                  [&](uint64_t n) {
+                    return 0.001 * (1 + 2 * static_cast<double>(n) / samples_to_threefold);
+                  }),
+              "");
+    EXPECT_GT(done_, samples_to_threefold);
+    EXPECT_LE(done_, 1.5 * samples_to_threefold);
+  }
+}
+
+TEST_F(StageTimesTest, AMomentOfSlownessIsAnAccident) {
+  Run(3000, [](uint64_t) { return 0.001; });
+  EXPECT_EQ(Run(100, [](uint64_t) { return 0.01; }), "");
+  EXPECT_EQ(Run(3000, [](uint64_t) { return 0.001; }), "");
+}
+
+TEST_F(StageTimesTest, RareSlowSamplesAreNoSlowness) {
+  EXPECT_EQ(Run(20'000, [](uint64_t n) { return n % 300 == 299 ? 1.0 : 0.001; }), "");
+}
+
+TEST_F(StageTimesTest, SamplesThatDifferAreNoSlowness) {
+  std::mt19937 random(4711);
+  std::exponential_distribution<double> seconds(1 / 0.002);
+  EXPECT_EQ(Run(50'000, [&](uint64_t) { return seconds(random); }), "");
+}
+
+TEST_F(StageTimesTest, ASlowStartIsNotWhatAStageIsLikeWhenNew) {
+  EXPECT_EQ(Run(40, [](uint64_t) { return 0.05; }), "");
+  EXPECT_EQ(Run(3000, [](uint64_t) { return 0.001; }), "");
+  EXPECT_NE(Run(3000, [](uint64_t) { return 0.005; }), "");
 }
 
 TEST_F(StageTimesTest, ACacheStageIsAsSlowAsItsDisk) {
   flight_.stages = {{"source"}, {"stages[2] cache"}};
-  Window(0.001);
-  Window(0.001);
-  EXPECT_EQ(Window(0.01), "");
-  EXPECT_EQ(Window(0.01), "");
+  Run(3000, [](uint64_t) { return 0.001; });
+  EXPECT_EQ(Run(5000, [](uint64_t) { return 0.01; }), "");
 }
 
-TEST_F(StageTimesTest, FewSamplesAndShortStagesSayNothing) {
-  Window(0.00001);
-  Window(0.00001);
-  EXPECT_EQ(Window(0.0001), "");
-  EXPECT_EQ(Window(0.0001), "") << "0.1 ms is not worth the trouble";
-  EXPECT_EQ(Window(1, 100), "");
-  EXPECT_EQ(Window(1, 100), "") << "200 samples are no window";
+TEST_F(StageTimesTest, ShortStagesSayNothing) {
+  Run(3000, [](uint64_t) { return 0.00001; });
+  EXPECT_EQ(Run(20'000, [](uint64_t) { return 0.0001; }), "") << "0.1 ms is not worth the trouble";
 }
 
 }  // namespace

@@ -73,6 +73,17 @@ TEST_F(ProgressWatchTest, AStartMayTakeLongerWhereUserCodeIsImported) {
   EXPECT_EQ(KilledAt(61), "not ready after 1m");
 }
 
+TEST_F(ProgressWatchTest, ASuccessorThatIsWarmMayStandByForLong) {
+  crew_.slots()[0]->successor = MakeWorker(0);
+  PoolWorker& successor = *crew_.slots()[0]->successor;
+  successor.warm_ns = successor.last_progress_ns = kSecond;
+  EXPECT_TRUE(watch_.Look(successor, 1000 * kSecond));
+  EXPECT_EQ(HandleOf(successor).reason, "");
+  successor.warm_ns = 0;
+  watch_.Look(successor, 1000 * kSecond);
+  EXPECT_EQ(HandleOf(successor).reason, "not ready after 1m");
+}
+
 TEST_F(ProgressWatchTest, AStreamWithoutABatchIsToldWhatItsWorkersAreAt) {
   const auto observer = AddStream();
   watch_.TellActivity(streams_, MonotonicNanos());

@@ -81,6 +81,17 @@ TEST(StatusTextTest, SaysWhatCacheStagesKeep) {
               HasSubstr("cache stages: 300 samples found, 150 added (64MiB of 16GiB)\n"));
 }
 
+TEST(StatusTextTest, SaysTheVerdictOnEachPipeline) {
+  v1::GetStatusResponse status;
+  v1::Verdict& verdict = *status.add_verdicts();
+  verdict.set_pipeline("photos");
+  verdict.set_kind(v1::VERDICT_KIND_LEAK);
+  verdict.set_text("stages[1] python (my_aug.rotate) keeps 24KiB more with each sample");
+  EXPECT_THAT(StatusText(status),
+              HasSubstr("verdict on photos: leak; stages[1] python (my_aug.rotate) keeps 24KiB "
+                        "more with each sample\n"));
+}
+
 TEST(StatusTextTest, SaysWhichPartOfTheSandboxIsMissingAndWhy) {
   v1::GetStatusResponse status;
   status.mutable_containment()->set_quota_level("kernel-private");

@@ -166,6 +166,11 @@ std::string StatusText(const v1::GetStatusResponse& status) {
                         "gen", "state", "memory", "peak", "quota", "samples", "holds most");
   for (const v1::WorkerStatus& worker : status.workers()) absl::StrAppend(&text, Worker(worker));
   if (status.workers().empty()) absl::StrAppend(&text, "(no workers)\n");
+  for (const v1::Verdict& verdict : status.verdicts()) {
+    absl::StrAppend(&text, "verdict on ", verdict.pipeline(), ": ",
+                    Words(v1::VerdictKind_Name(verdict.kind()), "VERDICT_KIND_"), "; ",
+                    verdict.text(), "\n");
+  }
   for (const v1::StreamStatus& stream : status.streams()) {
     absl::StrAppendFormat(&text,
                           "stream %s, rank %d of %d%s: epoch %d, %d batches sent; arena %s, slots: "

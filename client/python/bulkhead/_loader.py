@@ -31,6 +31,7 @@ from ._rpc.stream_call import MAX_REQUEST_BYTES
 from ._service import arguments, target_file
 from ._service.arguments import Folders, Size
 from ._service.endpoint import Endpoint
+from ._service.status import service_status
 from ._spec.spec_input import Spec, load
 from ._stats import remember
 from ._stream.healing import HealingStream, close_all
@@ -381,6 +382,13 @@ class Loader(LoaderState):
         for name in UNORDERED_CURSOR_FIELDS:
             state.pop(name, None)
         self.load_state_dict({**state, "epoch": epoch, "consumed": 0, "substitutions": 0})
+
+    def status(self, timeout: float = 10.0) -> Dict[str, Any]:
+        """What the loader's service is doing now, as `service_status` returns it.
+
+        `verdicts` says of each pipeline how its workers' memory develops, and which stage keeps memory.
+        """
+        return service_status(self.target, timeout, credentials=self._credentials)
 
     # The end.
 

@@ -16,10 +16,12 @@ void MemoryGrowth::Note(uint64_t samples, uint64_t used_bytes, int64_t now_ns) {
   }
   earlier = point;
   ++looks_;
-  if (!begun_) {
+  if (!begun_ || samples == first_.samples) {
+    // An import, or what the first sample takes, is no growth.
     begun_ = true;
     first_ = point;
   }
+  NoteLastLook(point);
   if (samples < first_.samples + kWarmUpSamples) return;
   if (points_.size() >= 2 && samples < points_[points_.size() - 2].samples + stride_) {
     points_.back() = point;  // the newest is always there
@@ -30,6 +32,19 @@ void MemoryGrowth::Note(uint64_t samples, uint64_t used_bytes, int64_t now_ns) {
   for (size_t i = 0; 2 * i < points_.size(); ++i) points_[i] = points_[2 * i];
   points_.resize(points_.size() / 2 + 1);
   stride_ = std::max<uint64_t>(1, (points_.back().samples - points_.front().samples) / kMaxPoints);
+}
+
+void MemoryGrowth::NoteLastLook(const Point& look) {
+  const size_t count = last_looks_.size();
+  const bool is_near =
+      count > 0 && look.samples < (count > 1 ? last_looks_[count - 2].samples + kStepSamples
+                                             : last_looks_[0].samples + 1);
+  if (is_near) {
+    last_looks_.back() = look;  // the newest is always there
+    return;
+  }
+  if (count == kLastingLooks) last_looks_.erase(last_looks_.begin());
+  last_looks_.push_back(look);
 }
 
 double MemoryGrowth::Slope(const Point& from, const Point& to) {
@@ -72,11 +87,24 @@ double MemoryGrowth::BytesPerSample(uint64_t quota_bytes) const {
   const auto by_bytes = [](const Point& a, const Point& b) { return a.used_bytes < b.used_bytes; };
   const uint64_t lowest = std::min_element(recent_, recent_ + kWindow, by_bytes)->used_bytes;
   if (lowest < quota_bytes / 2) return 0;
-  const double whole = Slope(first_, {samples_, lowest, 0});
-  // A worker may take much memory to warm up, but then stops growing.
-  const Point& oldest = recent_[looks_ % kWindow];
-  const Point& newest = recent_[(looks_ + kWindow - 1) % kWindow];
-  return Slope(oldest, newest) >= whole / 2 ? std::max(0.0, whole) : 0;
+  return LastingBytesPerSample();
+}
+
+double MemoryGrowth::LastingBytesPerSample() const {
+  const double expected = IsAsExpected() ? expected_ : 0;
+  if (last_looks_.size() <= kLastingSteps) return expected;
+  // What is given back again is no growth: each look counts with the lowest from it on.
+  std::vector<double> slopes;
+  Point later = last_looks_.back();
+  for (size_t i = last_looks_.size() - 1; i-- > 0;) {
+    Point look = last_looks_[i];
+    look.used_bytes = std::min(look.used_bytes, later.used_bytes);
+    slopes.push_back(Slope(look, later));
+    later = look;
+  }
+  const auto typical = slopes.begin() + static_cast<std::ptrdiff_t>(slopes.size() / kExceptions);
+  std::nth_element(slopes.begin(), typical, slopes.end());
+  return std::max(expected, *typical);
 }
 
 double MemoryGrowth::SinceStart() const {

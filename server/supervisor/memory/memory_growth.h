@@ -31,9 +31,13 @@ class MemoryGrowth {
 
   // Bytes per sample, at least 0: the larger of the growth since the warm-up and the growth over
   // the later half of that time. While too little is known: the expected growth if three looks bear
-  // it out; else the growth since the start if all the last looks saw more than half of
-  // `quota_bytes` and it went on over them; else 0.
+  // it out; else LastingBytesPerSample if all the last looks saw more than half of `quota_bytes`;
+  // else 0.
   double BytesPerSample(uint64_t quota_bytes) const;
+  // The growth that goes on over the last looks, at least 0: what nearly all steps between them
+  // show, so that an import, tables made at some calls and large images are none. At least the
+  // expected growth if three looks bear it out. 0 while too little is known.
+  double LastingBytesPerSample() const;
   // Whether this worker alone has shown enough.
   bool is_known() const {
     return points_.size() >= 2 * kWindow &&
@@ -44,7 +48,7 @@ class MemoryGrowth {
   double LikelyBytesPerSample(uint64_t quota_bytes) const {
     return std::max({expected_, BytesPerSample(quota_bytes), is_known() ? 0 : SinceStart()});
   }
-  // Growth from the first look to the last, including the warm-up.
+  // Growth from the last look before a sample was done to the last, including the warm-up.
   double SinceStart() const;
   // Samples per second: the higher of the best rate over a few consecutive looks and the rate of
   // the later half. So a pause without demand does not make a worker slow.
@@ -65,11 +69,19 @@ class MemoryGrowth {
   // The lowest of this many looks is used.
   static constexpr size_t kWindow = 3;
 
+  // The most looks over which growth must last, the fewest steps between them, the samples of a
+  // step at least, and the part of the steps that may show less.
+  static constexpr size_t kLastingLooks = 13;
+  static constexpr size_t kLastingSteps = 3;
+  static constexpr uint64_t kStepSamples = 8;
+  static constexpr size_t kExceptions = 6;  // one in so many
+
   // Looks between which a rate is measured.
   static constexpr size_t kRateLooks = 4;
   // Samples that can bear out the expected growth.
   static constexpr uint64_t kExpectedSamples = 8;
 
+  void NoteLastLook(const Point& look);
   static double Slope(const Point& from, const Point& to);
   static double Rate(const Point& from, const Point& to);
   // The growth since the warm-up. The lowest looks may be close together, and one step of memory
@@ -87,10 +99,11 @@ class MemoryGrowth {
   const Point& Last() const { return Lowest(points_.size() - kWindow); }
 
   double expected_ = 0;  // bytes per sample
-  Point first_;
+  Point first_;          // before the first sample was done
   bool begun_ = false;
-  std::vector<Point> points_;  // since the warm-up
-  uint64_t stride_ = 1;        // samples between points
+  std::vector<Point> points_;      // since the warm-up
+  std::vector<Point> last_looks_;  // kStepSamples apart, the newest last
+  uint64_t stride_ = 1;            // samples between points
   uint64_t used_bytes_ = 0;
   Point recent_[kWindow];         // the last looks
   Point rate_looks_[kRateLooks];  // the last looks, by number

@@ -30,13 +30,15 @@ std::optional<RecycleDecision> DecideByGrowth(const RecycleFacts& facts) {
   const auto used = static_cast<double>(growth.used_bytes());
   const auto quota = static_cast<double>(facts.quota_bytes);
   const double samples_left = std::max(0.0, (quota - used) / per_sample);
-  if (used + per_sample * Horizon(facts) >= RecycleConfig::kQuotaShare * quota) {
-    return RecycleDecision{v1::RECYCLE_CAUSE_GROWTH, GrowthFigures(facts, per_sample),
-                           samples_left};
+  const bool full = IsFull(growth, facts.quota_bytes, static_cast<double>(facts.lease_samples));
+  if (full || used + per_sample * Horizon(facts) >= RecycleConfig::kQuotaShare * quota) {
+    return RecycleDecision{v1::RECYCLE_CAUSE_GROWTH, GrowthFigures(facts, per_sample), samples_left,
+                           full || facts.outgrows};
   }
   const double step = (RecycleConfig::kLastShare - RecycleConfig::kFirstShare) / facts.slot_count;
   const double share = RecycleConfig::kFirstShare + (facts.slot + 0.5) * step;
-  if (facts.slot_count > 1 && used >= share * quota && growth.IsSteady(facts.quota_bytes)) {
+  if (facts.outgrows && facts.slot_count > 1 && used >= share * quota &&
+      growth.IsSteady(facts.quota_bytes)) {
     return RecycleDecision{
         v1::RECYCLE_CAUSE_SHARE,
         absl::StrCat(GrowthFigures(facts, per_sample),
@@ -48,11 +50,17 @@ std::optional<RecycleDecision> DecideByGrowth(const RecycleFacts& facts) {
 
 }  // namespace
 
+bool IsFull(const MemoryGrowth& growth, uint64_t quota_bytes, double more_samples) {
+  const double more = growth.LastingBytesPerSample() * more_samples;
+  return static_cast<double>(growth.used_bytes()) + more >=
+         RecycleConfig::kFullShare * static_cast<double>(quota_bytes);
+}
+
 std::optional<RecycleDecision> DecideRecycling(const RecycleConfig& config,
                                                const RecycleFacts& facts) {
-  if (config.by_growth && facts.quota_bytes > 0) {
-    if (auto decision = DecideByGrowth(facts)) return decision;
-  }
+  std::optional<RecycleDecision> growth;
+  if (config.by_growth && facts.quota_bytes > 0) growth = DecideByGrowth(facts);
+  if (growth.has_value() && growth->is_certain) return growth;
   constexpr double kNoHurry = std::numeric_limits<double>::max();
   if (config.max_samples > 0 && facts.growth->samples() >= config.max_samples) {
     return RecycleDecision{v1::RECYCLE_CAUSE_SAMPLES,
@@ -64,7 +72,7 @@ std::optional<RecycleDecision> DecideRecycling(const RecycleConfig& config,
         absl::StrCat(absl::FormatDuration(absl::Trunc(facts.age, absl::Milliseconds(1))), " old"),
         kNoHurry};
   }
-  return std::nullopt;
+  return growth;
 }
 
 std::string TooFastToRecycle(const RecycleFacts& facts) {

@@ -19,6 +19,8 @@ struct RecycleConfig {
   // A fast-leaking worker is looked at before its next lease could take it to this share. The rest
   // covers memory that samples take and give back.
   static constexpr double kLookShare = 0.85;
+  // A worker that one more lease could take to this share of its quota is full.
+  static constexpr double kFullShare = 0.97;
   // Workers with equal growth are replaced at shares spread between these, so that they are not due
   // together.
   static constexpr double kFirstShare = 0.55;
@@ -36,18 +38,28 @@ struct RecycleDecision {
   std::string reason;  // human-readable
   // Samples left before the worker reaches its quota; the worker with the fewest is replaced first.
   double samples_left = 0;
+  // False: the worker may stop growing before it is full. Its successor warms up, but takes over
+  // only if it does not.
+  bool is_certain = true;
 };
 
 // The facts of the decision.
 struct RecycleFacts {
   const MemoryGrowth* growth = nullptr;
   uint64_t quota_bytes = 0;
-  uint32_t slot = 0;          // of
-  uint32_t slot_count = 1;    // workers
-  uint64_t held_samples = 0;  // samples it must finish before it can go
-  absl::Duration warm_up;     // from the request of a replacement until it can take over
+  uint32_t slot = 0;           // of
+  uint32_t slot_count = 1;     // workers
+  uint64_t held_samples = 0;   // samples it must finish before it can go
+  uint64_t lease_samples = 0;  // of its next lease
+  // Growth of this pipeline's workers is known not to stop below the quota: one has been full, or
+  // this one has grown steadily for longer than tables and caches take to fill.
+  bool outgrows = false;
+  absl::Duration warm_up;  // from the request of a replacement until it can take over
   absl::Duration age;
 };
+
+// Whether so many more samples could take a worker to kFullShare of its quota.
+bool IsFull(const MemoryGrowth& growth, uint64_t quota_bytes, double more_samples);
 
 // Whether growth, samples served or age make a worker due. Pure.
 std::optional<RecycleDecision> DecideRecycling(const RecycleConfig& config,

@@ -25,11 +25,15 @@ struct Slot {
   uint32_t failed_starts = 0;  // consecutive, without a ready worker between
   std::string last_end;        // of a worker, or of an attempt to start one; human-readable
   bool asked = false;          // a replacement was requested by hand
+  bool probed = false;         // a replacement shall confirm a verdict
   std::string slow;            // the stage that has become slow, human-readable
   double grew_by = 0;          // bytes per sample, of the previous worker
   // After a failed replacement.
   uint32_t failed_replacements = 0;
   int64_t no_replacement_before_ns = 0;
+  // Successors of this worker that were not needed in the end, and when the next one may start.
+  uint32_t unneeded_successors = 0;
+  int64_t no_standby_before_ns = 0;
 
   // Whether workers started here become ready, as far as known.
   bool Starts() const { return failed_starts == 0 || (worker != nullptr && worker->bound); }
@@ -37,8 +41,10 @@ struct Slot {
   // Puts a worker into the place and forgets what was noted of the previous one.
   void Install(std::unique_ptr<PoolWorker> next) {
     worker = std::move(next);
-    asked = false;
+    asked = probed = false;
     slow.clear();
+    unneeded_successors = 0;
+    no_standby_before_ns = 0;
   }
 };
 

@@ -31,11 +31,8 @@ bool Dispatcher::CanTakeLease(const PoolWorker* worker) const {
 }
 
 bool Dispatcher::WaitsForSuccessor(const PoolWorker& worker) const {
-  if (config_.quota_bytes == 0 || !crew_.SlotOf(worker).is_replaced()) return false;
-  const auto quota = static_cast<double>(config_.quota_bytes);
-  return static_cast<double>(worker.memory.growth().used_bytes()) +
-             worker.memory.BytesPerSample() * SamplesAhead(worker) >=
-         RecycleConfig::kQuotaShare * quota;
+  return config_.quota_bytes > 0 && crew_.SlotOf(worker).is_replaced() &&
+         IsFull(worker.memory.growth(), config_.quota_bytes, SamplesAhead(worker));
 }
 
 double Dispatcher::SamplesAhead(const PoolWorker& worker) const {

@@ -29,6 +29,9 @@ class Dispatcher {
   // Whether one more lease could take a worker with a fast leak to its quota before it is looked
   // at: on a busy machine looks are late.
   bool WaitsForLook(const PoolWorker& worker) const;
+  // Whether the worker is about to be replaced and one more lease could take it to its quota: the
+  // lease then waits for the successor.
+  bool WaitsForSuccessor(const PoolWorker& worker) const;
 
   // The reserved place; null: none.
   const Slot* set_apart() const { return set_apart_; }
@@ -37,12 +40,11 @@ class Dispatcher {
   void ForgetSetApart() { set_apart_ = nullptr; }
   // Samples that a worker may have to do before it can go.
   uint64_t most_held_samples() const { return uint64_t{config_.LeasesOfWorker()} * largest_lease_; }
+  // Samples of the largest lease so far.
+  uint32_t largest_lease() const { return largest_lease_; }
 
  private:
   bool CanTakeLease(const PoolWorker* worker) const;
-  // Whether the worker is about to be replaced and one more lease could take it to its quota: the
-  // lease then waits for the successor.
-  bool WaitsForSuccessor(const PoolWorker& worker) const;
   // Samples that one more lease would bring since the worker's memory was last read.
   double SamplesAhead(const PoolWorker& worker) const;
   // Gives a suspect to the reserved place, or reserves one. A place where no worker starts is

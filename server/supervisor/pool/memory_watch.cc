@@ -58,6 +58,7 @@ void MemoryWatch::Note(PoolWorker& worker, Slot& slot, const ProcessMemory& memo
   for (const auto& [stream, mapped] : worker.claims->mapped) mapped_bytes += mapped.bytes;
   const FlightSnapshot flight = worker.flight.Read();
   const uint64_t held = worker.memory.Note(memory, mapped_bytes, flight, now_ns);
+  worker.curves.Note(flight, held);
   worker.samples_seen = worker.samples_given - worker.held_samples();
   std::string slow = worker.stage_times.Note(flight, context_.recycle.slowdown, now_ns);
   if (!slow.empty() && slot.worker.get() == &worker) slot.slow = std::move(slow);

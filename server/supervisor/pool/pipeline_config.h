@@ -2,6 +2,7 @@
 #define BULKHEAD_SERVER_SUPERVISOR_POOL_PIPELINE_CONFIG_H_
 
 #include <cstdint>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -30,6 +31,8 @@ struct PipelineConfig {
   std::vector<SharedFd> index_fds;
   // The names of its stages; other names in workers' reports are ignored.
   std::set<std::string> stages;
+  // By stage, the user's function or library that it runs.
+  std::map<std::string, std::string> stage_code;
   bool attribution = true;  // count allocations by stage
   bool python = false;      // has Python stages
   // The known user files, as they are on disk; one without a digest is gone.

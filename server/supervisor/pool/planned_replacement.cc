@@ -17,6 +17,8 @@ constexpr size_t kWarmUpsKept = 4;
 constexpr double kWarmUpMargin = 1.5;
 // Spawning and warming up take this much longer than a worker's first start did.
 constexpr absl::Duration kFirstWarmUpMargin = absl::Milliseconds(50);
+// A successor that stands by is dismissed after this long.
+constexpr absl::Duration kStandbyPatience = absl::Seconds(10);
 
 double Seconds(int64_t from_ns, int64_t to_ns) {
   return absl::ToDoubleSeconds(Between(from_ns, to_ns));
@@ -33,6 +35,8 @@ RecycleFacts PlannedReplacement::FactsOf(const PoolWorker& worker, int64_t now_n
   facts.slot = worker.slot;
   facts.slot_count = config_.workers;
   facts.held_samples = dispatcher_.most_held_samples();
+  facts.lease_samples = dispatcher_.largest_lease();
+  facts.outgrows = outgrows_ || worker.keeps_growing;
   // Those ahead in the line warm up first.
   facts.warm_up = (warm_up * kWarmUpMargin + context_.timeouts.watch) *
                   static_cast<int64_t>(1 + context_.gate->waiting());
@@ -51,29 +55,74 @@ std::optional<RecycleDecision> PlannedReplacement::DecideFor(const Slot& slot,
       now_ns < slot.no_replacement_before_ns) {
     return std::nullopt;
   }
-  if (auto decision = DecideRecycling(context_.recycle, FactsOf(*worker, now_ns))) return decision;
+  auto decision = DecideRecycling(context_.recycle, FactsOf(*worker, now_ns));
+  if (decision.has_value() && decision->is_certain) return decision;
   const double left = static_cast<double>(config_.quota_bytes);  // more than any growth leaves
+  if (slot.probed) {
+    return RecycleDecision{v1::RECYCLE_CAUSE_PROBE,
+                           "to see whether its successor's memory grows alike", left};
+  }
   if (slot.asked) return RecycleDecision{v1::RECYCLE_CAUSE_REQUEST, "requested by hand", left};
   if (!slot.slow.empty()) return RecycleDecision{v1::RECYCLE_CAUSE_SLOWDOWN, slot.slow, left};
-  return std::nullopt;
+  if (now_ns < slot.no_standby_before_ns) return std::nullopt;
+  return decision;
+}
+
+std::pair<Slot*, RecycleDecision> PlannedReplacement::MostUrgent(int64_t now_ns) {
+  std::pair<Slot*, RecycleDecision> most{nullptr, {}};
+  for (const auto& slot : crew_.slots()) {
+    const auto decision = DecideFor(*slot, now_ns);
+    if (!decision.has_value()) continue;
+    outgrows_ = outgrows_ || (decision->is_certain && decision->cause == v1::RECYCLE_CAUSE_GROWTH);
+    const bool earlier = most.first == nullptr ||
+                         (decision->is_certain && !most.second.is_certain) ||
+                         (decision->is_certain == most.second.is_certain &&
+                          decision->samples_left < most.second.samples_left);
+    if (earlier) most = {slot.get(), *decision};
+  }
+  return most;
 }
 
 void PlannedReplacement::BeginIfDue(int64_t now_ns) {
-  if (active()) return;
-  Slot* due = nullptr;
-  std::optional<RecycleDecision> decision;
-  for (const auto& slot : crew_.slots()) {
-    auto candidate = DecideFor(*slot, now_ns);
-    if (!candidate.has_value()) continue;
-    if (due != nullptr && candidate->samples_left >= decision->samples_left) continue;
-    due = slot.get();
-    decision = std::move(candidate);
+  if (active()) {
+    Reconsider(now_ns);
+    return;
   }
+  const auto [due, decision] = MostUrgent(now_ns);
   if (due == nullptr) {
     context_.gate->Leave(this);
   } else if (context_.gate->TryEnter(this)) {
-    Begin(*due, *decision);
+    Begin(*due, decision);
   }
+}
+
+void PlannedReplacement::Reconsider(int64_t now_ns) {
+  const bool waits = slot_->successor != nullptr && slot_->worker != nullptr && !is_dismissed_;
+  if (!waits || is_certain_) return;
+  const RecycleDecision first = MostUrgent(now_ns).second;
+  const auto decision = DecideFor(*slot_, now_ns);
+  const PoolWorker& successor = *slot_->successor;
+  if (decision.has_value() && decision->is_certain) {
+    Decide(*decision);
+    if (successor.warm_ns != 0) TakeOver();
+  } else if (!decision.has_value() || first.is_certain || context_.gate->waiting() > 0 ||
+             (successor.warm_ns != 0 && Between(successor.warm_ns, now_ns) > kStandbyPatience)) {
+    Dismiss();
+  }
+}
+
+void PlannedReplacement::Decide(const RecycleDecision& decision) {
+  is_certain_ = decision.is_certain;
+  record_.set_cause(decision.cause);
+  record_.set_reason(decision.reason);
+}
+
+void PlannedReplacement::Dismiss() {
+  is_dismissed_ = true;
+  slot_->no_standby_before_ns =
+      MonotonicNanos() +
+      absl::ToInt64Nanoseconds(context_.timeouts.Backoff(++slot_->unneeded_successors + 1));
+  slot_->successor->process->Stop(context_.timeouts.stop_grace);
 }
 
 void PlannedReplacement::Begin(Slot& slot, const RecycleDecision& decision) {
@@ -91,12 +140,12 @@ void PlannedReplacement::Begin(Slot& slot, const RecycleDecision& decision) {
   slot_ = &slot;
   slot.successor = *std::move(successor);
   drained_ns_ = 0;
+  is_dismissed_ = false;
   record_.Clear();
   record_.set_pipeline(config_.name);
   record_.set_slot(slot.index);
   record_.set_generation(slot.worker->generation);
-  record_.set_cause(decision.cause);
-  record_.set_reason(decision.reason);
+  Decide(decision);
 }
 
 void PlannedReplacement::PutOff(Slot& slot) const {
@@ -131,7 +180,7 @@ void PlannedReplacement::WarmUp(PoolWorker& successor) const {
 void PlannedReplacement::OnWarmedUp(PoolWorker& worker, const internal::v1::WarmedUp& warmed_up) {
   worker.warm_ns = MonotonicNanos();
   if (!active() || slot_->successor.get() != &worker) return;
-  if (slot_->worker == nullptr) return;  // its pool has failed: all of them end
+  if (slot_->worker == nullptr || is_dismissed_) return;  // e.g. its pool has failed: all end
   if (warm_ups_.size() == kWarmUpsKept) warm_ups_.erase(warm_ups_.begin());
   warm_ups_.push_back(Between(worker.spawned_ns, worker.warm_ns));
   record_.set_start_seconds(Seconds(worker.spawned_ns, worker.hello_ns));
@@ -141,9 +190,14 @@ void PlannedReplacement::OnWarmedUp(PoolWorker& worker, const internal::v1::Warm
   const bool can_be =
       warmed_up.touch_seconds() >= 0 && warmed_up.touch_seconds() <= record_.warm_seconds();
   record_.set_touch_seconds(can_be ? warmed_up.touch_seconds() : 0);
+  if (is_certain_) TakeOver();
+}
+
+void PlannedReplacement::TakeOver() {
   // Better known now than when the successor was started.
   slot_->grew_by = slot_->worker->memory.BytesPerSample();
-  worker.memory.growth().Expect(slot_->grew_by);
+  slot_->successor->memory.growth().Expect(slot_->grew_by);
+  slot_->worker->outgrew = record_.cause() == v1::RECYCLE_CAUSE_GROWTH;
   slot_->predecessor = std::move(slot_->worker);
   slot_->Install(std::move(slot_->successor));
   slot_->failed_replacements = 0;
@@ -162,6 +216,10 @@ void PlannedReplacement::StopIfDrained() {
 bool PlannedReplacement::OnExit(Crew::Standing standing, Slot& slot, const WorkerEnd& end) {
   switch (standing) {
     case Crew::Standing::kSuccessor:
+      if (is_dismissed_) {
+        End();
+        return true;
+      }
       PutOff(slot);
       spdlog::warn("the successor of worker {} of pipeline {} failed: {}", slot.index, config_.name,
                    end.reason);
@@ -177,7 +235,7 @@ bool PlannedReplacement::OnExit(Crew::Standing standing, Slot& slot, const Worke
     case Crew::Standing::kInPlace:
       break;
   }
-  if (slot.successor == nullptr) return false;
+  if (slot.successor == nullptr || is_dismissed_) return false;
   // A replacement is already starting.
   slot.Install(std::move(slot.successor));
   ++slot.deaths;

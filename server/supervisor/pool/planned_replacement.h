@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "server/supervisor/pool/crew.h"
@@ -21,7 +22,12 @@ namespace bulkhead {
 // up and takes over; then the old worker finishes its leases, ends, and is reaped. The whole
 // service has one replacement under way at a time.
 //
-//   none ─Begin─▶ successor warms up ─OnWarmedUp─▶ predecessor drains ─Stop─▶ OnExit ─▶ none
+//   none ─Begin─▶ successor warms up ─TakeOver─▶ predecessor drains ─Stop─▶ OnExit ─▶ none
+//                   └─▶ stands by ─────▲ └─Dismiss─▶ successor ends ─▶ OnExit ─▶ none
+//
+// A worker that grows for the first time in a pool's life may be filling a table, and stop before
+// it is full. So its successor stands by until the worker is full, and is dismissed if the worker
+// stops growing, if another replacement is more urgent, or after a while.
 //
 // Lives on the supervisor's thread.
 class PlannedReplacement {
@@ -40,11 +46,14 @@ class PlannedReplacement {
   ~PlannedReplacement() { Leave(); }
 
   bool active() const { return slot_ != nullptr; }
-  // Begins the replacement of the worker that is due first, unless one is under way.
+  // Begins the replacement of the worker that is due first or, while one is under way, decides
+  // about a successor that stands by.
   void BeginIfDue(int64_t now_ns);
+  // A worker has met its quota, and no single sample was to blame.
+  void NoteOutgrown() { outgrows_ = true; }
   // A successor was bound: makes it produce samples that are discarded.
   void WarmUp(PoolWorker& successor) const;
-  // The successor takes over.
+  // The successor takes over, now or when the worker is full.
   void OnWarmedUp(PoolWorker& worker, const internal::v1::WarmedUp& warmed_up);
   // Ends the predecessor once it holds no lease.
   void StopIfDrained();
@@ -62,7 +71,15 @@ class PlannedReplacement {
  private:
   RecycleFacts FactsOf(const PoolWorker& worker, int64_t now_ns) const;
   std::optional<RecycleDecision> DecideFor(const Slot& slot, int64_t now_ns) const;
+  // The place whose worker is due first, with the reason; null: none is. Notes whether workers of
+  // this pool outgrow their quota.
+  std::pair<Slot*, RecycleDecision> MostUrgent(int64_t now_ns);
   void Begin(Slot& slot, const RecycleDecision& decision);
+  void Reconsider(int64_t now_ns);
+  void Decide(const RecycleDecision& decision);
+  void TakeOver();
+  // Ends a successor that is not needed.
+  void Dismiss();
   // The replacement was completed.
   void Report();
   // The replacement failed: delays the next one of that place.
@@ -81,6 +98,9 @@ class PlannedReplacement {
   const SpawnFn spawn_;
   Slot* slot_ = nullptr;  // the worker being replaced; null: none
   v1::Recycling record_;
+  bool is_certain_ = false;    // the successor takes over as soon as it is warm
+  bool is_dismissed_ = false;  // the successor is ending
+  bool outgrows_ = false;      // workers of this pool do not stop growing below their quota
   int64_t drained_ns_ = 0;
   // Recent warm-up times; the longest counts.
   std::vector<absl::Duration> warm_ups_;

@@ -18,6 +18,7 @@
 #include "server/supervisor/leases/lease_table.h"
 #include "server/supervisor/memory/memory_budget.h"
 #include "server/supervisor/memory/worker_memory.h"
+#include "server/supervisor/verdict/worker_curves.h"
 #include "server/supervisor/worker/compartment.h"
 #include "server/supervisor/worker/cpu_share.h"
 #include "server/supervisor/worker/flight_reader.h"
@@ -104,7 +105,10 @@ struct PoolWorker {
   RateLimit notes{2 * kNotesPerSecond, 2 * kNotesAtOnce};
   bool rehearsed = false;  // produced samples for its warm-up
   WorkerMemory memory;
+  WorkerCurves curves;
   StageTimes stage_times;
+  bool keeps_growing = false;  // for longer than tables and caches take to fill
+  bool outgrew = false;        // it is replaced because it is full
   CpuShare cpu_share;
   // From the last IsRestless; negative: none yet.
   double cpu_seconds_at_rest = -1;

@@ -44,7 +44,8 @@ bool ProgressWatch::Look(PoolWorker& worker, int64_t now_ns) const {
   if (worker.killed_ns != 0) {
     return worker.written_off || Between(worker.killed_ns, now_ns) < timeouts_.reap;
   }
-  const bool warming = crew_.StandingOf(worker) == Crew::Standing::kSuccessor;
+  const bool warming =
+      crew_.StandingOf(worker) == Crew::Standing::kSuccessor && worker.warm_ns == 0;
   const absl::Duration patience =
       !worker.bound && !config_.user_code.empty() ? timeouts_.start_with_imports : timeouts_.start;
   const bool late =

@@ -98,7 +98,8 @@ WorkerPool::WorkerPool(PoolContext context, PipelineConfig config)
       progress_watch_(config_, context_.timeouts, crew_),
       replacement_(context_, config_, crew_, streams_, dispatcher_,
                    [this](Slot& slot) { return starter_.Start(slot); }),
-      report_(config_, crew_, streams_, context_.exits) {}
+      report_(config_, crew_, streams_, context_.exits),
+      verdict_(config_, crew_, context_.recycle.by_growth) {}
 
 WorkerPool::~WorkerPool() {
   code_.Fail(absl::CancelledError("the service ends"));
@@ -210,8 +211,9 @@ void WorkerPool::OnMessage(PoolWorker& worker, const internal::v1::FromWorker& m
         worker.samples += *samples;
         report_.OnSamples(*samples);
       }
-      if (const int64_t now_ns = MonotonicNanos();
-          memory_watch_.IsYoung(worker, now_ns) || dispatcher_.WaitsForLook(worker)) {
+      if (const int64_t now_ns = MonotonicNanos(); memory_watch_.IsYoung(worker, now_ns) ||
+                                                   dispatcher_.WaitsForLook(worker) ||
+                                                   dispatcher_.WaitsForSuccessor(worker)) {
         memory_watch_.Look(worker, crew_.SlotOf(worker), now_ns);
         if (!broken()) replacement_.BeginIfDue(now_ns);
       }
@@ -329,6 +331,7 @@ void WorkerPool::OnExit(PoolWorker& worker, const WorkerEnd& told_end) {
   for (const auto& stream : streams_.all()) redone += stream->WorkerGone(worker.id);
   report_.OnExit(worker, end, told, redone);
   segments_.OnGone(worker);
+  verdict_.OnGone(worker, worker.outgrew || (grew && worker.bound));
 
   Slot& slot = crew_.SlotOf(worker);
   const Crew::Standing standing = crew_.StandingOf(worker);
@@ -340,6 +343,7 @@ void WorkerPool::OnExit(PoolWorker& worker, const WorkerEnd& told_end) {
       // It may have grown too fast for its growth to be known.
       slot.grew_by = std::max(slot.grew_by, worker.memory.growth().SinceStart());
       memory_watch_.LookMoreOften(MonotonicNanos());
+      replacement_.NoteOutgrown();
     }
   }
   // Deleted later, because this call comes from inside the process object.
@@ -437,6 +441,7 @@ void WorkerPool::Watch() {
     if (!progress_watch_.Look(worker, now_ns)) WriteOff(worker);
     if (worker.written_off) stuck.push_back(&worker);
   });
+  verdict_.Look(now_ns);
   if (context_.scratch != nullptr) context_.scratch->LookSoon();
   segments_.Tell();
   progress_watch_.TellActivity(streams_, now_ns);
@@ -475,6 +480,7 @@ void WorkerPool::AppendStatus(v1::GetStatusResponse& response) const {
     status.set_pipeline(config_.name);
     status.set_idle(parked_);
   }
+  verdict_.AppendStatus(response);
   AppendTotals(response);
 }
 

@@ -17,6 +17,7 @@
 #include "server/supervisor/pool/pool_report.h"
 #include "server/supervisor/pool/pool_segments.h"
 #include "server/supervisor/pool/pool_streams.h"
+#include "server/supervisor/pool/pool_verdict.h"
 #include "server/supervisor/pool/progress_watch.h"
 #include "server/supervisor/pool/worker_starter.h"
 
@@ -32,7 +33,7 @@ namespace bulkhead {
 //   memory, progress watch   who holds too much, who hangs
 //   replacement              who is replaced before it reaches a limit
 //   starter, segments, code  what a worker is given, and what it has loaded
-//   report                   what all of them have done
+//   report, verdict          what all of them have done, and how their memory grows
 //
 // Lives on the supervisor's thread.
 class WorkerPool {
@@ -104,6 +105,7 @@ class WorkerPool {
   ProgressWatch progress_watch_;
   PlannedReplacement replacement_;
   PoolReport report_;
+  PoolVerdict verdict_;
   absl::Status failure_;
   EventLoop::TimerId watch_timer_ = 0;
   bool watch_soon_ = false;

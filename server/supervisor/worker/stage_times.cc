@@ -7,47 +7,63 @@
 
 namespace bulkhead {
 
+bool StageTimes::EndsStretch(const Stage& stage, const FlightSnapshot::Stage& now, int64_t now_ns) {
+  if (now.runs < stage.runs + kStretchRuns) return false;
+  return stage.stretches < kFirst || absl::Nanoseconds(now_ns - stage.began_ns) >= kStretch;
+}
+
+void StageTimes::Begin(Stage& stage, const FlightSnapshot::Stage& now, int64_t now_ns) {
+  stage.busy_seconds = now.busy_seconds;
+  stage.runs = now.runs;
+  stage.began_ns = now_ns;
+}
+
+double StageTimes::NewSeconds(const Stage& stage, int64_t now_ns) {
+  const uint64_t from = stage.runs - stage.runs / 3;
+  std::vector<double> seconds;
+  int64_t since_ns = now_ns;
+  for (auto stretch = stage.newest.rbegin();
+       stretch != stage.newest.rend() && stretch->end_runs > from; ++stretch) {
+    seconds.push_back(stretch->seconds_per_run);
+    since_ns = stretch->began_ns;
+  }
+  if (seconds.empty() || absl::Nanoseconds(now_ns - since_ns) < kPersistence) return 0;
+  const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
+  std::nth_element(seconds.begin(), middle, seconds.end());
+  return *middle;
+}
+
 std::string StageTimes::Note(const FlightSnapshot& snapshot, double slowdown, int64_t now_ns) {
-  if (!begun_) {
-    // The first samples of a process are slow: buffers grow, files are opened.
-    if (snapshot.samples < kWindowRuns / 8) return "";
-    begun_ = true;
-    window_began_ns_ = now_ns;
-    for (const auto& stage : snapshot.stages) {
-      stages_.push_back({{stage.busy_seconds, stage.runs}});
-    }
-    return "";
-  }
-  uint64_t runs = 0;
-  for (size_t i = 0; i < stages_.size() && i < snapshot.stages.size(); ++i) {
-    runs = std::max(runs, snapshot.stages[i].runs - stages_[i].begin.runs);
-  }
-  if (runs < kWindowRuns || absl::Nanoseconds(now_ns - window_began_ns_) < kWindow) return "";
   std::string slow;
-  for (size_t i = 0; i < stages_.size() && i < snapshot.stages.size(); ++i) {
+  // A worker that is being bound has no stages yet.
+  stages_.resize(std::max(stages_.size(), snapshot.stages.size()));
+  for (size_t i = 0; i < snapshot.stages.size(); ++i) {
     Stage& stage = stages_[i];
-    const auto& now = snapshot.stages[i];
-    const uint64_t done = now.runs - stage.begin.runs;
-    if (done == 0) continue;
-    const double seconds =
-        (now.busy_seconds - stage.begin.busy_seconds) / static_cast<double>(done);
-    stage.begin = {now.busy_seconds, now.runs};
-    if (!has_first_) {
-      stage.first_seconds = seconds;
+    const FlightSnapshot::Stage& now = snapshot.stages[i];
+    if (stage.runs < kSkippedRuns) {
+      Begin(stage, now, now_ns);
       continue;
     }
-    // A cache stage is as slow as its disk, which is not the worker's fault.
-    const bool can_be = slowdown > 0 && !absl::EndsWith(now.name, " cache");
-    const bool is_slow = can_be && seconds >= kMinSeconds && stage.first_seconds > 0 &&
-                         seconds >= slowdown * stage.first_seconds;
-    if (is_slow && stage.was_slow && slow.empty()) {
-      slow = absl::StrFormat("%s takes %.2f ms a sample, %.1f times as long as when it was new",
-                             now.name, seconds * 1e3, seconds / stage.first_seconds);
+    if (!EndsStretch(stage, now, now_ns)) continue;
+    const double seconds =
+        (now.busy_seconds - stage.busy_seconds) / static_cast<double>(now.runs - stage.runs);
+    const bool is_first = stage.stretches++ < kFirst;
+    if (is_first && (stage.stretches == 1 || seconds < stage.first_seconds)) {
+      stage.first_seconds = seconds;
     }
-    stage.was_slow = is_slow;
+    stage.newest.push_back({now.runs, seconds, stage.began_ns});
+    if (stage.newest.size() > kNewest) stage.newest.pop_front();
+    Begin(stage, now, now_ns);
+    // A cache stage is as slow as its disk, which is not the worker's fault.
+    if (is_first || slowdown <= 0 || !slow.empty() || absl::EndsWith(now.name, " cache")) continue;
+    const double new_seconds = NewSeconds(stage, now_ns);
+    if (new_seconds < kMinSeconds || stage.first_seconds <= 0 ||
+        new_seconds < slowdown * stage.first_seconds) {
+      continue;
+    }
+    slow = absl::StrFormat("%s takes %.2f ms a sample, %.1f times as long as in its first samples",
+                           now.name, new_seconds * 1e3, new_seconds / stage.first_seconds);
   }
-  has_first_ = true;
-  window_began_ns_ = now_ns;
   return slow;
 }
 

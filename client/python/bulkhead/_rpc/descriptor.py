@@ -21,12 +21,17 @@ def is_map(field) -> bool:
     return field.message_type is not None and field.message_type.GetOptions().map_entry
 
 
+def is_optional(field) -> bool:
+    """Whether it is declared `optional`: the only member of a oneof that protoc made."""
+    oneof = field.containing_oneof
+    return oneof is not None and oneof.name == "_" + field.name
+
+
 def choice_of(field) -> Optional[str]:
     """Name of the oneof that the field is a member of; None for `optional` fields."""
-    oneof = field.containing_oneof
-    if oneof is None or oneof.name == "_" + field.name:
+    if field.containing_oneof is None or is_optional(field):
         return None
-    return str(oneof.name)
+    return str(field.containing_oneof.name)
 
 
 def choices_of(message_type) -> List[str]:

@@ -19,7 +19,7 @@ def service_status(
     """What the service at `target` ("host:port", "unix:/path" or a target file) is doing, by its GetStatus.
 
     Fields are named as in loader.proto: `workers` with pid, state and memory, `streams`, `recent_exits`,
-    `supervisor`, `samples_produced` and others. Sizes are bytes, times seconds since 1970, states the
+    `supervisor`, `samples_produced`, `verdicts` and others. Sizes are bytes, times seconds since 1970, states the
     names of their enum. Blocks for at most `timeout` seconds; ServiceUnavailable if there is no answer,
     AccessDenied if the service gives none to these `credentials`.
     """
@@ -50,13 +50,15 @@ def service_status(
 
 
 def _to_dict(message) -> Dict[str, Any]:
-    """All fields, the unset ones with their defaults; times as seconds since 1970, enums by name.
+    """All fields, the unset ones with their defaults, `optional` ones with None; times as seconds since 1970, enums by name.
 
     Not json_format: its options have other names from one protobuf version to the next.
     """
     return {
         field.name: [_plain(field, item) for item in getattr(message, field.name)]
         if descriptor.is_repeated(field)
+        else None
+        if descriptor.is_optional(field) and not message.HasField(field.name)
         else _plain(field, getattr(message, field.name))
         for field in message.DESCRIPTOR.fields
     }

@@ -1,0 +1,66 @@
+#include "server/supervisor/pool/pool_verdict.h"
+
+#include <spdlog/spdlog.h>
+
+#include <utility>
+
+namespace bulkhead {
+namespace {
+
+constexpr absl::Duration kInterval = absl::Seconds(1);
+
+bool IsKept(const v1::Verdict& verdict) {
+  return verdict.kind() == v1::VERDICT_KIND_LEAK || verdict.kind() == v1::VERDICT_KIND_RETENTION;
+}
+
+}  // namespace
+
+Finding PoolVerdict::Judge(const PoolWorker& worker, bool outgrew) const {
+  Finding finding = worker.curves.Judge(config_.quota_bytes, outgrew);
+  finding.samples_per_second = worker.memory.growth().SamplesPerSecond();
+  return finding;
+}
+
+void PoolVerdict::Look(int64_t now_ns) {
+  if (Between(looked_ns_, now_ns) < kInterval) return;
+  looked_ns_ = now_ns;
+  crew_.ForEach([this](PoolWorker& worker) {
+    Finding finding = Judge(worker, /*outgrew=*/false);
+    worker.keeps_growing = finding.Keeps();
+    verdict_.Note(worker.id, std::move(finding));
+  });
+  TellIfChanged();
+}
+
+void PoolVerdict::OnGone(const PoolWorker& worker, bool outgrew) {
+  verdict_.OnGone(worker.id, Judge(worker, outgrew));
+  TellIfChanged();
+}
+
+void PoolVerdict::TellIfChanged() {
+  const v1::Verdict now = verdict_.Now();
+  const bool changed = now.kind() != told_.kind() || now.stage() != told_.stage() ||
+                       now.confirmed() != told_.confirmed();
+  // Whether memory that has levelled off counts as a cache or as nothing may change often.
+  if (!changed || (!IsKept(now) && !IsKept(told_))) {
+    return;
+  }
+  spdlog::log(IsKept(now) ? spdlog::level::warn : spdlog::level::info, "pipeline {}: {}",
+              config_.name, now.text());
+  told_ = now;
+  ProbeIfAlone(now);
+}
+
+void PoolVerdict::ProbeIfAlone(const v1::Verdict& verdict) {
+  if (!probes_ || !IsKept(verdict) || verdict.confirmed() || crew_.slots().size() != 1) return;
+  probes_ = false;
+  crew_.slots()[0]->probed = true;
+}
+
+void PoolVerdict::AppendStatus(v1::GetStatusResponse& response) const {
+  v1::Verdict& verdict = *response.add_verdicts();
+  verdict = verdict_.Now();
+  verdict.set_pipeline(config_.name);
+}
+
+}  // namespace bulkhead

@@ -1,0 +1,46 @@
+#ifndef BULKHEAD_SERVER_SUPERVISOR_POOL_POOL_VERDICT_H_
+#define BULKHEAD_SERVER_SUPERVISOR_POOL_POOL_VERDICT_H_
+
+#include <cstdint>
+#include <string>
+
+#include "server/supervisor/pool/crew.h"
+#include "server/supervisor/pool/pipeline_config.h"
+#include "server/supervisor/verdict/pipeline_verdict.h"
+
+namespace bulkhead {
+
+// The verdict on the memory of a pool's workers: judges them once a second, and logs the verdict
+// when it changes. Lives on the supervisor's thread.
+class PoolVerdict {
+ public:
+  // `probes`: a worker may be replaced to confirm a verdict.
+  PoolVerdict(const PipelineConfig& config, const Crew& crew, bool probes)
+      : config_(config),
+        crew_(crew),
+        probes_(probes),
+        verdict_(config.stage_code, config.quota_bytes) {}
+
+  void Look(int64_t now_ns);
+  // A worker has ended. `outgrew`: it was full, and no single sample was to blame.
+  void OnGone(const PoolWorker& worker, bool outgrew);
+
+  void AppendStatus(v1::GetStatusResponse& response) const;
+
+ private:
+  Finding Judge(const PoolWorker& worker, bool outgrew) const;
+  void TellIfChanged();
+  // In a pool of one worker no second one shows the same until the first is full.
+  void ProbeIfAlone(const v1::Verdict& verdict);
+
+  const PipelineConfig& config_;
+  const Crew& crew_;
+  bool probes_;  // still
+  PipelineVerdict verdict_;
+  v1::Verdict told_;
+  int64_t looked_ns_ = 0;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SUPERVISOR_POOL_POOL_VERDICT_H_

@@ -1,0 +1,48 @@
+#ifndef BULKHEAD_SERVER_SUPERVISOR_VERDICT_PIPELINE_VERDICT_H_
+#define BULKHEAD_SERVER_SUPERVISOR_VERDICT_PIPELINE_VERDICT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "bulkhead/v1/loader.pb.h"
+#include "server/supervisor/verdict/worker_curves.h"
+
+namespace bulkhead {
+
+// Makes one verdict of what the workers of a pipeline show, those that ended included. A leak that
+// two workers show is confirmed. Pure; used by one thread.
+class PipelineVerdict {
+ public:
+  // `code`: by stage, the user's function or library in it. `quota_bytes`: of each worker; 0: none.
+  PipelineVerdict(std::map<std::string, std::string> code, uint64_t quota_bytes)
+      : code_(std::move(code)), quota_bytes_(quota_bytes) {}
+
+  // What a living worker shows by now.
+  void Note(uint64_t worker, Finding finding) { living_[worker] = std::move(finding); }
+  // A worker has ended. It is remembered if it showed a leak.
+  void OnGone(uint64_t worker, Finding last);
+
+  // Without the pipeline's name.
+  v1::Verdict Now() const;
+
+ private:
+  // Workers that ended and are remembered.
+  static constexpr size_t kMaxGone = 8;
+
+  std::vector<const Finding*> All() const;
+  // Workers that show the same kind of growth in the same stage.
+  size_t Witnesses(const Finding& finding) const;
+
+  const std::map<std::string, std::string> code_;
+  const uint64_t quota_bytes_;
+  std::map<uint64_t, Finding> living_;
+  std::deque<Finding> gone_;  // the newest first
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SUPERVISOR_VERDICT_PIPELINE_VERDICT_H_
