@@ -32,5 +32,5 @@ def over_1000_calls(index):
 
 
 def keeps(index):
-    kept.append(os.urandom(16) * KIB)
+    kept.append(os.urandom(16) * 512)
     return index

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -68,6 +69,11 @@ def test_without_planned_replacements_the_quota_bites_and_nothing_is_lost(folder
     death = status["recent_exits"][-1]
     assert death["cause"] == "EXIT_CAUSE_OUT_OF_MEMORY"
     assert "fault" in death["refused_stage"] and int(death["refused_bytes"]) >= 1 << 20
+    assert re.search(
+        r"; stages\[0\] fault asked for 1(\.\d)?MiB when the worker held [\d.]+MiB of its quota of 64MiB, "
+        r"most of it in stages\[0\] fault \([\d.]+MiB\)$",
+        death["reason"],
+    ), death["reason"]
     assert "fault" in death["stages"][0]["stage"] and int(death["stages"][0]["live_bytes"]) > 16 << 20
     assert death["activity"][0]["sample"].startswith("range@")
     service.stop()

@@ -155,7 +155,10 @@ class GrowingWorkerTest : public PlannedReplacementTest {
       Hold(samples_, used);
     replacement_->BeginIfDue(MonotonicNanos());
   }
-  void WarmUpSuccessor() { replacement_->OnWarmedUp(*At(0).successor, {}); }
+  void WarmUpSuccessor() {
+    At(0).successor->spawned_ns = MonotonicNanos();
+    replacement_->OnWarmedUp(*At(0).successor, {});
+  }
   uint64_t Replaced() const {
     const auto& counts = exits_.recycling_counts();
     const auto found = counts.find(v1::RECYCLE_CAUSE_GROWTH);

@@ -4,7 +4,7 @@
 
 #include "tests/supervisor/pool_world.h"
 
-namespace bulkhead {
+namespace bulkhead::pool_verdict_test {
 namespace {
 
 constexpr int64_t kSecond = 1'000'000'000;
@@ -54,14 +54,14 @@ TEST_F(PoolVerdictTest, NamesThePipelineTheStageAndItsCode) {
   EXPECT_TRUE(Now(verdict).confirmed());
 }
 
-TEST_F(PoolVerdictTest, AWorkerIsJudgedOnceASecond) {
+TEST_F(PoolVerdictTest, AWorkerIsJudgedFourTimesASecond) {
   Man(1);
   PoolVerdict verdict(config_, crew_, /*probes=*/true);
   verdict.Look(now_ns_);
   Work(WorkerAt(0), 4096);
-  verdict.Look(now_ns_ + kSecond / 2);
+  verdict.Look(now_ns_ + kSecond / 5);
   EXPECT_FALSE(WorkerAt(0).keeps_growing);
-  verdict.Look(now_ns_ + kSecond);
+  verdict.Look(now_ns_ + kSecond / 4);
   EXPECT_TRUE(WorkerAt(0).keeps_growing);
 }
 
@@ -98,4 +98,4 @@ TEST_F(PoolVerdictTest, NobodyIsReplacedForAConfirmationWhereOthersMayGiveItOrNo
 }
 
 }  // namespace
-}  // namespace bulkhead
+}  // namespace bulkhead::pool_verdict_test

@@ -7,7 +7,8 @@
 namespace bulkhead {
 namespace {
 
-constexpr absl::Duration kInterval = absl::Seconds(1);
+// A fast worker does thousands of samples a second.
+constexpr absl::Duration kInterval = absl::Milliseconds(250);
 
 bool IsKept(const v1::Verdict& verdict) {
   return verdict.kind() == v1::VERDICT_KIND_LEAK || verdict.kind() == v1::VERDICT_KIND_RETENTION;
@@ -30,6 +31,7 @@ void PoolVerdict::Look(int64_t now_ns) {
     verdict_.Note(worker.id, std::move(finding));
   });
   TellIfChanged();
+  ProbeIfAlone();
 }
 
 void PoolVerdict::OnGone(const PoolWorker& worker, bool outgrew) {
@@ -48,13 +50,16 @@ void PoolVerdict::TellIfChanged() {
   spdlog::log(IsKept(now) ? spdlog::level::warn : spdlog::level::info, "pipeline {}: {}",
               config_.name, now.text());
   told_ = now;
-  ProbeIfAlone(now);
 }
 
-void PoolVerdict::ProbeIfAlone(const v1::Verdict& verdict) {
-  if (!probes_ || !IsKept(verdict) || verdict.confirmed() || crew_.slots().size() != 1) return;
+void PoolVerdict::ProbeIfAlone() {
+  if (!probes_ || crew_.slots().size() != 1) return;
+  Slot& slot = *crew_.slots()[0];
+  // One that was full is replaced anyway, and so will be its successor.
+  const bool suspected = slot.worker != nullptr && slot.worker->keeps_growing;
+  if (!suspected || verdict_.Now().confirmed()) return;
   probes_ = false;
-  crew_.slots()[0]->probed = true;
+  slot.probed = true;
 }
 
 void PoolVerdict::AppendStatus(v1::GetStatusResponse& response) const {

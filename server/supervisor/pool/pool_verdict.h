@@ -10,8 +10,8 @@
 
 namespace bulkhead {
 
-// The verdict on the memory of a pool's workers: judges them once a second, and logs the verdict
-// when it changes. Lives on the supervisor's thread.
+// The verdict on the memory of a pool's workers: judges them four times a second, and logs the
+// verdict when it changes. Lives on the supervisor's thread.
 class PoolVerdict {
  public:
   // `probes`: a worker may be replaced to confirm a verdict.
@@ -30,8 +30,8 @@ class PoolVerdict {
  private:
   Finding Judge(const PoolWorker& worker, bool outgrew) const;
   void TellIfChanged();
-  // In a pool of one worker no second one shows the same until the first is full.
-  void ProbeIfAlone(const v1::Verdict& verdict);
+  // In a pool of one worker no second one would show the same before the first is full.
+  void ProbeIfAlone();
 
   const PipelineConfig& config_;
   const Crew& crew_;

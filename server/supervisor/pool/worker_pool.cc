@@ -326,6 +326,9 @@ void WorkerPool::OnExit(PoolWorker& worker, const WorkerEnd& told_end) {
   // A written-off worker's leases were blamed earlier.
   const std::string work =
       worker.written_off ? "" : blame_.OnDeath(worker, flight, end.cause, end.reason);
+  const std::string refusal =
+      DescribeRefusal(flight, worker.memory.peak_bytes(), config_.quota_bytes);
+  if (!refusal.empty() && config_.quota_bytes > 0) end.reason += "; " + refusal;
   const FlightSnapshot told = streams_.WithinLeases(worker.id, flight);
   uint32_t redone = 0;
   for (const auto& stream : streams_.all()) redone += stream->WorkerGone(worker.id);

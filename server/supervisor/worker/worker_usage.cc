@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "server/base/byte_size.h"
 #include "server/os/event_loop.h"
 
 namespace bulkhead {
@@ -131,6 +132,25 @@ void AppendActivity(const FlightSnapshot& flight,
     at.set_epoch(thread.epoch);
     at.set_position(thread.position);
   }
+}
+
+std::string DescribeRefusal(const FlightSnapshot& flight, uint64_t held_bytes,
+                            uint64_t quota_bytes) {
+  if (flight.refused_stage.empty()) return "";
+  // The last look may be older than the last allocations.
+  const auto counted = static_cast<uint64_t>(std::max<int64_t>(0, flight.live_bytes));
+  std::string text =
+      absl::StrCat(flight.refused_stage, " asked for ", FormatBytes(flight.refused_bytes),
+                   " when the worker held ", FormatBytes(std::max(held_bytes, counted)),
+                   " of its quota of ", FormatBytes(quota_bytes));
+  const auto most =
+      std::max_element(flight.stages.begin(), flight.stages.end(),
+                       [](const auto& a, const auto& b) { return a.live_bytes < b.live_bytes; });
+  if (most != flight.stages.end() && most->live_bytes > 0) {
+    absl::StrAppend(&text, ", most of it in ", most->name, " (",
+                    FormatBytes(static_cast<uint64_t>(most->live_bytes)), ")");
+  }
+  return text;
 }
 
 std::string DescribeWildAccess(const FlightSnapshot::WildAccess& wild) {

@@ -37,6 +37,11 @@ void AddDecodes(const v1::JpegDecodes& more, v1::JpegDecodes& sum);
 void AppendActivity(const FlightSnapshot& flight,
                     google::protobuf::RepeatedPtrField<v1::ThreadActivity>& activity);
 
+// "stages[1] resize asked for 10MiB when the worker held 508MiB of its quota of 512MiB, most of it
+// in stages[0] decode_image (412MiB)"; empty: no allocation was refused.
+std::string DescribeRefusal(const FlightSnapshot& flight, uint64_t held_bytes,
+                            uint64_t quota_bytes);
+
 // "it wrote to a batch that was not its own (slot 2) in stages[0] native".
 std::string DescribeWildAccess(const FlightSnapshot::WildAccess& wild);
 
