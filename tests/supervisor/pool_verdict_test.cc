@@ -54,14 +54,14 @@ TEST_F(PoolVerdictTest, NamesThePipelineTheStageAndItsCode) {
   EXPECT_TRUE(Now(verdict).confirmed());
 }
 
-TEST_F(PoolVerdictTest, AWorkerIsJudgedFourTimesASecond) {
+TEST_F(PoolVerdictTest, AWorkerIsJudgedEvery50Milliseconds) {
   Man(1);
   PoolVerdict verdict(config_, crew_, /*probes=*/true);
   verdict.Look(now_ns_);
   Work(WorkerAt(0), 4096);
-  verdict.Look(now_ns_ + kSecond / 5);
+  verdict.Look(now_ns_ + kSecond / 25);
   EXPECT_FALSE(WorkerAt(0).keeps_growing);
-  verdict.Look(now_ns_ + kSecond / 4);
+  verdict.Look(now_ns_ + kSecond / 20);
   EXPECT_TRUE(WorkerAt(0).keeps_growing);
 }
 

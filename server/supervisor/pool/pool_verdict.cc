@@ -8,7 +8,7 @@ namespace bulkhead {
 namespace {
 
 // A fast worker does thousands of samples a second.
-constexpr absl::Duration kInterval = absl::Milliseconds(250);
+constexpr absl::Duration kInterval = absl::Milliseconds(50);
 
 bool IsKept(const v1::Verdict& verdict) {
   return verdict.kind() == v1::VERDICT_KIND_LEAK || verdict.kind() == v1::VERDICT_KIND_RETENTION;

@@ -10,8 +10,8 @@
 
 namespace bulkhead {
 
-// The verdict on the memory of a pool's workers: judges them four times a second, and logs the
-// verdict when it changes. Lives on the supervisor's thread.
+// The verdict on the memory of a pool's workers: judges them at intervals, and logs the verdict
+// when it changes. Lives on the supervisor's thread.
 class PoolVerdict {
  public:
   // `probes`: a worker may be replaced to confirm a verdict.
