@@ -89,7 +89,7 @@ def test_status_and_metrics_hold_nothing_that_cannot_be(services, folder):
                     assert 0 <= used.get("busy_seconds", 0) < 600
             assert all(math.isfinite(number) for number in numbers_in(status))
             now = series(url)
-            assert {label for key in now for label in re.findall(r'[{,]stage="([^"]*)"', key)} <= KNOWN
+            assert {label for key in now for label in re.findall(r'[{,]stage="([^"]+)"', key)} <= KNOWN
             assert all(math.isfinite(value) and value >= 0 for value in now.values())
             assert all(value == 0 for key, value in now.items() if "_jpeg_" in key or "_kept_" in key)
             totals = {key: value for key, value in now.items() if key.partition("{")[0].endswith("_total")}
