@@ -116,6 +116,9 @@ TEST_F(DispatcherTest, AWorkerNearItsQuotaWaitsForItsSuccessor) {
   crew_.slots()[0]->successor = MakeWorker(0);
   EXPECT_FALSE(dispatcher_.GiveLeases());
   crew_.slots()[0]->successor = nullptr;
+  crew_.slots()[0]->is_due = true;
+  EXPECT_FALSE(dispatcher_.GiveLeases()) << "another one is replaced first";
+  crew_.slots()[0]->is_due = false;
   EXPECT_TRUE(dispatcher_.GiveLeases()) << "nobody comes, so it goes on";
 }
 

@@ -228,6 +228,17 @@ TEST_F(GrowingWorkerTest, AfterADismissalOnlyAFullWorkerIsReplacedAtOnce) {
   EXPECT_TRUE(replacement_->active());
 }
 
+TEST_F(GrowingWorkerTest, AWorkerThatGrowsWaitsForItsTurnWhileAnotherIsReplaced) {
+  GrowTo(180);
+  EXPECT_TRUE(replacement_->active());
+  EXPECT_FALSE(At(0).is_due);
+  GrowTo(184);
+  EXPECT_TRUE(At(0).is_due);
+  WarmUpSuccessor();
+  Rest(2000);
+  EXPECT_FALSE(At(0).is_due);
+}
+
 TEST_F(GrowingWorkerTest, WhereOneWasFullTheNextIsReplacedAsSoonAsItsSuccessorIsWarm) {
   const PoolWorker* const old = &WorkerAt(0);
   replacement_->NoteOutgrown();

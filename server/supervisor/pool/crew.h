@@ -26,6 +26,7 @@ struct Slot {
   std::string last_end;        // of a worker, or of an attempt to start one; human-readable
   bool asked = false;          // a replacement was requested by hand
   bool probed = false;         // a replacement shall confirm a verdict
+  bool is_due = false;         // grows, and another worker of the pool is being replaced
   std::string slow;            // the stage that has become slow, human-readable
   double grew_by = 0;          // bytes per sample, of the previous worker
   // After a failed replacement.
@@ -41,7 +42,7 @@ struct Slot {
   // Puts a worker into the place and forgets what was noted of the previous one.
   void Install(std::unique_ptr<PoolWorker> next) {
     worker = std::move(next);
-    asked = probed = false;
+    asked = probed = is_due = false;
     slow.clear();
     unneeded_successors = 0;
     no_standby_before_ns = 0;

@@ -31,7 +31,8 @@ bool Dispatcher::CanTakeLease(const PoolWorker* worker) const {
 }
 
 bool Dispatcher::WaitsForSuccessor(const PoolWorker& worker) const {
-  return config_.quota_bytes > 0 && crew_.SlotOf(worker).is_replaced() &&
+  const Slot& slot = crew_.SlotOf(worker);
+  return config_.quota_bytes > 0 && (slot.is_replaced() || slot.is_due) &&
          IsFull(worker.memory.growth(), config_.quota_bytes, SamplesAhead(worker));
 }
 

@@ -29,7 +29,7 @@ class Dispatcher {
   // Whether one more lease could take a worker with a fast leak to its quota before it is looked
   // at: on a busy machine looks are late.
   bool WaitsForLook(const PoolWorker& worker) const;
-  // Whether the worker is about to be replaced and one more lease could take it to its quota: the
+  // Whether the worker is or will be replaced and one more lease could take it to its quota: the
   // lease then waits for the successor.
   bool WaitsForSuccessor(const PoolWorker& worker) const;
 

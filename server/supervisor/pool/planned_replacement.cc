@@ -72,8 +72,10 @@ std::pair<Slot*, RecycleDecision> PlannedReplacement::MostUrgent(int64_t now_ns)
   std::pair<Slot*, RecycleDecision> most{nullptr, {}};
   for (const auto& slot : crew_.slots()) {
     const auto decision = DecideFor(*slot, now_ns);
+    const bool grows = decision.has_value() && decision->cause == v1::RECYCLE_CAUSE_GROWTH;
+    slot->is_due = grows && active();
     if (!decision.has_value()) continue;
-    outgrows_ = outgrows_ || (decision->is_certain && decision->cause == v1::RECYCLE_CAUSE_GROWTH);
+    outgrows_ = outgrows_ || (grows && decision->is_certain);
     const bool earlier = most.first == nullptr ||
                          (decision->is_certain && !most.second.is_certain) ||
                          (decision->is_certain == most.second.is_certain &&
@@ -84,28 +86,25 @@ std::pair<Slot*, RecycleDecision> PlannedReplacement::MostUrgent(int64_t now_ns)
 }
 
 void PlannedReplacement::BeginIfDue(int64_t now_ns) {
-  if (active()) {
-    Reconsider(now_ns);
-    return;
-  }
   const auto [due, decision] = MostUrgent(now_ns);
-  if (due == nullptr) {
+  if (active()) {
+    Reconsider(decision, now_ns);
+  } else if (due == nullptr) {
     context_.gate->Leave(this);
   } else if (context_.gate->TryEnter(this)) {
     Begin(*due, decision);
   }
 }
 
-void PlannedReplacement::Reconsider(int64_t now_ns) {
+void PlannedReplacement::Reconsider(const RecycleDecision& most_urgent, int64_t now_ns) {
   const bool waits = slot_->successor != nullptr && slot_->worker != nullptr && !is_dismissed_;
   if (!waits || is_certain_) return;
-  const RecycleDecision first = MostUrgent(now_ns).second;
   const auto decision = DecideFor(*slot_, now_ns);
   const PoolWorker& successor = *slot_->successor;
   if (decision.has_value() && decision->is_certain) {
     Decide(*decision);
     if (successor.warm_ns != 0) TakeOver();
-  } else if (!decision.has_value() || first.is_certain || context_.gate->waiting() > 0 ||
+  } else if (!decision.has_value() || most_urgent.is_certain || context_.gate->waiting() > 0 ||
              (successor.warm_ns != 0 && Between(successor.warm_ns, now_ns) > kStandbyPatience)) {
     Dismiss();
   }

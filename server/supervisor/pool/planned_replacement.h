@@ -71,11 +71,12 @@ class PlannedReplacement {
  private:
   RecycleFacts FactsOf(const PoolWorker& worker, int64_t now_ns) const;
   std::optional<RecycleDecision> DecideFor(const Slot& slot, int64_t now_ns) const;
-  // The place whose worker is due first, with the reason; null: none is. Notes whether workers of
-  // this pool outgrow their quota.
+  // The place whose worker is due first, with the reason; null: none is. Notes which workers wait
+  // for their turn, and whether workers of this pool outgrow their quota.
   std::pair<Slot*, RecycleDecision> MostUrgent(int64_t now_ns);
   void Begin(Slot& slot, const RecycleDecision& decision);
-  void Reconsider(int64_t now_ns);
+  // Decides about a successor that stands by.
+  void Reconsider(const RecycleDecision& most_urgent, int64_t now_ns);
   void Decide(const RecycleDecision& decision);
   void TakeOver();
   // Ends a successor that is not needed.
