@@ -5,6 +5,7 @@
 #include "gmock/gmock.h"
 #include "server/base/element_type.h"
 #include "server/spec/signature.h"
+#include "server/spec/source_chain.h"
 #include "server/spec/stage_signature.h"
 #include "server/spec/yaml/yaml.h"
 
@@ -13,6 +14,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Pair;
 using Kind = FeatureSignature::Kind;
 
 absl::StatusOr<v1::PipelineSpec> With(absl::string_view stage) {
@@ -86,6 +88,20 @@ TEST(UserStageSpecTest, OutputsAreDeclaredWhole) {
               HasSubstr("for a first dimension of -1 only"));
   EXPECT_THAT(Problem(Python("outputs: [{name: x, dtype: bytes}]")),
               HasSubstr("is required for bytes"));
+}
+
+TEST(UserStageSpecTest, StagesKnowTheirCode) {
+  const auto spec = ParseSpec(R"(source: {range: {size: 10}}
+batch: {size: 2}
+stages:
+- fault: {slow: 0.001}
+- python: {function: 'a.b:f', inputs: [index], outputs: [{name: x, dtype: int64}]}
+- native: {library: libmeans.so, inputs: [index], outputs: [{name: y, dtype: int64}]}
+)",
+                              "u.yaml");
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_THAT(CodeOfStages(*spec), ElementsAre(Pair("stages[1] python", "a.b:f"),
+                                               Pair("stages[2] native", "libmeans.so")));
 }
 
 TEST(UserStageSpecTest, AnInputMustBeThere) {

@@ -9,6 +9,7 @@
 namespace bulkhead {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -173,6 +174,35 @@ TEST_F(BlameOfDeathsTest, WhereMemoryRanOutTheQuotaIsNamed) {
   for (uint32_t i = 0; i < Blame::kPoisonDeaths; ++i) Die(v1::EXIT_CAUSE_WATCHDOG, "a.tfrecord@7");
   ASSERT_EQ(observer->events.size(), 1u);
   EXPECT_THAT(observer->events[0].message(), HasSubstr("raise --worker-quota, now 48MiB"));
+}
+
+TEST_F(BlameOfDeathsTest, RecordsThatAllMeetTheQuotaAreNotToBlame) {
+  config_.quota_bytes = 48 << 20;
+  Man(1);
+  const auto observer = AddStream();
+  refused_ = true;
+  for (const char* record : {"a.tfrecord@7", "a.tfrecord@8", "a.tfrecord@9"}) {
+    EXPECT_FALSE(observer->end.has_value()) << record;
+    for (uint32_t i = 0; i < Blame::kPoisonDeaths; ++i) Die(v1::EXIT_CAUSE_OUT_OF_MEMORY, record);
+  }
+  EXPECT_EQ(observer->events.size(), 2u) << "the third is not quarantined";
+  ASSERT_TRUE(observer->end.has_value());
+  EXPECT_EQ(GetErrorInfo(*observer->end)->reason, reason::kWorkerCrashLoop);
+  EXPECT_THAT(std::string(observer->end->message()),
+              AllOf(HasSubstr("3 different records met the worker's quota of 48MiB in stages[0] "
+                              "decode_image, each alone in fresh workers, the last one "
+                              "a.tfrecord@9"),
+                    HasSubstr("Raise --worker-quota to 64MiB")));
+}
+
+TEST_F(BlameOfDeathsTest, RecordsThatCrashAreEachToBlame) {
+  Man(1);
+  const auto observer = AddStream();
+  for (const char* record : {"a.tfrecord@7", "a.tfrecord@8", "a.tfrecord@9"}) {
+    for (uint32_t i = 0; i < Blame::kPoisonDeaths; ++i) Die(v1::EXIT_CAUSE_CRASHED, record);
+  }
+  EXPECT_EQ(observer->events.size(), 3u);
+  EXPECT_FALSE(observer->end.has_value());
 }
 
 TEST_F(BlameOfDeathsTest, WhatIsKnownOfAStreamGoesWithIt) {

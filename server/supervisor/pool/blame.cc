@@ -13,6 +13,9 @@
 namespace bulkhead {
 namespace {
 
+// Of the quota that is advised.
+constexpr uint64_t kAdvisedStep = uint64_t{64} << 20;
+
 // Whether the supervisor killed the worker for this thread, which still hangs at the same sample.
 bool Hung(const EndFacts& facts, size_t thread) {
   return thread < facts.hung_since_ns.size() && facts.hung_since_ns[thread] != 0 &&
@@ -138,6 +141,10 @@ std::string Blame::BlameLease(const PoolWorker& worker, const FlightSnapshot& fl
             : "";
     const std::string why = absl::StrCat(reason, " in ", thread->stage, " at position ",
                                          thread->position, " of epoch ", thread->epoch, advice);
+    if (poisoned >= kPoisonDeaths && ExitLog::IsLimitEvent(cause) &&
+        FailIfStarved(*stream, worker, flight, *thread)) {
+      return work;
+    }
     // A record that is left out already did not end the worker, whatever the worker says.
     if (poisoned >= kPoisonDeaths && Quarantine(*stream, thread->sample, why, poisoned)) {
       return work;
@@ -147,6 +154,27 @@ std::string Blame::BlameLease(const PoolWorker& worker, const FlightSnapshot& fl
     stream->Fail(CrashLoop(death->deaths, cause, reason, work));
   }
   return work;
+}
+
+bool Blame::FailIfStarved(Stream& stream, const PoolWorker& worker, const FlightSnapshot& flight,
+                          const FlightSnapshot::Thread& thread) {
+  Starved& starved = starved_[stream.id()][thread.stage];
+  starved.records.insert(thread.sample);
+  starved.needed_bytes =
+      std::max(starved.needed_bytes, worker.memory.peak_bytes() + flight.refused_bytes);
+  if (starved.records.size() < kStarvedRecords) return false;
+  // With a quarter of reserve.
+  const uint64_t needed = starved.needed_bytes + starved.needed_bytes / 4;
+  const uint64_t advised = (needed / kAdvisedStep + 1) * kAdvisedStep;
+  stream.Fail(MakeError(
+      absl::StatusCode::kAborted, reason::kWorkerCrashLoop,
+      absl::StrCat(starved.records.size(), " different records met the worker's quota of ",
+                   FormatBytes(config_.quota_bytes), " in ", thread.stage,
+                   ", each alone in fresh workers, the last one ", thread.sample,
+                   ": the quota is too small for this pipeline. Raise --worker-quota to ",
+                   FormatBytes(advised)),
+      {{"work", thread.stage}, {"cause", "quota"}}));
+  return true;
 }
 
 void Blame::ReportHang(const PoolWorker& worker, Stream& stream,

@@ -5,6 +5,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -68,6 +69,10 @@ class Blame {
   // Deaths at one record, of fresh workers that did nothing else, that make it poison.
   static constexpr uint32_t kPoisonDeaths = 3;
 
+  // Different records, each of which meets the quota in the same stage as poison does, that show
+  // that the quota is too small for the pipeline.
+  static constexpr size_t kStarvedRecords = 3;
+
   // `hang`: PoolTimeouts::hang.
   Blame(const PipelineConfig& config, absl::Duration hang, const Crew& crew,
         const PoolStreams& streams)
@@ -84,13 +89,26 @@ class Blame {
   // A lease was finished.
   void OnProgress() { idle_deaths_ = 0; }
   // A stream has ended.
-  void Forget(uint64_t stream_id) { poison_deaths_.erase(stream_id); }
+  void Forget(uint64_t stream_id) {
+    poison_deaths_.erase(stream_id);
+    starved_.erase(stream_id);
+  }
 
  private:
   // Returns what the worker was doing, human-readable.
   std::string BlameLease(const PoolWorker& worker, const FlightSnapshot& flight,
                          const Suspicion& suspicion, v1::ExitCause cause,
                          const std::string& reason);
+  // Records that met the quota in one stage, and the most memory that any of them needed.
+  struct Starved {
+    std::set<std::string> records;
+    uint64_t needed_bytes = 0;
+  };
+
+  // The thread's record is poison that meets the quota. Ends the stream, and returns true, if it is
+  // the last of kStarvedRecords.
+  bool FailIfStarved(Stream& stream, const PoolWorker& worker, const FlightSnapshot& flight,
+                     const FlightSnapshot::Thread& thread);
   void ReportHang(const PoolWorker& worker, Stream& stream, const FlightSnapshot::Thread& thread,
                   const std::string& work) const;
   // Calls Stream::Quarantine, and tells the workers before any gets another lease. False if the
@@ -107,6 +125,7 @@ class Blame {
   const PoolStreams& streams_;
   // Deaths of fresh workers that did nothing else, by stream and record.
   std::map<uint64_t, std::map<std::string, uint32_t>> poison_deaths_;
+  std::map<uint64_t, std::map<std::string, Starved>> starved_;  // by stream and stage
   uint32_t idle_deaths_ = 0;  // of workers without a lease, since a lease was finished
 };
 
