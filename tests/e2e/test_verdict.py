@@ -26,8 +26,8 @@ def calling(folder, *functions):
 
 
 @contextlib.contextmanager
-def loader_of(folder, *functions, quota="512MiB"):
-    service = Service(folder, "--workers", 1, "--worker-quota", quota, "--python", PYTHON, "--python-path", HERE)
+def loader_of(folder, *functions, workers=1, quota="512MiB"):
+    service = Service(folder, "--workers", workers, "--worker-quota", quota, "--python", PYTHON, "--python-path", HERE)
     with bulkhead.Loader(calling(folder, *functions), service.target, timeout=120) as loader:
         yield loader
     service.stop()
@@ -35,13 +35,13 @@ def loader_of(folder, *functions, quota="512MiB"):
 
 @pytest.mark.parametrize("function", ["imported", "at_first_call", "over_1000_calls"])
 def test_a_large_table_is_no_leak(folder, function):
-    with loader_of(folder, function) as loader:
+    with loader_of(folder, function, workers=2) as loader:
         for batch, _ in zip(loader.stream(), range(150)):
             assert len(batch["index"]) == 100
         status = loader.status()
     assert status["recent_recyclings"] == []
     assert status["recent_exits"] == []
-    assert [worker["generation"] for worker in status["workers"] if not worker["standby"]] == [1]
+    assert [worker["generation"] for worker in status["workers"] if not worker["standby"]] == [1, 1]
     [verdict] = status["verdicts"]
     assert verdict["kind"] in ("VERDICT_KIND_WARM_UP", "VERDICT_KIND_CLEAN", "VERDICT_KIND_CACHE")
     assert verdict["seconds_to_quota"] is None
