@@ -56,6 +56,7 @@ absl::Status StreamOpening::Run(v1::Open& open, RequestMemory::Place& place, Ses
 absl::Status StreamOpening::Open(v1::Open& open, RequestMemory::Place& place, Session session) {
   const Preparer& preparer = *context_.preparer;
   BULKHEAD_RETURN_IF_ERROR(CheckStreamName(open.name()));
+  log_.SetStream(open.name(), open.rank());
   BULKHEAD_ASSIGN_OR_RETURN(
       const uint64_t connection,
       context_.directory->Enter(OwnedName(open), open.rank(), IncarnationOf(open)));
@@ -127,6 +128,7 @@ absl::Status StreamOpening::Open(v1::Open& open, RequestMemory::Place& place, Se
   transport.schema = prepared.signature.schema;
   config.transport = opened.transport();
   resolved_ = prepared.resolved;
+  log_.Opened(pipeline.name, opened, open.has_cursor());
   outbox_.SetOpened(response, std::move(transport));
   claims_.SetMemory(config.memory, admission.pool);
   // The arena's pages are charged to the process that touches them first, which should be the

@@ -11,6 +11,7 @@
 #include "server/service/outbox.h"
 #include "server/service/session_context.h"
 #include "server/service/stream_claims.h"
+#include "server/service/stream_log.h"
 
 namespace bulkhead {
 
@@ -37,8 +38,13 @@ class StreamOpening {
     ArenaClient::OnReleased on_released;
   };
 
-  StreamOpening(const SessionContext& context, Caller caller, Outbox& outbox, StreamClaims& claims)
-      : context_(context), caller_(std::move(caller)), outbox_(outbox), claims_(claims) {}
+  StreamOpening(const SessionContext& context, Caller caller, Outbox& outbox, StreamClaims& claims,
+                StreamLog& log)
+      : context_(context),
+        caller_(std::move(caller)),
+        outbox_(outbox),
+        claims_(claims),
+        log_(log) {}
 
   // Opens the stream: `outbox` has the answer when the observer's OnAdded is called. Errors are the
   // call's. Once the spec is processed, `open` loses it and the turn of `place` ends.
@@ -86,6 +92,7 @@ class StreamOpening {
   const Caller caller_;
   Outbox& outbox_;
   StreamClaims& claims_;
+  StreamLog& log_;
   internal::v1::ResolvedSource resolved_;
 };
 

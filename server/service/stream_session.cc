@@ -41,9 +41,13 @@ StreamSession::StreamSession(const SessionContext& context, grpc::CallbackServer
     : context_(context),
       client_(caller.client),
       id_(caller.session),
+      log_(caller.peer, context.boot_id),
       outbox_({[this](const grpc::ByteBuffer* message) { StartWrite(message); },
-               [this](const absl::Status& status) { Finish(ToRpcStatus(status)); }}),
-      opening_(context_, std::move(caller), outbox_, claims_),
+               [this](const absl::Status& status) {
+                 log_.Ended(status);
+                 Finish(ToRpcStatus(status));
+               }}),
+      opening_(context_, std::move(caller), outbox_, claims_, log_),
       rpc_(rpc) {}
 
 void StreamSession::OnReadDone(bool ok) {

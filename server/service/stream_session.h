@@ -13,6 +13,7 @@
 #include "server/service/outbox.h"
 #include "server/service/session_context.h"
 #include "server/service/stream_claims.h"
+#include "server/service/stream_log.h"
 #include "server/service/stream_opening.h"
 
 namespace bulkhead {
@@ -79,6 +80,7 @@ class StreamSession final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   bool opened_ = false;  // used by the reading side
   // Used by the loop; outlives the session.
   const std::shared_ptr<EventLoop::TimerId> open_timer_ = std::make_shared<EventLoop::TimerId>(0);
+  StreamLog log_;
   Outbox outbox_;
   StreamClaims claims_;
   StreamOpening opening_;

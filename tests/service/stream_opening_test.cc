@@ -56,7 +56,7 @@ class StreamOpeningTest : public testing::Test {
   }
 
   absl::Status Run() {
-    StreamOpening opening(context_, {"", "process 1", "peer"}, outbox_, claims_);
+    StreamOpening opening(context_, {"", "process 1", "peer"}, outbox_, claims_, log_);
     v1::Open open = open_;
     RequestMemory::Place place;
     return opening.Run(open, place, {observer_, [](const absl::Status&) { return nullptr; }, {}});
@@ -93,6 +93,7 @@ class StreamOpeningTest : public testing::Test {
   Outbox outbox_{
       {[this](const grpc::ByteBuffer* message) { OnWrite(*message); }, [](const absl::Status&) {}}};
   StreamClaims claims_;
+  StreamLog log_{"peer", "boot"};
   const std::shared_ptr<Opener> observer_ = std::make_shared<Opener>(&outbox_);
   std::unique_ptr<Supervisor> supervisor_;  // goes before what its thread calls
 };
