@@ -106,9 +106,10 @@ TEST(ServiceDocsTest, FixedLimitsAreThoseOfTheCode) {
       Row("questions of one client answered at once, and a second in the long run; others wait"),
       absl::StrCat(LoaderService::kQuestionsAtOnce, ", ",
                    absl::Seconds(1) / LoaderService::kQuestionInterval));
-  EXPECT_EQ(Row("CPU time for one client's specs at once, and a second in the long run; others wait"),
-            absl::StrCat(absl::ToInt64Seconds(RequestMemory::kBurstOfOne), " s, ",
-                         RequestMemory::kShareOfOne, " s"));
+  EXPECT_EQ(
+      Row("CPU time for one client's specs at once, and a second in the long run; others wait"),
+      absl::StrCat(absl::ToInt64Seconds(RequestMemory::kBurstOfOne), " s, ",
+                   RequestMemory::kShareOfOne, " s"));
   EXPECT_EQ(Row("connections over TCP, and of one host (of IPv6: a network of 64 bits)"),
             "4,096, 512");
   static_assert(ConnectionLimits::kMost == 4096 && ConnectionLimits::kMostOfHost == 512);
