@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
 #include "server/os/event_loop.h"
@@ -14,6 +15,9 @@ namespace {
 // A request of this size, or one that holds this much memory, may leave megabytes scattered over
 // the heap of its thread. The turn of a request on another thread would take as much again.
 constexpr uint64_t kWorthTrimming = uint64_t{16} << 10;
+
+// How often a client that has to wait for what it did before sees whether the service drains.
+constexpr absl::Duration kDrainLook = absl::Milliseconds(250);
 
 }  // namespace
 
@@ -40,7 +44,9 @@ void RequestMemory::AwaitTurn(const std::string& client) {
     mutex_.Await(absl::Condition(&is_free));
     const absl::Duration wait = pace_.Wait(client, MonotonicNanos());
     if (draining_ || wait == absl::ZeroDuration()) return;
-    mutex_.AwaitWithTimeout(absl::Condition(&draining_), wait);
+    mutex_.Unlock();
+    absl::SleepFor(std::min(wait, kDrainLook));
+    mutex_.Lock();
   }
 }
 
