@@ -221,24 +221,30 @@ def test_streams_that_say_nothing_leave_places_for_others(service, spec):
         assert wait_until(lambda: refused_too_often([(call.code(), call.details()) for call in calls if call.done()]))
         assert len(bulkhead.service_status(service.target)["workers"]) == 0
         assert tool("bench", "run", "--spec", spec, "--target", service.target)
-def wait_for_place(service, spec, free):
-    """Until this process has all the calls that it may have, or with `free` less."""
+def wait_for_place(service, spec, free, take=None):
+    """Until this process has all the calls that it may have, or with `free` less.
+
+    The call that asks may have had the place that another wanted, which was refused; `take()` makes one more.
+    """
     said = []
 
     def is_so():
         said[:] = flood(service, spec, 1)
         code, text = said[0]
         full = f"for process {os.getpid()} this service already serves 128 calls" in text
-        return free != (full and code == grpc.StatusCode.RESOURCE_EXHAUSTED)
+        so = free != (full and code == grpc.StatusCode.RESOURCE_EXHAUSTED)
+        if not so and take:
+            take()
+        return so
 
     assert wait_until(is_so), said
 
 
 def test_the_129th_call_of_a_connection_waits_until_another_has_ended(folder, services, spec):
     service = services(folder, "--workers", "1", "--open-rate", "0")
-    with connection(service) as channel, silent_streams(channel, 128) as calls:
+    with connection(service) as channel, silent_streams(channel, 128) as calls, contextlib.ExitStack() as more:
         waiting = channel.unary_unary("/bulkhead.v1.Loader/GetStatus").future(b"")
-        wait_for_place(service, spec, free=False)
+        wait_for_place(service, spec, free=False, take=lambda: more.enter_context(silent_streams(channel, 1)))
         assert not waiting.done() or any(call.done() for call in calls)
         assert bulkhead.service_status(service.target)["pid"] == service.process.pid
         calls[0].cancel()
@@ -247,8 +253,8 @@ def test_the_129th_call_of_a_connection_waits_until_another_has_ended(folder, se
 
 def test_a_process_that_takes_all_the_calls_it_can_leaves_some_to_others(folder, services, spec):
     service = services(folder, "--workers", "1", "--open-rate", "0")
-    with connection(service) as channel, silent_streams(channel, 128):
-        wait_for_place(service, spec, free=False)
+    with connection(service) as channel, silent_streams(channel, 128), contextlib.ExitStack() as more:
+        wait_for_place(service, spec, free=False, take=lambda: more.enter_context(silent_streams(channel, 1)))
         assert tool("bench", "run", "--spec", spec, "--target", service.target)
 
 
@@ -307,7 +313,8 @@ def test_half_requests_take_nobodys_place(service, spec):
 
 def test_half_messages_have_a_place_until_their_connection_ends(folder, services, spec):
     service = services(folder, "--workers", "1", "--open-rate", "0")
-    with connections_that_say(service, 128, BEGIN + HEADERS + MESSAGE[:-10]):
-        wait_for_place(service, spec, free=False)
+    half = BEGIN + HEADERS + MESSAGE[:-10]
+    with connections_that_say(service, 128, half), contextlib.ExitStack() as more:
+        wait_for_place(service, spec, free=False, take=lambda: more.enter_context(connections_that_say(service, 1, half)))
     wait_for_place(service, spec, free=True)
     assert read_all(service, spec) == 1000
