@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from typing import Any, Mapping
+from typing import Any, Collection, Mapping
 
 from . import errors
 from ._boundary import meant
@@ -28,6 +28,7 @@ _FOREIGN = {
     "directory": "the first argument is the spec: Loader({'source': {'image_folder': {'path': ...}}, ...})",
     "drop_last": "write batch: {size: N, last: drop} in the spec",
     "drop_remainder": "write batch: {size: N, last: drop} in the spec",
+    "epochs": "write epochs: N in the spec",
     "image_size": "write `resize` among the spec's stages",
     "max_queue_size": "give credits=N",
     "num_parallel_calls": "give workers=N",
@@ -50,8 +51,10 @@ _FOREIGN = {
 }
 
 
-def refuse_unknown(owner: type, given: Mapping[str, Any], *more: type) -> None:
-    """TypeError for the first argument that neither `owner` nor a class in `more` has."""
+def refuse_unknown(
+    owner: type, given: Mapping[str, Any], *more: type, without: Collection[str] = ()
+) -> None:
+    """TypeError for the first argument that neither `owner` nor a class in `more` has; `without`: names not to advise."""
     known = [
         name
         for cls in (owner, *more)
@@ -65,7 +68,7 @@ def refuse_unknown(owner: type, given: Mapping[str, Any], *more: type) -> None:
         advice = _FOREIGN.get(name, "")
         if type(value) is int and value > 0:
             advice = re.sub(r"\bN\b", str(value), advice)
-        raise meant(TypeError(f"{text}; {advice}" if advice else text + did_you_mean(name, dict.fromkeys(known))))
+        raise meant(TypeError(f"{text}; {advice}" if advice else text + did_you_mean(name, [each for each in dict.fromkeys(known) if each not in without])))
 
 
 def check(
@@ -82,7 +85,8 @@ def check(
 ) -> None:
     """InvalidArgument for the first impossible value."""
     if world_size < 1 or not 0 <= rank < world_size:
-        raise errors.InvalidArgument(f"rank {rank} is not below world_size {world_size}")
+        advice = "; give world_size= too, the number of ranks" if world_size == 1 and rank > 0 else ""
+        raise errors.InvalidArgument(f"rank {rank} is not below world_size {world_size}{advice}")
     if not 1 <= credits < 1 << 32:
         raise errors.InvalidArgument(f"credits must be at least 1, not {credits}")
     if not isinstance(timeout, (int, float)) or not timeout > 0:

@@ -92,6 +92,8 @@ def test_arguments_of_another_loader_are_answered_with_what_does_that_here():
         bulkhead.Loader({}, num_workers=4)
     with pytest.raises(TypeError, match="no argument 'num_workers'; give workers=N$"):
         bulkhead.Loader({}, num_workers=0)
+    with pytest.raises(TypeError, match="no argument 'epochs'; write epochs: 2 in the spec$"):
+        bulkhead.Loader({}, epochs=2)
     with pytest.raises(TypeError, match="no argument 'batch_size'; write batch: {size: 64} in the spec"):
         bulkhead.Loader({}, batch_size=64)
     with pytest.raises(TypeError, match="'drop_last'; write batch: {size: N, last: drop} in the spec"):

@@ -116,7 +116,7 @@ def test_schemas_that_do_not_fit_are_refused(change):
         batch.make_layout(opened.schema)
 
 
-@pytest.mark.parametrize("name, words", [("missing", "No such file"), (".", "directory")])
+@pytest.mark.parametrize("name, words", [("missing", "No such file"), (".", "it is a folder")])
 def test_a_string_without_a_colon_is_a_path(tmp_path, monkeypatch, name, words):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(bulkhead.DataError, match=words):

@@ -40,6 +40,7 @@ _NOT_HERE = {
     "world_size": _RANKS,
     "cursor": "load_state_dict takes a state of this class",
     "rename": "the dataset's own structure comes back",
+    "spec": "the dataset takes its place; a spec goes to bulkhead.torch.Dataset(spec)",
 }
 
 
@@ -97,7 +98,8 @@ class DataLoader(torch.utils.data.DataLoader):
     not fit is an error that says so.
 
     `errors="substitute"` puts another sample in the place of one whose `__getitem__` raises, of up to `max_fraction` of an
-    epoch; it needs samples that no `collate_fn` or sampler arranges. `name` and `version` are part of the fingerprint, beside
+    epoch; it needs samples that no `collate_fn` or sampler arranges. `loader.substitutions` and `loader.quarantined` list
+    them, where `loader` is this class's attribute of that name: the bulkhead.Loader of the last loop. `name` and `version` are part of the fingerprint, beside
     the dataset's class and length and the code of its modules: give another `version` when what the dataset reads has
     changed. Further options go to bulkhead.Loader: `worker_quota`, `memory_budget`, `worker_hang_timeout`, `sandbox`,
     `metrics`, `log_level`, `cache_dir`.
@@ -149,7 +151,7 @@ class DataLoader(torch.utils.data.DataLoader):
             raise _errors.InvalidArgument(
                 "num_workers and timeout are at least 0, prefetch_factor is at least 1"
             )
-        refuse_unknown(DataLoader, options, stages.Loader)
+        refuse_unknown(DataLoader, options, stages.Loader, without=_NOT_HERE)
         for option in _NOT_HERE.keys() & options.keys():
             raise _errors.InvalidArgument(f"{option} has no place here: {_NOT_HERE[option]}")
         own_collate = collate_fn is not None and collate_fn is not default_collate
@@ -207,6 +209,12 @@ class DataLoader(torch.utils.data.DataLoader):
         self._at = _At(self._seed)
         self._resumed: Optional[Dict[str, Any]] = None
         self._loops = 0
+
+    def __repr__(self) -> str:
+        return (
+            f"<bulkhead.torch.DataLoader of {self._identity.dataset}, {self._length} samples, batch_size={self.batch_size}, "
+            f"{self._options['workers']} workers>"
+        )
 
     # What the arguments come to.
 
@@ -384,11 +392,11 @@ class DataLoader(torch.utils.data.DataLoader):
     def _name_objects(self, layout: Layout) -> None:
         where = places(layout.tree)
         objects = [
-            where[i] or "itself" for i, leaf in enumerate(layout.leaves) if leaf["kind"] == "object"
+            where[i] or "the sample itself" for i, leaf in enumerate(layout.leaves) if leaf["kind"] == "object"
         ]
         if objects:
             _log.info(
-                "of %s, what lies at %s is no array, number, str or bytes, or not of one kind: workers pickle it",
+                "%s: workers pickle what is no array, number, str or bytes, or not of one kind in all samples: %s",
                 self._identity.dataset,
                 ", ".join(objects),
             )

@@ -64,6 +64,13 @@ def _read(path: str) -> SpecInput:
         ) from None
     except ValueError as error:  # of a name that no file can have
         raise _cannot_read(repr(path), str(error), True) from None
+    except IsADirectoryError:
+        raise _cannot_read(
+            path,
+            f"it is a folder; write Pipeline.image_folder({path!r}) and its stages, or have `bulkhead inspect` write a spec "
+            f"for it: bulkhead inspect {path} --out train.yaml",
+            False,
+        ) from None
     except OSError as error:
         missing = error.errno in (errno.ENOENT, errno.ENOTDIR)
         why = error.strerror or str(error)

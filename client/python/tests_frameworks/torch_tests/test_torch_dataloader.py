@@ -419,12 +419,19 @@ def test_what_cannot_be_is_refused_in_words(make, words):
             "rank has no place here: give a DistributedSampler",
         ),
         ({"cursor": {}}, bulkhead.InvalidArgument, "cursor has no place here: load_state_dict"),
+        ({"spec": "train.yaml"}, bulkhead.InvalidArgument, "spec has no place here: the dataset takes"),
     ],
-    ids=["misspelt", "rank", "cursor"],
+    ids=["misspelt", "rank", "cursor", "spec"],
 )
 def test_an_option_that_it_lacks_is_answered_at_once(options, kind, words):
     with pytest.raises(kind, match=words):
         DataLoader(own.Numbers(), **options)
+
+
+def test_it_says_what_it_is():
+    loader = DataLoader(own.Numbers(), batch_size=4, num_workers=2)
+    assert "bulkhead.torch.DataLoader of own_datasets.Numbers, " in repr(loader)
+    assert repr(loader).endswith("samples, batch_size=4, 2 workers>")
 
 
 def test_arguments_that_exclude_each_other_are_refused_by_pytorch():
