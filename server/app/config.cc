@@ -9,6 +9,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
@@ -22,6 +23,19 @@
 namespace bulkhead {
 
 namespace {
+
+// A number of these bounds.
+CLI::Validator Between(double least, double most, absl::string_view unit = "") {
+  return CLI::Validator(
+      [=, unit = std::string(unit)](const std::string& given) {
+        double value = 0;
+        if (absl::SimpleAtod(given, &value) && value >= least && value <= most) {
+          return std::string();
+        }
+        return absl::StrCat("must be ", least, " to ", most, unit, ", not '", given, "'");
+      },
+      "");
+}
 
 // "512MiB"; a bare number is refused.
 const CLI::Validator kIsSize(
@@ -136,14 +150,14 @@ void DefinePlaces(CLI::App& app, DaemonOptions& options) {
 void DefineWorkers(CLI::App& app, DaemonOptions& options) {
   app.add_option("--workers", options.workers,
                  "Worker processes of each pipeline. Default: one per available CPU")
-      ->check(CLI::Range(1, 1024));
+      ->check(Between(1, 1024));
   app.add_option("--threads", options.threads, "Decode threads of each worker")
-      ->check(CLI::Range(1, 256))
+      ->check(Between(1, 256))
       ->capture_default_str();
   app.add_option("--worker-extra-threads", options.worker_extra_threads,
                  "Threads that your stages' libraries may run in a worker, besides its own; a "
                  "worker with more is ended")
-      ->check(CLI::Range(0, 4096))
+      ->check(Between(0, 4096))
       ->capture_default_str();
   app.add_option("--worker-quota", options.worker_quota,
                  "Memory limit of one worker, such as 512MiB")
@@ -161,7 +175,7 @@ void DefineWorkers(CLI::App& app, DaemonOptions& options) {
       ->capture_default_str();
   app.add_option("--worker-hang-timeout", options.hang_seconds,
                  "Kill and replace a worker after this many seconds at one sample")
-      ->check(CLI::Range(0.1, 86400.0))
+      ->check(Between(0.1, 86400.0, " seconds"))
       ->capture_default_str();
 }
 
@@ -171,7 +185,7 @@ void DefineTimeouts(CLI::App& app, DaemonOptions& options) {
          "--idle-timeout", options.idle_seconds,
          "When others need its memory, a stream whose client took no batch for this many seconds "
          "gives up its workers, then its place; it gets them back when it is read again")
-      ->check(CLI::Range(0.1, 1e9))
+      ->check(Between(0.1, 1e9, " seconds"))
       ->capture_default_str();
   app.add_option(
          "--open-rate", options.openings_per_second,
@@ -181,11 +195,11 @@ void DefineTimeouts(CLI::App& app, DaemonOptions& options) {
                       " per client. A client is identified by its certificate's name; "
                       "without one, by its process on a Unix socket or its host over TCP. "
                       "0: no limit"))
-      ->check(CLI::Range(0.0, 1e6))
+      ->check(Between(0, 1e6))
       ->capture_default_str();
   app.add_option("--connection-idle-timeout", options.connection_idle_seconds,
                  "Close a client's connection after this many seconds without a call")
-      ->check(CLI::Range(0.1, 86400.0))
+      ->check(Between(0.1, 86400.0, " seconds"))
       ->capture_default_str();
 }
 
@@ -196,12 +210,12 @@ void DefineRecycling(CLI::App& app, DaemonOptions& options) {
       ->capture_default_str();
   app.add_option("--recycle-age", options.recycle_age_seconds,
                  "Replace a worker after this many seconds. 0: never")
-      ->check(CLI::Range(0.0, 1e9))
+      ->check(Between(0, 1e9, " seconds"))
       ->capture_default_str();
   app.add_option("--recycle-slowdown", options.recycle_slowdown,
                  "Replace a worker when a stage takes this many times as long as when the worker "
                  "was new. 0: never")
-      ->check(CLI::Range(0.0, 1e6))
+      ->check(Between(0, 1e6))
       ->capture_default_str();
   app.add_option("--recycle-growth", options.recycle_growth,
                  "Replace a worker whose memory grows before it reaches its quota; false: let it "

@@ -136,17 +136,27 @@ std::string Nested(const std::string& name, const std::string& value) {
   return absl::StrCat(text, " ", value, "\n");
 }
 
+// What a program that does not start with these arguments says.
+std::string Said(const std::vector<std::string>& arguments) {
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(Parse(arguments).exit_code, 2);
+  return testing::internal::GetCapturedStderr();
+}
+
+TEST(CommandLineTest, ABoundIsSaidWithItsUnit) {
+  for (const char* const given : {"0", "x", "1e9"}) {
+    EXPECT_THAT(Said({"--worker-hang-timeout", given}),
+                HasSubstr(absl::StrCat("must be 0.1 to 86400 seconds, not '", given, "'")));
+  }
+  EXPECT_THAT(Said({"--workers", "two"}), HasSubstr("must be 1 to 1024, not 'two'"));
+}
+
 TEST(CommandLineTest, AnUnknownOptionIsAnsweredWithTheNearest) {
-  const auto said = [](const std::vector<std::string>& arguments) {
-    testing::internal::CaptureStderr();
-    EXPECT_EQ(Parse(arguments).exit_code, 2);
-    return testing::internal::GetCapturedStderr();
-  };
-  EXPECT_EQ(said({"--worker", "4"}),
+  EXPECT_EQ(Said({"--worker", "4"}),
             "bulkheadd: unknown option '--worker'; did you mean '--workers'?\n");
-  EXPECT_THAT(said({"--thread=2"}),
+  EXPECT_THAT(Said({"--thread=2"}),
               HasSubstr("unknown option '--thread'; did you mean '--threads'"));
-  EXPECT_EQ(said({"--zzzzzz"}),
+  EXPECT_EQ(Said({"--zzzzzz"}),
             "bulkheadd: unknown option '--zzzzzz'; `bulkheadd --help` lists all\n");
   EXPECT_THAT(said({"--workers", "4", "data"}), HasSubstr("'data' is too much"));
 }

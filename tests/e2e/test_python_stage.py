@@ -206,6 +206,7 @@ def test_a_long_complaint_about_a_deep_path_reaches_the_client(start, folder):
      "`x` has the shape [3], but is declared as float64 [2]"),
     ("two_values", [number("x", "float32")], "STAGE_UNUSABLE", "returned 2 values, but is declared to return 1 (x)"),
     ("nothing", [number("x", "float32")], "STAGE_UNUSABLE", "`x` is None"),
+    ("yields", [number("x", "float32")], "STAGE_UNUSABLE", "`x` is a generator: the function has to return it, not to yield"),
     ("missing", [number("x")], "STAGE_UNUSABLE", "has no `missing`"),
     ("by_indx", [number("x")], "STAGE_UNUSABLE", "did you mean `by_index`?"),
     ("not_a_function", [number("x")], "STAGE_UNUSABLE", "is a int, which cannot be called"),

@@ -23,6 +23,8 @@ import random
 import numpy as np
 
 HERE = 0
+CALLS = 0
+ROW = np.zeros(3, np.int64)
 
 
 def noisy(image, label, rng, *, strength=1.0, word="x", flag=False):
@@ -33,6 +35,17 @@ def noisy(image, label, rng, *, strength=1.0, word="x", flag=False):
 
 def small(image):
     return image[::4, ::4][:8, :8].astype(np.float32)
+
+
+def counts(index):
+    global CALLS
+    CALLS += 1
+    return np.int64(CALLS)
+
+
+def same_array(index):
+    ROW[:] = index
+    return ROW
 
 
 def differs(index):
@@ -183,6 +196,19 @@ def test_wrong_types_and_numbers_of_values_are_told(folder, stages):
     assert trial.samples[0].differences == ("index: dtype float32 here, int64 in the worker",)
     trial = bulkhead.try_stage(lambda index: (index, index), spec, n=1)
     assert trial.samples[0].differences == ("2 values here, but 1 are declared (index)",)
+
+
+def test_what_is_kept_from_call_to_call_is_found(folder, stages):
+    trial = bulkhead.try_stage("trial_stage:counts", over_range(folder, "counts", INDEX), n=3)
+    assert not trial.equal
+    assert repr(trial).split("\n")[1:] == [
+        "  positions 0, 1, 2: index: another value when it is called a second time with the same sample: the function keeps "
+        "something from one call to the next, which differs from worker to worker"]
+
+
+def test_one_array_for_all_calls_is_no_difference(folder, stages):
+    outputs = [{"name": "row", "dtype": "int64", "shape": [3]}]
+    assert bulkhead.try_stage("trial_stage:same_array", over_range(folder, "same_array", outputs), n=3).equal
 
 
 def test_what_the_function_raises_is_raised_here(folder, stages):
@@ -401,7 +427,7 @@ def test_a_misspelt_function_is_named_with_the_files_nearest(folder, stages):
         bulkhead.try_stage("trial_stage:fials", spec)
     with pytest.raises(bulkhead.BulkheadError, match=r"trial_stage.py\) has no `fials`; did you mean `fails`\?"):
         bulkhead.Loader(spec)
-    with pytest.raises(bulkhead.BulkheadError, match=r"has no `zzz`; its functions are noisy, small, differs, fails"):
+    with pytest.raises(bulkhead.BulkheadError, match=r"has no `zzz`; its functions are noisy, small, counts, same_array, differs"):
         bulkhead.Loader(over_range(folder, "zzz", INDEX))
     with pytest.raises(bulkhead.InvalidArgument, match="there is no module 'trial_stag'"):
         bulkhead.try_stage("trial_stag:f", {**json.loads(spec.read_text()), "stages": [
@@ -414,8 +440,8 @@ def test_a_wrong_dtype_is_told_with_what_to_write(folder, stages):
     lines = repr(trial).split("\n")
     assert lines[0].startswith("trial_stage:wrong_dtype: 2 samples; in a worker it fails: ")
     assert "has the dtype float64, but is declared as int64" in lines[0]
-    assert lines[1:] == [f"  position {i}: row: dtype float64 here, declared as int64; return it with "
-                         ".astype(numpy.int64), or declare dtype: float64" for i in range(2)]
+    assert lines[1:] == ["  positions 0, 1: row: dtype float64 here, declared as int64; return it with "
+                         ".astype(numpy.int64), or declare dtype: float64"]
 
 
 @pytest.mark.parametrize("name, value, told", [

@@ -111,6 +111,10 @@ def nothing(index):
     pass
 
 
+def yields(index):
+    yield float(index)
+
+
 def leak(index):
     time.sleep(0.001)  # the pace of work
     if index % 20 == 0:

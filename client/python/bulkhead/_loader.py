@@ -8,7 +8,7 @@ import os
 import socket
 import time
 import uuid
-from typing import Any, Dict, Iterator, Mapping, NoReturn, Optional
+from typing import Any, Callable, Dict, Iterator, Mapping, NoReturn, Optional
 
 from . import _progress_line, errors
 from ._arena import holdings, reaper
@@ -184,6 +184,7 @@ class Loader(LoaderState):
             log_level=log_level,
             native_path=native_path,
         )
+        self._dataset = None
         source = spec.get("source") if isinstance(spec, Mapping) else None
         if isinstance(source, Mapping) and "python" in source:
             self._dataset = source["python"]  # its memory lives as long as this loader
@@ -209,7 +210,7 @@ class Loader(LoaderState):
         try:
             # Processes that share a service know nothing of each other's names.
             suffix = f"-{unique}" if name else ""
-            self._endpoint = Endpoint(target, self._service_arguments(own), timeout, suffix)
+            self._endpoint = Endpoint(target, self._service_arguments(own), timeout, suffix, self._words())
             self._start(message)
             self._renaming.check([output.name for output in self._check().layout.outputs])
         except BaseException:
@@ -219,6 +220,10 @@ class Loader(LoaderState):
 
     def _service_arguments(self, given: arguments.Arguments) -> arguments.Arguments:
         return given
+
+    def _words(self) -> Callable[[str], str]:
+        """What makes of a message of a service of its own one in words that the program's author knows."""
+        return arguments.in_arguments if self._dataset is None else self._dataset._words()
 
     def _start(self, cursor) -> None:
         made = next_incarnation()

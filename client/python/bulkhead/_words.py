@@ -48,6 +48,9 @@ def nearest(name: str, known: Iterable[str]) -> str:
 def did_you_mean(name: str, known: Iterable[str], quote: str = "'") -> str:
     """ "; did you mean 'image'?", or "; there are: image, label"."""
     names = list(known)
+    family = [each for each in names if each.startswith(name + "_")]
+    if len(family) > 1:
+        return f"; there are: {', '.join(quote + each + quote for each in family)}"
     near = nearest(name, names)
     if near:
         return f"; did you mean {quote}{near}{quote}?"

@@ -67,6 +67,27 @@ def test_labels_that_no_batch_can_hold_are_refused_by_number(label):
         Pipeline.from_lists(["a.jpg", "b.jpg"], [1, label])
 
 
+def test_labels_may_be_names_of_classes():
+    named = source(Pipeline.from_lists(["a.jpg", "b.jpg", "c.jpg"], ["dog", "big cat", "dog"]))
+    assert named["entries"] == ["a.jpg\tdog", "b.jpg\tbig cat", "c.jpg\tdog"]
+    assert named["classes"] == ["big cat", "dog"] and named["label_dtype"] == "int64"
+    assert "classes" not in source(Pipeline.from_lists(["a.jpg"], [1]))
+
+
+@pytest.mark.parametrize(
+    "labels, words",
+    [
+        (["cat", 1], "numbers or names of classes, not both: 'cat'"),
+        (["cat", ""], r"labels\[1\], '', is no name of a class"),
+        (["cat", "a\tb"], r"labels\[1\], 'a\\tb', is no name of a class"),
+        (["cat", "1e3"], r"labels\[1\] is a number as text, '1e3': give numbers"),
+    ],
+)
+def test_names_of_classes_that_a_list_cannot_say_are_refused(labels, words):
+    with pytest.raises(bulkhead.InvalidArgument, match=words):
+        Pipeline.from_lists(["a.jpg", "b.jpg"], labels)
+
+
 def test_numbers_of_paths_and_labels_must_agree():
     with pytest.raises(bulkhead.InvalidArgument, match="3 paths and 2 labels"):
         Pipeline.from_lists(["a", "b", "c"], [1, 2])
@@ -170,8 +191,3 @@ def test_a_loader_keeps_the_file(long_lists, fake):
 def test_a_long_list_cannot_be_mixed(long_lists):
     with pytest.raises(bulkhead.SpecError, match="write it to a file"):
         Pipeline.mixture([(1, Pipeline.from_lists(ODD)), (1, Pipeline.range(3))])
-
-
-def test_labels_that_are_names_are_to_be_numbered():
-    with pytest.raises(bulkhead.InvalidArgument, match="'cat'; number the classes"):
-        Pipeline.from_lists(["a.jpg"], ["cat"])

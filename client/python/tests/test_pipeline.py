@@ -334,6 +334,8 @@ def test_values_that_do_not_fit_raise_at_once(make, words):
 def test_unknown_names_raise_at_once():
     with pytest.raises(AttributeError, match="unknown method `resise`; did you mean `resize`"):
         Pipeline.range(1).resise()
+    with pytest.raises(AttributeError, match="`order`; there are: `order_block`, `order_global`, .*`order_sequential`$"):
+        Pipeline.range(1).order("global")
     with pytest.raises(TypeError, match="sise"):
         Pipeline.range(1).resize(sise=3)
     with pytest.raises(TypeError, match="begins with a source"):

@@ -17,6 +17,7 @@ from .. import errors as _errors
 from .._boundary import public
 from .._dataset import stages
 from .._dataset.image import Image
+from .._dataset.words import of_data_loader
 from .._dataset.worker.bulkhead_leaves import Layout, TheOnlyOne, places
 from .._loader_arguments import refuse_unknown
 from .torch_sampler import SamplerLists
@@ -189,8 +190,9 @@ class DataLoader(torch.utils.data.DataLoader):
             **options,
         }
         self._length = length
+        self._class = stages.class_name(dataset)
         facts = {
-            "class": stages.class_name(dataset),
+            "class": self._class,
             "workers": workers,
             "seed": self._seed % (1 << 63),
         }
@@ -203,8 +205,9 @@ class DataLoader(torch.utils.data.DataLoader):
             facts,
         )
         self._identity = stages.Identity(
-            facts["class"], name, version, length, self._plan.sampler, self._image.code
+            self._class, name, version, length, self._plan.sampler, self._image.code
         )
+        self._words = of_data_loader(self._class, self._one_of_range())
         self._lists = SamplerLists(self, self._plan.listed == "batches", length)
         self._at = _At(self._seed)
         self._resumed: Optional[Dict[str, Any]] = None
@@ -212,7 +215,7 @@ class DataLoader(torch.utils.data.DataLoader):
 
     def __repr__(self) -> str:
         return (
-            f"<bulkhead.torch.DataLoader of {self._identity.dataset}, {self._length} samples, batch_size={self.batch_size}, "
+            f"<bulkhead.torch.DataLoader of {self._class}, {self._length} samples, batch_size={self.batch_size}, "
             f"{self._options['workers']} workers>"
         )
 
@@ -235,6 +238,12 @@ class DataLoader(torch.utils.data.DataLoader):
         if shuffle and (own_collate or generator is not None):
             return _Plan("batch" if own_collate else "sample", "samples", False, "shuffle of torch")
         return _Plan("batch" if own_collate else "sample", "", bool(shuffle), "")
+
+    def _one_of_range(self) -> str:
+        """What a number of the service's range stands for (of_data_loader)."""
+        if self._plan.function == "batch":
+            return "batch {number} of an epoch of {dataset}"
+        return "number {number} of the sampler's list for {dataset}" if self._plan.listed else "{dataset}[{number}]"
 
     def _check_errors(self, policy: str, own_collate: bool) -> None:
         if policy not in ("fail", "substitute"):
@@ -292,7 +301,7 @@ class DataLoader(torch.utils.data.DataLoader):
     def _values(self, loader: stages.DatasetLoader, finish: Any) -> Iterator[Tuple[Any, Any]]:
         """The epoch's elements, each with the cursor behind it."""
         assert self._at.layout is not None
-        joining = Joining(self._at.layout)
+        joining = Joining(self._at.layout, self._class)
         whole = self._plan.function == "batch"
         for batch in loader:
             value = joining.whole(batch) if whole else joining.samples(batch, batch.valid_count)
@@ -383,7 +392,7 @@ class DataLoader(torch.utils.data.DataLoader):
             cursor = {**at.cursor, "epoch": epoch, "consumed": 0, "substitutions": 0}
         before = self._loader
         self._loader = stages.DatasetLoader(
-            self._image, self._spec(at, arguments), cursor=cursor, **self._options
+            self._image, self._spec(at, arguments), self._words, cursor=cursor, **self._options
         )
         if before is not None:  # not earlier: with it the service would end
             before.close()
@@ -397,7 +406,7 @@ class DataLoader(torch.utils.data.DataLoader):
         if objects:
             _log.info(
                 "%s: workers pickle what is no array, number, str or bytes, or not of one kind in all samples: %s",
-                self._identity.dataset,
+                self._class,
                 ", ".join(objects),
             )
 
@@ -412,7 +421,7 @@ class DataLoader(torch.utils.data.DataLoader):
         outputs = at.layout.outputs()
         if not outputs:
             raise _errors.InvalidArgument(
-                f"{self._identity.dataset} gives None for each sample: does __getitem__ return?"
+                f"{self._class} gives None for each sample: does __getitem__ return?"
             )
         batch = (
             {"size": 1}

@@ -13,6 +13,7 @@ from torch.utils.data._utils.collate import default_collate
 
 from .._batch.batch import Batch
 from .._dataset.worker.bulkhead_leaves import Layout, Tree, decode
+from ..errors import DataError
 
 
 def _tensor(array: np.ndarray, dtype: str) -> torch.Tensor:
@@ -25,11 +26,21 @@ def _own_tensor(array: np.ndarray, dtype: str) -> torch.Tensor:
     return _tensor(array.copy(), dtype)
 
 
+def _kind(value: Any) -> str:
+    """ "None", "Tensor [3]", "int"."""
+    if value is None:
+        return "None"
+    shape = getattr(value, "shape", None)
+    return type(value).__name__ if shape is None else f"{type(value).__name__} {list(shape)}"
+
+
 class Joining:
     """Puts the values of a batch together, as default_collate does."""
 
-    def __init__(self, layout: Layout):
+    def __init__(self, layout: Layout, dataset: str):
+        """`dataset`: its class, for errors."""
         self._layout = layout
+        self._dataset = dataset
 
     def samples(self, batch: Batch, count: int) -> Any:
         """A batch whose rows are samples. Arrays of one shape are views of the batch's memory."""
@@ -39,14 +50,28 @@ class Joining:
             if kind == "array":
                 columns.append(_tensor(batch[name][:count], leaf["dtype"]))
             elif kind == "none":
-                columns.append(default_collate([None] * count))
+                columns.append(self._together([None] * count, batch))
             else:
-                columns.append(
-                    default_collate([self._row(batch, number, row) for row in range(count)])
-                )
+                values = [self._row(batch, number, row) for row in range(count)]
+                columns.append(self._together(values, batch))
         if self._layout.tree == 0 and self._layout.leaves[0]["kind"] == "object":
             return columns[0]
         return _collated(self._layout.tree, columns)
+
+    def _together(self, values: List[Any], batch: Batch) -> Any:
+        try:
+            return default_collate(values)
+        except Exception as error:
+            kinds = [_kind(value) for value in values]
+            usual = max(set(kinds), key=kinds.count)
+            odd = next((row for row, kind in enumerate(kinds) if kind != usual), None)
+            which = "" if odd is None else f": sample {odd} of the batch is {kinds[odd]}, most are {usual}"
+            raise DataError(
+                f"{self._dataset}: samples {batch.positions.start} to {batch.positions.start + len(values) - 1} of epoch "
+                f"{batch.epoch} make no batch{which}; default_collate says {type(error).__name__}: {error}; return values "
+                "of one kind and shape, or give a collate_fn",
+                "ROWS_DIFFER",
+            ) from error
 
     def whole(self, batch: Batch) -> Any:
         """A batch that the user's function made."""

@@ -13,6 +13,7 @@ from typing import Any, Dict, List, Optional
 
 import numpy as np
 
+from .._service.embedded import refuse_in_worker
 from ..errors import InvalidArgument
 from .worker.bulkhead_leaves import TheOnlyOne, rebuilt_tensor
 
@@ -74,6 +75,7 @@ class Image:
     """
 
     def __init__(self, sent: Dict[str, Any], facts: Dict[str, Any]):
+        refuse_in_worker()
         buffers: List[pickle.PickleBuffer] = []
         stream = io.BytesIO()
         pickler = _Pickler(stream, protocol=5, buffer_callback=buffers.append)

@@ -10,6 +10,7 @@ from .._service.arguments import Arguments
 from ..errors import InvalidArgument
 from . import stages
 from .image import Image
+from .words import Words, of_source
 from .worker.bulkhead_leaves import Layout, Leaf
 
 
@@ -78,6 +79,9 @@ class Source:
 
     def __repr__(self) -> str:
         return f"<bulkhead.Source of {self._identity.dataset}, {len(self)} samples>"
+
+    def _words(self) -> Words:
+        return of_source(self._identity.dataset)
 
     def _first_stage(self, given: Arguments, timeout: float) -> Dict[str, Any]:
         """The stage that reads the dataset; a worker of a service with these arguments looks at samples."""

@@ -9,6 +9,7 @@ from .._loader import Loader
 from .._service.arguments import Arguments
 from ..errors import InvalidArgument
 from .image import Image
+from .words import Words, of_data_loader
 from .worker.bulkhead_leaves import Layout
 
 # Samples that are looked at to learn what samples are.
@@ -58,9 +59,13 @@ def length_of(dataset: Any) -> int:
 class DatasetLoader(Loader):
     """A Loader whose service has the dataset in `image`."""
 
-    def __init__(self, image: Image, spec: Dict[str, Any], **options: Any):
+    def __init__(self, image: Image, spec: Dict[str, Any], words: Words, **options: Any):
         self._image = image
+        self._words_of_dataset = words
         super().__init__(spec, **options)
+
+    def _words(self) -> Words:
+        return self._words_of_dataset
 
     def _service_arguments(self, given: Arguments) -> Arguments:
         return given._replace(dataset=tuple(self._image.paths()))
@@ -103,7 +108,8 @@ def learned(
     arguments = {**arguments, "size": str(size), "count": str(count), "list_of": str(list_of)}
     said = {"name": "layout", "dtype": "uint8", "shape": [-1], "max_count": _MOST_LAYOUT_BYTES}
     spec = spec_of(1, stage("describe", arguments, [said]), ["layout"], {"size": 1}, epochs=1)
-    with DatasetLoader(image, spec, **{**options, "workers": 1, "credits": 1}) as loader:
+    words = of_data_loader(arguments["dataset"], "one of the samples of {dataset} that are looked at first")
+    with DatasetLoader(image, spec, words, **{**options, "workers": 1, "credits": 1}) as loader:
         for batch in loader:
             text = batch["layout"][0][: int(batch["layout_count"][0])].tobytes()
     return Layout(*json.loads(text))

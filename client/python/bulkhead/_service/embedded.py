@@ -15,6 +15,7 @@ import threading
 import time
 from typing import Callable, Dict, Optional, Union
 
+from .._boundary import meant
 from ..errors import DeadlineExceeded, LoaderClosed, OutOfThreads
 from . import rendezvous as rendezvous_module, runtime_folder, service_log, service_process
 from .arguments import Arguments
@@ -37,6 +38,17 @@ _lock = threading.Lock()  # guards what follows and all `holders`; held for mome
 _entries: Dict[Options, _Entry] = {}
 
 
+def refuse_in_worker() -> None:
+    """RuntimeError where a worker that looks for a dataset's class came to where the program opens a loader."""
+    if "BULKHEAD_DATASET_FD" in os.environ:
+        raise meant(
+            RuntimeError(
+                "a worker runs this program's file again, for the dataset's class is in it, and came to where it opens a "
+                "loader: put what the program does below `if __name__ == \"__main__\":`"
+            )
+        )
+
+
 class EmbeddedService:
     """spawn → "ready" → serving → last holder gone → TERM … KILL, reaped, folder removed.
 
@@ -44,6 +56,7 @@ class EmbeddedService:
     """
 
     def __init__(self, options: Options, timeout: float, cancelled: Callable[[], bool]):
+        refuse_in_worker()
         self.options = options
         self.holders = 0
         self._owner = os.getpid()

@@ -7,7 +7,7 @@ from typing import Any, Callable, Optional
 
 from ..errors import InvalidArgument
 from . import embedded, service_log
-from .arguments import Arguments
+from .arguments import Arguments, in_arguments
 
 _HOST_AND_PORT = re.compile(r"(\[[^\[\]]+\]|[^\s:/\[\]]+):([0-9]{1,5})")
 # What gRPC itself would make of other forms.
@@ -54,14 +54,19 @@ class Endpoint:
         arguments: Arguments,
         timeout: float,
         suffix: str = "",
+        words: Callable[[str], str] = in_arguments,
     ):
-        """`suffix`: what tells its loader's name from others' at a service that processes share."""
+        """`suffix`: what tells its loader's name from others' at a service that processes share.
+
+        `words`: what makes of an embedded service's message one in words that the program's author knows.
+        """
         if target is not None:
             check_target(target)
             _refuse(arguments)
         self._suffix = suffix
         self._arguments = arguments.absolute()  # the program may change its folder
         self.embedded = target is None
+        self.words = words if self.embedded else str
         self.service: Optional[embedded.Service] = None
         self.target = target or ""
         self.revive(timeout, lambda: False)

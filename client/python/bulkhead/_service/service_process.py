@@ -15,6 +15,7 @@ from ..errors import DeadlineExceeded, LoaderClosed, ServiceNotFound, ServiceSta
 from .arguments import Arguments, in_arguments
 
 LAST_WORDS_BYTES = 8192
+_FATAL = "bulkheadd: "  # stands before what ended it; warnings may stand before that
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # The stages of bulkhead.try_stage and of datasets.
 _OWN_STAGES = [os.path.join(_PACKAGE, room, "worker") for room in ("_trial", "_dataset")]
@@ -134,7 +135,8 @@ def how_it_ended(pid: int, code: Optional[int], last_words: bytes, log: str) -> 
     how = "ended"
     if code is not None:
         how = f"was killed by signal {-code}" if code < 0 else f"exited with status {code}"
-    words = in_arguments(last_words.decode("utf-8", "replace")).strip()
+    said = last_words.decode("utf-8", "replace")
+    words = in_arguments(said[max(0, said.rfind(_FATAL)) :].removeprefix(_FATAL)).strip()
     text = f"the embedded service (pid {pid}) {how}"
     text += f"; its log is {log}" if os.path.exists(log) else ""
     return f"{text}; its last words: {words}" if words else text

@@ -65,9 +65,13 @@ class Rows:
                 f"there are {len(path_rows)} paths and {len(label_rows)} labels; they go by pairs"
             )
         self._paths = [tuple(_path(path, i) for path in row) for i, row in enumerate(path_rows)]
-        numbers = [tuple(_number(value, i) for value in row) for i, row in enumerate(label_rows)]
-        self.float_labels = any(isinstance(value, float) for row in numbers for value in row)
-        self._labels = ["".join("\t" + repr(value) for value in row) for row in numbers]
+        values = [tuple(_label(value, i) for value in row) for i, row in enumerate(label_rows)]
+        self.float_labels = any(isinstance(value, float) for row in values for value in row)
+        self._labels = ["".join(f"\t{value}" for value in row) for row in values]
+        names = sorted({value for row in values for value in row if isinstance(value, str)})
+        if names and any(not isinstance(value, str) for row in values for value in row):
+            raise InvalidArgument(f"labels are numbers or names of classes, not both: {names[0]!r} is a name")
+        self.classes = names  # where labels are names
         self.longest_path_bytes = max(len(p.encode("utf-8")) for row in self._paths for p in row)
 
     def inline(self) -> Optional[List[str]]:
@@ -128,7 +132,15 @@ def _path(value: Any, index: int) -> str:
     return "./" + path if path[0] in "#\"'\ufeff" + _SPACE else path
 
 
-def _number(value: Any, index: int) -> Any:
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _label(value: Any, index: int) -> Any:
     if hasattr(value, "item"):  # of NumPy
         value = value.item()
     if isinstance(value, bool):
@@ -137,5 +149,10 @@ def _number(value: Any, index: int) -> Any:
         return value
     if isinstance(value, float) and value - value == 0:  # finite
         return value
-    advice = "; number the classes" if isinstance(value, str) else ""
-    raise InvalidArgument(f"labels[{index}] is no number that a batch can hold: {value!r}{advice}")
+    if isinstance(value, str):
+        if _is_number(value):
+            raise InvalidArgument(f"labels[{index}] is a number as text, {value!r}: give numbers")
+        if value and value == value.strip() and not any(c in value for c in "\t\n\0"):
+            return value
+        raise InvalidArgument(f"labels[{index}], {value!r}, is no name of a class: it is empty, or a list cannot say it")
+    raise InvalidArgument(f"labels[{index}] is no number that a batch can hold: {value!r}")

@@ -84,8 +84,9 @@ class Pipeline(PipelineMethods):
         for it, and name it with `image_list`.
 
         paths: Texts or path objects; with several `images` a row of as many for each sample.
-        labels: Numbers, one a path (a row of them with several label_names): int64, or float32 if
-            one of them is a float. Default: no labels.
+        labels: One a path (a row of them with several label_names). Numbers: int64, or float32 if
+            one of them is a float; or texts, names of classes, of which the numbers in sorted
+            order are delivered, as int64. Default: no labels.
         images: Names of the path columns.
         label_names: Names of the label columns.
         base_dir: Folder that relative paths start from. Default: the current one: of a short list
@@ -99,6 +100,8 @@ class Pipeline(PipelineMethods):
             options["unlabeled"] = True
         else:
             options.update(labels=names, label_dtype="float32" if rows.float_labels else "int64")
+            if rows.classes:
+                options["classes"] = rows.classes
         list_file = None
         entries, longest = rows.inline(), rows.longest_path_bytes
         if entries is not None:

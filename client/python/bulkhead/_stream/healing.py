@@ -145,6 +145,7 @@ class HealingStream:
             self._endpoint.post_mortem if self._endpoint.embedded else None,
             first_sequence,
             self.events,
+            self._endpoint.words,
         )
 
     def _demands_shm(self) -> bool:

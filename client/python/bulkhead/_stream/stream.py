@@ -20,7 +20,6 @@ from .._rpc import grpc_library, live_streams, proto
 from .._rpc.credentials import Credentials
 from .._rpc.stream_call import StreamCall
 from .._rpc.wire import Part, parse
-from .._service.arguments import in_arguments
 from .events import Events, Progress
 from .opening import Opening
 from .silence import SilenceWatch
@@ -64,19 +63,20 @@ class Stream:
         post_mortem: Optional[Callable[[], str]],
         first_sequence: int,
         events: Events,
+        words: Callable[[str], str],
     ):
         """`first_sequence` is what the caller calls the first batch; on the wire it is 0.
 
-        `events` are added to; other streams of the loader have added theirs. `door` is what the request's token came from. `post_mortem` tells how a service of our own
-        ended; such a one was ready before, so its silence counts from the beginning.
+        `events` are added to; other streams of the loader have added theirs. `door` is what the
+        request's token came from. `post_mortem` tells how a service of our own ended; such a one was ready before, so its
+        silence counts from the beginning. `words` makes of its messages those that the program's author knows.
         """
         self._target = target
         self._credits = open_request.credits
         self._world_size = open_request.world_size
         self._door = door
         self._post_mortem = post_mortem
-        # A message of a service of our own names options as its reader has them.
-        self._words: Callable[[str], str] = in_arguments if post_mortem is not None else str
+        self._words = words
         self._owner = os.getpid()
         self._changed = threading.Condition()
         self._ready: Deque[Batch] = collections.deque()

@@ -59,6 +59,23 @@ def _kind(value: Any) -> str:
     return "bytes" if isinstance(value, bytes) else f"{np.asarray(value).dtype} numbers"
 
 
+def of_calls(names: List[str], first: List[Any], second: List[Any]) -> List[str]:
+    """Whether two calls with the same sample returned other values, by name of the outputs."""
+    return [
+        f"{name}: another value when it is called a second time with the same sample: the function keeps something "
+        "from one call to the next, which differs from worker to worker"
+        for name, before, after in zip(names, first, second)
+        if of_values(*map(_frozen, (before, after)))
+    ]
+
+
+def _frozen(value: Any) -> Any:
+    try:
+        return bytes(value) if isinstance(value, (bytes, bytearray)) else np.asarray(value)
+    except ValueError:  # no array, which is told otherwise
+        return b""
+
+
 def of_outputs(names: List[str], here: List[Any], there: List[Any]) -> List[str]:
     """The same for all outputs of a sample, each with its name."""
     if len(here) != len(there):

@@ -55,11 +55,11 @@ class StageTrial:
         head = f"{self.function}: {count} {self._kind}{'' if count == 1 else 's' if self._kind == 'sample' else 'es'}"
         if self.equal:
             return f"{head}, the same bytes as a worker makes"
-        lines = [
-            f"  position {sample.position}: {text}"
-            for sample in self.samples
-            for text in sample.differences
-        ]
+        places: Dict[str, List[int]] = {}
+        for sample in self.samples:
+            for text in sample.differences:
+                places.setdefault(text, []).append(sample.position)
+        lines = [f"  position{'s' * (len(at) > 1)} {', '.join(map(str, at))}: {text}" for text, at in places.items()]
         if self.failure:
             return "\n".join([f"{head}; in a worker it fails: {self.failure}", *lines])
         differing = sum(bool(sample.differences) for sample in self.samples)
@@ -82,7 +82,9 @@ def try_stage(
     It gets the first `n` samples as they come to that stage, with each sample's own random numbers
     (`rng`, `random`, `numpy.random`). What it returns is compared with what a worker makes of the
     same samples: the result's `repr` says where they differ, `equal` whether they do, and `samples`
-    holds inputs and outputs. What the function raises is raised.
+    holds inputs and outputs. What the function raises is raised. Unless it fails
+    in a worker, it is called a second time with each sample, the last one first, to find what it
+    keeps from one call to the next.
 
     `function` is the name in the spec, "module:function", imported anew, with the files that it imports
     if one of them was edited; or a function, for
@@ -105,8 +107,9 @@ def try_stage(
     called = function if callable(function) else _imported(function)
     options = {"workers": 1, **options}
     got = probed(pipeline, place, list(python.inputs), dict(python.arguments), n, options)
-    outputs = [_as_list(_call(called, pack, position, place), len(python.outputs)) for position, pack in got]
     names = [output.name for output in python.outputs]
+    called_on = [(called, pack, position, place) for position, pack in got]
+    outputs = [_as_list(_call(*arguments), len(names)) for arguments in called_on]
     made: Dict[int, Tuple[Any, ...]] = {}
     failure = ""
     try:
@@ -116,10 +119,12 @@ def try_stage(
         raise
     except BulkheadError as error:
         failure = error.message.partition(LOG_IS)[0]  # all that the log has of it is told
+    again = outputs if failure else [_as_list(_call(*arguments), len(names)) for arguments in reversed(called_on)][::-1]
     samples = []
-    for (position, pack), here in zip(got, outputs):
+    for (position, pack), here, later in zip(got, outputs, again):
         there = made.get(position, ())
         differences = difference.of_outputs(names, here, list(there)) if there else declared.wrong(python, here)
+        differences += difference.of_calls(names, here, later)
         samples.append(TriedSample(position, tuple(pack["inputs"]), tuple(here), there, tuple(differences)))
     return StageTrial(python.function, samples, failure, "batch" if place.of_batch else "sample")
 
@@ -160,10 +165,9 @@ def _imported(name: str) -> Callable[..., Any]:
 
 
 def _as_list(output: Any, count: int) -> List[Any]:
-    """The results of a function, one value for each output."""
-    if count == 1 and not isinstance(output, tuple):
-        return [output]
-    return list(output) if isinstance(output, (tuple, list)) else [output]
+    """The results of a function, one value for each output; copies, for it may write to the same array again."""
+    values = output if isinstance(output, tuple) or (isinstance(output, list) and count != 1) else [output]
+    return [value.copy() if isinstance(value, np.ndarray) else value for value in values]
 
 
 def _call(function: Callable[..., Any], pack: Dict[str, Any], position: int, place: Place) -> Any:

@@ -89,6 +89,22 @@ class Fails(Numbers):
         return np.int64(index)
 
 
+class SomeAreNone(Numbers):
+    """One sample is None, and looked at when the layout is decided."""
+
+    def __getitem__(self, index):
+        return None if index == self.length - 1 else np.zeros(2, np.float32)
+
+
+class Dies(Numbers):
+    """One sample ends its worker."""
+
+    def __getitem__(self, index):
+        if index == 9:
+            os._exit(3)
+        return np.int64(index)
+
+
 class Dials(Numbers):
     def __getitem__(self, index):
         import socket

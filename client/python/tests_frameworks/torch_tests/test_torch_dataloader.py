@@ -5,6 +5,8 @@ import itertools
 import json
 import os
 import signal
+import subprocess
+import sys
 import threading
 
 import bulkhead
@@ -313,7 +315,7 @@ def test_an_exception_names_dataset_index_and_line():
         with pytest.raises(bulkhead.DataError) as raised:
             list(loader)
     said = str(raised.value)
-    assert "own_datasets.Fails[7]: ValueError: no sample 7 (at " in said
+    assert said.startswith("own_datasets.Fails[7]: ValueError: no sample 7 (at ")
     assert "in __getitem__: `raise ValueError(" in said and "bulkhead_dataset.py" not in said
 
 
@@ -321,7 +323,48 @@ def test_a_bad_sample_is_substituted():
     with DataLoader(own.Fails(24, 7), batch_size=4, errors="substitute") as loader:
         assert torch.cat(list(loader)).tolist() == [*range(7), 8, *range(8, 24)]
         [substituted] = loader.loader.substitutions
-    assert "own_datasets.Fails[7]" in substituted.message
+    assert substituted.message.startswith("own_datasets.Fails[7]: ValueError")
+
+
+def test_a_sample_that_ends_workers_is_named_with_what_to_do():
+    with DataLoader(own.Dies(), batch_size=4) as loader, pytest.raises(bulkhead.BulkheadError) as raised:
+        list(loader)
+    said = str(raised.value)
+    assert raised.value.reason == "POISON_SAMPLE"
+    assert said.startswith("own_datasets.Dies[9] ended 3 fresh workers") and "exited with code 3 in the dataset's code" in said
+    assert 'leave it out: errors="substitute" leaves it out' in said and "range@" not in said and "policy" not in said
+
+
+def test_samples_that_make_no_batch_are_named():
+    with DataLoader(own.SomeAreNone(), batch_size=4) as loader, pytest.raises(bulkhead.DataError) as raised:
+        list(loader)
+    assert "own_datasets.SomeAreNone: samples 20 to 23 of epoch 0 make no batch: sample 3 of the batch is None, most are ndarray [2]; " in str(
+        raised.value
+    )
+    assert "default_collate says RuntimeError: " in str(raised.value)
+
+
+LOOPS_AT_THE_TOP = """
+import bulkhead.torch
+
+
+class Own:
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, index):
+        return index
+
+
+print(list(bulkhead.torch.DataLoader(Own())))
+"""
+
+
+def test_a_program_that_loops_where_workers_run_it_again_is_told_how_to_guard(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(LOOPS_AT_THE_TOP)
+    ended = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=300)
+    assert 'below `if __name__ == "__main__":`' in ended.stderr.splitlines()[-1], ended.stderr
 
 
 @pytest.mark.parametrize(

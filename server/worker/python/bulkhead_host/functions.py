@@ -21,6 +21,7 @@ _INSTEAD = (
 )
 _MOST_NAMES = 20
 _OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_IMPORTING = importlib.__file__
 OWN_STAGES = ("bulkhead_dataset.py", "bulkhead_leaves.py")  # of the Python client
 
 allowed_folders: list[str] = []  # where functions may come from
@@ -100,7 +101,10 @@ def _instead(name: str, known: dict, module: str) -> str:
     near = difflib.get_close_matches(name, own, 1)
     if near:
         return f"; did you mean `{near[0]}`?"
-    return f"; its functions are {', '.join(own[:_MOST_NAMES])}" if own else "; it has no functions of its own"
+    if not own:
+        return "; it has no functions of its own"
+    more = f", … ({len(own)} in all)" if len(own) > _MOST_NAMES else ""
+    return f"; its functions are {', '.join(own[:_MOST_NAMES])}{more}"
 
 
 def import_failed(module: str, error: BaseException) -> str:
@@ -113,7 +117,8 @@ def failed_module(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     inside = [frame.filename for frame in frames if frame.name == "<module>" and not frame.filename.startswith(_OWN)]
     if inside:
-        return os.path.basename(inside[-1])
+        folder, file = os.path.split(inside[-1])
+        return os.path.basename(folder) if file == "__init__.py" else file
     return getattr(error, "name", None) or "a module" if isinstance(error, ImportError) else ""
 
 
@@ -179,12 +184,14 @@ def describe(error: BaseException) -> str:
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
-        if not frame.filename.startswith((_OWN, "<frozen importlib"))
+        if not frame.filename.startswith((_OWN, _IMPORTING, "<frozen "))
         and os.path.basename(frame.filename) not in OWN_STAGES
     ]
     lines = [
         f"{_short(frame.filename)}:{frame.lineno} in {frame.name}" + (f": `{frame.line}`" if frame.line else "")
         for frame in reversed(frames[-_MAX_FRAMES:])
     ]
+    if isinstance(error, SyntaxError) and error.filename and error.text:
+        said = f"{error.msg} (at {_short(error.filename)}:{error.lineno}: `{error.text.strip()}`)"
     text = type(error).__name__ + (f": {said[:MAX_TEXT // 2]}" if said else "")
     return text + (f" (at {'; called from '.join(lines)})" if lines else "")

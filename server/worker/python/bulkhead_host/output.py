@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import types
 
 from bulkhead_host.memory import MAX_CACHED, WRITE, view_of_memory
 from bulkhead_host.verdict import OVER_BOUND, UNUSABLE, WRONG_SHAPE, Refusal
@@ -69,6 +70,8 @@ class Output:
         numpy = self._numpy
         if value is None:
             raise Refusal(UNUSABLE, f"output `{self.name}` is None: does the function return it?")
+        if isinstance(value, types.GeneratorType):
+            raise Refusal(UNUSABLE, f"output `{self.name}` is a generator: the function has to return it, not to yield")
         is_number = isinstance(value, (bool, int, float)) or (isinstance(value, complex) and self.dtype.kind == "c")
         if is_number and self.shape == ():
             # A Python number has no NumPy type. It takes the declared one, if it fits.

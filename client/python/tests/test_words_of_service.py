@@ -1,0 +1,42 @@
+"""Messages of an embedded service, in the words of the program that started it."""
+
+import pytest
+from bulkhead._dataset import words
+from bulkhead._service import service_process
+
+RAISED = "position 3: range@5: stages[0] python: bulkhead_dataset:sample: DatasetError: Photos[5]: ValueError: no (at a.py:3 in f)"
+POISON = (
+    "range@5 ended 3 fresh workers that did nothing else; the last one: killed by signal 11 in stages[0] python at position 3 of "
+    "epoch 0. Repair the record, or leave it out: errors.policy: substitute puts such a record into quarantine and takes another, "
+    "and `bulkhead quarantine add 'range@5'` spares the next run the workers that finding it costs; where the service ended with "
+    "its trainer, start bulkheadd on the same cache folder for that"
+)
+
+
+def test_an_exception_begins_with_dataset_and_index():
+    told = "Photos[5]: ValueError: no (at a.py:3 in f)"
+    assert words.of_source("Photos")(RAISED) == told
+    assert words.of_data_loader("Photos", "{dataset}[{number}]")(RAISED) == told
+
+
+def test_a_dataset_that_does_not_load_is_named():
+    said = "stages[0] python: importing bulkhead_dataset failed: ImportError: no"
+    assert words.of_source("Photos")(said) == "Photos cannot be loaded in a worker: ImportError: no"
+
+
+@pytest.mark.parametrize("one, named", [("{dataset}[{number}]", "Photos[5]"), ("batch {number} of {dataset}", "batch 5 of Photos")])
+def test_who_wrote_no_spec_reads_of_none(one, named):
+    assert words.of_data_loader("Photos", one)(POISON) == (
+        f"{named} ended 3 fresh workers that did nothing else; the last one: killed by signal 11 in the dataset's code at "
+        'position 3 of epoch 0. Repair the sample, or leave it out: errors="substitute" leaves it out and takes another'
+    )
+
+
+def test_options_are_named_as_arguments():
+    assert words.of_source("Photos")("raise --worker-quota") == "raise worker_quota="
+
+
+def test_a_service_that_does_not_start_says_first_what_ended_it():
+    said = b"2026-01-01 warning --log-file: No such file\nbulkheadd: the folder cannot be used; give another --cache-dir\n"
+    told = service_process.how_it_ended(7, 1, said, "")
+    assert told.endswith("; its last words: the folder cannot be used; give another cache_dir=")
