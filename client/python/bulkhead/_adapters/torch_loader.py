@@ -460,6 +460,23 @@ class DataLoader(torch.utils.data.DataLoader):
         """The bulkhead.Loader behind it; None before the first loop."""
         return self._loader
 
+    @property
+    def _is_accelerate_prepared(self) -> bool:
+        """What Hugging Face's Accelerator.prepare looks at, which would else make a DataLoader of PyTorch's from it."""
+        from accelerate.state import PartialState
+
+        processes = PartialState().num_processes
+        if processes > 1 and getattr(self.sampler, "num_replicas", 1) != processes:
+            raise _errors.InvalidArgument(
+                f"there are {processes} processes, and Accelerate does not split this loader among them: give it "
+                "sampler=DistributedSampler(dataset), and the batch size of one process"
+            )
+        return True
+
+    @_is_accelerate_prepared.setter
+    def _is_accelerate_prepared(self, _: bool) -> None:
+        """Accelerate marks what it has seen."""
+
     # Checkpoints.
 
     def state_dict(self) -> Dict[str, Any]:
