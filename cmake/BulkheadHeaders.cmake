@@ -30,7 +30,7 @@ elseif(BULKHEAD_PRECOMPILED_HEADERS)
   # or with -fPIC into what it makes with -fPIE, as test programs are.
   add_executable(bulkhead_test_headers ${nothing})
   target_link_libraries(bulkhead_test_headers PRIVATE ${where} GTest::gmock)
-  target_compile_options(bulkhead_test_headers PRIVATE ${BULKHEAD_QUICK})
+  target_compile_options(bulkhead_test_headers PRIVATE ${BULKHEAD_OF_TESTS})
   target_precompile_headers(bulkhead_test_headers PRIVATE ${BULKHEAD_SHARED_HEADERS} <gmock/gmock.h> <gtest/gtest.h>)
   set_target_properties(bulkhead_test_headers PROPERTIES
     CXX_COMPILER_LAUNCHER "" RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/headers)

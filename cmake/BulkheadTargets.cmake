@@ -1,7 +1,8 @@
-# For code outside users' programs, or not in their work loops: optimizing it takes longer than running it.
+# For code that is not in users' work loops, and for tests' own: optimizing it takes longer than running it.
 if(NOT BULKHEAD_STATIC)
   set(BULKHEAD_QUICK $<$<CONFIG:Release>:-O1>)
 endif()
+set(BULKHEAD_OF_TESTS $<$<CONFIG:Release>:-O0>)
 
 # What the sources of a target include is parsed and instantiated once for several of them: half of the time of a build.
 # Off, a change of one source is built sooner, and each source shows whether it includes what it uses.
@@ -41,14 +42,17 @@ function(bulkhead_program name)
   target_link_libraries(${name} PRIVATE ${ARG_DEPS})
 endfunction()
 
-# bulkhead_test(NAME SOURCES … DEPS … [LABELS …] [TIMEOUT seconds]) - a GoogleTest program registered with ctest.
+# bulkhead_test(NAME [BUSY] SOURCES … DEPS … [LABELS …] [TIMEOUT seconds]) - a GoogleTest program registered with ctest.
+# BUSY: it computes so much that it is worth optimizing.
 function(bulkhead_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "BUSY" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest_main)
-  target_compile_options(${name} PRIVATE ${BULKHEAD_QUICK})
-  bulkhead_take_headers(${name} bulkhead_test_headers)
+  if(NOT ARG_BUSY)
+    target_compile_options(${name} PRIVATE ${BULKHEAD_OF_TESTS})
+    bulkhead_take_headers(${name} bulkhead_test_headers)
+  endif()
   bulkhead_compile_together(${name})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   add_test(NAME ${name} COMMAND ${name})
@@ -63,19 +67,17 @@ endfunction()
 
 # Tests of programs wait for processes most of the time, so more of them run at once than there are cores.
 cmake_host_system_information(RESULT cores QUERY NUMBER_OF_LOGICAL_CORES)
-math(EXPR twice_the_cores "2 * ${cores}")
-set(BULKHEAD_PYTEST_JOBS ${twice_the_cores} CACHE STRING "Tests of a large Python suite that run at once")
+math(EXPR jobs "4 * ${cores}")
+set(BULKHEAD_PYTEST_JOBS ${jobs} CACHE STRING "Tests of a large Python suite that run at once")
 
 # bulkhead_pytest(NAME [SPREAD] [PATH path] LABELS … TIMEOUT seconds) - the pytest suite in this folder, or at `path`
-# below it, run by Debian's Python, which has the packages that setup.sh installs. SPREAD: several of its tests at once,
-# and nothing beside it.
+# below it, run by Debian's Python, which has the packages that setup.sh installs. SPREAD: several of its tests at once.
+# Those that may take long begin first.
 function(bulkhead_pytest name)
   cmake_parse_arguments(ARG "SPREAD" "PATH;TIMEOUT" "LABELS" ${ARGN})
   set(options -q -p no:cacheprovider)
-  set(run_serial FALSE)
   if(ARG_SPREAD)
     list(APPEND options -n ${BULKHEAD_PYTEST_JOBS})
-    set(run_serial TRUE)
   endif()
   add_test(NAME ${name} COMMAND /usr/bin/python3 -m pytest ${options} ${CMAKE_CURRENT_SOURCE_DIR}/${ARG_PATH})
   string(JOIN ";" environment
@@ -84,5 +86,5 @@ function(bulkhead_pytest name)
     BULKHEAD_BIN_DIR=${CMAKE_RUNTIME_OUTPUT_DIRECTORY}
     BULKHEAD_BUILD_DIR=${CMAKE_BINARY_DIR})
   set_tests_properties(${name} PROPERTIES
-    TIMEOUT ${ARG_TIMEOUT} RUN_SERIAL ${run_serial} LABELS "${ARG_LABELS}" ENVIRONMENT "${environment}")
+    TIMEOUT ${ARG_TIMEOUT} COST ${ARG_TIMEOUT} LABELS "${ARG_LABELS}" ENVIRONMENT "${environment}")
 endfunction()

@@ -158,7 +158,7 @@ TEST(CommandLineTest, AnUnknownOptionIsAnsweredWithTheNearest) {
               HasSubstr("unknown option '--thread'; did you mean '--threads'"));
   EXPECT_EQ(Said({"--zzzzzz"}),
             "bulkheadd: unknown option '--zzzzzz'; `bulkheadd --help` lists all\n");
-  EXPECT_THAT(said({"--workers", "4", "data"}), HasSubstr("'data' is too much"));
+  EXPECT_THAT(Said({"--workers", "4", "data"}), HasSubstr("'data' is too much"));
 }
 
 TEST(ConfigFileTest, EveryOptionWorksFromTheFile) {
