@@ -6,8 +6,11 @@
 #include "server/base/error.h"
 #include "server/source/images/image_source.h"
 #include "server/source/range_source.h"
+#include "server/source/records/record_source.h"
 #include "server/source/selected_source.h"
-#include "server/source/tfrecord/tfrecord_source.h"
+#include "server/source/tar/tar_format.h"
+#include "server/source/tfrecord/example_format.h"
+#include "server/spec/record_files.h"
 #include "server/spec/source_signature.h"
 
 namespace bulkhead {
@@ -20,8 +23,14 @@ absl::StatusOr<std::unique_ptr<Source>> OpenAll(const v1::Source& source,
                                                 const internal::v1::ResolvedSource& resolved,
                                                 std::vector<FeatureSignature> signatures) {
   switch (source.source_case()) {
-    case v1::Source::kTfrecord:
-      return OpenTfRecordSource(features, resolved, std::move(signatures));
+    case v1::Source::kTfrecord: {
+      BULKHEAD_ASSIGN_OR_RETURN(auto format, NewExampleFormat(signatures, features));
+      return OpenRecordSource(source, resolved, std::move(format), std::move(signatures));
+    }
+    case v1::Source::kTar: {
+      BULKHEAD_ASSIGN_OR_RETURN(auto format, NewTarFormat(signatures, features));
+      return OpenRecordSource(source, resolved, std::move(format), std::move(signatures));
+    }
     case v1::Source::kRange:
       return OpenRangeSource(source.range(), std::move(signatures));
     default:  // SourceFeatures has refused a source that is not set
@@ -46,7 +55,7 @@ absl::StatusOr<std::unique_ptr<Source>> OpenUnselected(const v1::Source& source,
                                                        const FeatureMap& features,
                                                        const internal::v1::ResolvedSource& resolved,
                                                        const std::set<std::string>& names) {
-  if (names.empty() && source.has_tfrecord()) return OpenAll(source, {}, resolved, {});
+  if (names.empty() && HasRecordFiles(source)) return OpenAll(source, {}, resolved, {});
   BULKHEAD_ASSIGN_OR_RETURN(std::vector<FeatureSignature> signatures,
                             SourceFeatures(source, features));
   FeatureMap named;

@@ -8,8 +8,9 @@
 #include "server/base/error.h"
 #include "server/base/little_endian.h"
 #include "server/source/file.h"
-#include "server/source/tfrecord/record_stream.h"
+#include "server/source/records/record_stream.h"
 #include "server/source/tfrecord/tfrecord_format.h"
+#include "tools/inspect/tar_samples.h"
 
 namespace bulkhead::tools {
 namespace {
@@ -51,8 +52,10 @@ absl::StatusOr<std::optional<std::string>> ReadRecord(RecordStream& stream,
 }  // namespace
 
 absl::StatusOr<bool> ReadFirstRecords(const std::string& path, uint64_t count, TakeExample take) {
+  if (IsTar(path)) return ReadFirstSamples(path, count, take);
   BULKHEAD_ASSIGN_OR_RETURN(const DataFile file, DataFile::Open(path, path));
-  BULKHEAD_ASSIGN_OR_RETURN(const v1::Compression compression, SniffCompression(file));
+  BULKHEAD_ASSIGN_OR_RETURN(const v1::Compression compression,
+                            SniffCompression(file, BeginsTfRecords));
   const std::unique_ptr<RecordStream> stream = NewRecordStream(file, compression, nullptr);
   uint64_t offset = 0;
   for (uint64_t i = 0; i < count; ++i) {

@@ -12,8 +12,8 @@
 #include "server/source/file.h"
 #include "server/source/images/image_rows.h"
 #include "server/source/images/list_parser.h"
+#include "server/source/records/byte_buffer.h"
 #include "server/source/roots.h"
-#include "server/source/tfrecord/byte_buffer.h"
 
 namespace bulkhead {
 namespace {

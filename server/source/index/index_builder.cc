@@ -5,6 +5,7 @@
 #include "server/source/images/image_folder.h"
 #include "server/source/images/image_list.h"
 #include "server/source/index/selection_builder.h"
+#include "server/source/tar/tar_index.h"
 #include "server/source/tfrecord/tfrecord_index.h"
 
 namespace bulkhead {
@@ -21,6 +22,8 @@ absl::StatusOr<uint64_t> BuildIndex(const internal::v1::BuildIndex& request, int
   switch (request.source().source_case()) {
     case v1::Source::kTfrecord:
       return BuildTfRecordIndex(request, fd, progress);
+    case v1::Source::kTar:
+      return BuildTarIndex(request, fd, progress);
     case v1::Source::kImageList:
       return BuildImageListIndex(request, fd, progress);
     case v1::Source::kImageFolder:

@@ -9,7 +9,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
-#include "server/base/record_name.h"
 
 namespace bulkhead {
 namespace {
@@ -44,7 +43,9 @@ std::optional<uint64_t> Number(const char* header, size_t offset, size_t width) 
   return value;
 }
 
-bool HasChecksum(const char* header, uint64_t stated) {
+bool HasItsChecksum(absl::string_view header) {
+  const std::optional<uint64_t> stated = Number(header.data(), 148, 8);
+  if (!stated.has_value()) return false;
   // Some old programs summed signed bytes.
   uint64_t sum = 0;
   int64_t signed_sum = 0;
@@ -53,16 +54,28 @@ bool HasChecksum(const char* header, uint64_t stated) {
     sum += static_cast<unsigned char>(byte);
     signed_sum += static_cast<signed char>(byte);
   }
-  return stated == sum || static_cast<int64_t>(stated) == signed_sum;
+  return *stated == sum || static_cast<int64_t>(*stated) == signed_sum;
 }
 
-std::string NameIn(const char* header) {
-  const absl::string_view name = Text(header, 0, 100);
+void SetName(const char* header, std::string& name) {
+  name.clear();
   // GNU tar's own format has times where ustar has a prefix.
   const bool is_ustar = std::memcmp(header + 257, "ustar\0", 6) == 0;
   const absl::string_view prefix = is_ustar ? Text(header, 345, 155) : "";
-  return absl::StrCat(prefix, prefix.empty() ? "" : "/", name);
+  absl::StrAppend(&name, prefix, prefix.empty() ? "" : "/", Text(header, 0, 100));
 }
+
+bool IsZero(absl::string_view bytes) {
+  return std::all_of(bytes.begin(), bytes.end(), [](char byte) { return byte == '\0'; });
+}
+
+absl::Status CutShort(absl::string_view where) {
+  return SampleError(reason::kTruncatedRecord, absl::StrCat("the file ends ", where));
+}
+
+absl::Status Damaged(absl::string_view what) { return SampleError(reason::kCorruptRecord, what); }
+
+absl::Status IsSparse() { return Damaged("the member is a sparse file, which is not read"); }
 
 }  // namespace
 
@@ -72,10 +85,14 @@ std::optional<TarMemberName> SplitMemberName(absl::string_view name) {
   const size_t base = slash == absl::string_view::npos ? 0 : slash + 1;
   const size_t dot = name.find('.', base);
   if (dot == absl::string_view::npos || dot == base) return std::nullopt;
-  return TarMemberName{name.substr(0, dot), absl::AsciiStrToLower(name.substr(dot + 1))};
+  return TarMemberName{name.substr(0, dot), name.substr(dot + 1)};
 }
 
-absl::StatusOr<std::optional<TarMember>> TarWalk::Next() {
+bool BeginsTar(absl::string_view head) {
+  return head.size() >= kTarBlockBytes && HasItsChecksum(head.substr(0, kTarBlockBytes));
+}
+
+absl::StatusOr<bool> TarWalk::Next(TarMember& member) {
   Extended extended;
   uint64_t begin = position_;
   bool is_extended = false;
@@ -88,12 +105,14 @@ absl::StatusOr<std::optional<TarMember>> TarWalk::Next() {
     char header[kTarBlockBytes];
     BULKHEAD_ASSIGN_OR_RETURN(const bool more, ReadHeader(header));
     if (!more) {
-      if (is_extended) return Truncated("behind an extended header, whose member is missing");
-      return std::nullopt;
+      if (is_extended) return CutShort("behind an extended header, whose member is missing");
+      return false;
     }
-    BULKHEAD_RETURN_IF_ERROR(CheckHeader(header));
+    if (!HasItsChecksum(absl::string_view(header, sizeof(header)))) {
+      return Damaged("a header does not match its checksum");
+    }
     const std::optional<uint64_t> stated = Number(header, 124, 12);
-    if (!stated.has_value() || *stated > kMaxSizeBytes) return Corrupt("its size is no number");
+    if (!stated.has_value() || *stated > kMaxSizeBytes) return Damaged("its size is no number");
     const char type = header[156];
     if (type == 'x' || type == 'X' || type == 'g') {
       BULKHEAD_RETURN_IF_ERROR(ReadPax(*stated, type == 'g', extended));
@@ -106,21 +125,24 @@ absl::StatusOr<std::optional<TarMember>> TarWalk::Next() {
       is_extended = true;
       continue;
     }
-    if (type == 'S') return Corrupt("is a sparse file, which is not read; write it as a plain one");
-    TarMember member;
-    member.name = extended.name.has_value() ? *extended.name : NameIn(header);
-    member.begin = begin;
-    member.data = position_;
-    member.size_bytes = extended.size_bytes.value_or(*stated);
+    if (type == 'S') return IsSparse();
     // Links, devices, folders and pipes have no data, whatever their size says.
     if (type >= '1' && type <= '6') {
       forget();
       continue;
     }
+    if (extended.name.has_value()) {
+      member.name = *std::move(extended.name);
+    } else {
+      SetName(header, member.name);
+    }
+    member.begin = begin;
+    member.data = position_;
+    member.size_bytes = extended.size_bytes.value_or(*stated);
     BULKHEAD_RETURN_IF_ERROR(Pass(member.size_bytes));
     const bool is_file = type == '0' || type == '\0' || type == '7';
     // Before ustar, a folder was a file whose name ends with a slash.
-    if (is_file && !absl::EndsWith(member.name, "/")) return member;
+    if (is_file && !absl::EndsWith(member.name, "/")) return true;
     forget();
   }
 }
@@ -129,29 +151,19 @@ absl::StatusOr<bool> TarWalk::ReadHeader(char* header) {
   header_ = position_;
   BULKHEAD_ASSIGN_OR_RETURN(const size_t got, stream_.Read(header, kTarBlockBytes));
   if (got == 0) return false;
-  if (got < kTarBlockBytes) return Truncated("in a header");
+  if (got < kTarBlockBytes) return CutShort("in a header");
   position_ += kTarBlockBytes;
-  return std::any_of(header, header + kTarBlockBytes, [](char byte) { return byte != '\0'; });
-}
-
-absl::Status TarWalk::CheckHeader(const char* header) const {
-  const std::optional<uint64_t> stated = Number(header, 148, 8);
-  if (stated.has_value() && HasChecksum(header, *stated)) return absl::OkStatus();
-  const bool gzip = header_ == 0 && absl::StartsWith(absl::string_view(header, 2), "\x1f\x8b");
-  if (gzip) return Corrupt("the file is compressed with gzip; decompress it with gunzip");
-  return Corrupt(header_ == 0
-                     ? "the first header does not match its checksum: this is not a tar file"
-                     : "a header does not match its checksum: the file is damaged here");
+  return !IsZero(absl::string_view(header, kTarBlockBytes));
 }
 
 absl::StatusOr<std::string> TarWalk::ReadText(uint64_t size) {
   if (size > kMaxExtendedBytes) {
-    return Corrupt(absl::StrCat("an extended header has ", size, " bytes, more than the limit of ",
+    return Damaged(absl::StrCat("an extended header has ", size, " bytes, more than the limit of ",
                                 kMaxExtendedBytes));
   }
   std::string text(static_cast<size_t>(size), '\0');
   BULKHEAD_ASSIGN_OR_RETURN(const size_t got, stream_.Read(text.data(), text.size()));
-  if (got < text.size()) return Truncated("in an extended header");
+  if (got < text.size()) return CutShort("in an extended header");
   position_ += size;
   BULKHEAD_RETURN_IF_ERROR(Pass((kTarBlockBytes - size % kTarBlockBytes) % kTarBlockBytes));
   return text;
@@ -165,23 +177,21 @@ absl::Status TarWalk::ReadPax(uint64_t size, bool global, Extended& extended) {
     uint64_t length = 0;
     if (space == absl::string_view::npos || !absl::SimpleAtoi(rest.substr(0, space), &length) ||
         length <= space + 1 || length > rest.size() || rest[length - 1] != '\n') {
-      return Corrupt("a pax header is damaged");
+      return Damaged("a pax header is damaged");
     }
     const absl::string_view record = rest.substr(space + 1, length - space - 2);
     rest.remove_prefix(length);
     const size_t equals = record.find('=');
-    if (equals == absl::string_view::npos) return Corrupt("a pax header is damaged");
+    if (equals == absl::string_view::npos) return Damaged("a pax header is damaged");
     const absl::string_view key = record.substr(0, equals);
     const absl::string_view value = record.substr(equals + 1);
-    if (absl::StartsWith(key, "GNU.sparse.")) {
-      return Corrupt("is a sparse file, which is not read; write it as a plain one");
-    }
+    if (absl::StartsWith(key, "GNU.sparse.")) return IsSparse();
     if (global) continue;  // comments in practice, such as git's; one name for all makes no sense
     if (key == "path") extended.name = std::string(value);
     if (key != "size") continue;
     uint64_t bytes = 0;
     if (!absl::SimpleAtoi(value, &bytes) || bytes > kMaxSizeBytes) {
-      return Corrupt("a pax header has a size that is no number");
+      return Damaged("a pax header has a size that is no number");
     }
     extended.size_bytes = bytes;
   }
@@ -194,26 +204,11 @@ absl::Status TarWalk::Pass(uint64_t size) {
   const uint64_t whole = size + (kTarBlockBytes - end % kTarBlockBytes) % kTarBlockBytes;
   BULKHEAD_ASSIGN_OR_RETURN(const uint64_t skipped, stream_.Skip(whole));
   if (skipped < whole) {
-    return Truncated(
+    return CutShort(
         absl::StrCat("in a member that takes ", whole, " bytes, of which ", skipped, " are there"));
   }
   position_ += whole;
   return absl::OkStatus();
-}
-
-absl::Status TarWalk::Truncated(absl::string_view where) const {
-  return Error(reason::kTruncatedRecord,
-               absl::StrCat("the file ends ", where, "; write it again, or take it out"));
-}
-
-absl::Status TarWalk::Corrupt(absl::string_view what) const {
-  return Error(reason::kCorruptRecord, what);
-}
-
-absl::Status TarWalk::Error(absl::string_view why, absl::string_view what) const {
-  return MakeError(absl::StatusCode::kDataLoss, why,
-                   absl::StrCat(Printable(name_), "@", header_, ": ", what),
-                   {{"file", std::string(name_)}, {"offset", absl::StrCat(header_)}});
 }
 
 }  // namespace bulkhead

@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "server/source/tfrecord/record_stream.h"
+#include "server/source/records/record_stream.h"
 
 namespace bulkhead {
 
@@ -20,35 +20,43 @@ struct TarMember {
 };
 
 // The parts of a member's name by WebDataset's rule. The key is everything up to the first dot
-// behind the last slash, the field what follows it, in lower case: `a.b/c.seg.PNG` has the key
-// `a.b/c` and the field `seg.png`. Views of the name, except the field.
+// behind the last slash, the ending what follows it: `a.b/c.seg.PNG` has the key `a.b/c` and the
+// ending `seg.PNG`. Views of the name.
 struct TarMemberName {
   absl::string_view key;
-  std::string field;
+  absl::string_view ending;
 };
 // Absent if the name has no key or no dot behind it (`README`, `.hidden`), or begins and ends with
-// `__`: WebDataset passes over such members.
+// `__`: such members belong to no sample.
 std::optional<TarMemberName> SplitMemberName(absl::string_view name);
+
+// Whether `head`, the first bytes of a file, begin with a tar's header.
+bool BeginsTar(absl::string_view head);
 
 // Walks the headers of a ustar, pax or GNU tar (POSIX.1-2017, pax; GNU tar manual, "Basic Tar
 // Format") and passes over the data. Directories, links and devices are passed over. A tar that is
 // cut behind a member is a valid shorter one, with or without the two zero blocks at the end; what
 // follows a zero block is not read. Not thread-safe.
 //
-//   TarWalk walk(*stream, file.name());
+//   TarWalk walk(stream);
+//   TarMember member;
 //   for (;;) {
-//     ASSIGN(std::optional<TarMember> member, walk.Next());
-//     if (!member) break;
+//     ASSIGN(const bool more, walk.Next(member));
+//     if (!more) break;
 //   }
 class TarWalk {
  public:
-  // `stream` stands at the beginning of the tar; both outlive the walk.
-  TarWalk(RecordStream& stream, absl::string_view name) : stream_(stream), name_(name) {}
+  // `stream` stands at the beginning of the tar, or of a header in it, and outlives the walk.
+  explicit TarWalk(RecordStream& stream) : stream_(stream) {}
 
-  // The next regular file; absent at the end. DATA_LOSS with file@offset: TRUNCATED_RECORD if the
-  // file ends within a member, CORRUPT_RECORD if a header is damaged or of a kind that is not read
-  // (sparse files). Errors of the stream.
-  absl::StatusOr<std::optional<TarMember>> Next();
+  // Sets `member` to the next regular file, reusing its memory; false at the end. Sample errors,
+  // about the bytes at header(): TRUNCATED_RECORD if the tar ends within a member, CORRUPT_RECORD
+  // if a header is damaged or of a kind that is not read (sparse files). Errors of the stream.
+  absl::StatusOr<bool> Next(TarMember& member);
+
+  // Where the next header begins, and where the last one that was read did.
+  uint64_t position() const { return position_; }
+  uint64_t header() const { return header_; }
 
  private:
   // What extended headers say of the member that follows.
@@ -59,17 +67,12 @@ class TarWalk {
 
   // Reads a header; false at the end of the tar.
   absl::StatusOr<bool> ReadHeader(char* header);
-  absl::Status CheckHeader(const char* header) const;
   absl::StatusOr<std::string> ReadText(uint64_t size);
   absl::Status ReadPax(uint64_t size, bool global, Extended& extended);
   // Passes over data of `size` bytes and what fills its last block.
   absl::Status Pass(uint64_t size);
-  absl::Status Truncated(absl::string_view where) const;
-  absl::Status Corrupt(absl::string_view what) const;
-  absl::Status Error(absl::string_view why, absl::string_view what) const;
 
   RecordStream& stream_;
-  const absl::string_view name_;
   uint64_t position_ = 0;
   uint64_t header_ = 0;  // offset of the last header
 };

@@ -13,6 +13,7 @@
 #include "server/base/little_endian.h"
 #include "server/base/nearest_name.h"
 #include "server/base/record_name.h"
+#include "server/source/records/value_rules.h"
 #include "server/source/tfrecord/tensor_reader.h"
 #include "server/source/tfrecord/wire_reader.h"
 
@@ -23,10 +24,6 @@ using Kind = FeatureList::Kind;
 
 absl::Status Malformed(absl::string_view what) {
   return SampleError(reason::kMalformedExample, absl::StrCat("is not a tf.Example: ", what));
-}
-
-const std::byte* AsBytes(absl::string_view view) {
-  return reinterpret_cast<const std::byte*>(view.data());
 }
 
 Kind ExpectedKind(v1::Feature::TypeCase type) {
@@ -40,60 +37,7 @@ Kind ExpectedKind(v1::Feature::TypeCase type) {
   }
 }
 
-// The bytes of `values`, repeated until `elements` are there when it is a single one.
-template <typename T, typename Values>
-std::string DefaultBytes(const Values& values, uint64_t elements) {
-  std::string bytes;
-  for (const T value : values) AppendLittle<T>(bytes, value);
-  for (uint64_t i = 1; values.size() == 1 && i < elements; ++i) AppendLittle<T>(bytes, values[0]);
-  return bytes;
-}
-
 }  // namespace
-
-absl::Status ExampleReader::SetDefault(const v1::Feature& feature, Declared& declared) {
-  const bool variable = declared.signature.variable;
-  const uint64_t elements = declared.row_elements;
-  uint64_t given = 0;
-  if (declared.type == v1::Feature::kBoxes) {
-    declared.optional = true;
-    return absl::OkStatus();
-  }
-  if (declared.type == v1::Feature::kBytes) {
-    const std::string& missing = feature.bytes().default_();
-    declared.optional = declared.is_list ? variable : feature.bytes().has_default_();
-    if (declared.is_list) return absl::OkStatus();
-    if (declared.is_length) {
-      AppendLittle<int64_t>(declared.missing, static_cast<int64_t>(missing.size()));
-    } else {
-      declared.missing = missing;
-    }
-    return absl::OkStatus();
-  }
-  if (declared.type == v1::Feature::kTensor) {
-    declared.optional = feature.tensor().allow_missing();
-    if (!declared.optional || variable) return absl::OkStatus();
-    return MakeError(absl::StatusCode::kInvalidArgument, reason::kSpecInvalid,
-                     absl::StrCat(declared.signature.path,
-                                  ".tensor.allow_missing: goes with a variable shape only"),
-                     {{"path", declared.signature.path}});
-  }
-  if (declared.type == v1::Feature::kInt64) {
-    given = static_cast<uint64_t>(feature.int64().default__size());
-    declared.missing = DefaultBytes<int64_t>(feature.int64().default_(), elements);
-  } else {
-    given = static_cast<uint64_t>(feature.float_().default__size());
-    declared.missing = DefaultBytes<float>(feature.float_().default_(), elements);
-  }
-  declared.optional = variable || given > 0;
-  const uint64_t bound = variable ? static_cast<uint64_t>(declared.signature.shape[0]) : 1;
-  const bool fits = given <= 1 || (given % elements == 0 && given / elements <= bound);
-  if (fits) return absl::OkStatus();
-  return MakeError(absl::StatusCode::kInvalidArgument, reason::kSpecInvalid,
-                   absl::StrCat(declared.signature.path, ".default: ", given,
-                                " values do not fit the shape; give one, or one for each element"),
-                   {{"path", declared.signature.path}});
-}
 
 absl::StatusOr<ExampleReader> ExampleReader::Create(
     const std::vector<FeatureSignature>& signatures,
@@ -110,12 +54,10 @@ absl::StatusOr<ExampleReader> ExampleReader::Create(
     declared.is_length = name != signature.name;
     declared.max_bytes = feature.bytes().max_bytes();
     declared.cast = feature.tensor().cast();
-    for (size_t i = signature.variable ? 1 : 0; i < signature.shape.size(); ++i) {
-      declared.row_elements *= static_cast<uint64_t>(signature.shape[i]);
-    }
-    declared.row_values = declared.row_elements;
+    declared.row_values = RowElements(signature);
     if (declared.is_list && !declared.is_length) declared.row_values /= declared.max_bytes;
-    BULKHEAD_RETURN_IF_ERROR(SetDefault(feature, declared));
+    BULKHEAD_ASSIGN_OR_RETURN(declared.missing,
+                              MissingValue::Create(signature, feature, declared.is_length));
     declared.found = reader.keys_;
     const auto look_for = [&](const std::string& key) {
       reader.by_key_[key].push_back(static_cast<int>(reader.keys_++));
@@ -154,19 +96,6 @@ std::vector<std::string> KeysOf(absl::string_view record) {
     }
   }
   return {keys.begin(), keys.end()};
-}
-
-// OVER_BOUND where there are more rows than the feature's bound.
-absl::Status CheckRowBound(uint64_t rows, const FeatureSignature& signature) {
-  if (rows <= static_cast<uint64_t>(signature.shape[0])) return absl::OkStatus();
-  return SampleError(reason::kOverBound,
-                     absl::StrCat("the record holds ", rows, " rows, max_count is ",
-                                  signature.shape[0], "; raise max_count to take it"));
-}
-
-absl::Status TooLong(absl::string_view bytes, uint64_t max_bytes) {
-  return SampleError(reason::kOverBound, absl::StrCat("the string has ", bytes.size(),
-                                                      " bytes, max_bytes is ", max_bytes));
 }
 
 // What a record that lacks `key` has, for people: "did you mean `image`? ".
@@ -239,22 +168,13 @@ absl::Status ExampleReader::Read(absl::string_view record, ExampleScratch& scrat
 
 absl::Status ExampleReader::SetMissing(const Declared& declared, absl::string_view record,
                                        FeatureValue& value) {
-  if (!declared.optional) {
-    const absl::string_view advice = declared.type == v1::Feature::kTensor ? "`allow_missing: true`"
-                                     : declared.is_list                    ? "`shape: [-1]`"
-                                                                           : "a `default`";
+  if (!declared.missing.is_allowed()) {
     return SampleError(
         reason::kMissingFeature,
         absl::StrCat("the record does not hold it; ", HeldInstead(record, declared.key),
-                     "correct its `key`, or give it ", advice));
+                     "correct its `key`, or give it ", declared.missing.advice()));
   }
-  value.data = AsBytes(declared.missing);
-  value.size_bytes = declared.missing.size();
-  value.count = 1;
-  if (declared.signature.variable) {
-    const uint64_t row_bytes = declared.row_elements * ElementBytes(declared.signature.dtype);
-    value.count = static_cast<int64_t>(declared.missing.size() / row_bytes);
-  }
+  value = declared.missing.Get();
   return absl::OkStatus();
 }
 
@@ -289,10 +209,8 @@ absl::Status ExampleReader::ReadBytes(const Declared& declared, const FeatureLis
                                     " byte strings, not one; a list of them has a `shape`"));
   }
   const absl::string_view bytes = list.chunks[0];
-  if (declared.max_bytes > 0 && bytes.size() > declared.max_bytes) {
-    return TooLong(bytes, declared.max_bytes);
-  }
-  value = FeatureValue{AsBytes(bytes), bytes.size(), 1};
+  BULKHEAD_RETURN_IF_ERROR(CheckStringBound(bytes.size(), declared.max_bytes));
+  value = FeatureValue{ValueBytes(bytes), bytes.size(), 1};
   if (declared.is_length) {
     char* const out = buffer.Reserve(8);
     StoreLittle<uint64_t>(out, bytes.size());
@@ -301,28 +219,13 @@ absl::Status ExampleReader::ReadBytes(const Declared& declared, const FeatureLis
   return absl::OkStatus();
 }
 
-// How many rows the values of `list` are; of a fixed shape 1.
-absl::StatusOr<uint64_t> ExampleReader::CountRows(const Declared& declared,
-                                                  const FeatureList& list) {
-  const FeatureSignature& signature = declared.signature;
-  const uint64_t row = declared.row_values;
-  if (signature.variable ? list.count % row != 0 : list.count != row) {
-    return SampleError(
-        reason::kWrongShape,
-        absl::StrCat("the record holds ", list.count, " values, the spec's shape needs ",
-                     signature.variable ? "a multiple of " : "", row));
-  }
-  if (!signature.variable) return 1;
-  BULKHEAD_RETURN_IF_ERROR(CheckRowBound(list.count / row, signature));
-  return list.count / row;
-}
-
 absl::Status ExampleReader::ReadStrings(const Declared& declared, const FeatureList& list,
                                         ByteBuffer& buffer, FeatureValue& value) const {
-  BULKHEAD_ASSIGN_OR_RETURN(const uint64_t rows, CountRows(declared, list));
+  BULKHEAD_ASSIGN_OR_RETURN(const uint64_t rows,
+                            CountRows(list.count, declared.row_values, declared.signature));
   const uint64_t width = declared.max_bytes;
   for (const absl::string_view bytes : list.chunks) {
-    if (bytes.size() > width) return TooLong(bytes, declared.max_bytes);
+    BULKHEAD_RETURN_IF_ERROR(CheckStringBound(bytes.size(), width));
   }
   const uint64_t element_bytes = declared.is_length ? 8 : width;
   value.count = static_cast<int64_t>(rows);
@@ -391,18 +294,19 @@ absl::Status ExampleReader::ReadTensorFeature(const Declared& declared, const Fe
   TensorValue tensor;
   BULKHEAD_RETURN_IF_ERROR(
       ReadTensor(list.chunks[0], {&declared.signature, declared.cast}, buffer, tensor));
-  value = FeatureValue{AsBytes(tensor.bytes), tensor.bytes.size(), tensor.count};
+  value = FeatureValue{ValueBytes(tensor.bytes), tensor.bytes.size(), tensor.count};
   return absl::OkStatus();
 }
 
 absl::Status ExampleReader::ReadNumbers(const Declared& declared, const FeatureList& list,
                                         ByteBuffer& buffer, FeatureValue& value) const {
-  BULKHEAD_ASSIGN_OR_RETURN(const uint64_t rows, CountRows(declared, list));
+  BULKHEAD_ASSIGN_OR_RETURN(const uint64_t rows,
+                            CountRows(list.count, declared.row_values, declared.signature));
   value.count = static_cast<int64_t>(rows);
   value.size_bytes = list.count * ElementBytes(declared.signature.dtype);
   const bool floats = list.kind == Kind::kFloat;
   if (floats && list.chunks.size() == 1) {
-    value.data = AsBytes(list.chunks[0]);
+    value.data = ValueBytes(list.chunks[0]);
     return absl::OkStatus();
   }
   char* out = buffer.Reserve(value.size_bytes);

@@ -12,8 +12,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "server/source/records/byte_buffer.h"
+#include "server/source/records/missing_value.h"
 #include "server/source/source.h"
-#include "server/source/tfrecord/byte_buffer.h"
 #include "server/source/tfrecord/feature_list.h"
 #include "server/spec/source_signature.h"
 
@@ -52,13 +53,11 @@ class ExampleReader {
     std::string key;   // the record's name for it
     size_t found = 0;  // in ExampleScratch; of boxes the first of four
     v1::Feature::TypeCase type = v1::Feature::TYPE_NOT_SET;
-    uint64_t row_elements = 1;  // elements of one row, or of the whole where not variable
-    uint64_t row_values = 1;    // as many values the record's list has for them
-    bool is_list = false;       // of byte strings
-    bool is_length = false;     // of the byte strings, not they themselves
-    uint64_t max_bytes = 0;     // of a byte string; 0: no bound
-    bool optional = false;      // a record without it is no error
-    std::string missing;        // its value in such a record, in bytes
+    uint64_t row_values = 1;  // of the record's list for one row, or the whole where not variable
+    bool is_list = false;     // of byte strings
+    bool is_length = false;   // of the byte strings, not they themselves
+    uint64_t max_bytes = 0;   // of a byte string; 0: no bound
+    MissingValue missing;
     bool cast = false;
   };
 
@@ -68,7 +67,6 @@ class ExampleReader {
                            FeatureValue& value) const;
   absl::Status ReadBytes(const Declared& declared, const FeatureList& list, ByteBuffer& buffer,
                          FeatureValue& value) const;
-  static absl::StatusOr<uint64_t> CountRows(const Declared& declared, const FeatureList& list);
   absl::Status ReadStrings(const Declared& declared, const FeatureList& list, ByteBuffer& buffer,
                            FeatureValue& value) const;
   absl::Status ReadBoxes(const Declared& declared, ExampleScratch& scratch, ByteBuffer& buffer,
@@ -79,7 +77,6 @@ class ExampleReader {
                            FeatureValue& value) const;
   static absl::Status SetMissing(const Declared& declared, absl::string_view record,
                                  FeatureValue& value);
-  static absl::Status SetDefault(const v1::Feature& feature, Declared& declared);
 
   std::vector<Declared> declared_;
   size_t keys_ = 0;  // that are looked for

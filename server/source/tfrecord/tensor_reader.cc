@@ -4,9 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "server/base/cast.h"
 #include "server/base/element_type.h"
 #include "server/base/error.h"
@@ -45,11 +43,9 @@ constexpr NumberedType kTensorFlowTypes[] = {
     {23, v1::DTYPE_UINT64},
 };
 
-using Dims = absl::InlinedVector<int64_t, 8>;
-
 struct ParsedTensor {
   uint64_t dtype = 0;
-  Dims dims;
+  TensorDims dims;
   bool unknown_rank = false;
   absl::string_view content;
 };
@@ -62,22 +58,10 @@ v1::DType FromTensorFlow(uint64_t number) {
   return v1::DTYPE_UNSPECIFIED;
 }
 
-absl::Status Malformed(absl::string_view what) {
+absl::Status NoTensor(absl::string_view what) {
   return SampleError(
       reason::kMalformedExample,
       absl::StrCat("is not a serialized tensor: ", what, "; write it with tf.io.serialize_tensor"));
-}
-
-std::string ShapeText(const Dims& dims) {
-  return absl::StrCat("[", absl::StrJoin(dims, ", "), "]");
-}
-
-std::string ExpectedText(const FeatureSignature& signature) {
-  std::vector<std::string> parts;
-  for (size_t i = 0; i < signature.shape.size(); ++i) {
-    parts.push_back(i == 0 && signature.variable ? "-1" : absl::StrCat(signature.shape[i]));
-  }
-  return absl::StrCat("[", absl::StrJoin(parts, ", "), "]");
 }
 
 bool ParseShape(absl::string_view message, ParsedTensor& tensor) {
@@ -104,39 +88,6 @@ bool Parse(absl::string_view message, ParsedTensor& tensor) {
     if (reader.Is(kShape, WireReader::kBytes) && !ParseShape(reader.bytes(), tensor)) return false;
   }
   return !reader.failed();
-}
-
-// Compares the shape with what is declared; sets the number of rows and of elements.
-absl::Status CheckShape(const ParsedTensor& tensor, const FeatureSignature& signature,
-                        int64_t& rows, uint64_t& elements) {
-  const auto wrong = [&] {
-    return SampleError(reason::kWrongShape,
-                       absl::StrCat("the tensor has shape ",
-                                    tensor.unknown_rank ? "unknown" : ShapeText(tensor.dims),
-                                    ", the spec says ", ExpectedText(signature)));
-  };
-  if (tensor.unknown_rank) return wrong();
-  rows = 1;
-  elements = 0;
-  if (signature.variable && tensor.dims.size() == 1 && tensor.dims[0] == 0) {
-    rows = 0;
-    return absl::OkStatus();
-  }
-  if (tensor.dims.size() != signature.shape.size()) return wrong();
-  elements = 1;
-  for (size_t i = 0; i < tensor.dims.size(); ++i) {
-    const bool free = i == 0 && signature.variable;
-    if (!free && tensor.dims[i] != signature.shape[i]) return wrong();
-    if (free) rows = tensor.dims[i];
-  }
-  if (signature.variable && rows > signature.shape[0]) {
-    return SampleError(reason::kOverBound,
-                       absl::StrCat("the tensor has ", rows, " rows, max_count is ",
-                                    signature.shape[0], "; raise max_count to take it"));
-  }
-  // Every extent is now at most the declared one, whose product fits.
-  for (const int64_t dim : tensor.dims) elements *= static_cast<uint64_t>(dim);
-  return absl::OkStatus();
 }
 
 // The field that holds elements of `type` when tensor_content does not.
@@ -185,12 +136,12 @@ absl::Status ReadTypedField(absl::string_view message, v1::DType type, uint64_t 
     } else if (reader.type() == WireReader::kBytes) {
       absl::string_view packed = reader.bytes();
       if (fixed != WireReader::kVarint && packed.size() % bytes != 0) {
-        return Malformed("a packed field has the wrong size");
+        return NoTensor("a packed field has the wrong size");
       }
       while (!packed.empty()) {
         uint64_t value = 0;
         if (fixed == WireReader::kVarint) {
-          if (!TakeVarint(packed, value)) return Malformed("a number is cut short");
+          if (!TakeVarint(packed, value)) return NoTensor("a number is cut short");
         } else {
           std::memcpy(&value, packed.data(), bytes);
           packed.remove_prefix(bytes);
@@ -200,7 +151,7 @@ absl::Status ReadTypedField(absl::string_view message, v1::DType type, uint64_t 
     }
   }
   if (found > elements) {
-    return Malformed(absl::StrCat("it has ", found, " values for ", elements, " elements"));
+    return NoTensor(absl::StrCat("it has ", found, " values for ", elements, " elements"));
   }
   if (found == 0) std::memset(out, 0, elements * bytes);
   for (uint64_t i = found; found > 0 && i < elements; ++i) {
@@ -229,7 +180,7 @@ absl::Status ReadTensor(absl::string_view message, const TensorTarget& target, B
                         TensorValue& value) {
   const FeatureSignature& signature = *target.signature;
   ParsedTensor tensor;
-  if (!Parse(message, tensor)) return Malformed("its bytes are not a TensorProto");
+  if (!Parse(message, tensor)) return NoTensor("its bytes are not a TensorProto");
   const v1::DType stored = FromTensorFlow(tensor.dtype);
   const v1::DType wanted = signature.dtype;
   if (stored == v1::DTYPE_UNSPECIFIED) {
@@ -237,37 +188,29 @@ absl::Status ReadTensor(absl::string_view message, const TensorTarget& target, B
                        absl::StrCat("the tensor holds TensorFlow's data type ", tensor.dtype,
                                     ", which is not a number; the spec says ", DTypeName(wanted)));
   }
-  if (stored != wanted && !target.cast) {
-    return SampleError(
-        reason::kWrongDType,
-        absl::StrCat("the tensor holds ", DTypeName(stored), ", the spec says ", DTypeName(wanted),
-                     "; write dtype: ", DTypeName(stored), " or cast: true"));
-  }
+  BULKHEAD_RETURN_IF_ERROR(CheckTensorType(stored, target));
+  if (tensor.unknown_rank) return WrongTensorShape("shape unknown", signature);
   uint64_t elements = 0;
-  BULKHEAD_RETURN_IF_ERROR(CheckShape(tensor, signature, value.count, elements));
+  BULKHEAD_RETURN_IF_ERROR(CheckTensorShape(tensor.dims, signature, value.count, elements));
   const uint64_t stored_bytes = elements * ElementBytes(stored);
-  const uint64_t wanted_bytes = elements * ElementBytes(wanted);
   const bool in_content = !tensor.content.empty();
   if (in_content && tensor.content.size() != stored_bytes) {
-    return Malformed(absl::StrCat("its content has ", tensor.content.size(), " bytes, its shape ",
-                                  ShapeText(tensor.dims), " of ", DTypeName(stored), " needs ",
-                                  stored_bytes));
+    return NoTensor(absl::StrCat("its content has ", tensor.content.size(), " bytes, its shape ",
+                                 ShapeText(tensor.dims), " of ", DTypeName(stored), " needs ",
+                                 stored_bytes));
   }
-  if (in_content && stored == wanted) {
-    value.bytes = tensor.content;
+  if (in_content) {
+    value.bytes = AsTargetType(tensor.content, stored, wanted, elements, scratch);
     return absl::OkStatus();
   }
   // One block: the result, then, where a conversion needs it, the typed field's values.
   const bool convert = stored != wanted;
-  const bool stage = convert && !in_content;
-  char* result = scratch.Reserve(wanted_bytes + (stage ? stored_bytes : 0));
-  char* values = stage ? result + wanted_bytes : result;
-  if (!in_content) BULKHEAD_RETURN_IF_ERROR(ReadTypedField(message, stored, elements, values));
-  if (convert) {
-    CastElements(stored, in_content ? tensor.content.data() : values, wanted, result, elements,
-                 Overflow::kWrap);
-  }
-  value.bytes = absl::string_view(result, wanted_bytes);
+  const uint64_t result_bytes = elements * ElementBytes(wanted);
+  char* const result = scratch.Reserve(result_bytes + (convert ? stored_bytes : 0));
+  char* const values = convert ? result + result_bytes : result;
+  BULKHEAD_RETURN_IF_ERROR(ReadTypedField(message, stored, elements, values));
+  if (convert) CastElements(stored, values, wanted, result, elements, Overflow::kWrap);
+  value.bytes = absl::string_view(result, result_bytes);
   return absl::OkStatus();
 }
 

@@ -9,22 +9,11 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "server/source/tfrecord/byte_buffer.h"
+#include "server/source/records/byte_buffer.h"
+#include "server/source/records/tensor_value.h"
 #include "server/spec/signature.h"
 
 namespace bulkhead {
-
-// What a tensor feature must look like once read.
-struct TensorTarget {
-  const FeatureSignature* signature = nullptr;
-  bool cast = false;
-};
-
-// A tensor's elements: `count` rows (1 unless variable), a view of the message or of the scratch.
-struct TensorValue {
-  absl::string_view bytes;
-  int64_t count = 1;
-};
 
 // What a serialized tensor says of itself.
 struct StoredTensor {

@@ -15,13 +15,14 @@ namespace bulkhead {
 inline constexpr size_t kFrameHeaderBytes = 12;
 inline constexpr size_t kFrameFooterBytes = 4;
 inline constexpr size_t kFrameBytes = kFrameHeaderBytes + kFrameFooterBytes;
-// Longer records are refused before memory is asked for; a tf.Example, being a protobuf message,
-// cannot pass 2 GiB anyway.
-inline constexpr uint64_t kMaxRecordBytes = uint64_t{1} << 30;
-
 // Whether the header at `header` (12 bytes) carries the checksum of its length.
 inline bool FrameHeaderIsValid(const char* header) {
   return LoadLittle<uint32_t>(header + 8) == MaskCrc32c(Crc32c(absl::string_view(header, 8)));
+}
+
+// Whether `head`, the first bytes of a file, begin with a frame.
+inline bool BeginsTfRecords(absl::string_view head) {
+  return head.size() >= kFrameHeaderBytes && FrameHeaderIsValid(head.data());
 }
 
 }  // namespace bulkhead

@@ -4,61 +4,19 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "bulkhead/internal/v1/worker.pb.h"
 #include "server/source/index/index_builder.h"
-#include "server/source/index/index_file.h"
-#include "server/source/tfrecord/inflate_stream.h"
 
 namespace bulkhead {
 
-// Builds the index of one TFRecord file (see BuildIndex). Walks its frames: both the length's
+// Builds the RecordIndex of one TFRecord file (see BuildIndex). Walks its frames: both the length's
 // checksum and that the frame lies within the file are verified, the data is passed over. A file
 // cut at a record's end is a valid shorter file; cut anywhere else it is TRUNCATED_RECORD.
 //
-// The payload: restart points (compressed files only), record_count + 1 offsets (u64; the last is
-// the size of the decompressed stream), a footer. The identity checksum is SHA-256 over length
-// (u64) and stored data checksum (u32) of every record, the same however the file is compressed.
+// The identity checksum is SHA-256 over length (u64) and stored data checksum (u32) of every
+// record, the same however the file is compressed.
 absl::StatusOr<uint64_t> BuildTfRecordIndex(const internal::v1::BuildIndex& request, int fd,
                                             const IndexProgressFn& progress);
-
-// Where the records of one file lie: the view of a mapped index. Immutable, thread-safe.
-class TfRecordIndex {
- public:
-  // Errors: those of MappedIndex::Open.
-  static absl::StatusOr<TfRecordIndex> Open(const internal::v1::ResolvedFile& file);
-
-  uint64_t record_count() const { return index_.header().record_count; }
-  const IndexHeader& header() const { return index_.header(); }
-  v1::Compression compression() const { return compression_; }
-  // Where record i < record_count() lies in the decompressed stream.
-  struct Extent {
-    uint64_t begin = 0;
-    uint64_t end = 0;
-  };
-  // DATA_LOSS (INDEX_DAMAGED) when that part of the index is damaged.
-  absl::StatusOr<Extent> Find(uint64_t i) const;
-  // Whether the index still says what it said when it was built: else INDEX_DAMAGED. For when
-  // record i is not where Find said.
-  absl::Status Recheck(uint64_t i) const;
-  // The last restart point at or before `output_offset`; false when decompression has to begin at
-  // the file's beginning. Errors as Find's.
-  absl::StatusOr<bool> FindRestart(uint64_t output_offset, RestartPoint& point) const;
-
- private:
-  explicit TfRecordIndex(MappedIndex index) : index_(std::move(index)) {}
-  // The place of record i's offset in the payload.
-  uint64_t OffsetAt(uint64_t i) const;
-  const char* restart(uint64_t i) const;
-  // The place of restart point i in the decompressed stream.
-  absl::StatusOr<uint64_t> RestartOffset(uint64_t i) const;
-
-  MappedIndex index_;
-  v1::Compression compression_ = v1::COMPRESSION_NONE;
-  uint64_t restart_count_ = 0;
-  const char* restarts_ = nullptr;
-  const char* offsets_ = nullptr;
-};
 
 }  // namespace bulkhead
 

@@ -1,4 +1,4 @@
-#include "server/source/tfrecord/tfrecord_source.h"
+#include "server/source/records/record_source.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -13,11 +13,11 @@
 #include "server/base/error.h"
 #include "server/base/record_name.h"
 #include "server/source/file.h"
+#include "server/source/records/byte_buffer.h"
+#include "server/source/records/inflate_stream.h"
+#include "server/source/records/record_index.h"
 #include "server/source/roots.h"
-#include "server/source/tfrecord/example_reader.h"
-#include "server/source/tfrecord/inflate_stream.h"
-#include "server/source/tfrecord/tfrecord_format.h"
-#include "server/source/tfrecord/tfrecord_index.h"
+#include "server/spec/record_files.h"
 
 namespace bulkhead {
 namespace {
@@ -31,8 +31,11 @@ struct OpenFile {
 
 class Context final : public ReadContext {
  public:
-  ByteBuffer frame;
-  ExampleScratch scratch;
+  explicit Context(std::unique_ptr<RecordFormat::Scratch> of_format)
+      : scratch(std::move(of_format)) {}
+
+  ByteBuffer bytes;
+  const std::unique_ptr<RecordFormat::Scratch> scratch;
   std::list<OpenFile> open;  // the last used one first
   // Decompression that stands somewhere in file `inflating`; made when the first compressed record
   // is read.
@@ -40,40 +43,43 @@ class Context final : public ReadContext {
   std::optional<size_t> inflating;
 };
 
-class TfRecordSource final : public Source {
+class RecordSource final : public Source {
  public:
   struct File {
     std::string path;
     std::string name;
     std::string shown;  // the name, printable
     uint64_t inode = 0;
-    TfRecordIndex index;
+    RecordIndex index;
     uint64_t first_record = 0;
   };
 
-  TfRecordSource(std::vector<File> files, uint64_t record_count, ExampleReader reader, Roots roots,
-                 std::vector<FeatureSignature> features)
+  RecordSource(std::vector<File> files, uint64_t record_count,
+               std::unique_ptr<const RecordFormat> format, Roots roots,
+               std::vector<FeatureSignature> features)
       : files_(std::move(files)),
         record_count_(record_count),
-        reader_(std::move(reader)),
+        format_(std::move(format)),
         roots_(std::move(roots)),
         features_(std::move(features)) {}
 
   uint64_t record_count() const override { return record_count_; }
   const std::vector<FeatureSignature>& features() const override { return features_; }
-  std::unique_ptr<ReadContext> NewContext() const override { return std::make_unique<Context>(); }
+  std::unique_ptr<ReadContext> NewContext() const override {
+    return std::make_unique<Context>(format_->NewScratch());
+  }
 
   absl::Status Read(uint64_t index, ReadContext& context, Record& record) const override {
     const size_t number = FileOf(index);
     const File& file = files_[number];
-    BULKHEAD_ASSIGN_OR_RETURN(const TfRecordIndex::Extent extent,
+    BULKHEAD_ASSIGN_OR_RETURN(const RecordIndex::Extent extent,
                               file.index.Find(index - file.first_record));
     const auto [begin, end] = extent;
     NameOffset(file, begin, record.origin);
     auto& mine = static_cast<Context&>(context);
     absl::string_view data;
-    absl::Status status = ReadFrame(number, begin, end, mine, data);
-    if (status.ok()) status = reader_.Read(data, mine.scratch, record.values);
+    absl::Status status = ReadBytes(number, begin, end, mine, data);
+    if (status.ok()) status = format_->Read(data, *mine.scratch, record.values);
     if (status.ok()) return status;
     // The index may have been overwritten behind its check.
     BULKHEAD_RETURN_IF_ERROR(file.index.Recheck(index - file.first_record));
@@ -96,7 +102,7 @@ class TfRecordSource final : public Source {
 
   absl::StatusOr<RecordIdentity> Identity(uint64_t index) const override {
     const File& file = files_[FileOf(index)];
-    BULKHEAD_ASSIGN_OR_RETURN(const TfRecordIndex::Extent extent,
+    BULKHEAD_ASSIGN_OR_RETURN(const RecordIndex::Extent extent,
                               file.index.Find(index - file.first_record));
     return RecordIdentity{file.name, extent.begin};
   }
@@ -122,24 +128,21 @@ class TfRecordSource final : public Source {
     return static_cast<size_t>(behind - files_.begin()) - 1;
   }
 
-  // Reads and verifies the frame at [begin, end) of a file's stream.
-  absl::Status ReadFrame(size_t number, uint64_t begin, uint64_t end, Context& context,
+  // Reads [begin, end) of a file's stream.
+  absl::Status ReadBytes(size_t number, uint64_t begin, uint64_t end, Context& context,
                          absl::string_view& data) const {
-    if (end < begin || end - begin < kFrameBytes) {
-      return IndexDamaged(files_[number].name, "has impossible offsets");
-    }
-    const uint64_t length = end - begin - kFrameBytes;
-    if (length > kMaxRecordBytes) {
+    if (end <= begin) return IndexDamaged(files_[number].name, "has impossible offsets");
+    if (end - begin > kMaxRecordBytes) {
       return SampleError(reason::kRecordTooLarge,
-                         absl::StrCat("the record has ", length, " bytes, more than the limit of ",
-                                      kMaxRecordBytes));
+                         absl::StrCat("the record has ", end - begin,
+                                      " bytes, more than the limit of ", kMaxRecordBytes));
     }
     const size_t size = static_cast<size_t>(end - begin);
-    char* frame = context.frame.Reserve(size);
+    char* bytes = context.bytes.Reserve(size);
     BULKHEAD_ASSIGN_OR_RETURN(const DataFile* file, Open(number, context));
     const bool plain = files_[number].index.compression() == v1::COMPRESSION_NONE;
-    absl::StatusOr<size_t> got = plain ? file->ReadAt(begin, frame, size)
-                                       : Inflate(number, *file, begin, frame, size, context);
+    absl::StatusOr<size_t> got = plain ? file->ReadAt(begin, bytes, size)
+                                       : Inflate(number, *file, begin, bytes, size, context);
     // Whatever was read: bytes of another state of the file are none to judge.
     absl::Status status = file->CheckStill();
     if (status.ok()) status = got.status();
@@ -149,29 +152,14 @@ class TfRecordSource final : public Source {
       if (!IsSampleError(status)) Close(number, context);
       return status;
     }
-    if (!FrameHeaderIsValid(frame)) {
-      return SampleError(reason::kCorruptRecord,
-                         "the record's length does not match its checksum; restore the file, or "
-                         "set errors.policy: substitute to pass over damaged records");
-    }
-    if (LoadLittle<uint64_t>(frame) != length) {
-      return SampleError(reason::kCorruptRecord,
-                         absl::StrCat("the record says ", LoadLittle<uint64_t>(frame), " bytes, ",
-                                      length, " when it was indexed"));
-    }
-    data = absl::string_view(frame + kFrameHeaderBytes, static_cast<size_t>(length));
-    if (LoadLittle<uint32_t>(frame + size - kFrameFooterBytes) != MaskCrc32c(Crc32c(data))) {
-      return SampleError(reason::kCorruptRecord,
-                         "the record's data does not match its checksum; restore the file, or "
-                         "set errors.policy: substitute to pass over damaged records");
-    }
+    data = absl::string_view(bytes, size);
     return absl::OkStatus();
   }
 
   // Moves the context's decompression to `begin`, by going on or from a restart point, and reads.
   absl::StatusOr<size_t> Inflate(size_t number, const DataFile& file, uint64_t begin, char* to,
                                  size_t size, Context& context) const {
-    const TfRecordIndex& index = files_[number].index;
+    const RecordIndex& index = files_[number].index;
     if (context.inflate == nullptr) context.inflate = std::make_unique<InflateStream>();
     InflateStream& stream = *context.inflate;
     RestartPoint point;
@@ -223,21 +211,21 @@ class TfRecordSource final : public Source {
 
   const std::vector<File> files_;
   const uint64_t record_count_;
-  const ExampleReader reader_;
+  const std::unique_ptr<const RecordFormat> format_;
   const Roots roots_;
   const std::vector<FeatureSignature> features_;
 };
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Source>> OpenTfRecordSource(
-    const google::protobuf::Map<std::string, v1::Feature>& features,
-    const internal::v1::ResolvedSource& resolved, std::vector<FeatureSignature> signatures) {
-  BULKHEAD_ASSIGN_OR_RETURN(ExampleReader reader, ExampleReader::Create(signatures, features));
-  std::vector<TfRecordSource::File> files;
+absl::StatusOr<std::unique_ptr<Source>> OpenRecordSource(
+    const v1::Source& source, const internal::v1::ResolvedSource& resolved,
+    std::unique_ptr<const RecordFormat> format, std::vector<FeatureSignature> signatures) {
+  const uint32_t kind = static_cast<uint32_t>(source.source_case());
+  std::vector<RecordSource::File> files;
   uint64_t record_count = 0;
   for (const internal::v1::ResolvedFile& resolved_file : resolved.files()) {
-    BULKHEAD_ASSIGN_OR_RETURN(TfRecordIndex index, TfRecordIndex::Open(resolved_file));
+    BULKHEAD_ASSIGN_OR_RETURN(RecordIndex index, RecordIndex::Open(resolved_file, kind));
     const std::string& name =
         resolved_file.name().empty() ? resolved_file.path() : resolved_file.name();
     const IndexHeader& header = index.header();
@@ -251,11 +239,12 @@ absl::StatusOr<std::unique_ptr<Source>> OpenTfRecordSource(
     record_count += count;
   }
   if (record_count == 0) {
-    return MakeError(absl::StatusCode::kInvalidArgument, reason::kNoSamples,
-                     "source.tfrecord: its files hold no records");
+    return MakeError(
+        absl::StatusCode::kInvalidArgument, reason::kNoSamples,
+        absl::StrCat("source.", RecordFilesOf(source).kind, ": its files hold no records"));
   }
-  return std::make_unique<TfRecordSource>(std::move(files), record_count, std::move(reader),
-                                          Roots(resolved.roots()), std::move(signatures));
+  return std::make_unique<RecordSource>(std::move(files), record_count, std::move(format),
+                                        Roots(resolved.roots()), std::move(signatures));
 }
 
 }  // namespace bulkhead

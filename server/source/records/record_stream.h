@@ -1,5 +1,5 @@
-#ifndef BULKHEAD_SERVER_SOURCE_TFRECORD_RECORD_STREAM_H_
-#define BULKHEAD_SERVER_SOURCE_TFRECORD_RECORD_STREAM_H_
+#ifndef BULKHEAD_SERVER_SOURCE_RECORDS_RECORD_STREAM_H_
+#define BULKHEAD_SERVER_SOURCE_RECORDS_RECORD_STREAM_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -7,13 +7,14 @@
 #include <optional>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "bulkhead/v1/pipeline.pb.h"
 #include "server/source/file.h"
-#include "server/source/tfrecord/inflate_stream.h"
+#include "server/source/records/inflate_stream.h"
 
 namespace bulkhead {
 
-// The bytes of a TFRecord file front to back, decompressed: what indexing walks through. Not
+// The bytes of a file of records front to back, decompressed: what indexing walks through. Not
 // thread-safe.
 class RecordStream {
  public:
@@ -28,9 +29,12 @@ class RecordStream {
   virtual uint64_t file_bytes_done() const = 0;
 };
 
-// What the file's first bytes say: NONE when they are a valid frame header, else GZIP or ZLIB by
-// their magic numbers, else NONE.
-absl::StatusOr<v1::Compression> SniffCompression(const DataFile& file);
+// Whether the first bytes of an uncompressed file (at most 512) are those of a kind of records.
+using BeginsRecordsFn = bool (*)(absl::string_view head);
+
+// What the file's first bytes say: NONE when `begins` accepts them, else GZIP or ZLIB by their
+// magic numbers, else NONE.
+absl::StatusOr<v1::Compression> SniffCompression(const DataFile& file, BeginsRecordsFn begins);
 
 // `compression` must not be UNSPECIFIED; `sink` gets the restart points of compressed files. `file`
 // must outlive the stream.
@@ -39,4 +43,4 @@ std::unique_ptr<RecordStream> NewRecordStream(const DataFile& file, v1::Compress
 
 }  // namespace bulkhead
 
-#endif  // BULKHEAD_SERVER_SOURCE_TFRECORD_RECORD_STREAM_H_
+#endif  // BULKHEAD_SERVER_SOURCE_RECORDS_RECORD_STREAM_H_

@@ -1,4 +1,4 @@
-#include "server/source/tfrecord/inflate_stream.h"
+#include "server/source/records/inflate_stream.h"
 
 #include <algorithm>
 #include <new>

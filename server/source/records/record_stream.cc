@@ -1,11 +1,10 @@
-#include "server/source/tfrecord/record_stream.h"
+#include "server/source/records/record_stream.h"
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
 #include "server/base/error.h"
-#include "server/source/tfrecord/tfrecord_format.h"
 
 namespace bulkhead {
 namespace {
@@ -76,10 +75,10 @@ class CompressedStream final : public RecordStream {
 
 }  // namespace
 
-absl::StatusOr<v1::Compression> SniffCompression(const DataFile& file) {
-  char head[kFrameHeaderBytes] = {};
+absl::StatusOr<v1::Compression> SniffCompression(const DataFile& file, BeginsRecordsFn begins) {
+  char head[512];
   BULKHEAD_ASSIGN_OR_RETURN(const size_t got, file.ReadAt(0, head, sizeof(head)));
-  if (got == sizeof(head) && FrameHeaderIsValid(head)) return v1::COMPRESSION_NONE;
+  if (begins(absl::string_view(head, got))) return v1::COMPRESSION_NONE;
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(head[i]); };
   if (got >= 2 && byte(0) == 0x1f && byte(1) == 0x8b) return v1::COMPRESSION_GZIP;
   // RFC 1950: the low half of the first byte is 8 (deflate), and the two form a multiple of 31.
