@@ -1,11 +1,12 @@
 #!/usr/bin/python3
 """The usual image pipelines against the yardstick: libjpeg-turbo decoding the same files fully on one thread.
 
-    bench/workloads.py FOLDER [--rounds N] [--copies N] [--json]        FOLDER: JPEG files, at any depth
+    bench/workloads.py FOLDER [--rounds N] [--copies N] [--ways WAY …] [--json]        FOLDER: JPEG files, at any depth
 
     A          random_resized_crop 224, random flip, uint8 NHWC
     B          the same, normalized to float32 NCHW
     C          TFRecords, decode, resize 224
+    C, tar     the same photos in tars, each with a label of its own
     detection  TFRecords with eight boxes an image, decode, random flip, resize 640, uint8, boxes
 
 Service and client are included: one worker of one thread, batches of 64 over shared memory, taken by a client that does
@@ -14,10 +15,11 @@ gRPC. Beside a single epoch, which makes no seek entries: A and B in the first o
 the second, which uses them; A with two workers and with two threads, A as a library in one process (which shows what
 service and transport cost), what two threads make of the yardstick itself, and the memory (PSS) of all processes of A with
 a trainer in Python. All ways take turns in each round, as a machine's speed drifts; what is printed are medians over the
-rounds of the ratios within a round.
+rounds of the ratios within a round. With --ways these ways alone take turns: --ways C "C, tar".
 """
 
 import argparse
+import io
 import json
 import os
 import pathlib
@@ -25,6 +27,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 
@@ -37,6 +40,7 @@ STAGES = {
     "A": CROP,
     "B": [*CROP, IMAGENET, {"layout": {"to": "nchw"}}],
     "C": ["decode_image", {"resize": {"size": 224}}],
+    "C, tar": ["decode_image", {"resize": {"size": 224}}],
     "detection": ["decode_image", {"boxes": {"format": "xyxy", "relative": True}}, "random_horizontal_flip",
                   {"resize": {"size": 640}}],
 }
@@ -52,12 +56,20 @@ WAYS = {
     "A, two threads": ("A", ["--workers", "1", "--threads", "2"]),
     "B": ("B", ONE),
     "C": ("C", ONE),
+    "C, tar": ("C, tar", ONE),
     "detection": ("detection", ONE),
     "A, making entries": ("A", [*ONE, *FIRST_OF_TWO]),
     "A, second epoch": ("A", [*ONE, "--epochs-before", "1"]),
     "B, making entries": ("B", [*ONE, *FIRST_OF_TWO]),
     "B, second epoch": ("B", [*ONE, "--epochs-before", "1"]),
-    **{f"{workload} over gRPC": (workload, GRPC) for workload in STAGES},
+    **{f"{workload} over gRPC": (workload, GRPC) for workload in STAGES if workload != "C, tar"},
+}
+COMPARED = {
+    "decode limit, two threads / one": ("decode limit, two threads", "decode limit"),
+    "two workers / one": ("A, two workers", "A"),
+    "two threads / one": ("A, two threads", "A"),
+    "service / in process": ("A", "A, in process"),
+    "tar / TFRecords": ("C, tar", "C"),
 }
 TRAINER = """
 import sys
@@ -88,6 +100,17 @@ def link_copies(photos, folder, copies):
             link.symlink_to(path.resolve())
 
 
+def write_tars(photos, folder):
+    """The photos as WebDataset writes them, in a tar for each copy."""
+    for copy in sorted(photos.iterdir()):
+        with tarfile.open(folder / f"photos-{copy.name}.tar", "w") as tar:
+            for number, path in enumerate(images_of(copy)):
+                for ending, data in (("jpg", path.read_bytes()), ("cls", b"%d" % (number % 10))):
+                    member = tarfile.TarInfo(f"{number:06}.{ending}")
+                    member.size = len(data)
+                    tar.addfile(member, io.BytesIO(data))
+
+
 def write_specs(photos, folder):
     specs = {}
     for workload, stages in STAGES.items():
@@ -97,6 +120,8 @@ def write_specs(photos, folder):
             spec["source"] = {"tfrecord": {"files": "boxes-*.tfrecord"}}
             boxes = {"shape": [-1, 4], "max_count": box_records.BOXES}
             spec["features"] = {"image": {"bytes": {}}, "boxes": {"float": boxes}}
+        elif workload == "C, tar":
+            spec["source"] = {"tar": {"files": "photos-*.tar"}}
         elif workload == "C":
             spec["source"] = {"tfrecord": {"files": "packed/*.tfrecord"}}
             spec["features"] = {"image": {"bytes": {}}}
@@ -143,6 +168,7 @@ def measure(arguments, folder):
     copies = folder / "photos"
     link_copies(photos, copies, arguments.copies)
     subprocess.run([BIN / "bulkhead", "pack", copies, folder / "packed"], check=True, stdout=subprocess.DEVNULL)
+    write_tars(copies, folder)
     box_records.write(images_of(photos), folder / "boxes-0.tfrecord")
     for number in range(1, arguments.copies):
         shutil.copyfile(folder / "boxes-0.tfrecord", folder / f"boxes-{number}.tfrecord")
@@ -153,7 +179,8 @@ def measure(arguments, folder):
         limits = {threads: run_json("bench", "decode-limit", photos, "--threads", threads, "--repeat", arguments.copies,
                                     "--json")["images_per_second"] for threads in (1, 2)}
         result = {"decode limit": limits[1], "decode limit, two threads": limits[2]}
-        for way, (workload, options) in WAYS.items():
+        for way in arguments.ways:
+            workload, options = WAYS[way]
             # A single epoch makes no seek entries, and shall find none of another way's.
             cache = ["--cache-dir", folder / ("seek" if "--epochs-before" in options else "plain")]
             if "--in-process" in options:
@@ -179,17 +206,15 @@ def main():
     parser.add_argument("folder")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--copies", type=int, default=4)
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS), metavar="WAY")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         rounds, memory = measure(arguments, folder)
-    ratios = {
-        **{way: [r[way] / r["decode limit"] for r in rounds] for way in WAYS},
-        "decode limit, two threads / one": [r["decode limit, two threads"] / r["decode limit"] for r in rounds],
-        "two workers / one": [r["A, two workers"] / r["A"] for r in rounds],
-        "two threads / one": [r["A, two threads"] / r["A"] for r in rounds],
-        "service / in process": [r["A"] / r["A, in process"] for r in rounds],
-    }
+    ratios = {way: [r[way] / r["decode limit"] for r in rounds] for way in arguments.ways}
+    for name, (one, other) in COMPARED.items():
+        if one in rounds[0] and other in rounds[0]:
+            ratios[name] = [r[one] / r[other] for r in rounds]
     if arguments.json:
         print(json.dumps({"machine": machine(), "command": " ".join(sys.argv), "rounds": rounds, "ratios": ratios,
                           "memory_pss_bytes": memory}))
@@ -197,7 +222,7 @@ def main():
     print(f"{machine()}; {len(images_of(pathlib.Path(arguments.folder)))} files of {arguments.folder}; {arguments.rounds} rounds; "
           f"bench/workloads.py {' '.join(sys.argv[1:])}")
     limit = statistics.median(r["decode limit"] for r in rounds)
-    print(f"decode limit {limit:.0f} images/s; as shares of it, but for the last four:")
+    print(f"decode limit {limit:.0f} images/s; as shares of it, but for those that name two:")
     for way, values in ratios.items():
         each = ", ".join(f"{value:.3f}" for value in values)
         print(f"  {way:31} {statistics.median(values):6.3f}   ({each})")

@@ -5,6 +5,7 @@
 #   scripts/quickstart.sh photos/                  a folder of images; its sub-folders are classes
 #   scripts/quickstart.sh train.txt                an image list: path, then labels
 #   scripts/quickstart.sh 'data/train-*.tfrecord'  TFRecords
+#   scripts/quickstart.sh 'data/shard-*.tar'       tar shards
 #
 # Anything more is handed to `bulkhead stream` (see its --help): --feature image=NAME, --batches N …
 set -euo pipefail

@@ -216,13 +216,22 @@ def method(all_types, name, message, how, summary=None):
     ]
 
 
+# Sources whose features the spec declares, and an example of a declaration.
+DECLARED = {
+    "tfrecord": '{"image": Feature.bytes(key="img_raw"), "label": "int64"}',
+    "tar": '{"image": Feature.bytes(key="jpg;png"), "label": Feature.int64(key="cls")}',
+}
+
+
 def source_method(all_types, name, message):
     required, optional = parameters(all_types, message)
     fields = required + optional
-    features = name == "tfrecord"
-    if features:
-        features_type = "Mapping[str, Union[str, Mapping[str, Any]]]"
-        required = required + [("features", features_type, None)]
+    declares = name in DECLARED
+    beside = [("features", "Mapping[str, Union[str, Mapping[str, Any]]]", None)] if declares else []
+    if name == "tfrecord":
+        required = required + beside
+    else:
+        optional = beside + optional
     lines = ["    @classmethod"]
     base = ["base_dir: Optional[PathLike] = None"]
     lines += signature(name, "cls: Type[_Self]", required, optional, "_Self", base)
@@ -234,17 +243,17 @@ def source_method(all_types, name, message):
         8,
     )
     extra = []
-    if features:
+    if declares:
         extra += [
             "features: What to read from each record, by the name under which stages and batches",
-            '    know it: `{"image": Feature.bytes(key="img_raw"), "label": "int64"}`.',
+            f"    know it: `{DECLARED[name]}`.",
         ]
     extra += [
         "base_dir: Folder that relative paths start from. Default: the current one, when the",
         "    Loader is made.",
     ]
     doc[-1:] = [" " * 8 + line for line in extra] + ['        """']
-    own = ", features=features" if features else ""
+    own = ", features=features" if declares else ""
     return [
         *lines,
         *doc,
@@ -299,7 +308,7 @@ def feature_class(all_types):
     lines = [
         "@names_options",
         "class Feature:",
-        '    """How tf.Example features are read; for `Pipeline.tfrecord`."""',
+        '    """How features of records are read; for `Pipeline.tfrecord` and `Pipeline.tar`."""',
         "",
     ]
     for choice in all_types.message("Feature").field:

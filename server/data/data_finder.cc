@@ -11,6 +11,7 @@
 #include "server/base/error.h"
 #include "server/base/record_name.h"
 #include "server/sampler/mixture_order.h"
+#include "server/spec/record_files.h"
 #include "server/spec/selection.h"
 #include "server/spec/source_chain.h"
 
@@ -59,10 +60,10 @@ class CommonClasses {
   std::map<std::string, Known> known_;  // by feature
 };
 
-// Takes the TFRecord files out that are excluded as a whole. NO_SAMPLES when none is left.
+// Takes the files of records out that are excluded as a whole. NO_SAMPLES when none is left.
 absl::Status LeaveOutFiles(const v1::Source& source, const internal::v1::Selection& selection,
                            internal::v1::ResolvedSource& resolved) {
-  if (!source.has_tfrecord() || selection.exclude().empty()) return absl::OkStatus();
+  if (!HasRecordFiles(source) || selection.exclude().empty()) return absl::OkStatus();
   auto& files = *resolved.mutable_files();
   files.erase(std::remove_if(files.begin(), files.end(),
                              [&](const internal::v1::ResolvedFile& file) {
@@ -153,7 +154,7 @@ absl::Status DataFinder::FindOnce(const Part& part, const std::string& base_dir,
   BULKHEAD_RETURN_IF_ERROR(
       indexes_->EnsureIndexes(part.source, part.selection, resolved, progress, cancelled));
   BULKHEAD_ASSIGN_OR_RETURN(found.class_names, indexes_->NamesOf(resolved));
-  if (part.source.has_tfrecord()) found.class_names = ClassesOf(part.features);
+  if (HasRecordFiles(part.source)) found.class_names = ClassesOf(part.features);
   if (resolved.has_classes()) found.classes_of_files.push_back(found.class_names);
   resolved.clear_classes();
   BULKHEAD_RETURN_IF_ERROR(

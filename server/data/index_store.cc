@@ -13,6 +13,7 @@
 #include "server/base/error.h"
 #include "server/base/index_header.h"
 #include "server/os/files/filesystem.h"
+#include "server/spec/record_files.h"
 #include "server/spec/selection.h"
 
 namespace bulkhead {
@@ -63,10 +64,11 @@ IndexStore::IndexStore(IndexFolder::Config folder, BuildIndexesFn build)
 
 std::string IndexStore::CachedPath(const v1::Source& source,
                                    const internal::v1::ResolvedFile& file) const {
+  const v1::Compression compression = RecordFilesOf(source).compression;
   Sha256 hash;
   hash.Update(absl::StrCat("bulkhead index ", IndexHeader::kVersion, "\n", source.source_case(),
                            "\n", file.path(), "\n", file.size_bytes(), "\n", file.mtime_ns(), "\n",
-                           source.tfrecord().compression(), "\n"));
+                           compression, "\n"));
   return absl::StrCat(folder_.path(), "/", hash.FinishHex().substr(0, 32), ".index");
 }
 
@@ -78,7 +80,7 @@ absl::Status IndexStore::EnsureIndexes(const v1::Source& source,
   if (source.has_range()) return absl::OkStatus();
   if (resolved.files().empty()) resolved.add_files()->set_name("entries");  // an inline list
 
-  const bool cacheable = source.has_tfrecord();
+  const bool cacheable = HasRecordFiles(source);
   std::vector<size_t> missing;
   for (int i = 0; i < resolved.files_size(); ++i) {
     internal::v1::ResolvedFile& file = *resolved.mutable_files(i);

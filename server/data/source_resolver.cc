@@ -17,6 +17,7 @@
 #include "server/data/file_names.h"
 #include "server/os/files/filesystem.h"
 #include "server/os/files/glob.h"
+#include "server/spec/record_files.h"
 
 namespace bulkhead {
 namespace {
@@ -59,11 +60,11 @@ std::string Literally(const std::string& path) {
   return pattern;
 }
 
-// Whether a folder holds TFRecords, by the usual names.
-bool HoldsRecords(const std::string& folder) {
+// Whether a folder holds files with `mark` in their names.
+bool HoldsRecords(const std::string& folder, absl::string_view mark) {
   const std::vector<std::string> names = NamesIn(folder);
   return std::any_of(names.begin(), names.end(),
-                     [](const std::string& name) { return absl::StrContains(name, ".tfrec"); });
+                     [&](const std::string& name) { return absl::StrContains(name, mark); });
 }
 
 // Whether `path`, with links resolved, lies under a root.
@@ -75,8 +76,8 @@ bool LiesInside(const std::string& path, const DataRoots& roots) {
 
 class Resolver {
  public:
-  Resolver(std::string base_dir, const DataRoots& roots)
-      : base_dir_(std::move(base_dir)), roots_(roots) {}
+  Resolver(const v1::Source& source, std::string base_dir, const DataRoots& roots)
+      : source_(source), base_dir_(std::move(base_dir)), roots_(roots) {}
 
   // Adds the files that match pattern number `number` of the spec.
   absl::Status AddPattern(const std::string& pattern, size_t number);
@@ -104,7 +105,7 @@ class Resolver {
   // "; did you mean photos?" of a path or pattern with a component that is nearly there; what lies
   // outside the roots is not looked at.
   std::string NearPath(const std::string& path) const;
-  // "; write files: …", a pattern for the TFRecords below the spec's folder; empty: none are near.
+  // "; write files: …", a pattern for such files below the spec's folder; empty: none are near.
   std::string NearRecords() const;
   // What is said of a path that is a file where a folder is wanted, or the reverse.
   std::string OfAnotherKind(const std::string& absolute, bool want_directory,
@@ -115,6 +116,7 @@ class Resolver {
     return Printable(absolute);
   }
 
+  const v1::Source& source_;
   const std::string base_dir_;
   const DataRoots& roots_;
   std::vector<FoundFile> found_;
@@ -188,28 +190,31 @@ std::string Resolver::NearPath(const std::string& path) const {
 
 std::string Resolver::NearRecords() const {
   constexpr size_t kMostFolders = 100;
+  const absl::string_view mark = UsualMark(source_);
   if (!IsAllowed(base_dir_)) return "";
   std::vector<std::string> folders = NamesIn(base_dir_);
   std::sort(folders.begin(), folders.end());
   folders.resize(std::min(folders.size(), kMostFolders));
   for (const std::string& name : folders) {
     const std::string folder = Absolute(name);
-    if (IsAllowed(folder) && HoldsRecords(folder)) {
-      return absl::StrCat("; write files: \"", Printable(name), "/*.tfrec*\"");
+    if (IsAllowed(folder) && HoldsRecords(folder, mark)) {
+      return absl::StrCat("; write files: \"", Printable(name), "/*", mark, "*\"");
     }
   }
-  return HoldsRecords(base_dir_) ? "; write files: \"*.tfrec*\"" : "";
+  return HoldsRecords(base_dir_, mark) ? absl::StrCat("; write files: \"*", mark, "*\"") : "";
 }
 
 std::string Resolver::OfAnotherKind(const std::string& absolute, bool want_directory,
                                     const FileInfo& info) const {
   if (want_directory) {
-    return " is not a folder; a list of images is an image_list, records are a tfrecord source";
+    return " is not a folder; a list of images is an image_list, records are a tfrecord or tar "
+           "source";
   }
   if (!info.is_directory) return " is not a regular file";
-  const std::string folder = HoldsRecords(absolute) ? absolute : FolderOf(absolute);
+  const std::string folder =
+      HoldsRecords(absolute, UsualMark(source_)) ? absolute : FolderOf(absolute);
   return absl::StrCat(" is a folder; write a pattern that only files match, such as files: \"",
-                      Written(folder), "/*.tfrecord\"");
+                      Written(folder), "/*.", RecordFilesOf(source_).kind, "\"");
 }
 
 // Whether a pattern leads upwards behind its first wildcard, out of what it began in. A backslash
@@ -311,10 +316,10 @@ absl::StatusOr<internal::v1::ResolvedSource> Resolver::Take() {
   std::set<absl::string_view> paths;
   for (const FoundFile& found : found_) {
     if (paths.insert(found.file.path()).second) continue;
-    return MakeError(
-        absl::StatusCode::kInvalidArgument, reason::kSpecInvalid,
-        absl::StrCat("source.tfrecord.files names ", Printable(found.file.name()), " twice"),
-        {{"file", found.file.name()}});
+    return MakeError(absl::StatusCode::kInvalidArgument, reason::kSpecInvalid,
+                     absl::StrCat("source.", RecordFilesOf(source_).kind, ".files names ",
+                                  Printable(found.file.name()), " twice"),
+                     {{"file", found.file.name()}});
   }
   NameAndSort(found_);
   internal::v1::ResolvedSource resolved;
@@ -338,15 +343,18 @@ absl::StatusOr<internal::v1::ResolvedSource> ResolveSource(const v1::Source& sou
   // A base folder missing here matters only to relative paths, which then fail.
   if (auto real = RealPath(base); real.ok() && LiesInside(*real, roots)) base = *std::move(real);
   BULKHEAD_RETURN_IF_ERROR(CheckText(base));
-  Resolver resolver(base, roots);
+  Resolver resolver(source, base, roots);
   switch (source.source_case()) {
     case v1::Source::kTfrecord:
-      for (int i = 0; i < source.tfrecord().files_size(); ++i) {
+    case v1::Source::kTar: {
+      const RecordFiles records = RecordFilesOf(source);
+      for (int i = 0; i < records.files->size(); ++i) {
         BULKHEAD_RETURN_IF_ERROR(
-            Annotate(resolver.AddPattern(source.tfrecord().files(i), static_cast<size_t>(i)), "",
-                     {{"path", absl::StrCat("source.tfrecord.files[", i, "]")}}));
+            Annotate(resolver.AddPattern(records.files->Get(i), static_cast<size_t>(i)), "",
+                     {{"path", absl::StrCat("source.", records.kind, ".files[", i, "]")}}));
       }
       break;
+    }
     case v1::Source::kImageList:
       if (!source.image_list().path().empty()) {
         BULKHEAD_RETURN_IF_ERROR(Annotate(resolver.AddPath(source.image_list().path(), false), "",

@@ -93,6 +93,10 @@ Tables AllTables() {
       {Option("files").Required("paths or globs, such as files: data/*.tfrecord"),
        Option("compression").Otherwise("found from each file's first bytes")},
       tables);
+  Add(v1::TarSource::descriptor(),
+      {Option("files").Required("paths or globs, such as files: data/*.tar"),
+       Option("compression").Otherwise("found from each file's first bytes")},
+      tables);
   Add(v1::ImageListSource::descriptor(),
       {Option("delimiter").Otherwise("tab if the first line has one, else comma, else space"),
        Option("images").DefaultName("image"), Option("labels").Otherwise("`label`"),

@@ -24,6 +24,8 @@ std::string SourceOrderText(const v1::Source& source) {
   switch (source.source_case()) {
     case v1::Source::kTfrecord:
       return "tfrecord";
+    case v1::Source::kTar:
+      return "tar";
     case v1::Source::kImageList: {
       const v1::ImageListSource& list = source.image_list();
       return absl::StrCat(
@@ -60,6 +62,8 @@ std::string SourceBytesText(const v1::Source& source) {
                                                         {"path", "extensions", "classes_file"}));
     case v1::Source::kTfrecord:
       return "tfrecord";
+    case v1::Source::kTar:
+      return "tar";
     case v1::Source::kRange:
       return "range";
     case v1::Source::kMixture:

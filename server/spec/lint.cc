@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "server/spec/chain_inference.h"
+#include "server/spec/record_files.h"
 #include "server/spec/source_chain.h"
 #include "server/spec/stage_signature.h"
 #include "server/stages/declaration/batch_kind.h"
@@ -141,7 +142,9 @@ void LintOrder(const v1::Source& source, const v1::Order& order, bool one_pass,
   const auto add = [&](absl::string_view place, std::string message) {
     warnings.push_back({absl::StrCat(prefix, place), std::move(message)});
   };
-  const v1::Compression compression = source.tfrecord().compression();
+  const bool has_files = HasRecordFiles(source);
+  const v1::Compression compression =
+      has_files ? RecordFilesOf(source).compression : v1::COMPRESSION_NONE;
   const bool compressed =
       compression == v1::COMPRESSION_GZIP || compression == v1::COMPRESSION_ZLIB;
   if (compressed && (order.has_global() || order.has_block())) {
@@ -154,7 +157,7 @@ void LintOrder(const v1::Source& source, const v1::Order& order, bool one_pass,
         "interleave over compressed files decompresses megabytes for each turn; write them "
         "uncompressed, or use a large block_length");
   }
-  if (!source.has_tfrecord() && order.has_interleave()) {
+  if (!has_files && order.has_interleave()) {
     add("order",
         "interleave takes files in turn, but this source counts as one file: the order is "
         "sequential");

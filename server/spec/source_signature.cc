@@ -10,6 +10,8 @@
 #include "server/base/error.h"
 #include "server/spec/batch_layout.h"
 #include "server/spec/checked_math.h"
+#include "server/spec/record_files.h"
+#include "server/spec/tar_features.h"
 #include "server/stages/declaration/spec_error.h"
 
 namespace bulkhead {
@@ -208,11 +210,12 @@ absl::StatusOr<std::vector<FeatureSignature>> OwnFeatures(const v1::Source& sour
                        "is not allowed here: a mixture cannot be a source of a mixture; "
                        "name all sources in one list");
     case v1::Source::kTfrecord:
+    case v1::Source::kTar:
     case v1::Source::SOURCE_NOT_SET:
       break;
   }
   return SpecError("source",
-                   "is required: one of tfrecord, image_list, image_folder, range, mixture");
+                   "is required: one of tfrecord, image_list, image_folder, range, mixture, tar");
 }
 
 using Declared = google::protobuf::Map<std::string, v1::Feature>;
@@ -290,13 +293,13 @@ std::optional<std::vector<FeatureSignature>> SourceFeatures(
     AddAt(place, status, problems);
     return std::nullopt;
   };
-  const bool names_its_own = source.source_case() != v1::Source::kTfrecord &&
+  const bool names_its_own = !HasRecordFiles(source) &&
                              source.source_case() != v1::Source::kMixture &&
                              source.source_case() != v1::Source::SOURCE_NOT_SET;
   if (names_its_own && !features.empty()) {
     return refuse(
         SpecError("features",
-                  "describes the tf.Examples of tfrecord files; this source names its features "
+                  "describes the records of tfrecord and tar files; this source names its features "
                   "itself: leave `features` out"));
   }
   if (source.has_tfrecord() && features.empty()) {
@@ -305,7 +308,10 @@ std::optional<std::vector<FeatureSignature>> SourceFeatures(
                   "is required for tfrecord: name what the records hold, such as features: "
                   "{image: {bytes: {}}, label: {int64: {}}}; `bulkhead inspect FILES` shows them"));
   }
-  if (source.has_tfrecord()) return DeclaredFeatures(features, place, problems, wrong);
+  if (source.has_tar() && features.empty()) {
+    return DeclaredFeatures(UsualTarFeatures(), place, problems, wrong);
+  }
+  if (HasRecordFiles(source)) return DeclaredFeatures(features, place, problems, wrong);
   absl::StatusOr<std::vector<FeatureSignature>> result = OwnFeatures(source);
   if (!result.ok()) return refuse(result.status());
   std::sort(result->begin(), result->end(), ByName);

@@ -33,6 +33,7 @@ std::string DeclarationOf(const google::protobuf::Map<std::string, v1::Feature>&
 
 // The features of each sample of `source` before the first stage, sorted by name:
 //   tfrecord      the declared features, and the lengths of byte strings
+//   tar           the same; if none are declared, UsualTarFeatures
 //   image_list    its image columns (encoded bytes), its label columns (scalars), `path`
 //   image_folder  `image`, `label` (unless unlabeled), `path`
 //   range         `index`, an int64 scalar

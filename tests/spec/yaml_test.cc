@@ -156,7 +156,7 @@ INSTANTIATE_TEST_SUITE_P(
                   "nearest, linear, area, cubic"},
         ErrorCase{"source: {range: {size: 10}, csv: {}}\nbatch: {size: 2}\n",
                   "f.yaml:1:29: source.csv: unknown source `csv`; valid are tfrecord, image_list, "
-                  "image_folder, range, mixture"},
+                  "image_folder, range, mixture, tar"},
         ErrorCase{Range("stages:\n  - decode_image:\n    channels: 3\n"),
                   "f.yaml:5:5: stages[0].channels: `channels` belongs to `decode_image`: indent it "
                   "further"}));
@@ -227,7 +227,7 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         ErrorCase{"batch: {size: 2}\n",
                   "f.yaml:1:1: source: is required: one of tfrecord, image_list, image_folder, "
-                  "range, mixture"},
+                  "range, mixture, tar"},
         ErrorCase{
             "source: {range: {size: 3}}\n",
             "f.yaml:1:1: batch.size: is required: how many samples a batch holds, at least 1"},

@@ -49,7 +49,7 @@ void FeatureSurvey::Take(const ::bulkhead::tensorflow::Feature& feature, const s
 
 void FeatureSurvey::TakeBytes(const std::string& bytes, const std::string& place) {
   if (!images_.Take(bytes, place)) {
-    if (const auto tensor = SniffTensor(bytes); tensor.has_value()) TakeTensor(*tensor);
+    if (const auto tensor = SniffArray(bytes); tensor.has_value()) TakeTensor(*tensor);
   }
   const auto size = static_cast<double>(bytes.size());
   low_ = seen_ == 0 ? size : std::min(low_, size);

@@ -14,11 +14,11 @@ namespace bulkhead::tools {
 using TakeExample =
     absl::FunctionRef<void(uint64_t offset, const ::bulkhead::tensorflow::Example& example)>;
 
-// Calls `take` with the first `count` records of a TFRecord file, which may be compressed, and
-// their offsets in bytes, of the uncompressed data; with fewer where it ends. Takes at most 256 MiB
-// for a record. Returns whether the file is compressed. Errors name path@offset: CORRUPT_RECORD for
-// what is no record, or no tf.Example, and for a file without records; and those of opening the
-// file.
+// Calls `take` with the first `count` records of a TFRecord file or tar (ReadFirstSamples), which
+// may be compressed, and their offsets in bytes, of the uncompressed data; with fewer where it
+// ends. Takes at most 256 MiB for a record. Returns whether the file is compressed. Errors name
+// path@offset: CORRUPT_RECORD for what is no record, or no tf.Example, and for a file without
+// records; and those of opening the file.
 absl::StatusOr<bool> ReadFirstRecords(const std::string& path, uint64_t count, TakeExample take);
 
 }  // namespace bulkhead::tools

@@ -15,6 +15,7 @@
 #include "tools/inspect/list_spec.h"
 #include "tools/inspect/record_spec.h"
 #include "tools/inspect/spec_text.h"
+#include "tools/inspect/tar_samples.h"
 
 namespace bulkhead::tools {
 namespace {
@@ -34,9 +35,15 @@ absl::StatusOr<std::string> FolderSpec(const std::string& path, const GuessOptio
   BULKHEAD_ASSIGN_OR_RETURN(const FolderSurvey folder, FolderSurvey::Of(path, 0));
   if (folder.files() == 0) {
     const bool records = IsNamedTfRecord(folder.other());
-    return Unclear(absl::StrCat(
-        path, ": holds no images", records ? "; for TFRecords write " : "",
-        records ? (fs::path(folder.other()).parent_path() / "*.tfrec*").string() : ""));
+    const bool tars = absl::EndsWith(folder.other(), ".tar");
+    const fs::path parent = fs::path(folder.other()).parent_path();
+    return Unclear(absl::StrCat(path, ": holds no images",
+                                records ? "; for TFRecords write "
+                                : tars  ? "; for tars write "
+                                        : "",
+                                records ? (parent / "*.tfrec*").string()
+                                : tars  ? (parent / "*.tar").string()
+                                        : ""));
   }
   return WithStages(absl::StrCat("source:\n  image_folder: {path: ", Quoted(AbsolutePath(path)),
                                  folder.has_classes() ? "" : ", unlabeled: true", "}\n"),
@@ -96,14 +103,16 @@ absl::StatusOr<std::vector<std::string>> FilesOf(const std::vector<std::string>&
   return files;
 }
 
-bool IsImageList(const std::string& path) { return !IsNamedTfRecord(path) && LooksLikeText(path); }
+bool IsImageList(const std::string& path) {
+  return !IsNamedTfRecord(path) && !IsTar(path) && LooksLikeText(path);
+}
 
 absl::StatusOr<std::string> GuessSpec(const std::vector<std::string>& data,
                                       const GuessOptions& options) {
   BULKHEAD_ASSIGN_OR_RETURN(const std::vector<std::string> files, FilesOf(data));
   std::error_code error;
   if (fs::is_directory(files.front(), error)) {
-    if (files.size() > 1) return Unclear("name one folder, or TFRecord files, not both");
+    if (files.size() > 1) return Unclear("name one folder, or files of records, not both");
     return FolderSpec(files.front(), options);
   }
   if (IsImageList(files.front())) {

@@ -17,9 +17,9 @@ struct GuessOptions {
   std::map<std::string, std::string> features;
 };
 
-// The text of a spec that streams `data` - a folder of images, an image list, TFRecord files or
-// globs of them - as random crops, with labels where the data has them. Reads a list, or the first
-// records of a TFRecord file: it is the caller's own data, in the caller's own process. Errors:
+// The text of a spec that streams `data` - a folder of images, an image list, TFRecord files, tars
+// or globs of them - as random crops, with labels where the data has them. Reads a list, or the
+// first records of a file: it is the caller's own data, in the caller's own process. Errors:
 // NOT_FOUND when nothing is there; INVALID_ARGUMENT when the data's form cannot be told, with what
 // was found and what to do.
 absl::StatusOr<std::string> GuessSpec(const std::vector<std::string>& data,
@@ -29,7 +29,7 @@ absl::StatusOr<std::string> GuessSpec(const std::vector<std::string>& data,
 // stands for nothing.
 absl::StatusOr<std::vector<std::string>> FilesOf(const std::vector<std::string>& data);
 
-// Whether a file is an image list rather than TFRecords, by its name and first bytes.
+// Whether a file is an image list rather than TFRecords or a tar, by its name and first bytes.
 bool IsImageList(const std::string& path);
 
 }  // namespace bulkhead::tools

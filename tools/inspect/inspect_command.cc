@@ -20,6 +20,7 @@
 #include "tools/inspect/guess_spec.h"
 #include "tools/inspect/list_survey.h"
 #include "tools/inspect/spec_data.h"
+#include "tools/inspect/tar_samples.h"
 #include "tools/local/local_pipeline.h"
 
 namespace bulkhead::tools {
@@ -27,14 +28,15 @@ namespace {
 
 constexpr char kInspectExamples[] =
     "Looks at data without a spec, in this process, and prints a spec to begin with. Of TFRecord\n"
-    "files the first records are read, of images the headers; `bulkhead scan` reads all "
-    "of them.\n"
+    "files and tars the first records are read, of images the headers; `bulkhead scan` reads all "
+    "of\nthem.\n"
     "\n"
     "Exit code: 0 when nothing is wrong with what was looked at and there is a spec to propose, 1\n"
     "when there is none, or a file is missing or damaged; 2 when the command line is wrong.\n"
     "\n"
     "Examples:\n"
     "  bulkhead inspect 'data/train-*.tfrecord'      features, types, how many values\n"
+    "  bulkhead inspect 'data/shard-*.tar'           members, fields of their JSON\n"
     "  bulkhead inspect photos/                      classes, formats, sizes\n"
     "  bulkhead inspect train.txt                    columns, missing files\n"
     "  bulkhead inspect train.yaml                   the data of a spec\n"
@@ -63,6 +65,7 @@ Findings FindingsOf(const Survey& survey, const std::vector<std::string>& proble
 absl::StatusOr<Findings> InspectRecords(const std::vector<std::string>& files, uint64_t count,
                                         const v1::PipelineSpec& spec) {
   ExampleSurvey survey;
+  const bool is_tar = IsTar(files[0]);
   uint64_t bytes = 0;
   bool compressed = false;
   std::vector<std::string> problems;
@@ -92,10 +95,10 @@ absl::StatusOr<Findings> InspectRecords(const std::vector<std::string>& files, u
   }
   for (const std::string& lacking : LackingFeatures(spec, survey)) problems.push_back(lacking);
   Findings findings = FindingsOf(survey, problems);
-  findings.text =
-      absl::StrCat(CountText(files.size(), "TFRecord file"), ", ", FormatBytes(bytes),
-                   compressed ? ", compressed" : "", "\n", "of ",
-                   CountText(survey.records(), "record"), " looked at:\n", findings.text);
+  findings.text = absl::StrCat(CountText(files.size(), is_tar ? "tar" : "TFRecord file"), ", ",
+                               FormatBytes(bytes), compressed ? ", compressed" : "", "\n", "of ",
+                               CountText(survey.records(), is_tar ? "sample" : "record"),
+                               " looked at:\n", findings.text);
   findings.json.Add("files", static_cast<uint64_t>(files.size()))
       .Add("bytes", bytes)
       .Add("compressed", compressed);
@@ -188,16 +191,17 @@ absl::StatusOr<int> RunInspectCommand(const InspectArguments& arguments) {
 
 Command InspectCommand() {
   const auto arguments = std::make_shared<InspectArguments>();
-  return {.name = "inspect",
-          .about = "Show what data contain, and a spec to begin with",
-          .more = kInspectExamples,
-          .options = {{"DATA",
-                       "A folder of images, an image list, TFRecords or globs of them, or a spec",
-                       Texts(arguments->data, "DATA"), true},
-                      {"--count", "Records or images to look at", Number(arguments->count, 1)},
-                      {"--out", "Write the spec to this file, too", OutputPath(arguments->out)},
-                      {"--json", "Print JSON", Flag(arguments->json)}},
-          .run = [arguments] { return RunInspectCommand(*arguments); }};
+  return {
+      .name = "inspect",
+      .about = "Show what data contain, and a spec to begin with",
+      .more = kInspectExamples,
+      .options = {{"DATA",
+                   "A folder of images, an image list, TFRecords, tars or globs of them, or a spec",
+                   Texts(arguments->data, "DATA"), true},
+                  {"--count", "Records or images to look at", Number(arguments->count, 1)},
+                  {"--out", "Write the spec to this file, too", OutputPath(arguments->out)},
+                  {"--json", "Print JSON", Flag(arguments->json)}},
+      .run = [arguments] { return RunInspectCommand(*arguments); }};
 }
 
 }  // namespace bulkhead::tools

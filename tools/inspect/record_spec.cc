@@ -7,14 +7,17 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "server/base/element_type.h"
 #include "server/base/error.h"
 #include "server/base/nearest_name.h"
 #include "server/spec/source_signature.h"
+#include "server/spec/tar_features.h"
 #include "tools/common/json.h"
 #include "tools/inspect/example_survey.h"
 #include "tools/inspect/first_records.h"
 #include "tools/inspect/spec_text.h"
+#include "tools/inspect/tar_samples.h"
 
 namespace bulkhead::tools {
 namespace {
@@ -33,10 +36,20 @@ constexpr const char* kImageNames[] = {"image",       "image/encoded", "img_raw"
                                        "image_bytes", "jpeg",          "jpg",     "img",
                                        "encoded",     "data"};
 constexpr const char* kLabelNames[] = {
-    "label", "image/class/label", "labels", "class", "class_id", "target", "y", kObjectLabels};
+    "label", "image/class/label", "labels", "class",      "class_id",   "target",
+    "y",     kObjectLabels,       "cls",    "json:label", "json:class", "json:class_id"};
 
 bool IsOneString(const FeatureSurvey& feature) {
   return feature.type() == "bytes" && feature.values() == "1";
+}
+
+// The features whose values begin as images do.
+std::vector<std::string> AllImages(const Features& features) {
+  std::vector<std::string> images;
+  for (const auto& [name, feature] : features) {
+    if (IsOneString(feature) && feature.images().count() > 0) images.push_back(name);
+  }
+  return images;
 }
 
 // The feature that holds images: by its name, or the only one whose values begin as images do.
@@ -45,11 +58,24 @@ std::string ImageOf(const Features& features) {
     const auto found = features.find(name);
     if (found != features.end() && IsOneString(found->second)) return name;
   }
-  std::vector<std::string> images;
-  for (const auto& [name, feature] : features) {
-    if (IsOneString(feature) && feature.images().count() > 0) images.push_back(name);
-  }
+  const std::vector<std::string> images = AllImages(features);
   return images.size() == 1 ? images[0] : "";
+}
+
+// The endings of the images of a tar: all, if a sample has one of them; else the usual ones.
+std::string ImagesOfTar(const Features& features, uint64_t samples) {
+  std::vector<std::string> images = AllImages(features);
+  uint64_t members = 0;
+  for (const std::string& ending : images) members += features.at(ending).records();
+  if (members > samples) {
+    const std::vector<absl::string_view> usual =
+        absl::StrSplit(UsualTarFeatures().at("image").key(), ';');
+    const auto is_unusual = [&](const std::string& ending) {
+      return std::find(usual.begin(), usual.end(), ending) == usual.end();
+    };
+    images.erase(std::remove_if(images.begin(), images.end(), is_unusual), images.end());
+  }
+  return absl::StrJoin(images, ";");
 }
 
 // "max_count: 8", where records that were not looked at may have more than `most`.
@@ -95,7 +121,7 @@ std::string TypeOf(const FeatureSurvey& feature, uint64_t records) {
 
 // What a spec calls a feature: the last part of its name, which has no blanks or brackets.
 std::string NameInSpec(const std::string& key) {
-  std::string name = key.substr(key.rfind('/') + 1);
+  std::string name = key.substr(key.find_last_of("/:") + 1);
   for (char& c : name) {
     if (!absl::ascii_isalnum(c)) c = '_';
   }
@@ -175,9 +201,13 @@ absl::StatusOr<std::string> RecordSpec(const std::vector<std::string>& patterns,
   if (!read.ok() && survey.records() == 0) return read.status();
   const Features& features = survey.features();
   std::string image = ChosenName(options, "image");
-  if (image.empty()) image = ImageOf(features);
+  const bool is_tar = IsTar(first);
+  if (image.empty()) {
+    image = is_tar ? ImagesOfTar(features, survey.records()) : ImageOf(features);
+  }
+  const std::vector<std::string> images = absl::StrSplit(image, ';');
   std::string label = ChosenName(options, "label");
-  const std::string wrong = absl::StrCat(NotThere(image, features), NotThere(label, features));
+  const std::string wrong = absl::StrCat(NotThere(images[0], features), NotThere(label, features));
   if (image.empty() || !wrong.empty()) {
     std::string list;
     for (const auto& [name, what] : features) {
@@ -199,7 +229,7 @@ absl::StatusOr<std::string> RecordSpec(const std::vector<std::string>& patterns,
         absl::StrAppend(out, Quoted(AbsolutePath(p)));
       });
   std::string source =
-      absl::StrCat("source:\n  tfrecord: {files: [", files,
+      absl::StrCat("source:\n  ", is_tar ? "tar" : "tfrecord", ": {files: [", files,
                    "]}\nfeatures:\n  image: {key: ", Quoted(image), ", bytes: {}}\n");
   const std::string bound = Bound("max_count", boxes.value_or(0));
   if (boxes.has_value()) absl::StrAppend(&source, "  boxes: {boxes: {", bound, "}}\n");
@@ -214,7 +244,8 @@ absl::StatusOr<std::string> RecordSpec(const std::vector<std::string>& patterns,
     }
     absl::StrAppend(&source, "  label: {key: ", Quoted(label), ", ", type, "}\n");
   }
-  std::set<std::string> used = {image, label};
+  std::set<std::string> used(images.begin(), images.end());
+  used.insert(label);
   if (boxes.has_value()) {
     for (const absl::string_view side : kBoxSides) used.insert(absl::StrCat(kBoxesKey, "/", side));
   }

@@ -9,9 +9,9 @@
 
 namespace bulkhead::tools {
 
-// The text of a spec that streams the TFRecord files that `patterns` stand for, by what the first
-// records of `first`, one of them, hold. INVALID_ARGUMENT when it cannot be told which feature is
-// the image; and the errors of ReadFirstRecords.
+// The text of a spec that streams the TFRecord files or tars that `patterns` stand for, by what the
+// first records of `first`, one of them, hold. INVALID_ARGUMENT when it cannot be told which
+// feature is the image; and the errors of ReadFirstRecords.
 absl::StatusOr<std::string> RecordSpec(const std::vector<std::string>& patterns,
                                        const std::string& first, const GuessOptions& options);
 

@@ -10,7 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "server/base/element_type.h"
 #include "server/base/record_name.h"
-#include "server/source/tfrecord/tensor_reader.h"
+#include "server/source/tar/npy_array.h"
 #include "tools/inspect/image_header.h"
 
 namespace bulkhead::tools {
@@ -79,10 +79,17 @@ SampleRows::Values ValuesOf(const ::bulkhead::tensorflow::Example& example) {
   return {sorted.begin(), sorted.end()};
 }
 
+std::optional<StoredTensor> SniffArray(absl::string_view bytes) {
+  if (!IsNpy(bytes)) return SniffTensor(bytes);
+  const auto array = ParseNpy(bytes);
+  if (!array.ok() || array->dims.empty()) return std::nullopt;
+  return StoredTensor{array->dtype, {array->dims.begin(), array->dims.end()}};
+}
+
 std::string StringText(absl::string_view bytes) {
   const std::string image = ImageText(bytes);
   if (!image.empty()) return image;
-  if (const std::optional<StoredTensor> tensor = SniffTensor(bytes); tensor.has_value()) {
+  if (const std::optional<StoredTensor> tensor = SniffArray(bytes); tensor.has_value()) {
     return absl::StrCat("tensor ", DTypeName(tensor->dtype), " [",
                         absl::StrJoin(tensor->shape, ", "), "]");
   }

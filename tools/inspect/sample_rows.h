@@ -1,11 +1,13 @@
 #ifndef BULKHEAD_TOOLS_INSPECT_SAMPLE_ROWS_H_
 #define BULKHEAD_TOOLS_INSPECT_SAMPLE_ROWS_H_
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "server/source/tfrecord/tensor_reader.h"
 #include "tensorflow/example.pb.h"
 #include "tools/common/json.h"
 
@@ -33,6 +35,10 @@ class SampleRows {
 
 // The features of a record, sorted by name.
 SampleRows::Values ValuesOf(const ::bulkhead::tensorflow::Example& example);
+
+// What a serialized tensor, or an array that numpy.save wrote, says of itself; absent of other
+// bytes.
+std::optional<StoredTensor> SniffArray(absl::string_view bytes);
 
 // A byte string for people: "JPEG 640 x 480 x 3", "tensor float32 [3, 4]", or its beginning,
 // "'emu'".

@@ -8,7 +8,9 @@
 #include "absl/strings/str_join.h"
 #include "server/base/error.h"
 #include "server/base/nearest_name.h"
+#include "server/spec/record_files.h"
 #include "server/spec/source_signature.h"
+#include "server/spec/tar_features.h"
 #include "tools/local/local_pipeline.h"
 
 namespace bulkhead::tools {
@@ -17,7 +19,10 @@ namespace {
 std::vector<std::string> PathsOf(const v1::Source& source) {
   switch (source.source_case()) {
     case v1::Source::kTfrecord:
-      return {source.tfrecord().files().begin(), source.tfrecord().files().end()};
+    case v1::Source::kTar: {
+      const auto& files = *RecordFilesOf(source).files;
+      return {files.begin(), files.end()};
+    }
     case v1::Source::kImageList:
       return {source.image_list().path()};
     case v1::Source::kImageFolder:
@@ -27,13 +32,26 @@ std::vector<std::string> PathsOf(const v1::Source& source) {
   }
 }
 
-// What records call the feature.
+// What TFRecords call the feature.
 std::vector<std::string> KeysOf(const std::string& name, const v1::Feature& feature) {
   const std::string& key = feature.key().empty() ? name : feature.key();
   if (!feature.has_boxes()) return {key};
   std::vector<std::string> keys;
   for (const absl::string_view side : kBoxSides) keys.push_back(absl::StrCat(key, "/", side));
   return keys;
+}
+
+// Whether a sample of a tar that was looked at holds the feature.
+bool TarHolds(const std::string& name, const v1::Feature& feature,
+              const std::vector<std::string>& keys) {
+  const auto places = ParseTarKey(feature.key().empty() ? name : feature.key());
+  return !places.ok() || std::any_of(places->begin(), places->end(), [&](const TarPlace& place) {
+    const std::string json = place.ending + ":";
+    return place.ending == kTarSampleKey ||
+           std::any_of(keys.begin(), keys.end(), [&](const std::string& key) {
+             return key == place.ending || absl::StartsWith(key, json);
+           });
+  });
 }
 
 }  // namespace
@@ -74,6 +92,13 @@ std::vector<std::string> LackingFeatures(const v1::PipelineSpec& spec,
   for (const auto& [key, feature] : survey.features()) keys.push_back(key);
   std::vector<std::string> lacking;
   for (const auto& [name, feature] : spec.features()) {
+    if (spec.source().has_tar()) {
+      if (!TarHolds(name, feature, keys)) {
+        lacking.push_back(absl::StrCat("features.", name, ": no sample that was looked at holds `",
+                                       feature.key(), "`"));
+      }
+      continue;
+    }
     for (const std::string& key : KeysOf(name, feature)) {
       if (survey.features().count(key) > 0) continue;
       const std::string near = NearestName(key, keys);

@@ -20,7 +20,7 @@ constexpr TextSize kCaption = TextSize::kNormal;
 constexpr int kLine = 18;
 constexpr int kTagMargin = 2;
 constexpr int kLargeCell = 160;  // from this side on, labels are written as large as captions
-constexpr Colour kPaper = {24, 24, 27};
+constexpr Colour kSheetPaper = {24, 24, 27};
 constexpr Colour kText = {228, 228, 231};
 constexpr Colour kFaint = {161, 161, 170};
 // Told apart also by those who see few colours.
@@ -70,7 +70,7 @@ class BoxPainter {
     Image image;
     const MutableImageView view = image.Reshape({height, width}, 3);
     Canvas tag(view, colour);
-    tag.Text(box.label, kTagMargin, kTagMargin, size, kPaper);
+    tag.Text(box.label, kTagMargin, kTagMargin, size, kSheetPaper);
     canvas_.Put(view, top_ + place->top, left_ + place->left);
   }
 
@@ -155,7 +155,7 @@ absl::StatusOr<std::string> PreviewPng(const PreviewSheet& sheet) {
   Image image;
   const MutableImageView view =
       image.Reshape({static_cast<int>(height), static_cast<int>(width)}, 3);
-  Canvas canvas(view, kPaper);
+  Canvas canvas(view, kSheetPaper);
   canvas.Text(Fitted(sheet.title, static_cast<int>(width) - 2 * kGap), kGap, kGap, kCaption, kText);
   for (size_t i = 0; i < sheet.column_titles.size(); ++i) {
     const std::string& title = sheet.column_titles[i];

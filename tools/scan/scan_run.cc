@@ -14,6 +14,7 @@
 #include "server/base/error.h"
 #include "server/base/record_name.h"
 #include "server/data/source_resolver.h"
+#include "server/spec/record_files.h"
 #include "server/spec/yaml/yaml.h"
 #include "tools/scan/scan_spec.h"
 
@@ -60,7 +61,7 @@ class SourceScan {
         options_(options) {}
 
   absl::StatusOr<uint64_t> Run() {
-    if (spec_.source().has_tfrecord() && !LeaveOutUnreadable()) return 0;
+    if (HasRecordFiles(spec_.source()) && !LeaveOutUnreadable()) return 0;
     for (;;) {
       const absl::StatusOr<uint64_t> records = Stream();
       if (records.ok()) return records;
@@ -85,22 +86,22 @@ class SourceScan {
 
   // Finds the files, and leaves out patterns that find none; false when nothing is left.
   bool LeaveOutUnreadable() {
-    v1::TfRecordSource& records = *spec_.mutable_source()->mutable_tfrecord();
-    const auto patterns = records.files();
-    records.clear_files();
+    auto& files = MutableFilesOf(*spec_.mutable_source());
+    const auto patterns = files;
+    files.Clear();
     for (const std::string& pattern : patterns) {
-      v1::Source one;
-      one.mutable_tfrecord()->add_files(pattern);
+      v1::Source one = spec_.source();
+      *MutableFilesOf(one).Add() = pattern;
       const auto found = ResolveSource(one, base_dir_, {{}, /*unrestricted=*/true});
       if (found.ok()) {
-        records.add_files(pattern);
+        *files.Add() = pattern;
       } else {
         const auto info = GetErrorInfo(found.status());
         Tell(FileFindingOf(pattern, info.has_value() ? info->reason : "",
                            std::string(found.status().message())));
       }
     }
-    return !records.files().empty();
+    return !files.empty();
   }
 
   // Leaves the file out that `status`, of an index that could not be made, names. False when it
@@ -112,7 +113,7 @@ class SourceScan {
                                                    reason::kFileEmpty, reason::kFileNotFound,
                                                    reason::kFileUnreadable};
     const std::string name = CanonicalRecordName(file);
-    if (!spec_.source().has_tfrecord() || of_a_file.count(why) == 0 || file.empty() ||
+    if (!HasRecordFiles(spec_.source()) || of_a_file.count(why) == 0 || file.empty() ||
         !left_out_.insert(name).second) {
       return false;
     }

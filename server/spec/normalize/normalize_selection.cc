@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "server/base/element_type.h"
 #include "server/base/nearest_name.h"
+#include "server/spec/record_files.h"
 #include "server/spec/source_signature.h"
 
 namespace bulkhead {
@@ -87,7 +88,7 @@ void CheckCondition(const v1::Source& source, const std::vector<FeatureSignature
     return;
   }
   const bool is_text = found->kind == FeatureSignature::Kind::kEncoded;
-  if (is_text && !source.has_tfrecord() && found->name != "path") {
+  if (is_text && !HasRecordFiles(source) && found->name != "path") {
     problems.Add(place, absl::StrCat("`", found->name,
                                      "` is an image, and images are not read while indexing; a "
                                      "condition may stand on a label or on path"));

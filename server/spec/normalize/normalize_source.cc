@@ -11,7 +11,9 @@
 #include "server/base/error.h"
 #include "server/spec/checked_math.h"
 #include "server/spec/declared_options.h"
+#include "server/spec/record_files.h"
 #include "server/spec/source_signature.h"
+#include "server/spec/tar_features.h"
 #include "server/stages/declaration/stage_checks.h"
 
 namespace bulkhead {
@@ -51,8 +53,9 @@ void CheckName(const std::string& name, const std::string& path, SpecProblems& p
   }
 }
 
-void NormalizeTfRecord(v1::TfRecordSource& source, SpecProblems& problems) {
-  const std::string path = "source.tfrecord";
+// `Files` has patterns: TfRecordSource, TarSource.
+template <typename Files>
+void NormalizeRecordFiles(Files& source, const std::string& path, SpecProblems& problems) {
   NormalizeOptions(source, path, problems);
   for (int i = 0; i < source.files_size(); ++i) {
     CheckPattern(source.files(i), absl::StrCat(path, ".files[", i, "]"), problems);
@@ -222,6 +225,31 @@ void NormalizeFeature(const std::string& name, v1::Feature& feature, SpecProblem
   }
 }
 
+// That a tar can hold the feature.
+void CheckTarFeature(const std::string& name, const v1::Feature& feature, SpecProblems& problems) {
+  const std::string path = absl::StrCat("features.", name);
+  if (feature.has_boxes()) {
+    problems.Add(path + ".boxes",
+                 "are four lists of a tf.Example; of a tar read them as tensor: {dtype: float32, "
+                 "shape: [-1, 4], max_count: 64}, from a .npy member or a JSON array");
+    return;
+  }
+  const auto places = ParseTarKey(feature.key());
+  if (!places.ok()) {
+    problems.Add(path + ".key", std::string(places.status().message()));
+    return;
+  }
+  if (!feature.bytes().shape().empty() || feature.bytes().max_count() != 0) {
+    problems.Add(path + ".bytes.shape",
+                 "is for lists of byte strings, and a member of a tar is a single one");
+  }
+  if (feature.has_bytes()) return;
+  for (const TarPlace& place : *places) {
+    if (place.ending != kTarSampleKey) continue;
+    problems.Add(path + ".key", absl::StrCat("`", kTarSampleKey, "` is text: read it as bytes"));
+  }
+}
+
 }  // namespace
 
 void NormalizeSource(v1::Source& source, google::protobuf::Map<std::string, v1::Feature>& features,
@@ -229,7 +257,11 @@ void NormalizeSource(v1::Source& source, google::protobuf::Map<std::string, v1::
   const size_t before = problems.all().size();
   switch (source.source_case()) {
     case v1::Source::kTfrecord:
-      NormalizeTfRecord(*source.mutable_tfrecord(), problems);
+      NormalizeRecordFiles(*source.mutable_tfrecord(), "source.tfrecord", problems);
+      break;
+    case v1::Source::kTar:
+      NormalizeRecordFiles(*source.mutable_tar(), "source.tar", problems);
+      if (features.empty()) features = UsualTarFeatures();
       break;
     case v1::Source::kImageList:
       NormalizeList(*source.mutable_image_list(), problems);
@@ -247,9 +279,12 @@ void NormalizeSource(v1::Source& source, google::protobuf::Map<std::string, v1::
   std::vector<std::string> names;  // a map's own order differs from run to run
   for (const auto& [name, feature] : features) names.push_back(name);
   std::sort(names.begin(), names.end());
-  for (const std::string& name : names) NormalizeFeature(name, features[name], problems);
+  for (const std::string& name : names) {
+    NormalizeFeature(name, features[name], problems);
+    if (source.has_tar()) CheckTarFeature(name, features[name], problems);
+  }
   // The shapes, bounds and types; of a source that names its features, unless they have a problem.
-  if (!source.has_tfrecord() && problems.all().size() != before) return;
+  if (!HasRecordFiles(source) && problems.all().size() != before) return;
   std::set<std::string> wrong;
   SourceFeatures(source, features, "", problems, wrong);
 }

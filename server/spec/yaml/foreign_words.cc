@@ -214,6 +214,10 @@ const Words& SourceWords() {
       {"tfrecorddataset", {"write `tfrecord: {files: $0}`", "data/*.tfrecord"}},
       {"tfrecords", {"write `tfrecord: {files: $0}`", "data/*.tfrecord"}},
       {"list", {"write `image_list: {path: $0}`", "train.txt"}},
+      {"shards", {"write `tar: {files: $0}`", "data/*.tar"}},
+      {"tars", {"write `tar: {files: $0}`", "data/*.tar"}},
+      {"wds", {"write `tar: {files: $0}`", "data/*.tar"}},
+      {"webdataset", {"write `tar: {files: $0}`", "data/*.tar"}},
   };
   return words;
 }

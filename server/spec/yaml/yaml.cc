@@ -66,6 +66,7 @@ std::string Line(absl::string_view name, YamlMark mark, absl::string_view what,
 // "source.tfrecord.files[1]", "source.mixture.sources[0].source.image_folder.path".
 bool NamesData(absl::string_view path) {
   return absl::StrContains(path, "source.tfrecord.files[") ||
+         absl::StrContains(path, "source.tar.files[") ||
          (absl::StrContains(path, "source.image_") && absl::EndsWith(path, ".path"));
 }
 

@@ -143,8 +143,12 @@ WORDS: Dict[str, Dict[str, Tuple[str, str, str]]] = {
         "imagedatasetfromdirectory": ("write `image_folder: {path: $0}`", "photos", ""),
         "imagefolder": ("write `image_folder: {path: $0}`", "photos", ""),
         "list": ("write `image_list: {path: $0}`", "train.txt", ""),
+        "shards": ("write `tar: {files: $0}`", "data/*.tar", ""),
+        "tars": ("write `tar: {files: $0}`", "data/*.tar", ""),
         "tfrecorddataset": ("write `tfrecord: {files: $0}`", "data/*.tfrecord", ""),
         "tfrecords": ("write `tfrecord: {files: $0}`", "data/*.tfrecord", ""),
+        "wds": ("write `tar: {files: $0}`", "data/*.tar", ""),
+        "webdataset": ("write `tar: {files: $0}`", "data/*.tar", ""),
     },
     "bulkhead.v1.Stage": {
         "adjustbrightness": ("write `color_jitter: {brightness: $0}`", "0.2", ""),

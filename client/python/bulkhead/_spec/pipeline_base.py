@@ -35,7 +35,7 @@ class PipelineBase(metaclass=Named):
     def __init__(self) -> None:
         raise meant(
             TypeError(
-                "a Pipeline begins with a source: Pipeline.tfrecord(…), image_folder, image_list, "
+                "a Pipeline begins with a source: Pipeline.tfrecord(…), tar, image_folder, image_list, "
                 "range, mixture or from_lists; or with Pipeline.from_yaml(…)"
             )
         )
@@ -67,10 +67,11 @@ class PipelineBase(metaclass=Named):
         name: str,
         options: Mapping[str, Any],
         base_dir: Optional[PathLike],
-        **beside: Any,
+        features: Optional[Mapping[str, Any]] = None,
     ) -> _Self:
         message = proto.PipelineSpec()
-        spec_message.fill(message, {"source": {name: options}, **beside})
+        declared = {} if features is None else {"features": features}
+        spec_message.fill(message, {"source": {name: options}, **declared})
         return cls._make(message, base_dir)
 
     def _changed(self: _Self, message: Any) -> _Self:

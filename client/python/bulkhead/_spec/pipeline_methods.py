@@ -70,7 +70,7 @@ class TruncatedImages(TypedDict, total=False):
 
 @names_options
 class Feature:
-    """How tf.Example features are read; for `Pipeline.tfrecord`."""
+    """How features of records are read; for `Pipeline.tfrecord` and `Pipeline.tar`."""
 
     @staticmethod
     def bytes(
@@ -82,8 +82,9 @@ class Feature:
         max_count: Optional[int] = None,
         key: Optional[str] = None,
     ) -> Dict[str, Any]:
-        """A byte string: an encoded image, or text. With a `shape` a list of byte strings, each
-        padded with zeros to max_bytes: uint8 [shape…, max_bytes].
+        """A byte string: an encoded image, or text; in a tar a whole member, or a JSON string.
+        With a `shape` a list of byte strings, each padded with zeros to max_bytes: uint8
+        [shape…, max_bytes]; not for `tar`.
 
         max_bytes: Largest length in bytes; required for lists, and to deliver the string itself
             as an output.
@@ -110,7 +111,8 @@ class Feature:
         classes: Optional[Union[str, Sequence[str]]] = None,
         key: Optional[str] = None,
     ) -> Dict[str, Any]:
-        """A list of int64.
+        """A list of int64. In a tar, integers written as text with spaces, commas or line ends
+        between them, or a JSON integer or array of them.
 
         shape: Shape of the feature; absent: a scalar. The first dimension may be -1 (variable),
             which needs max_count.
@@ -133,7 +135,7 @@ class Feature:
         default: Optional[Union[builtins.float, Sequence[builtins.float]]] = None,
         key: Optional[str] = None,
     ) -> Dict[str, Any]:
-        """A list of float32.
+        """A list of float32. In a tar, numbers written as those of Int64Feature.
 
         shape: As for `int64`.
         max_count: As for `int64`.
@@ -153,7 +155,8 @@ class Feature:
         allow_missing: Optional[builtins.bool] = None,
         key: Optional[str] = None,
     ) -> Dict[str, Any]:
-        """A byte string written by tf.io.serialize_tensor.
+        """A byte string written by tf.io.serialize_tensor; in a tar a member written by
+        numpy.save, or a JSON array of numbers.
 
         dtype: Element type to deliver. Allowed: `uint8`, `int8`, `uint16`, `int16`, `int32`,
             `int64`, `float16`, `bfloat16`, `float32`, `float64`, `bool`. Required.
@@ -180,7 +183,7 @@ class Feature:
         """Boxes that a record holds as four lists of float32, as TensorFlow's Object Detection API
         writes them: `<key>/xmin`, `<key>/ymin`, `<key>/xmax` and `<key>/ymax`. Gives float32
         [-1, 4] with a row for each box: xmin, ymin, xmax, ymax. A record without the lists has
-        no box; lists of unequal length are a sample error.
+        no box; lists of unequal length are a sample error. Not for `tar`.
 
         max_count: Bound of the number of boxes; a record with more is a sample error. Required.
         key: The record's name for it, where it differs.
@@ -324,6 +327,34 @@ class Sources(PipelineBase):
         """
         options = given(size=size)
         return cls._source("range", options, base_dir)
+
+    @classmethod
+    def tar(
+        cls: Type[_Self],
+        files: Union[PathLike, Sequence[PathLike]],
+        *,
+        features: Optional[Mapping[str, Union[str, Mapping[str, Any]]]] = None,
+        compression: Optional[Compression] = None,
+        base_dir: Optional[PathLike] = None,
+    ) -> _Self:
+        """Samples of tar files, as WebDataset writes them, in the order of the files' sorted
+        paths. Members that stand next to each other and whose names agree up to the first dot
+        of the last component are one sample; what follows that dot is the member's ending, in
+        lower case. Without `features` gives `image` (the encoded bytes of `jpg`, `jpeg`, `png`
+        or `webp`), `label` (the number in `cls`) and `path` (what the names agree in). Names
+        are data, never paths to open.
+
+        files: Paths or globs, relative to the spec's folder, with the rules of TFRecord files.
+            Required.
+        compression: How the files are compressed. Allowed: `none`, `gzip`, `zlib`. Default:
+            found from each file's first bytes.
+        features: What to read from each record, by the name under which stages and batches
+            know it: `{"image": Feature.bytes(key="jpg;png"), "label": Feature.int64(key="cls")}`.
+        base_dir: Folder that relative paths start from. Default: the current one, when the
+            Loader is made.
+        """
+        options = given(files=files, compression=compression)
+        return cls._source("tar", options, base_dir, features=features)
 
 
 @names_options
@@ -1558,7 +1589,7 @@ class Options(PipelineBase):
         if it was reached at the very end of a turn; the next file of the source takes its place
         from the following turn on. TFRecordDataset's num_parallel_reads=4 is {cycle_length: 4,
         block_length: 1}. Any position is found in O(log files). A source other than `tfrecord`
-        is a single file.
+        and `tar` is a single file.
 
         cycle_length: Files that are read at a time; a larger number than there are files means
             all of them. Required.
@@ -1608,7 +1639,7 @@ class Options(PipelineBase):
     ) -> _Self:
         """A condition on one feature of the record, before any stage. All given tests must hold.
 
-        feature: A scalar feature, by its name in stages: a tf.Example feature, a label column,
+        feature: A scalar feature, by its name in stages: a declared feature, a label column,
             `label` of folders, `path`, `index`. Encoded images of lists and folders are not
             read while indexing. Required.
         in_: Integers to keep.
@@ -1702,7 +1733,7 @@ class Options(PipelineBase):
         """Records to leave out, before `filter` and `split`, by the names that messages,
         `bulkhead scan` and quarantine give them: `train-003.tfrecord@81923`, `cats/one.jpg`;
         in a mixture with the number of the source in front, `1:cats/one.jpg`. The name of a
-        TFRecord file leaves out the whole file, which is then not opened.
+        TFRecord or tar file leaves out the whole file, which is then not opened.
         """
         return self._option("exclude", list(names))
 

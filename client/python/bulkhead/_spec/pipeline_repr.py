@@ -55,7 +55,7 @@ def _source(
         texts = [_part(part, base_dir, indent) for part in parts]
         inner = "".join(f"\n{indent}    {text}," for text in texts)
         return f".mixture([{inner}\n{indent}]{_arguments(options, first=False)})"
-    if name == "tfrecord":
+    if name == "tfrecord" or spec.get("features"):
         options["features"] = spec.get("features", {})
     if list_file is not None:
         count = list_file.text.count("\n")

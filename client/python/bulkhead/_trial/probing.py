@@ -107,7 +107,7 @@ def _pass_others(sources: Any, tried: int, room: int) -> None:
 def _a_feature(source: Any) -> str:
     """The name of one that every sample of the source has."""
     kind = source.source.WhichOneof("source")
-    if kind == "tfrecord":
+    if source.features:
         return min(source.features)
     if kind == "image_list" and source.source.image_list.images:
         return str(source.source.image_list.images[0])
