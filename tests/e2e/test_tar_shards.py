@@ -14,7 +14,7 @@ import pytest
 
 import bulkhead
 from bulkhead import Feature, Pipeline, errors
-from conftest import AUGMENTED, BIN, digest_of, embedded_workers, finish_digest, start_digest, tool, write_spec
+from conftest import AUGMENTED, BIN, Service, digest_of, embedded_workers, finish_digest, start_digest, tool, write_spec
 
 FORMATS = {"ustar": tarfile.USTAR_FORMAT, "gnu": tarfile.GNU_FORMAT, "pax": tarfile.PAX_FORMAT}
 
@@ -253,6 +253,49 @@ def test_a_wrong_sample_is_named_and_another_takes_its_place(folder, kind):
         [batch] = loader
         assert batch["label"].tolist() == [0, 2, 2]
     assert [finding["record"] for finding in scan(folder / "spec.yaml")["findings"]] == ["x.tar@2048"]
+
+
+def test_a_sample_that_kills_workers_is_quarantined_by_file_and_offset(folder):
+    members = [(f"{i}.cls", b"%d" % i) for i in range(40)]
+    write_tar(folder / "x.tar", members)
+    spec = write_spec(folder / "spec.yaml", source={"tar": {"files": "x.tar"}}, features={"label": {"key": "cls", "int64": {}}}, batch={"size": 8},
+                      stages=[{"fault": {"crash": True, "records": [11]}}], epochs=1, errors={"policy": "substitute", "max_fraction": 0.1})
+    service = Service(folder, "--root", folder, "--workers", 2, "--allow-fault-stages")
+    with bulkhead.Loader(spec, service.target, timeout=120) as loader:
+        labels = rows_of(loader)["label"].tolist()
+        assert labels == [*range(11), 12, *range(12, 40)] and list(loader.quarantined) == [f"x.tar@{11 * 1024}"]
+    service.stop()
+
+
+# What other programs write.
+@pytest.mark.parametrize("format", ["v7", "oldgnu", "gnu", "ustar", "posix"])
+def test_tars_of_gnu_tar_are_read_as_tarfile_reads_them(folder, format):
+    data = folder / "data"
+    names = ["a/" + "n" * 80 + ".cls", "b.cls", "b.txt", "c.json"] + (["d/" * 60 + "long.cls"] if format != "v7" else [])
+    for number, name in enumerate(names):
+        (data / name).parent.mkdir(parents=True, exist_ok=True)
+        (data / name).write_bytes(b"%d" % number * (1 + 300 * (number == 2)))
+    subprocess.run(["tar", f"--format={format}", "--sort=name", "-cf", folder / "x.tar", "-C", data, "."], check=True)
+    with tarfile.open(folder / "x.tar") as tar:
+        files = {info.name: tar.extractfile(info).read() for info in tar if info.isreg()}
+    features = {"label": Feature.bytes(key="cls;json", default="", max_bytes=9), "text": Feature.bytes(key="txt", default="", max_bytes=999),
+                "key": Feature.bytes(key="__key__", max_bytes=300)}
+    with bulkhead.Loader(Pipeline.tar("x.tar", features=features, base_dir=folder).batch(9).epochs(1)) as loader:
+        [batch] = loader
+    assert len(batch["key"]) == len(names) - 1
+    for key, label, text in zip(batch["key"], batch["label"], batch["text"]):
+        key = key.decode()
+        assert label == files.get(f"{key}.cls", files.get(f"{key}.json")) and text == files.get(f"{key}.txt", b"")
+
+
+@pytest.mark.parametrize("options", [["--format=gnu"], ["--format=posix", "--sparse-version=0.1"], ["--format=posix", "--sparse-version=1.0"]])
+def test_a_sparse_member_is_refused_in_words(folder, options):
+    with open(folder / "hole.cls", "wb") as hole:
+        hole.truncate(1 << 20)
+        hole.write(b"1")
+    subprocess.run(["tar", *options, "--sparse", "-cf", folder / "x.tar", "-C", folder, "hole.cls"], check=True)
+    with pytest.raises(errors.BulkheadError, match="x.tar@[0-9]+: the member is a sparse file, which is not read.*write the file again"):
+        list(bulkhead.Loader(Pipeline.tar("x.tar", features={"x": Feature.int64(key="cls")}, base_dir=folder).batch(1)))
 
 
 def test_members_that_do_not_stand_together_lack_each_other(folder):

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "server/base/random.h"
 #include "server/source/index/index_file.h"
 #include "tests/source/source_testing.h"
 #include "tests/source/tar_testing.h"
@@ -174,6 +175,31 @@ TEST(TarSourceTest, DamageBehindTheIndexIsASampleErrorOrOtherData) {
       EXPECT_THAT(hit, AnyOf(reason::kCorruptRecord, "a 1 one", "b 2 two")) << at;
     }
   }
+}
+
+TEST(TarSourceTest, NoBytesHarmIt) {
+  const TempFolder folder;
+  const std::string name = std::string(150, 'n');
+  const std::string whole = Sample("a", "1", "one") +
+                            TarMemberBytes("././@LongLink", name + ".cls" + '\0', 'L') +
+                            TarMemberBytes("n", "2") + TarMemberBytes("x", "14 path=b.cls\n", 'x') +
+                            TarMemberBytes("n", "3") + std::string(512, '\0');
+  SampleRandom random(1, 2, 3, 4);
+  int read = 0;
+  for (int round = 0; round < 400; ++round) {
+    std::string bytes = whole;
+    const size_t at = random.NextBelow(static_cast<uint32_t>(whole.size() / 512)) * 512;
+    for (int i = 0; i < 2; ++i) bytes[at + random.NextBelow(512)] ^= 1 << random.NextBelow(8);
+    // Most damage stops at the checksum, so half of the headers get a right one.
+    std::string header = bytes.substr(at, 512);
+    if (round % 2 == 0) SealTarHeader(header);
+    bytes.replace(at, 512, header);
+    TestSource test = MakeTarSource();
+    const auto records = test.Index(folder.Write("a.tar", bytes));
+    EXPECT_EQ(records.ok(), ReasonOf(records.status()).empty()) << records.status();
+    if (records.ok() && !Records(test).empty()) ++read;
+  }
+  EXPECT_GT(read, 50);
 }
 
 TEST(TarSourceTest, SizesThatCannotBeAreErrors) {

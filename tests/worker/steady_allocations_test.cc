@@ -22,6 +22,7 @@
 #include "server/worker/flight_notes.h"
 #include "tests/image/test_images.h"
 #include "tests/source/source_testing.h"
+#include "tests/source/tar_testing.h"
 #include "tests/worker/refusing_allocator.h"
 
 namespace bulkhead {
@@ -66,20 +67,23 @@ class SteadyAllocationsTest : public testing::Test {
       photos_.push_back(MakeJpeg(90 + static_cast<int>(i), 140 - static_cast<int>(i)));
       folder_.Write(absl::StrCat("set/a/", 10 + i, ".jpg"), photos_.back());
     }
+    source_.mutable_image_folder()->set_path("set");
+    data_ = folder_ / "set";
   }
 
   // Allocations a sample of a pipeline over the photos.
   double PerSample(const std::function<void(v1::PipelineSpec&)>& add_stages) {
     v1::PipelineSpec spec;
-    spec.mutable_source()->mutable_image_folder()->set_path("set");
+    *spec.mutable_source() = source_;
     add_stages(spec);
     spec.mutable_batch()->set_size(kLeaseSamples);
     EXPECT_TRUE(Normalize(spec).ok());
     TestSource test;
     test.source = spec.source();
-    EXPECT_EQ(test.Index(folder_ / "set").value(), kPhotos);
+    EXPECT_EQ(test.Index(data_).value(), kPhotos);
     internal::v1::PipelineBinding binding;
     *binding.mutable_source() = test.source;
+    *binding.mutable_features() = spec.features();
     *binding.mutable_resolved() = test.resolved;
     *binding.mutable_stages() = spec.stages();
     StreamView stream;
@@ -126,6 +130,8 @@ class SteadyAllocationsTest : public testing::Test {
 
   TempFolder folder_;
   std::vector<std::string> photos_;
+  v1::Source source_;
+  std::string data_;
 };
 
 TEST_F(SteadyAllocationsTest, RandomResizedCropsAllocateNothing) {
@@ -151,6 +157,34 @@ TEST_F(SteadyAllocationsTest, NorDoFloatsWithTheChannelsFirst) {
   });
   std::printf("allocations: %.2f to decode a photo, %.2f a sample\n", decode, sample);
   EXPECT_EQ(decode, 0);
+  EXPECT_EQ(sample, 0);
+}
+
+TEST_F(SteadyAllocationsTest, NorDoSamplesOfATar) {
+  std::string tar;
+  for (uint32_t i = 0; i < kPhotos; ++i) {
+    const std::string key = absl::StrCat("a folder with a long name/", 10 + i);
+    tar += TarMemberBytes(key + ".jpg", photos_[i]) + TarMemberBytes(key + ".cls", "7\n") +
+           TarMemberBytes(key + ".JSON", R"({"size": {"width": 640}, "name": "\u00e9"})");
+  }
+  data_ = folder_.Write("photos.tar", tar);
+  source_.mutable_tar()->add_files("photos.tar");
+  const double sample = PerSample([](v1::PipelineSpec& spec) {
+    auto& features = *spec.mutable_features();
+    features["image"].set_key("png;jpg");
+    features["image"].mutable_bytes();
+    features["label"].set_key("cls");
+    features["label"].mutable_int64();
+    features["width"].set_key("json:size/width");
+    features["width"].mutable_int64();
+    features["name"].set_key("json:name");
+    features["name"].mutable_bytes()->set_max_bytes(64);
+    features["height"].set_key("json:size/height");
+    features["height"].mutable_int64()->add_default_(480);
+    spec.add_stages()->mutable_decode_image();
+    spec.add_stages()->mutable_random_resized_crop()->add_size(48);
+  });
+  std::printf("allocations: %.2f a sample\n", sample);
   EXPECT_EQ(sample, 0);
 }
 

@@ -155,6 +155,18 @@ def test_every_option_of_every_feature_goes_round(kind):
     assert Pipeline.from_yaml(pipeline.to_yaml()) == pipeline
 
 
+def test_a_tar_may_declare_features():
+    plain = Pipeline.tar("shard-*.tar")
+    assert plain.to_dict() == {"source": {"tar": {"files": ["shard-*.tar"]}}}
+    declared = Pipeline.tar("a.tar", features={"x": Feature.int64(key="json:size/width")})
+    assert declared.to_dict()["features"] == {"x": {"key": "json:size/width", "int64": {}}}
+    for pipeline in (plain, declared):
+        assert eval(repr(pipeline), vars(bulkhead)) == pipeline
+        assert Pipeline.from_yaml(pipeline.to_yaml()) == pipeline
+    mixed = Pipeline.mixture([(1, plain), (1, declared)])
+    assert eval(repr(mixed), vars(bulkhead)) == mixed
+
+
 def test_every_field_of_a_spec_has_a_method():
     names = set(descriptor.field_names(proto.PipelineSpec.DESCRIPTOR))
     names -= {"source", "features", "stages", "batch_stages", "order"}  # several methods each

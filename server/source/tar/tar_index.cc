@@ -64,7 +64,7 @@ class SampleWalk {
       return "; it was cut short when it was written or copied: write it again, or take it out of "
              "source.tar.files";
     }
-    if (walk_.header() == 0) {
+    if (!walk_.has_begun()) {
       return "; this is not a tar file, or its beginning is damaged, or source.tar.compression is "
              "not what the file uses";
     }

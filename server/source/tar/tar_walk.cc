@@ -111,6 +111,7 @@ absl::StatusOr<bool> TarWalk::Next(TarMember& member) {
     if (!HasItsChecksum(absl::string_view(header, sizeof(header)))) {
       return Damaged("a header does not match its checksum");
     }
+    has_begun_ = true;
     const std::optional<uint64_t> stated = Number(header, 124, 12);
     if (!stated.has_value() || *stated > kMaxSizeBytes) return Damaged("its size is no number");
     const char type = header[156];

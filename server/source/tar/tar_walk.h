@@ -57,6 +57,8 @@ class TarWalk {
   // Where the next header begins, and where the last one that was read did.
   uint64_t position() const { return position_; }
   uint64_t header() const { return header_; }
+  // Whether a header was found: else the stream is no tar.
+  bool has_begun() const { return has_begun_; }
 
  private:
   // What extended headers say of the member that follows.
@@ -75,6 +77,7 @@ class TarWalk {
   RecordStream& stream_;
   uint64_t position_ = 0;
   uint64_t header_ = 0;  // offset of the last header
+  bool has_begun_ = false;
 };
 
 }  // namespace bulkhead
