@@ -135,7 +135,8 @@ class Feature:
         default: Optional[Union[builtins.float, Sequence[builtins.float]]] = None,
         key: Optional[str] = None,
     ) -> Dict[str, Any]:
-        """A list of float32. In a tar, numbers written as those of Int64Feature.
+        """A list of float32. In a tar, numbers written as text with spaces, commas or line ends
+        between them, or a JSON number or array of them.
 
         shape: As for `int64`.
         max_count: As for `int64`.
