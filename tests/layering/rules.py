@@ -112,7 +112,7 @@ TOOLS = {
     "order": {"local"},
     "validate": {"local"},
     "scan": {"local"},
-    "pack": {"synth"},
+    "pack": {"inspect", "local", "synth"},
     "replay": {"cursor"},
     "preview": {"cursor", "local"},
     "purity": {"local", "validate"},

@@ -40,6 +40,9 @@ class LocalData {
 
   const SampleOrder& order() const { return *order_; }
 
+  // Of the labels that all sources number alike, by feature.
+  const ClassNames& class_names() const { return data_.class_names; }
+
   // The spec with the names of its files of classes in place of the files, as fingerprints want it.
   v1::PipelineSpec NamedSpec() const;
 

@@ -3,6 +3,8 @@
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
+#include "server/source/tfrecord/tensor_reader.h"
+
 namespace bulkhead::tools {
 
 constexpr int kTensorFlowFloat = 1;  // tensorflow.DataType DT_FLOAT
@@ -18,6 +20,18 @@ ExampleBuilder& ExampleBuilder::Int64(const std::string& name, int64_t value) {
   return *this;
 }
 
+google::protobuf::RepeatedField<int64_t>& ExampleBuilder::Int64s(const std::string& name) {
+  return *(*example_.mutable_features()->mutable_feature())[name]
+              .mutable_int64_list()
+              ->mutable_value();
+}
+
+google::protobuf::RepeatedField<float>& ExampleBuilder::Floats(const std::string& name) {
+  return *(*example_.mutable_features()->mutable_feature())[name]
+              .mutable_float_list()
+              ->mutable_value();
+}
+
 std::string ExampleBuilder::Serialize() const {
   std::string bytes;
   {
@@ -27,6 +41,15 @@ std::string ExampleBuilder::Serialize() const {
     example_.SerializeToCodedStream(&coded);
   }
   return bytes;
+}
+
+std::string SerializeTensor(v1::DType dtype, const std::vector<int64_t>& shape,
+                            absl::string_view content) {
+  ::bulkhead::tensorflow::Tensor tensor;
+  tensor.set_dtype(static_cast<int>(TensorFlowNumber(dtype)));
+  for (const int64_t extent : shape) tensor.mutable_tensor_shape()->add_dim()->set_size(extent);
+  if (!content.empty()) tensor.set_tensor_content(content.data(), content.size());
+  return tensor.SerializeAsString();
 }
 
 std::string SerializeBoxes(const std::vector<std::array<float, 4>>& boxes, bool flat_when_empty) {

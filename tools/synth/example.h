@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "bulkhead/v1/types.pb.h"
 #include "tensorflow/example.pb.h"
 
 namespace bulkhead::tools {
@@ -17,6 +18,9 @@ class ExampleBuilder {
  public:
   ExampleBuilder& Bytes(const std::string& name, absl::string_view value);
   ExampleBuilder& Int64(const std::string& name, int64_t value);
+  // The values of a list, empty at first.
+  google::protobuf::RepeatedField<int64_t>& Int64s(const std::string& name);
+  google::protobuf::RepeatedField<float>& Floats(const std::string& name);
   std::string Serialize() const;
 
  private:
@@ -26,6 +30,10 @@ class ExampleBuilder {
 // Boxes as tf.io.serialize_tensor writes a float32 tensor [n, 4]. Without boxes the shape is
 // [0, 4], or [0] when `flat_when_empty` - both are met in real records.
 std::string SerializeBoxes(const std::vector<std::array<float, 4>>& boxes, bool flat_when_empty);
+
+// A tensor as tf.io.serialize_tensor writes it. `content`: its elements, row by row, little-endian.
+std::string SerializeTensor(v1::DType dtype, const std::vector<int64_t>& shape,
+                            absl::string_view content);
 
 }  // namespace bulkhead::tools
 

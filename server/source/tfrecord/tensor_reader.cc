@@ -162,6 +162,13 @@ absl::Status ReadTypedField(absl::string_view message, v1::DType type, uint64_t 
 
 }  // namespace
 
+uint64_t TensorFlowNumber(v1::DType dtype) {
+  for (const NumberedType& type : kTensorFlowTypes) {
+    if (type.dtype == dtype) return type.number;
+  }
+  return 0;
+}
+
 std::optional<StoredTensor> SniffTensor(absl::string_view bytes) {
   ParsedTensor tensor;
   // The type comes first.

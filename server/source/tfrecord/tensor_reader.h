@@ -20,6 +20,8 @@ struct StoredTensor {
   v1::DType dtype = v1::DTYPE_UNSPECIFIED;
   std::vector<int64_t> shape;
 };
+// TensorFlow's number of an element type that is read; 0: of no other.
+uint64_t TensorFlowNumber(v1::DType dtype);
 // Whether `bytes` are what tf.io.serialize_tensor writes of numbers; a text or an image is not.
 std::optional<StoredTensor> SniffTensor(absl::string_view bytes);
 

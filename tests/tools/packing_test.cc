@@ -1,0 +1,113 @@
+#include "tools/pack/packing.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+
+#include "absl/strings/str_cat.h"
+#include "tests/tools/test_dir.h"
+
+namespace bulkhead::tools {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Records that a function gives.
+class FakeSupply final : public RecordSupply {
+ public:
+  using ReadFn = std::function<absl::StatusOr<std::string>(uint64_t index)>;
+  FakeSupply(uint64_t count, ReadFn read) : count_(count), read_(std::move(read)) {}
+
+  uint64_t record_count() const override { return count_; }
+  uint64_t left_out() const override { return 0; }
+  std::string identity() const override { return absl::StrCat("fake ", count_); }
+  std::string SpecText() const override { return "a spec\n"; }
+  std::unique_ptr<Reader> NewReader() const override { return std::make_unique<FakeReader>(read_); }
+
+ private:
+  class FakeReader final : public Reader {
+   public:
+    explicit FakeReader(const ReadFn& read) : read_(read) {}
+    absl::StatusOr<std::string> Read(uint64_t index) override { return read_(index); }
+
+   private:
+    const ReadFn& read_;
+  };
+
+  const uint64_t count_;
+  const ReadFn read_;
+};
+
+absl::StatusOr<Packed> Pack(const RecordSupply& supply, const std::string& out,
+                            uint64_t records_a_file, int threads = 1) {
+  return PackRecords(supply, {out, records_a_file, threads}, [](uint64_t) {});
+}
+
+std::string Large(uint64_t index) { return std::string(1 << 20, static_cast<char>('a' + index)); }
+
+TEST(PackingTest, WhatTheDiskChangedIsNoticedAndWrittenAgain) {
+  const TestDir dir;
+  const std::string out = (dir.path() / "out").string();
+  bool damage = true;
+  const FakeSupply supply(3, [&](uint64_t index) {
+    if (index == 2 && damage) {  // the first record lies on the disk
+      std::fstream file(out + "/part-000.tfrecord.unfinished",
+                        std::ios::in | std::ios::out | std::ios::binary);
+      file.seekp(1000);
+      file.put('!');
+    }
+    return Large(index);
+  });
+  const auto damaged = Pack(supply, out, 3);
+  EXPECT_EQ(damaged.status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(damaged.status().message()),
+              HasSubstr("does not read as it was written"));
+  EXPECT_FALSE(std::filesystem::exists(out + "/part-000.tfrecord"));
+  EXPECT_FALSE(std::filesystem::exists(out + "/packed.yaml"));
+  damage = false;
+  const auto again = Pack(supply, out, 3);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->files, 1u);
+  EXPECT_TRUE(std::filesystem::exists(out + "/packed.yaml"));
+  EXPECT_FALSE(std::filesystem::exists(out + "/.packing"));
+}
+
+TEST(PackingTest, AnErrorEndsAllThreadsAndWhatIsWholeStays) {
+  const TestDir dir;
+  bool broken = true;
+  uint64_t read = 0;
+  const FakeSupply supply(10, [&](uint64_t index) -> absl::StatusOr<std::string> {
+    ++read;
+    if (index == 5 && broken) return absl::DataLossError("record 5 is bad");
+    return absl::StrCat("record ", index);
+  });
+  EXPECT_EQ(Pack(supply, (dir.path() / "out").string(), 2).status().message(), "record 5 is bad");
+  broken = false;
+  read = 0;
+  const auto packed = Pack(supply, (dir.path() / "out").string(), 2);
+  ASSERT_TRUE(packed.ok()) << packed.status();
+  EXPECT_EQ(packed->files, 5u);
+  EXPECT_EQ(packed->kept_files, 2u);
+  EXPECT_EQ(read, 6u);
+}
+
+TEST(PackingTest, TheNumberOfThreadsChangesNoByte) {
+  const TestDir dir;
+  const FakeSupply supply(100,
+                          [](uint64_t index) { return absl::StrCat("record ", index * index); });
+  ASSERT_TRUE(Pack(supply, (dir.path() / "one").string(), 7).ok());
+  ASSERT_TRUE(Pack(supply, (dir.path() / "many").string(), 7, 8).ok());
+  int files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(dir.path() / "one")) {
+    const std::filesystem::path other = dir.path() / "many" / entry.path().filename();
+    EXPECT_EQ(ReadFile(entry.path()), ReadFile(other)) << other;
+    ++files;
+  }
+  EXPECT_EQ(files, 16);  // and the spec
+}
+
+}  // namespace
+}  // namespace bulkhead::tools

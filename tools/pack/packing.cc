@@ -1,0 +1,196 @@
+#include "tools/pack/packing.h"
+
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <sstream>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "server/base/checksum.h"
+#include "server/base/error.h"
+#include "server/os/monotonic_wait.h"
+#include "server/source/file.h"
+#include "server/source/records/record_stream.h"
+#include "server/source/tfrecord/tfrecord_format.h"
+#include "server/source/tfrecord/tfrecord_writer.h"
+
+namespace bulkhead::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kMark[] = ".packing";
+constexpr absl::string_view kUnfinished = ".unfinished";
+constexpr absl::Duration kBetweenReports = absl::Milliseconds(200);
+
+// What a file holds: as many records, and their bytes one after the other.
+struct Content {
+  uint64_t records = 0;
+  uint32_t crc = 0;
+
+  void Add(absl::string_view record) {
+    ++records;
+    crc = Crc32c(record, crc);
+  }
+  bool operator==(const Content& other) const = default;
+};
+
+absl::Status WrongBytes(const std::string& path) {
+  return absl::DataLossError(absl::StrCat(
+      path, ": does not read as it was written; is the disk in order? Run the same command again"));
+}
+
+// Reads a file of records back.
+absl::StatusOr<Content> ReadBack(const std::string& path) {
+  BULKHEAD_ASSIGN_OR_RETURN(const DataFile file, DataFile::Open(path, path));
+  const auto stream = NewRecordStream(file, v1::COMPRESSION_NONE, nullptr);
+  Content content;
+  std::string record;
+  for (char frame[kFrameBytes];;) {
+    BULKHEAD_ASSIGN_OR_RETURN(const size_t got, stream->Read(frame, kFrameHeaderBytes));
+    if (got == 0) return content;
+    const bool whole = got == kFrameHeaderBytes && FrameHeaderIsValid(frame);
+    const uint64_t size = whole ? LoadLittle<uint64_t>(frame) : 0;
+    if (!whole || size > *stream->remaining()) return WrongBytes(path);
+    record.resize(size);
+    BULKHEAD_RETURN_IF_ERROR(stream->Read(record.data(), record.size()).status());
+    BULKHEAD_ASSIGN_OR_RETURN(const size_t tail, stream->Read(frame, kFrameFooterBytes));
+    if (tail < kFrameFooterBytes || LoadLittle<uint32_t>(frame) != MaskCrc32c(Crc32c(record))) {
+      return WrongBytes(path);
+    }
+    content.Add(record);
+  }
+}
+
+class PackingRun {
+ public:
+  PackingRun(const RecordSupply& supply, const PackingOptions& options)
+      : supply_(supply),
+        out_(options.out),
+        records_a_file_(options.records_a_file),
+        files_(supply.record_count() / records_a_file_ +
+               (supply.record_count() % records_a_file_ == 0 ? 0 : 1)) {}
+
+  absl::StatusOr<Packed> Run(int threads, PackProgressFn progress) {
+    BULKHEAD_RETURN_IF_ERROR(Begin());
+    std::vector<std::thread> running;
+    for (int i = 0; i < threads; ++i) running.emplace_back([this] { WriteFiles(); });
+    {
+      absl::MutexLock lock(&mutex_);
+      const auto all_done = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return done_ == threads; };
+      while (!AwaitFor(mutex_, all_done, kBetweenReports)) {
+        progress(written_.load());
+      }
+    }
+    for (std::thread& thread : running) thread.join();
+    absl::MutexLock lock(&mutex_);
+    BULKHEAD_RETURN_IF_ERROR(status_);
+    BULKHEAD_RETURN_IF_ERROR(End());
+    return Packed{files_, kept_files_.load()};
+  }
+
+ private:
+  // Makes the folder, or finds in it what an earlier run of this packing has left.
+  absl::Status Begin() {
+    std::error_code error;
+    fs::create_directories(out_, error);
+    const std::string mark = absl::StrCat(supply_.identity(), " ", records_a_file_, "\n");
+    std::ostringstream found;
+    found << std::ifstream(out_ / kMark).rdbuf();
+    if (found.str() == mark) return absl::OkStatus();
+    if (fs::exists(out_ / kMark, error)) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(out_.string(),
+                       ": holds an unfinished packing of other data, or with other options; "
+                       "remove the folder, or name another one"));
+    }
+    if (!fs::is_empty(out_, error) || error) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(out_.string(), ": is not an empty folder; name another one"));
+    }
+    return Write(out_ / kMark, mark);
+  }
+
+  absl::Status End() const {
+    BULKHEAD_RETURN_IF_ERROR(Write(out_ / "packed.yaml", supply_.SpecText()));
+    std::error_code ignored;
+    fs::remove(out_ / kMark, ignored);
+    return absl::OkStatus();
+  }
+
+  static absl::Status Write(const fs::path& path, const std::string& text) {
+    std::ofstream file(path);
+    file << text;
+    file.close();
+    return file ? absl::OkStatus()
+                : absl::UnavailableError(absl::StrCat(path.string(), ": cannot be written"));
+  }
+
+  // What each thread does, until there is nothing left or something failed.
+  void WriteFiles() {
+    const std::unique_ptr<RecordSupply::Reader> reader = supply_.NewReader();
+    absl::Status status;
+    for (uint64_t file = next_++; status.ok() && file < files_; file = next_++) {
+      status = WriteFile(file, *reader);
+    }
+    if (!status.ok()) next_ = files_;  // the others stop, too
+    absl::MutexLock lock(&mutex_);
+    if (status_.ok()) status_ = status;
+    ++done_;
+  }
+
+  absl::Status WriteFile(uint64_t number, RecordSupply::Reader& reader) {
+    const uint64_t first = number * records_a_file_;
+    const uint64_t end = std::min(first + records_a_file_, supply_.record_count());
+    const std::string path = (out_ / absl::StrFormat("part-%03d.tfrecord", number)).string();
+    std::error_code error;
+    if (fs::exists(path, error)) {
+      written_ += end - first;
+      ++kept_files_;
+      return absl::OkStatus();
+    }
+    const std::string unfinished = absl::StrCat(path, kUnfinished);
+    BULKHEAD_ASSIGN_OR_RETURN(const auto writer, TfRecordWriter::Create(unfinished));
+    Content content;
+    for (uint64_t i = first; i < end; ++i) {
+      BULKHEAD_ASSIGN_OR_RETURN(const std::string record, reader.Read(i));
+      BULKHEAD_RETURN_IF_ERROR(writer->Write(record));
+      content.Add(record);
+      ++written_;
+    }
+    BULKHEAD_RETURN_IF_ERROR(writer->Close());
+    BULKHEAD_ASSIGN_OR_RETURN(const Content found, ReadBack(unfinished));
+    if (!(found == content)) return WrongBytes(unfinished);
+    fs::rename(unfinished, path, error);
+    if (!error) return absl::OkStatus();
+    return absl::UnavailableError(absl::StrCat(path, ": ", error.message()));
+  }
+
+  const RecordSupply& supply_;
+  const fs::path out_;
+  const uint64_t records_a_file_;
+  const uint64_t files_;
+  std::atomic<uint64_t> next_{0};  // file
+  std::atomic<uint64_t> written_{0};
+  std::atomic<uint64_t> kept_files_{0};
+  absl::Mutex mutex_;
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);  // of the first that failed
+  int done_ ABSL_GUARDED_BY(mutex_) = 0;         // threads
+};
+
+}  // namespace
+
+absl::StatusOr<Packed> PackRecords(const RecordSupply& supply, const PackingOptions& options,
+                                   PackProgressFn progress) {
+  return PackingRun(supply, options).Run(options.threads, progress);
+}
+
+}  // namespace bulkhead::tools

@@ -1,0 +1,38 @@
+#ifndef BULKHEAD_TOOLS_PACK_PACKING_H_
+#define BULKHEAD_TOOLS_PACK_PACKING_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "tools/pack/record_supply.h"
+
+namespace bulkhead::tools {
+
+struct PackingOptions {
+  std::string out;  // the folder
+  uint64_t records_a_file = 1000;
+  int threads = 1;
+};
+
+struct Packed {
+  uint64_t files = 0;
+  uint64_t kept_files = 0;  // that an earlier run had written
+};
+
+// Called now and then with the number of records that are written, from the calling thread.
+using PackProgressFn = absl::FunctionRef<void(uint64_t records)>;
+
+// Writes the records as part-000.tfrecord, … and packed.yaml into a folder, made if missing. Each
+// file is written under another name, read back and compared, and renamed; so whatever ends a run,
+// files with their own name are whole, and the next run with the same data and options goes on.
+// Which data they are lies in the file `.packing` until all is written. FAILED_PRECONDITION if the
+// folder holds something else; DATA_LOSS if a file does not read as it was written; errors of the
+// records.
+absl::StatusOr<Packed> PackRecords(const RecordSupply& supply, const PackingOptions& options,
+                                   PackProgressFn progress);
+
+}  // namespace bulkhead::tools
+
+#endif  // BULKHEAD_TOOLS_PACK_PACKING_H_

@@ -1,0 +1,169 @@
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "server/base/checksum.h"
+#include "server/base/element_type.h"
+#include "server/base/error.h"
+#include "server/spec/normalize/normalize.h"
+#include "server/spec/yaml/yaml.h"
+#include "tools/inspect/guess_spec.h"
+#include "tools/inspect/spec_data.h"
+#include "tools/local/local_data.h"
+#include "tools/local/local_pipeline.h"
+#include "tools/pack/record_supply.h"
+#include "tools/synth/example.h"
+
+namespace bulkhead::tools {
+namespace {
+
+using Kind = FeatureSignature::Kind;
+
+absl::Status CannotPack(absl::string_view what) {
+  return MakeError(absl::StatusCode::kInvalidArgument, reason::kSpecInvalid, what);
+}
+
+// The elements of a value, of type T.
+template <typename T, typename Values>
+void AddElements(const FeatureValue& value, Values& values) {
+  std::vector<T> elements(value.size_bytes / sizeof(T));
+  std::copy_n(value.data, value.size_bytes, reinterpret_cast<std::byte*>(elements.data()));
+  values.Add(elements.begin(), elements.end());
+}
+
+// How the packed records hold a feature: bytes, int64 and float32 as lists, other types as tensors.
+v1::Feature DeclarationFor(const FeatureSignature& signature,
+                           const std::vector<std::string>& classes) {
+  v1::Feature feature;
+  const auto shape = [&](auto& typed) {
+    for (const int64_t extent : signature.shape) typed.add_shape(extent);
+    if (!signature.variable) return;
+    typed.set_shape(0, -1);
+    typed.set_max_count(static_cast<uint64_t>(signature.shape[0]));
+  };
+  if (signature.kind == Kind::kEncoded) {
+    v1::BytesFeature& bytes = *feature.mutable_bytes();
+    if (signature.max_bytes > 0) bytes.set_max_bytes(signature.max_bytes);
+  } else if (signature.dtype == v1::DTYPE_INT64) {
+    shape(*feature.mutable_int64());
+    *feature.mutable_int64()->mutable_classes() = {classes.begin(), classes.end()};
+  } else if (signature.dtype == v1::DTYPE_FLOAT32) {
+    shape(*feature.mutable_float_());
+  } else {
+    shape(*feature.mutable_tensor());
+    feature.mutable_tensor()->set_dtype(signature.dtype);
+  }
+  return feature;
+}
+
+class SourceSupply final : public RecordSupply {
+ public:
+  // `spec` is normalized; relative paths start from `base_dir`.
+  static absl::StatusOr<std::unique_ptr<RecordSupply>> Create(v1::PipelineSpec spec,
+                                                              const std::string& base_dir) {
+    if (spec.source().has_mixture()) {
+      return CannotPack("source.mixture: pack each of its sources by itself");
+    }
+    for (const auto& [name, feature] : spec.features()) {
+      if (feature.bytes().shape().empty()) continue;
+      return CannotPack(
+          absl::StrCat("features.", name, ": a list of byte strings is not packed; leave it out"));
+    }
+    auto supply = std::make_unique<SourceSupply>();
+    BULKHEAD_ASSIGN_OR_RETURN(supply->data_,
+                              LocalData::Create(spec, base_dir, [](const v1::Progress&) {}));
+    BULKHEAD_ASSIGN_OR_RETURN(auto sources, supply->data_->Open());
+    supply->source_ = std::move(sources[0]);
+    supply->spec_ = std::move(spec);
+    return supply;
+  }
+
+  uint64_t record_count() const override { return source_->record_count(); }
+  uint64_t left_out() const override { return 0; }
+  std::string identity() const override {
+    Sha256 hash;
+    hash.Update(absl::StrCat(SpecText(), "\n"));
+    std::string name;
+    for (uint64_t i = 0; i < record_count(); ++i) {
+      source_->NameRecord(i, name);
+      hash.Update(absl::StrCat(name, "\n"));
+    }
+    return hash.FinishHex();
+  }
+  std::unique_ptr<Reader> NewReader() const override {
+    return std::make_unique<SourceReader>(*source_);
+  }
+  std::string SpecText() const override {
+    v1::PipelineSpec packed = spec_;
+    packed.mutable_source()->mutable_tfrecord()->add_files("part-*.tfrecord");
+    packed.clear_features();
+    packed.clear_filter();
+    packed.clear_split();
+    packed.clear_skip();
+    packed.clear_take();
+    packed.clear_exclude();
+    for (const FeatureSignature& signature : source_->features()) {
+      const auto classes = data_->class_names().find(signature.name);
+      const bool named = classes != data_->class_names().end();
+      (*packed.mutable_features())[signature.name] =
+          DeclarationFor(signature, named ? classes->second : std::vector<std::string>());
+    }
+    return SpecToYaml(packed);
+  }
+
+ private:
+  class SourceReader final : public Reader {
+   public:
+    explicit SourceReader(const Source& source) : source_(source), context_(source.NewContext()) {}
+    absl::StatusOr<std::string> Read(uint64_t index) override {
+      BULKHEAD_RETURN_IF_ERROR(source_.Read(index, *context_, record_));
+      ExampleBuilder example;
+      for (size_t i = 0; i < record_.values.size(); ++i) {
+        AddValue(source_.features()[i], record_.values[i], example);
+      }
+      return example.Serialize();
+    }
+
+   private:
+    static void AddValue(const FeatureSignature& signature, const FeatureValue& value,
+                         ExampleBuilder& example) {
+      const absl::string_view bytes(reinterpret_cast<const char*>(value.data), value.size_bytes);
+      if (signature.kind == Kind::kEncoded) {
+        example.Bytes(signature.name, bytes);
+      } else if (signature.dtype == v1::DTYPE_INT64) {
+        AddElements<int64_t>(value, example.Int64s(signature.name));
+      } else if (signature.dtype == v1::DTYPE_FLOAT32) {
+        AddElements<float>(value, example.Floats(signature.name));
+      } else {
+        std::vector<int64_t> shape = signature.shape;
+        if (signature.variable) shape[0] = value.count;
+        example.Bytes(signature.name, SerializeTensor(signature.dtype, shape, bytes));
+      }
+    }
+
+    const Source& source_;
+    const std::unique_ptr<ReadContext> context_;
+    Record record_;
+  };
+
+  v1::PipelineSpec spec_;
+  std::unique_ptr<LocalData> data_;
+  std::unique_ptr<Source> source_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RecordSupply>> SupplySource(const std::string& data) {
+  if (IsSpecFile(data)) {
+    BULKHEAD_ASSIGN_OR_RETURN(v1::PipelineSpec spec, ReadSpecFile(data));
+    return SourceSupply::Create(std::move(spec), SpecFolder(data));
+  }
+  BULKHEAD_ASSIGN_OR_RETURN(const std::string text, GuessSpec({data}, {}));
+  BULKHEAD_ASSIGN_OR_RETURN(v1::PipelineSpec spec, ParseSpec(text, data));
+  BULKHEAD_RETURN_IF_ERROR(Normalize(spec));
+  return SourceSupply::Create(std::move(spec), "/");
+}
+
+}  // namespace bulkhead::tools
