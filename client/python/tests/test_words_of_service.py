@@ -37,6 +37,7 @@ def test_options_are_named_as_arguments():
 
 
 def test_a_service_that_does_not_start_says_first_what_ended_it():
-    said = b"2026-01-01 warning --log-file: No such file\nbulkheadd: the folder cannot be used; give another --cache-dir\n"
+    said = b"2026-01-01T00:00:00.123 info listening\n2026-01-01T00:00:00.124 warning --log-file: No such file\nbulkheadd: the folder cannot be used; give another --cache-dir\n"
     told = service_process.how_it_ended(7, 1, said, "")
     assert told.endswith("; its last words: the folder cannot be used; give another cache_dir=")
+    assert service_process.how_it_ended(7, -9, said[:39], "").endswith("(pid 7) was killed by signal 9")

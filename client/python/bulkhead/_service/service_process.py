@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import shutil
 import subprocess
@@ -16,6 +17,7 @@ from .arguments import Arguments, in_arguments
 
 LAST_WORDS_BYTES = 8192
 _FATAL = "bulkheadd: "  # stands before what ended it; warnings may stand before that
+_OF_EVERY_DAY = re.compile(r"^[0-9-]+T\S+ (?:debug|info) .*\n?", re.MULTILINE)
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # The stages of bulkhead.try_stage and of datasets.
 _OWN_STAGES = [os.path.join(_PACKAGE, room, "worker") for room in ("_trial", "_dataset")]
@@ -135,7 +137,7 @@ def how_it_ended(pid: int, code: Optional[int], last_words: bytes, log: str) -> 
     how = "ended"
     if code is not None:
         how = f"was killed by signal {-code}" if code < 0 else f"exited with status {code}"
-    said = last_words.decode("utf-8", "replace")
+    said = _OF_EVERY_DAY.sub("", last_words.decode("utf-8", "replace"))
     words = in_arguments(said[max(0, said.rfind(_FATAL)) :].removeprefix(_FATAL)).strip()
     text = f"the embedded service (pid {pid}) {how}"
     text += f"; its log is {log}" if os.path.exists(log) else ""

@@ -7,7 +7,7 @@ import json
 import os
 from typing import Any, Mapping, NamedTuple, Union
 
-from .._words import nearest
+from .._words import nearest, printable
 from ..errors import DataError, SpecError
 from .pipeline_base import PipelineBase
 
@@ -33,7 +33,7 @@ def _looks_like_path(spec: str) -> bool:
 
 def _cannot_read(path: str, why: str, missing: bool) -> DataError:
     return DataError(
-        f"cannot read the spec {path}: {why}",
+        f"cannot read the spec {printable(path, 256)}: {why}",
         "FILE_NOT_FOUND" if missing else "FILE_UNREADABLE",
         {"file": path},
         "NOT_FOUND" if missing else "PERMISSION_DENIED",
