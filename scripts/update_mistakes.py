@@ -6,6 +6,7 @@ seconds: most mistakes use one service.
 """
 
 import contextlib
+import io
 import logging
 import os
 import pathlib
@@ -13,6 +14,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -269,6 +271,32 @@ record_mistake(code("image: string"), image="string")
 record_mistake(code("image: {key: image/encoded, bytes: {}}") + ", but records have `image`", image="{key: image/encoded, bytes: {}}")
 record_mistake(code("label: float") + ", but records have an int64", label="float")
 record_mistake(code("one_hot: {classes: 3}") + ", but labels go to 3", stage=", one_hot: {classes: 3}")
+
+section("In tar shards")
+TAR = """source: {tar: {files: "%s"}}
+stages: [decode_image, resize: {size: 64}]
+batch: {size: 8}
+"""
+
+
+def tar_mistake(written, *members, spec=TAR % "shard-0.tar"):
+    def make():
+        with tarfile.open("shard-0.tar", "w") as tar:
+            for name, data in members:
+                member = tarfile.TarInfo(name)
+                member.size = len(data)
+                tar.addfile(member, io.BytesIO(data))
+        return said_of(spec)
+
+    mistake(written)(make)
+
+
+tar_mistake("all photos of a tar, then all labels", ("0.jpg", b"..."), ("1.jpg", b"..."), ("0.cls", b"0"), ("1.cls", b"1"))
+tar_mistake("photos without labels, and no `features`", ("0.jpg", b"..."), ("1.jpg", b"..."))
+tar_mistake("names of classes in `cls`", ("0.jpg", b"..."), ("0.cls", b"cat"))
+tar_mistake("a photo that was written twice", ("0.jpg", b"..."), ("0.jpg", b"..."), ("0.cls", b"0"))
+tar_mistake(code('files: "photos"') + ", a folder", spec=TAR % "photos")
+tar_mistake(code("image: {key: .jpg, bytes: {}}"), spec=TAR % "shard-0.tar" + "features: {image: {key: .jpg, bytes: {}}}\n")
 
 section("In a stage of your own")
 

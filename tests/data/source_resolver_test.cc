@@ -123,6 +123,23 @@ TEST_F(SourceResolverTest, WhatIsMissingSaysWhichPlaceOfTheSpecNamesIt) {
   EXPECT_EQ(GetErrorInfo(status)->metadata["path"], "source.tfrecord.files[1]");
 }
 
+TEST_F(SourceResolverTest, TarsAreFoundAsRecordsAre) {
+  std::ofstream(folder_ + "/data/deep/x.tar") << "x";
+  v1::Source source;
+  const auto said = [&](std::initializer_list<std::string> files) {
+    source.mutable_tar()->clear_files();
+    for (const std::string& file : files) source.mutable_tar()->add_files(file);
+    return ResolveSource(source, folder_ + "/data", roots_);
+  };
+  EXPECT_THAT(Names(said({"*/*.tar"}).value()), testing::ElementsAre("deep/x.tar"));
+  const absl::Status missing = said({"deep/x.tar", "none/*.tar"}).status();
+  EXPECT_THAT(std::string(missing.message()), HasSubstr("write files: \"deep/*.tar*\""));
+  EXPECT_EQ(GetErrorInfo(missing)->metadata["path"], "source.tar.files[1]");
+  EXPECT_THAT(std::string(said({"deep/x.tar", "deep/*.tar"}).status().message()),
+              HasSubstr("source.tar.files names x.tar twice"));
+  EXPECT_THAT(std::string(said({"deep"}).status().message()), HasSubstr("files: \"deep/*.tar\""));
+}
+
 // Nobody learns from a refusal what lies where he may not look.
 TEST_F(SourceResolverTest, APatternOutsideTheRootsNamesNoFileThere) {
   const auto refusal = [&](const std::string& pattern) {

@@ -145,6 +145,20 @@ def test_a_tar_needs_no_declaration_and_holds_what_the_list_holds(photos, shards
         assert rows_of(loader)["path"].tolist() == [f"{i:05}".encode() for i in range(150)]
 
 
+def test_samples_of_a_compressed_tar_are_found_from_restart_points(folder):
+    rng = np.random.default_rng(1)
+    members = [(f"{i}.{ending}", data) for i in range(60) for ending, data in (("npy", npy(rng.integers(0, 256, 200_000, np.uint8))), ("cls", b"%d" % i))]
+    write_tar(folder / "x.tar", members)
+    write_tar(folder / "x.tar.gz", members, mode="w:gz")
+    features = {"label": Feature.int64(key="cls"), "data": Feature.tensor(key="npy", dtype="uint8", shape=[200_000])}
+    digests = set()
+    for name in ("x.tar", "x.tar.gz"):
+        spec = Pipeline.tar(name, features=features).order_global().batch(7).epochs(2)
+        (folder / f"{name}.yaml").write_text(spec.to_yaml())
+        digests.add(digest_of("cpp", folder / f"{name}.yaml", workers=2))
+    assert len(digests) == 1
+
+
 @pytest.mark.parametrize("client", ["cpp", "python"])
 @pytest.mark.parametrize("workers", [1, 2])
 def test_kill_9_of_workers_changes_no_byte(shards, reference, client, workers):
@@ -232,7 +246,7 @@ def test_a_mixture_takes_tars_beside_other_sources(photos, shards):
 # Names, and what is wrong with the sample that the middle of three is.
 WRONG = {
     "two-members": ([("b.cls", b"1"), ("b.cls", b"2"), ("b.txt", b"t")], "holds two members that end with cls"),
-    "missing": ([("b.txt", b"t")], "feature `label`: the sample `b` does not hold cls; its members that stand together end with txt"),
+    "missing": ([("b.txt", b"t")], "feature `label`: the sample `b` has no cls, only txt; members of a sample must stand together"),
     "no-number": ([("b.cls", b"cat"), ("b.txt", b"t")], "member `cls`: it holds `cat`, which is no integer"),
     "two-numbers": ([("b.cls", b"1 2"), ("b.txt", b"t")], "the record holds 2 values"),
     "too-long": ([("b.cls", b"1"), ("b.txt", b"t" * 90)], "the string has 90 bytes, max_bytes is 40"),
@@ -300,7 +314,7 @@ def test_a_sparse_member_is_refused_in_words(folder, options):
 
 def test_members_that_do_not_stand_together_lack_each_other(folder):
     write_tar(folder / "x.tar", [(f"{i}.{ending}", b"1") for ending in ("txt", "cls") for i in range(3)])
-    with pytest.raises(errors.DataError, match="write all members of a sample one after the other"):
+    with pytest.raises(errors.DataError, match=r"the sample `0` has no cls, only txt; .* sort it by name \(tar --sort=name\)"):
         list(bulkhead.Loader(Pipeline.tar("x.tar", features={"label": Feature.int64(key="cls")}, base_dir=folder).batch(1).epochs(1)))
 
 

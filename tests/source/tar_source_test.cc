@@ -162,7 +162,7 @@ TEST(TarSourceTest, DamageBehindTheIndexIsASampleErrorOrOtherData) {
   const std::string whole = Sample("a", "1", "one") + Sample("b", "2", "two");
   TestSource test = MakeTarSource();
   ASSERT_TRUE(test.Index(folder.Write("a.tar", whole)).ok());
-  for (size_t at = 0; at < whole.size(); at += at % 512 < 300 ? 1 : 13) {
+  for (size_t at = 0; at < whole.size(); at += at % 512 < 300 ? 3 : 29) {
     std::string bad = whole;
     bad[at] ^= 0x11;
     folder.Damage("a.tar", bad);

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "server/source/file.h"
+#include "server/source/tar/memory_stream.h"
 #include "tests/source/source_testing.h"
 #include "tests/source/tar_testing.h"
 
@@ -15,10 +15,8 @@ namespace {
 
 // "name=bytes" of each member of the tar `bytes`, or the reason of the error at the end.
 std::vector<std::string> Walk(const std::string& bytes) {
-  const TempFolder folder;
-  const auto file = DataFile::Open(folder.Write("a.tar", bytes), "a.tar");
-  const auto stream = NewRecordStream(*file, v1::COMPRESSION_NONE, nullptr);
-  TarWalk walk(*stream);
+  MemoryStream stream(bytes);
+  TarWalk walk(stream);
   std::vector<std::string> found;
   TarMember member;
   for (;;) {

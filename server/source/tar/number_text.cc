@@ -68,7 +68,8 @@ absl::Status ParseNumber(absl::string_view text, int64_t& number) {
   const std::from_chars_result result =
       std::from_chars(text.data(), text.data() + text.size(), number);
   if (result.ec == std::errc() && result.ptr == text.data() + text.size()) return absl::OkStatus();
-  return NoNumber(text, "integer of 64 bits");
+  return NoNumber(
+      text, "integer of 64 bits; declare it as float or bytes, or write the number of its class");
 }
 
 absl::Status ParseNumber(absl::string_view text, float& number) { return ParseFloat(text, number); }

@@ -172,10 +172,11 @@ class TarFormat final : public RecordFormat {
     }
     return SampleError(
         reason::kMissingFeature,
-        absl::StrCat("the sample `", Printable(sample.key), "` does not hold ", declared.key,
-                     "; its members that stand together end with ", EndingsOf(bytes),
-                     ": correct the feature's `key`, write all members of a sample one after the "
-                     "other, or give the feature ",
+        absl::StrCat("the sample `", Printable(sample.key), "` has no ", declared.key, ", only ",
+                     EndingsOf(bytes),
+                     "; members of a sample must stand together in the tar: sort it by name (tar "
+                     "--sort=name); else correct the feature's `key`, leave it out of `features`, "
+                     "or give it ",
                      declared.missing.advice()));
   }
 
