@@ -46,13 +46,16 @@ std::optional<uint64_t> Number(const char* header, size_t offset, size_t width) 
 bool HasItsChecksum(absl::string_view header) {
   const std::optional<uint64_t> stated = Number(header.data(), 148, 8);
   if (!stated.has_value()) return false;
-  // Some old programs summed signed bytes.
-  uint64_t sum = 0;
-  int64_t signed_sum = 0;
-  for (size_t i = 0; i < kTarBlockBytes; ++i) {
-    const char byte = i >= 148 && i < 156 ? ' ' : header[i];
+  // Some old programs summed signed bytes. The checksum's own eight bytes count as blanks.
+  uint32_t sum = 8 * ' ';
+  int32_t signed_sum = 8 * ' ';
+  for (const char byte : header) {
     sum += static_cast<unsigned char>(byte);
     signed_sum += static_cast<signed char>(byte);
+  }
+  for (const char byte : header.substr(148, 8)) {
+    sum -= static_cast<unsigned char>(byte);
+    signed_sum -= static_cast<signed char>(byte);
   }
   return *stated == sum || static_cast<int64_t>(*stated) == signed_sum;
 }
