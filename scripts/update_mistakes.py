@@ -295,6 +295,7 @@ tar_mistake("all photos of a tar, then all labels", ("0.jpg", b"..."), ("1.jpg",
 tar_mistake("photos without labels, and no `features`", ("0.jpg", b"..."), ("1.jpg", b"..."))
 tar_mistake("names of classes in `cls`", ("0.jpg", b"..."), ("0.cls", b"cat"))
 tar_mistake("a photo that was written twice", ("0.jpg", b"..."), ("0.jpg", b"..."), ("0.cls", b"0"))
+tar_mistake(code('files: "shard-{0..1}.tar"') + ", as WebDataset has it", spec=TAR % "shard-{0..1}.tar")
 tar_mistake(code('files: "photos"') + ", a folder", spec=TAR % "photos")
 tar_mistake(code("image: {key: .jpg, bytes: {}}"), spec=TAR % "shard-0.tar" + "features: {image: {key: .jpg, bytes: {}}}\n")
 

@@ -244,7 +244,10 @@ absl::Status Resolver::AddPattern(const std::string& pattern, size_t number) {
                      Printable(paths.status().message()), {{"file", pattern}});
   }
   if (paths->empty()) {
-    const std::string near = NearPath(pattern);
+    // As shells and WebDataset write shards.
+    const bool has_braces = absl::StrContains(pattern, "{") && absl::StrContains(pattern, "}");
+    const std::string near =
+        has_braces ? "; braces are not expanded: write * in their place" : NearPath(pattern);
     return MakeError(
         absl::StatusCode::kNotFound, reason::kFileNotFound,
         absl::StrCat("no file matches ", Printable(pattern), " (looked for ",

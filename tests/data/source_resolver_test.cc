@@ -137,6 +137,10 @@ TEST_F(SourceResolverTest, TarsAreFoundAsRecordsAre) {
   EXPECT_EQ(GetErrorInfo(missing)->metadata["path"], "source.tar.files[1]");
   EXPECT_THAT(std::string(said({"deep/x.tar", "deep/*.tar"}).status().message()),
               HasSubstr("source.tar.files names x.tar twice"));
+  EXPECT_THAT(std::string(said({"deep/{x..z}.tar"}).status().message()),
+              HasSubstr("braces are not expanded: write * in their place"));
+  std::ofstream(folder_ + "/data/deep/{1..2}.tar") << "x";
+  EXPECT_THAT(Names(said({"deep/{1..2}.tar"}).value()), testing::ElementsAre("{1..2}.tar"));
   EXPECT_THAT(std::string(said({"deep"}).status().message()), HasSubstr("files: \"deep/*.tar\""));
 }
 

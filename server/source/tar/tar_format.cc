@@ -175,9 +175,9 @@ class TarFormat final : public RecordFormat {
         absl::StrCat("the sample `", Printable(sample.key), "` has no ", declared.key, ", only ",
                      EndingsOf(bytes),
                      "; members of a sample must stand together in the tar: sort it by name (tar "
-                     "--sort=name); else correct the feature's `key`, leave it out of `features`, "
-                     "or give it ",
-                     declared.missing.advice()));
+                     "--sort=name); else correct the feature's `key`, give it ",
+                     declared.missing.advice(),
+                     ", or declare `features` without it, as `bulkhead inspect` writes them"));
   }
 
   // Reads what the member `content` holds for the feature; false if that is nothing.
