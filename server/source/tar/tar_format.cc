@@ -174,8 +174,8 @@ class TarFormat final : public RecordFormat {
         reason::kMissingFeature,
         absl::StrCat("the sample `", Printable(sample.key), "` has no ", declared.key, ", only ",
                      EndingsOf(bytes),
-                     "; members of a sample must stand together in the tar: sort it by name (tar "
-                     "--sort=name); else correct the feature's `key`, give it ",
+                     "; members of a sample must stand together in the tar: write it sorted by "
+                     "name; else correct the feature's `key`, give it ",
                      declared.missing.advice(),
                      ", or declare `features` without it, as `bulkhead inspect` writes them"));
   }
