@@ -35,6 +35,10 @@ def post_mortem():
     return loader._endpoint.post_mortem()
 
 
+def log():
+    return loader._endpoint.service.log
+
+
 def close():
     loader.close()
 

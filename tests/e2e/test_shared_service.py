@@ -223,12 +223,15 @@ def test_whoever_uses_it_can_tell_how_it_ended(ranks, spec):
     starter, other = ranks(), ranks()
     service = starter.open_loader(spec)
     other.open_loader(spec)
+    os.kill(children_of(service)[0], signal.SIGKILL)  # which the log warns of
+    log = pathlib.Path(other.log())
+    wait_until(lambda: other.take(1) and "killed by signal 9" in log.read_text(), "the log warns of the worker")
     os.kill(service, signal.SIGKILL)
     assert starter.post_mortem().startswith(f"the embedded service (pid {service}) was killed by signal 9")
     said = other.post_mortem()
     assert said.startswith(f"the embedded service (pid {service}) ended; its log is ")
     assert "; its last words: " in said
-    assert "listening on unix:" in said
+    assert "worker 0 of pipeline" in said and "killed by signal 9" in said
 
 
 def test_when_all_are_killed_the_service_ends_by_itself(ranks, runtime, spec):

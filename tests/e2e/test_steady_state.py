@@ -28,7 +28,9 @@ PIPELINES = {
 
 def counted(service):
     """What the only worker has allocated so far, by stage, and its samples."""
-    [worker] = bulkhead.service_status(service.target)["workers"]
+    status = bulkhead.service_status(service.target)
+    [worker] = status["workers"]
+    assert worker["generation"] == 1, (status["recent_recyclings"], status["recent_exits"])
     return {stage["stage"]: stage["allocations"] for stage in worker["stages"]}, worker["samples"]
 
 
