@@ -51,6 +51,7 @@ Command Root() {
                    CursorCommand(),
                    ReplayCommand(),
                    StatusCommand(),
+                   TopCommand(),
                    HealthCommand(),
                    RecycleCommand(),
                    QuarantineCommand(),

@@ -129,6 +129,44 @@ TEST(StatusTextTest, TellsAWorkerThatIsBeingReplacedFromItsSuccessor) {
   EXPECT_THAT(text, HasSubstr("warming up"));
 }
 
+TEST(StatusTextTest, AStreamSaysWhoWaitsForWhomAndWhoReadsIt) {
+  v1::GetStatusResponse status;
+  v1::StreamStatus& stream = *status.add_streams();
+  stream.set_name("train");
+  stream.set_world_size(1);
+  stream.set_why("waits for the trainer 99 % of the last 2 s: the workers keep up");
+  stream.set_spec("train.yaml");
+  stream.set_pipeline("photos");
+  stream.set_transport(v1::TRANSPORT_SHM);
+  stream.set_peer("unix:");
+  stream.set_peer_pid(4711);
+  EXPECT_THAT(
+      StatusText(status),
+      HasSubstr("stream train, rank 0 of 1: waits for the trainer 99 % of the last 2 s: the "
+                "workers keep up\n  epoch 0, 0 batches sent; spec train.yaml, pipeline "
+                "photos, by shared memory to process 4711\n"));
+  stream.set_peer_pid(0);
+  stream.set_peer("ipv4:10.0.0.7:44");
+  EXPECT_THAT(StatusText(status), HasSubstr("by shared memory to ipv4:10.0.0.7:44\n"));
+}
+
+TEST(StatusTextTest, RatesAreThoseOfTheLastSeconds) {
+  v1::GetStatusResponse before;
+  before.add_streams()->set_name("train");
+  v1::PlaceTotals& place = *before.add_places();
+  place.set_pipeline("photos");
+  place.add_stages()->set_stage("stages[0] python");
+  v1::GetStatusResponse now = before;
+  now.mutable_streams(0)->set_samples_sent(50);
+  now.mutable_streams(0)->set_batches_sent(5);
+  now.mutable_places(0)->mutable_stages(0)->set_runs(100);
+  now.mutable_places(0)->mutable_stages(0)->set_busy_seconds(0.5);
+  const std::string text = StatusText(now, RatesBetween(before, now, 2));
+  EXPECT_THAT(text, HasSubstr("in the last 2 s: "));
+  EXPECT_THAT(text, HasSubstr("a run in pipeline photos takes: stages[0] python 5 ms (100 %)\n"));
+  EXPECT_THAT(text, HasSubstr("\n  25 samples/s, 2.5 batches/s; epoch 0, 5 batches sent; "));
+}
+
 TEST(StatusTextTest, AServiceAmongOthersIsALine) {
   v1::GetStatusResponse status;
   status.set_pid(77);

@@ -25,6 +25,7 @@ Command SchemaCommand();
 Command StatusCommand();
 Command StreamCommand();
 Command SynthCommand();
+Command TopCommand();
 
 }  // namespace bulkhead::tools
 

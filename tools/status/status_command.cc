@@ -1,4 +1,5 @@
 #include <cstdio>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "tools/common/commands.h"
 #include "tools/common/own_services.h"
 #include "tools/common/status_message.h"
+#include "tools/status/status_looks.h"
 #include "tools/status/status_text.h"
 
 namespace bulkhead::tools {
@@ -24,6 +26,9 @@ struct StatusArguments {
   double every_seconds = 0;
 };
 
+// The looks at each service that is shown.
+using Looks = std::map<std::string, StatusLooks>;
+
 // In place of what was printed before, where that repeats.
 void Print(const StatusArguments& arguments, const std::string& text) {
   const bool clears = arguments.every_seconds > 0 && !arguments.json;
@@ -31,15 +36,16 @@ void Print(const StatusArguments& arguments, const std::string& text) {
   std::fflush(stdout);
 }
 
-absl::Status Show(const StatusArguments& arguments, const std::string& target) {
+absl::Status Show(const StatusArguments& arguments, const std::string& target, Looks& looks) {
   if (arguments.json) {
     BULKHEAD_ASSIGN_OR_RETURN(const std::string json, GetStatusJson(target, kStatusDeadline));
     Print(arguments, absl::StrCat(json, "\n"));
     return absl::OkStatus();
   }
-  BULKHEAD_ASSIGN_OR_RETURN(const v1::GetStatusResponse status,
-                            GetStatusMessage(target, kStatusDeadline));
-  Print(arguments, StatusText(status));
+  const auto [known, is_new] = looks.try_emplace(target, target);
+  StatusLooks& look = known->second;
+  BULKHEAD_RETURN_IF_ERROR(is_new ? look.LookTwice() : look.Look());
+  Print(arguments, StatusText(look.status(), look.rates()));
   return absl::OkStatus();
 }
 
@@ -58,19 +64,20 @@ void List(const StatusArguments& arguments, const std::vector<std::string>& targ
   Print(arguments, lines);
 }
 
-absl::Status ShowOnce(const StatusArguments& arguments) {
+absl::Status ShowOnce(const StatusArguments& arguments, Looks& looks) {
   if (arguments.all) {
     List(arguments, OwnTargets());
     return absl::OkStatus();
   }
   const absl::StatusOr<std::string> target = FindService(arguments.target);
   if (absl::IsFailedPrecondition(target.status())) List(arguments, OwnTargets());
-  return target.ok() ? Show(arguments, *target) : target.status();
+  return target.ok() ? Show(arguments, *target, looks) : target.status();
 }
 
 absl::Status Run(const StatusArguments& arguments) {
+  Looks looks;
   while (true) {
-    const absl::Status shown = ShowOnce(arguments);
+    const absl::Status shown = ShowOnce(arguments, looks);
     if (!shown.ok() || arguments.every_seconds == 0) return shown;
     absl::SleepFor(absl::Seconds(arguments.every_seconds));
   }
@@ -82,9 +89,12 @@ Command StatusCommand() {
   const auto arguments = std::make_shared<StatusArguments>();
   return {.name = "status",
           .about =
-              "Show what a service is doing: workers, their memory by stage, deaths and their "
-              "causes",
+              "Show what a service is doing: who waits for whom, workers, their memory and time by "
+              "stage, deaths and their causes",
           .more =
+              "Rates are those of a second between two looks, or since the look before with "
+              "--every.\n"
+              "\n"
               "Examples:\n"
               "  bulkhead status\n"
               "  bulkhead status --all\n"

@@ -59,22 +59,6 @@ std::string Worker(const v1::WorkerStatus& worker) {
                          Largest(worker.stages()));
 }
 
-std::string Exit(const v1::WorkerExit& exit) {
-  std::string text = absl::StrFormat("  %s  %s/%d  %s", Clock(exit.time()), exit.pipeline(),
-                                     exit.slot(), exit.reason());
-  for (const v1::ThreadActivity& at : exit.activity()) {
-    absl::StrAppend(&text, "\n            at ", at.stage(), " of ", at.sample());
-  }
-  if (!exit.refused_stage().empty()) {
-    absl::StrAppend(&text, "\n            ", exit.refused_stage(), " was refused ",
-                    FormatBytes(exit.refused_bytes()), " of a quota of ",
-                    FormatBytes(exit.quota_bytes()));
-  }
-  const std::string largest = Largest(exit.stages());
-  if (!largest.empty()) absl::StrAppend(&text, "\n            held most: ", largest);
-  return text + "\n";
-}
-
 // The newest `kShown` entries, the newest first.
 template <typename Entries, typename Describe>
 std::string Newest(const std::string& title, const Entries& entries, const Describe& describe) {
@@ -82,6 +66,17 @@ std::string Newest(const std::string& title, const Entries& entries, const Descr
   std::string text = title;
   for (int i = entries.size() - 1; i >= std::max(0, entries.size() - kShown); --i) {
     absl::StrAppend(&text, describe(entries[i]));
+  }
+  return text;
+}
+
+std::string Rates(const StatusRates& rates) {
+  std::string text = absl::StrFormat("in the last %.3g s: %.4g samples/s delivered, by %.2g CPUs\n",
+                                     rates.seconds, rates.samples, rates.cpus);
+  for (const StatusRates::Pipeline& pipeline : rates.pipelines) {
+    const std::string times = StageTimesText(pipeline);
+    if (times.empty()) continue;
+    absl::StrAppend(&text, "  a run in pipeline ", pipeline.name, " takes: ", times, "\n");
   }
   return text;
 }
@@ -119,6 +114,59 @@ std::string Kept(const v1::KeptCounts& kept, const v1::CacheStatus& cache) {
 
 }  // namespace
 
+std::string ExitText(const v1::WorkerExit& exit) {
+  std::string text = absl::StrFormat("  %s  %s/%d  %s", Clock(exit.time()), exit.pipeline(),
+                                     exit.slot(), exit.reason());
+  for (const v1::ThreadActivity& at : exit.activity()) {
+    absl::StrAppend(&text, "\n            at ", at.stage(), " of ", at.sample());
+  }
+  if (!exit.refused_stage().empty()) {
+    absl::StrAppend(&text, "\n            ", exit.refused_stage(), " was refused ",
+                    FormatBytes(exit.refused_bytes()), " of a quota of ",
+                    FormatBytes(exit.quota_bytes()));
+  }
+  const std::string largest = Largest(exit.stages());
+  if (!largest.empty()) absl::StrAppend(&text, "\n            held most: ", largest);
+  return text + "\n";
+}
+
+std::string VerdictText(const v1::Verdict& verdict) {
+  return absl::StrCat("verdict on ", verdict.pipeline(), ": ",
+                      Words(v1::VerdictKind_Name(verdict.kind()), "VERDICT_KIND_"), "; ",
+                      verdict.text(), "\n");
+}
+
+std::string StageTimesText(const StatusRates::Pipeline& pipeline) {
+  std::vector<std::string> stages;
+  for (const StatusRates::Stage& stage : pipeline.stages) {
+    stages.push_back(absl::StrFormat("%s %.3g ms (%.0f %%)", stage.stage, stage.seconds_a_run * 1e3,
+                                     stage.share * 1e2));
+  }
+  return absl::StrJoin(stages, ", ");
+}
+
+std::string StreamText(const v1::StreamStatus& stream, const StatusRates::Stream* rates) {
+  std::string text = absl::StrFormat("stream %s, rank %d of %d%s", stream.name(), stream.rank(),
+                                     stream.world_size(), stream.idle() ? ", idle" : "");
+  if (!stream.why().empty()) absl::StrAppend(&text, ": ", stream.why());
+  absl::StrAppend(&text, "\n  ");
+  if (rates != nullptr) {
+    absl::StrAppendFormat(&text, "%.4g samples/s, %.3g batches/s; ", rates->samples,
+                          rates->batches);
+  }
+  absl::StrAppendFormat(
+      &text, "epoch %d, %d batches sent; %spipeline %s, by %s to %s", stream.epoch(),
+      stream.batches_sent(),
+      stream.spec().empty() ? "" : absl::StrCat("spec ", stream.spec(), ", "), stream.pipeline(),
+      stream.transport() == v1::TRANSPORT_SHM ? "shared memory" : "gRPC",
+      stream.peer_pid() == 0 ? stream.peer() : absl::StrCat("process ", stream.peer_pid()));
+  absl::StrAppendFormat(&text, "\n  arena %s, slots: %d free, %d filling, %d ready, %d out\n",
+                        FormatBytes(stream.arena().bytes()), stream.arena().slots_free(),
+                        stream.arena().slots_filling(), stream.arena().slots_ready(),
+                        stream.arena().slots_sending());
+  return text;
+}
+
 std::string ServiceLine(const std::string& target, const v1::GetStatusResponse& status) {
   std::vector<std::string> streams;
   for (const v1::StreamStatus& stream : status.streams()) streams.push_back(stream.name());
@@ -128,7 +176,8 @@ std::string ServiceLine(const std::string& target, const v1::GetStatusResponse& 
       streams.empty() ? "no streams" : absl::StrCat("streams: ", absl::StrJoin(streams, ", ")));
 }
 
-std::string StatusText(const v1::GetStatusResponse& status) {
+std::string StatusText(const v1::GetStatusResponse& status,
+                       const std::optional<StatusRates>& rates) {
   std::string text = absl::StrFormat(
       "bulkheadd %s, pid %d: %d samples produced, %d delivered, %d substituted, %d done twice; "
       "quota met %d times%s\nsupervisor: %s (at most %s)\n",
@@ -166,20 +215,11 @@ std::string StatusText(const v1::GetStatusResponse& status) {
                         "gen", "state", "memory", "peak", "quota", "samples", "holds most");
   for (const v1::WorkerStatus& worker : status.workers()) absl::StrAppend(&text, Worker(worker));
   if (status.workers().empty()) absl::StrAppend(&text, "(no workers)\n");
-  for (const v1::Verdict& verdict : status.verdicts()) {
-    absl::StrAppend(&text, "verdict on ", verdict.pipeline(), ": ",
-                    Words(v1::VerdictKind_Name(verdict.kind()), "VERDICT_KIND_"), "; ",
-                    verdict.text(), "\n");
-  }
-  for (const v1::StreamStatus& stream : status.streams()) {
-    absl::StrAppendFormat(&text,
-                          "stream %s, rank %d of %d%s: epoch %d, %d batches sent; arena %s, slots: "
-                          "%d free, %d filling, %d ready, %d out\n",
-                          stream.name(), stream.rank(), stream.world_size(),
-                          stream.idle() ? ", idle" : "", stream.epoch(), stream.batches_sent(),
-                          FormatBytes(stream.arena().bytes()), stream.arena().slots_free(),
-                          stream.arena().slots_filling(), stream.arena().slots_ready(),
-                          stream.arena().slots_sending());
+  for (const v1::Verdict& verdict : status.verdicts()) absl::StrAppend(&text, VerdictText(verdict));
+  if (rates.has_value()) absl::StrAppend(&text, Rates(*rates));
+  for (int i = 0; i < status.streams_size(); ++i) {
+    const bool known = rates.has_value() && static_cast<size_t>(i) < rates->streams.size();
+    absl::StrAppend(&text, StreamText(status.streams(i), known ? &rates->streams[i] : nullptr));
   }
   absl::StrAppend(&text,
                   Newest("\nreplaced as planned:\n", status.recent_recyclings(),
@@ -190,7 +230,7 @@ std::string StatusText(const v1::GetStatusResponse& status) {
                                recycling.slot(), "  ", recycling.reason(),
                                largest.empty() ? "" : "; held most: ", largest, "\n");
                          }),
-                  Newest("\ndeaths:\n", status.recent_exits(), Exit));
+                  Newest("\ndeaths:\n", status.recent_exits(), ExitText));
   return text;
 }
 

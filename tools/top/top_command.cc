@@ -1,0 +1,86 @@
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "server/base/error.h"
+#include "tools/common/commands.h"
+#include "tools/common/own_services.h"
+#include "tools/status/status_looks.h"
+#include "tools/top/terminal_screen.h"
+#include "tools/top/top_screen.h"
+
+namespace bulkhead::tools {
+namespace {
+
+struct TopArguments {
+  std::string target;  // empty: the only one of this user
+  bool once = false;
+  double every_seconds = 0;
+};
+
+absl::Status ShowOnce(const std::string& target) {
+  StatusLooks looks(target);
+  BULKHEAD_RETURN_IF_ERROR(looks.LookTwice());
+  TopScreen screen;
+  screen.Add(looks.status(),
+             looks.rates().value_or(RatesBetween(looks.status(), looks.status(), 1)));
+  std::fputs(screen.Text().c_str(), stdout);
+  return absl::OkStatus();
+}
+
+absl::Status ShowOn(TerminalScreen& terminal, const std::string& target, absl::Duration every) {
+  StatusLooks looks(target);
+  TopScreen screen;
+  BULKHEAD_RETURN_IF_ERROR(looks.Look());
+  terminal.Show(absl::StrCat("looking at ", target, " …\n"));
+  while (terminal.Wait(every)) {
+    BULKHEAD_RETURN_IF_ERROR(looks.Look());
+    screen.Add(looks.status(), *looks.rates());
+    terminal.Show(screen.Text());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Run(const TopArguments& arguments) {
+  if (arguments.once) {
+    BULKHEAD_ASSIGN_OR_RETURN(const std::string target, FindService(arguments.target));
+    return ShowOnce(target);
+  }
+  if (!TerminalScreen::IsThere()) {
+    return absl::FailedPreconditionError(
+        "top draws on a terminal, and standard output is none; print one screen by `bulkhead top "
+        "--once`, or a status again and again by `bulkhead status --every 2`");
+  }
+  const absl::Duration every =
+      arguments.every_seconds == 0 ? StatusLooks::kPause : absl::Seconds(arguments.every_seconds);
+  TerminalScreen terminal;  // before a call to a service starts threads
+  BULKHEAD_ASSIGN_OR_RETURN(const std::string target, FindService(arguments.target));
+  return ShowOn(terminal, target, every);
+}
+
+}  // namespace
+
+Command TopCommand() {
+  const auto arguments = std::make_shared<TopArguments>();
+  return {.name = "top",
+          .about = "Watch a service: rates, who waits for whom, memory under the quota, verdicts",
+          .more =
+              "Ctrl-C ends it. `bulkhead status --json` has the figures for programs.\n"
+              "\n"
+              "Examples:\n"
+              "  bulkhead top\n"
+              "  bulkhead top --every 5 --target unix:/run/bulkhead.sock\n"
+              "  bulkhead top --once\n",
+          .options = {FoundTargetOption(arguments->target),
+                      {"--once", "Print one screen, also where there is no terminal, and end",
+                       Flag(arguments->once)},
+                      {"--every",
+                       "Look at this interval; default: every second",
+                       Seconds(arguments->every_seconds),
+                       false,
+                       {"--once"}}},
+          .run = [arguments] { return Done(Run(*arguments)); }};
+}
+
+}  // namespace bulkhead::tools
