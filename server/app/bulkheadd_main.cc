@@ -28,20 +28,22 @@ int main(int argc, char** argv) {
   std::optional<int> exit_code;
   const bulkhead::DaemonOptions options = bulkhead::ParseCommandLine(argc, argv, exit_code);
   if (exit_code.has_value()) return *exit_code;
+  const bulkhead::LogStyle style =
+      options.log_format == "json" ? bulkhead::LogStyle::kJson : bulkhead::LogStyle::kText;
   auto standard_error = bulkhead::DuplicateFd(STDERR_FILENO);
   absl::StatusOr<bulkhead::UniqueFd> file = bulkhead::UniqueFd();
   if (!options.log_file.empty()) file = bulkhead::OpenLogFile(options.log_file);
   const absl::Status filed = file.status();
   if (!filed.ok()) file = bulkhead::UniqueFd();
-  auto started = standard_error.ok()
-                     ? bulkhead::LogOutput::Start(*std::move(standard_error), *std::move(file))
-                     : standard_error.status();
+  auto started = standard_error.ok() ? bulkhead::LogOutput::Start(*std::move(standard_error),
+                                                                  *std::move(file), style)
+                                     : standard_error.status();
   if (!started.ok()) {
     std::fprintf(stderr, "bulkheadd: %s\n", std::string(started.status().message()).c_str());
     return 1;
   }
   const std::shared_ptr<bulkhead::LogOutput> log = *std::move(started);
-  bulkhead::LogTo(log, options.log_level);
+  bulkhead::LogTo(log, options.log_level, style);
   if (!filed.ok()) spdlog::warn("--log-file: {}", std::string(filed.message()));
   const absl::Status status =
       bulkhead::RunDaemon(options, *log, [argc, argv]() -> absl::StatusOr<bulkhead::DaemonOptions> {
@@ -50,8 +52,13 @@ int main(int argc, char** argv) {
         if (!refused.has_value()) return again;
         return absl::InvalidArgumentError("the options cannot be used");  // it has said why
       });
-  if (!status.ok()) {
+  // A mistake in the command line is for the person who typed it, and whoever logs nothing at all
+  // still learns why it ended.
+  if (absl::IsInvalidArgument(status) ||
+      (!status.ok() && !spdlog::should_log(spdlog::level::critical))) {
     log->Write(absl::StrCat("bulkheadd: ", std::string(status.message()), "\n"));
+  } else if (!status.ok()) {
+    spdlog::critical("{}", std::string(status.message()));
   }
   log->Flush(kLastWords);
   return status.ok() ? 0 : 1;

@@ -310,6 +310,10 @@ void DefineProcess(CLI::App& app, DaemonOptions& options) {
   app.add_option("--log-level", options.log_level, "trace, debug, info, warn, err or off")
       ->check(CLI::IsMember({"trace", "debug", "info", "warn", "err", "off"}))
       ->capture_default_str();
+  app.add_option("--log-format", options.log_format,
+                 "text, or json: an object with time, level and text on each line")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->capture_default_str();
   app.add_option(
       "--log-file", options.log_file,
       "Write the log to this file as well; when it exceeds 2 MiB, its older half is removed");

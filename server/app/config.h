@@ -60,6 +60,7 @@ struct DaemonOptions {
   std::string watch_lock;  // file that the trainers' processes have locked; ends with the last
   int ready_fd = -1;       // gets "ready ADDRESS\n"
   std::string log_level = "info";
+  std::string log_format = "text";
   std::string log_file;  // gets the log as well; empty: none
 
   bool operator==(const DaemonOptions&) const = default;

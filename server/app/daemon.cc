@@ -21,6 +21,7 @@
 #include "server/app/embedded_folder.h"
 #include "server/app/server_config.h"
 #include "server/app/state_dump.h"
+#include "server/base/byte_size.h"
 #include "server/base/error.h"
 #include "server/metrics/metrics_server.h"
 #include "server/metrics/status_collector.h"
@@ -123,6 +124,17 @@ void Reload(const Reloaded& running, const ReadOptions& read_options) {
   spdlog::warn("SIGHUP: other options have changed, too; they take effect at the next start");
 }
 
+// The first line of the log: what the service is, and what it may take.
+void SayWhatItIs(LoaderServer& server, const ServiceLimits& limits) {
+  const v1::GetStatusResponse status = server.Status().value_or(v1::GetStatusResponse());
+  spdlog::info(
+      "listening on {}; {} workers × {} threads for each pipeline, each with a quota of {} ({}), "
+      "in a memory budget of {}; bulkheadd {}, boot {}",
+      server.address(), limits.workers, limits.threads, FormatBytes(limits.worker_quota_bytes),
+      status.containment().quota_level(), FormatBytes(status.memory().budget_bytes()),
+      status.version(), status.boot_id());
+}
+
 // Logs what the service is doing, unless it is still writing such a log.
 void DumpState(LoaderServer& server, const std::shared_ptr<std::atomic<bool>>& idle) {
   if (!idle->exchange(false)) return;
@@ -167,6 +179,7 @@ std::string WaitForEnd(int signal_fd, const Trainers& trainers, const DaemonOpti
 
 // Serves the metrics of `server`, which outlives the result; nothing without an address.
 absl::StatusOr<std::unique_ptr<MetricsServer>> StartMetrics(const std::string& address,
+                                                            bool has_access_rights,
                                                             LoaderServer* server) {
   if (address.empty()) return nullptr;
   MetricsServer::Config config;
@@ -178,6 +191,8 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> StartMetrics(const std::string& a
     return StatusSnapshot(*std::move(status), server->RecyclingCounts());
   });
   config.is_serving = [server] { return server->is_serving(); };
+  // Whoever may connect here has no name, so where names have rights this tells no status.
+  if (!has_access_rights) config.status = [server] { return server->Status(); };
   BULKHEAD_ASSIGN_OR_RETURN(std::unique_ptr<MetricsServer> metrics,
                             MetricsServer::Start(std::move(config)));
   spdlog::info("metrics on {}", metrics->url());
@@ -210,13 +225,12 @@ absl::Status RunDaemon(const DaemonOptions& options, LogOutput& log, ReadOptions
   config.log_lines_dropped = [&log] { return log.lines_dropped(); };
   BULKHEAD_ASSIGN_OR_RETURN(std::unique_ptr<LoaderServer> server,
                             LoaderServer::Start(std::move(config)));
-  spdlog::info("listening on {}; {} workers × {} threads for each pipeline", server->address(),
-               limits.workers, limits.threads);
+  SayWhatItIs(*server, limits);
   if (options.roots.empty() && !options.embedded) {
     spdlog::warn("no --root was given: clients may read no files");
   }
   BULKHEAD_ASSIGN_OR_RETURN(const std::unique_ptr<MetricsServer> metrics,
-                            StartMetrics(options.metrics, server.get()));
+                            StartMetrics(options.metrics, running.tls != nullptr, server.get()));
   TakePagesAhead();
   log.Flush(kLastWords);  // what was said stands there before anybody asks
   AnnounceReady(options.ready_fd, server->address());

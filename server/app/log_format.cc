@@ -35,11 +35,29 @@ class PrintableText final : public spdlog::custom_flag_formatter {
   }
 };
 
+// The same between the quotes of a JSON string.
+class JsonLines final : public spdlog::custom_flag_formatter {
+ public:
+  void format(const spdlog::details::log_msg& message, const std::tm&,
+              spdlog::memory_buf_t& to) override {
+    const absl::string_view text(message.payload.data(), message.payload.size());
+    Append(JsonText(PrintableLines(text)), to);
+  }
+  std::unique_ptr<custom_flag_formatter> clone() const override {
+    return std::make_unique<JsonLines>();
+  }
+};
+
 }  // namespace
 
-std::unique_ptr<spdlog::formatter> LogFormat() {
+std::unique_ptr<spdlog::formatter> LogFormat(LogStyle style) {
   auto format = std::make_unique<spdlog::pattern_formatter>();
-  format->add_flag<PrintableText>('*').set_pattern("%Y-%m-%dT%H:%M:%S.%e %^%l%$ %*");
+  if (style == LogStyle::kJson) {
+    format->add_flag<JsonLines>('*').set_pattern(
+        R"({"time":"%Y-%m-%dT%H:%M:%S.%e","level":"%l","text":"%*"})");
+  } else {
+    format->add_flag<PrintableText>('*').set_pattern("%Y-%m-%dT%H:%M:%S.%e %^%l%$ %*");
+  }
   return format;
 }
 

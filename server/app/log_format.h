@@ -5,12 +5,14 @@
 
 #include <memory>
 
+#include "server/os/files/log_style.h"
+
 namespace bulkhead {
 
 // The format of a log line: time, level, text. The text may contain names from outside, which must
 // not look like log lines or control a terminal: further lines of a text are indented after a bar,
-// and other control characters are written as "\xHH".
-std::unique_ptr<spdlog::formatter> LogFormat();
+// and other control characters are written as "\xHH". In JSON a text is one string with its lines.
+std::unique_ptr<spdlog::formatter> LogFormat(LogStyle style);
 
 }  // namespace bulkhead
 

@@ -35,10 +35,10 @@ class OutputSink final : public spdlog::sinks::base_sink<std::mutex> {
 
 }  // namespace
 
-void LogTo(std::shared_ptr<LogOutput> output, const std::string& level) {
+void LogTo(std::shared_ptr<LogOutput> output, const std::string& level, LogStyle style) {
   spdlog::set_default_logger(std::make_shared<spdlog::logger>(
       "bulkheadd", std::make_shared<OutputSink>(std::move(output))));
-  spdlog::set_formatter(LogFormat());
+  spdlog::set_formatter(LogFormat(style));
   spdlog::set_level(spdlog::level::from_str(level));
 #if GOOGLE_PROTOBUF_VERSION < 4022000
   google::protobuf::SetLogHandler(

@@ -10,7 +10,7 @@ namespace bulkhead {
 
 // Sends everything that this process and protobuf log to `output`, without waiting for its reader.
 // `level` is a value of --log-level.
-void LogTo(std::shared_ptr<LogOutput> output, const std::string& level);
+void LogTo(std::shared_ptr<LogOutput> output, const std::string& level, LogStyle style);
 
 }  // namespace bulkhead
 

@@ -156,6 +156,9 @@ FlightSnapshot FlightRecorder::Snapshot(absl::Span<const std::string> names) con
       stage.allocations += counters.allocations.load(kRelaxed);
       stage.runs += counters.runs.load(kRelaxed);
       busy_ns += counters.busy_ns.load(kRelaxed);
+      for (size_t b = 0; b < kDurationBuckets; ++b) {
+        stage.times[b] += counters.times[b].load(kRelaxed);
+      }
     }
     stage.busy_seconds = static_cast<double>(busy_ns) / 1e9;
     Add(snapshot.live_bytes, stage.live_bytes);

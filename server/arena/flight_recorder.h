@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "server/base/durations/duration_buckets.h"
 #include "server/os/memory/memory_fault.h"
 #include "server/os/memory/memory_map.h"
 
@@ -25,9 +26,10 @@ namespace bulkhead {
 struct FlightCounters {
   std::atomic<int64_t> live_bytes{0};   // allocated in the stage and not freed; this thread's share
   std::atomic<int64_t> live_blocks{0};  // negative if the thread freed blocks that others allocated
-  std::atomic<uint64_t> allocations{0};  // blocks allocated so far, freed or not
-  std::atomic<uint64_t> busy_ns{0};      // wall time in the stage
-  std::atomic<uint64_t> runs{0};         // samples that passed through
+  std::atomic<uint64_t> allocations{0};                // blocks allocated so far, freed or not
+  std::atomic<uint64_t> busy_ns{0};                    // wall time in the stage
+  std::atomic<uint64_t> runs{0};                       // samples that passed through
+  std::atomic<uint64_t> times[kDurationBuckets] = {};  // those runs, by how long they took
 };
 
 // What a thread has decoded, and what it could skip: WorkCounts of
@@ -82,7 +84,7 @@ struct alignas(64) FlightHeader {
 
   // Detects a recorder of another build, with threads of another size. It lies where older builds
   // had the number of threads, so that these refuse this layout too.
-  static constexpr uint32_t kLayout = uint32_t{4} << 24 | sizeof(FlightThread);
+  static constexpr uint32_t kLayout = uint32_t{5} << 24 | sizeof(FlightThread);
 
   std::atomic<uint32_t> stage_count{0};
   uint32_t layout = 0;
@@ -115,6 +117,7 @@ struct FlightSnapshot {
     uint64_t allocations = 0;
     double busy_seconds = 0;
     uint64_t runs = 0;
+    DurationCounts times{};  // runs, by how long they took
   };
   struct Thread {
     std::string stage;

@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "server/base/error.h"
+#include "server/metrics/status_page.h"
 #include "server/os/process/thread.h"
 #include "server/os/sockets/tcp.h"
 
@@ -28,7 +30,7 @@ struct Page {
   const char* status = "200 OK";
   std::string body;
   const char* type = "text/plain; charset=utf-8";
-  const char* header = "";
+  std::string header = "";  // further ones, each with its end of line
 };
 
 std::string Text(const Page& page) {
@@ -44,6 +46,42 @@ Page MetricsPage(const prometheus::Collectable& metrics) {
             "the supervisor does not answer, or the service has ended\n"};
   }
   return {"200 OK", prometheus::TextSerializer().Serialize(families), kTextFormat};
+}
+
+Page StatusJsonPage(const std::function<std::optional<v1::GetStatusResponse>()>& status) {
+  const std::optional<v1::GetStatusResponse> known = status();
+  if (!known.has_value()) return {"503 Service Unavailable", "the service has ended\n"};
+  absl::StatusOr<std::string> json = StatusJson(*known);
+  if (!json.ok()) {
+    return {"503 Service Unavailable", absl::StrCat(std::string(json.status().message()), "\n")};
+  }
+  return {"200 OK", *std::move(json), "application/json", "X-Content-Type-Options: nosniff\r\n"};
+}
+
+Page BrowserPage() {
+  return {"200 OK", kStatusHtml, "text/html; charset=utf-8",
+          absl::StrCat("Content-Security-Policy: ", StatusPagePolicy(),
+                       "\r\nX-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n")};
+}
+
+// The value of the header Host; empty if there is none.
+std::string HostHeader(const std::string& request) {
+  for (const absl::string_view line : absl::StrSplit(request, "\r\n")) {
+    constexpr absl::string_view kName = "host:";
+    if (!absl::StartsWithIgnoreCase(line, kName)) continue;
+    return std::string(absl::StripAsciiWhitespace(line.substr(kName.size())));
+  }
+  return "";
+}
+
+// Whether a browser that asks for "localhost:9464" or "127.0.0.1:9464" has this server's page: any
+// other name may be one that another site's owner points to this host.
+bool IsOwnHost(absl::string_view host) {
+  absl::string_view name = host.substr(0, host.rfind(':'));
+  if (absl::EndsWith(host, "]")) name = host;  // of IPv6, without a port
+  return name == "localhost" ||
+         name.find_first_not_of(absl::StartsWith(name, "[") ? "[0123456789abcdefABCDEF:.]"
+                                                            : "0123456789.") == name.npos;
 }
 
 std::string HostOf(const std::string& address) { return address.substr(0, address.rfind(':')); }
@@ -74,6 +112,12 @@ absl::Status CheckMetricsAddress(absl::string_view address) {
       absl::StrCat("--metrics ", text,
                    ": write an IP address of this machine and a port from 0 to 65535, such as "
                    "127.0.0.1:9464, or 0.0.0.0:9464 for scrapers on other hosts"));
+}
+
+MetricsServer::MetricsServer(Config config) : config_(std::move(config)) {
+  slow_pages_["/metrics"].make = [this] { return Text(MetricsPage(*config_.metrics)); };
+  if (config_.status == nullptr) return;
+  slow_pages_["/status.json"].make = [this] { return Text(StatusJsonPage(config_.status)); };
 }
 
 absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(Config config) {
@@ -183,8 +227,10 @@ void MetricsServer::Answer(ConnectionId id, const std::string& request) {
     return Reply(id, Text({"400 Bad Request", "this is not an HTTP/1.1 request\n"}));
   }
   const std::string path = words[1].substr(0, words[1].find('?'));
-  if (path != "/metrics" && path != "/healthz") {
-    return Reply(id, Text({"404 Not Found", "there are /metrics and /healthz\n"}));
+  const auto slow = slow_pages_.find(path);
+  const bool is_status = path == "/" || path == "/status.json";
+  if (slow == slow_pages_.end() && !is_status && path != "/healthz") {
+    return Reply(id, Text({"404 Not Found", "there are /, /status.json, /metrics and /healthz\n"}));
   }
   if (words[0] != "GET") {
     return Reply(id, Text({"405 Method Not Allowed", "", Page().type, "Allow: GET\r\n"}));
@@ -196,18 +242,39 @@ void MetricsServer::Answer(ConnectionId id, const std::string& request) {
                           : Page{"503 Service Unavailable",
                                  "not serving: draining, or the supervisor does not answer\n"}));
   }
-  // Whoever asks while the metrics are collected gets the next ones, with all others who do.
-  waiting_.push_back(id);
-  if (!is_collecting_) Collect();
+  if (is_status) {
+    const std::string refusal = StatusRefusal(id, request);
+    if (!refusal.empty()) return Reply(id, Text({"403 Forbidden", refusal}));
+  }
+  if (path == "/") return Reply(id, Text(BrowserPage()));
+  // Whoever asks while the page is made gets the next one, with all others who do.
+  slow->second.waiting.push_back(id);
+  if (!slow->second.is_made) Make(path);
 }
 
-void MetricsServer::Collect() {
-  is_collecting_ = true;
-  answering_->Post([this, ids = std::exchange(waiting_, {})] {
-    serving_->Post([this, ids, text = Text(MetricsPage(*config_.metrics))] {
+std::string MetricsServer::StatusRefusal(ConnectionId id, const std::string& request) const {
+  if (config_.status == nullptr) {
+    return "this service tells its status only to clients that have the right; see `bulkhead "
+           "status` and `bulkhead top`\n";
+  }
+  if (!IsLoopbackPeer(connections_.at(id).fd.get())) {
+    return "the status is told to this host only: forward the port (ssh -L, kubectl port-forward), "
+           "or see `bulkhead status`\n";
+  }
+  if (!IsOwnHost(HostHeader(request))) {
+    return "the status is told under the name localhost or an IP address only\n";
+  }
+  return "";
+}
+
+void MetricsServer::Make(const std::string& path) {
+  SlowPage& page = slow_pages_.at(path);
+  page.is_made = true;
+  answering_->Post([this, path, &page, ids = std::exchange(page.waiting, {})] {
+    serving_->Post([this, path, &page, ids, text = page.make()] {
       for (const ConnectionId id : ids) Reply(id, text);
-      is_collecting_ = false;
-      if (!waiting_.empty()) Collect();
+      page.is_made = false;
+      if (!page.waiting.empty()) Make(path);
     });
   });
 }

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -15,18 +16,22 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "bulkhead/v1/loader.pb.h"
 #include "server/os/event_loop.h"
 #include "server/os/files/fd.h"
 
 namespace bulkhead {
 
-// Serves two read-only pages over plain HTTP, to anyone who may connect:
-//   GET /metrics   the metrics, in Prometheus's text format
-// GET /healthz   200 while the service takes streams, 503 when it no longer does
+// Serves read-only pages over plain HTTP, to anyone who may connect; the first two to this host
+// alone, and to no page of another origin:
+//   GET /             a page for browsers, which shows the status
+//   GET /status.json  the status, as JSON
+//   GET /metrics      the metrics, in Prometheus's text format
+//   GET /healthz      200 while the service takes streams, 503 when it no longer does
 // Everything else is 404, another method 405. A connection serves one request, of at most 8 KiB.
 //
-//   serving thread: accept ─▶ read ─▶ /healthz ─────────────────────────▶ write ─▶ close
-//   answering thread:               └▶ /metrics, which may take a while ─┘
+//   serving thread: accept ─▶ read ─▶ /, /healthz ────────────────────────────▶ write ─▶ close
+//   answering thread:               └▶ /metrics, /status.json: may take a while ─┘
 //
 // Slow clients do not block others: a request must come within Config::patience, and if there are
 // more than kMaxConnections connections, the oldest without a request is closed for a new one.
@@ -37,10 +42,12 @@ class MetricsServer {
   struct Config {
     // "127.0.0.1:9464", "[::1]:9464", "0.0.0.0:9464"; port 0 chooses one.
     std::string address;
-    // Both are called from this object's threads, and live until it is destroyed.
+    // All are called from this object's threads, and live until it is destroyed.
     std::shared_ptr<const prometheus::Collectable>
         metrics;  // collects none once the service has ended
     std::function<bool()> is_serving;
+    // The status; absent once the service has ended. Null: this server does not tell it.
+    std::function<std::optional<v1::GetStatusResponse>()> status;
     // Time for a whole request to come, and for its answer to be taken.
     absl::Duration patience = absl::Seconds(5);
   };
@@ -69,16 +76,25 @@ class MetricsServer {
     EventLoop::TimerId timer = 0;
   };
 
-  explicit MetricsServer(Config config) : config_(std::move(config)) {}
+  // A page that is made on the answering thread, once for all who have asked until then.
+  struct SlowPage {
+    std::function<std::string()> make;  // the whole answer
+    std::vector<ConnectionId> waiting;  // some may be closed
+    bool is_made = false;               // just now
+  };
+
+  explicit MetricsServer(Config config);
 
   // All of it on the serving thread.
   void Accept();
   void MakeRoom();
   void Read(ConnectionId id);
   void Answer(ConnectionId id, const std::string& request);
+  // Why this connection is not told the status; empty: it is.
+  std::string StatusRefusal(ConnectionId id, const std::string& request) const;
   void Reply(ConnectionId id, std::string answer);
-  // Collects the metrics for all waiting connections.
-  void Collect();
+  // Makes a slow page for all connections that wait for it.
+  void Make(const std::string& path);
   void Write(ConnectionId id);
   void WriteLater(ConnectionId id);
   void Close(ConnectionId id);
@@ -93,8 +109,7 @@ class MetricsServer {
   std::thread answering_thread_;
   ConnectionId next_id_ = 1;
   std::map<ConnectionId, Connection> connections_;
-  std::vector<ConnectionId> waiting_;  // for the metrics; some may be closed
-  bool is_collecting_ = false;
+  std::map<std::string, SlowPage> slow_pages_;  // by path; none is added after Start
 };
 
 // Checks an address as in Config. INVALID_ARGUMENT with the mistake.

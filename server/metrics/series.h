@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "bulkhead/v1/loader.pb.h"
+
 namespace bulkhead {
 
 // The number of series that one scrape may still have, and of those that were left out. It bounds
@@ -28,12 +30,18 @@ class Series {
   // counted instead.
   void Add(const std::vector<std::string>& label_values, double value);
   void Add(double value) { Add({}, value); }
+  // A histogram, which counts as so many series as it has lines.
+  void Add(const std::vector<std::string>& label_values, const v1::Histogram& histogram);
   // Adds the number of series that were left out so far, as a series that is never left out.
   void AddLeftOut();
 
   prometheus::MetricFamily Take() { return std::move(family_); }
 
  private:
+  // Takes room for `series`. False, and counts them, if there is none.
+  bool TakeRoom(size_t series);
+  // A metric with these labels and no value yet.
+  prometheus::ClientMetric& Append(const std::vector<std::string>& label_values);
   void Append(const std::vector<std::string>& label_values, double value);
 
   prometheus::MetricFamily family_;

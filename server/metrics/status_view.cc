@@ -6,10 +6,15 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+
 namespace bulkhead {
 namespace {
 
 constexpr size_t kMaxLabelBytes = 128;
+// At the end of a stream's default name, behind its process.
+constexpr size_t kRandomDigits = 8;
 
 // Workers of one place, the newest first.
 using PlaceKey = std::pair<std::string, uint32_t>;
@@ -44,6 +49,21 @@ std::string LabelValue(const std::string& text) {
   // Bytes 10xxxxxx go on with a character of UTF-8.
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
   return text.substr(0, end);
+}
+
+std::string JobName(const std::string& stream) {
+  absl::string_view job = stream;
+  const auto cut = [&job](absl::string_view digits) {
+    const size_t dash = job.find_last_not_of(digits);
+    if (dash == absl::string_view::npos || dash == 0 || job[dash] != '-') return size_t{0};
+    const size_t length = job.size() - dash - 1;
+    if (length > 0) job.remove_suffix(length + 1);
+    return length;
+  };
+  if (cut("0123456789abcdef") != kRandomDigits) return stream;
+  bool has_process = false;
+  while (cut("0123456789") > 0) has_process = true;
+  return has_process ? std::string(job) : stream;
 }
 
 StatusView::StatusView(StatusSnapshot snapshot) : snapshot_(std::move(snapshot)) {
@@ -94,12 +114,26 @@ void StatusView::AddPlaces() {
 }
 
 void StatusView::AddStreams() {
-  std::map<std::pair<std::string, uint32_t>, const v1::StreamStatus*> streams;
+  using Name = std::pair<std::string, uint32_t>;  // and rank
+  // Of a stream and its successor the successor.
+  std::map<Name, const v1::StreamStatus*> named;
   for (const v1::StreamStatus& stream : status().streams()) {
-    streams[{LabelValue(stream.name()), stream.rank()}] = &stream;
+    named[{stream.name(), stream.rank()}] = &stream;
   }
-  for (const auto& [name, stream] : streams) {
-    streams_.push_back({stream, {name.first, std::to_string(name.second)}});
+  std::map<Name, std::vector<const v1::StreamStatus*>> jobs;
+  for (const auto& [name, stream] : named) {
+    jobs[{LabelValue(JobName(name.first)), name.second}].push_back(stream);
+  }
+  for (auto& [job, streams] : jobs) {
+    std::stable_sort(streams.begin(), streams.end(), [](const auto* a, const auto* b) {
+      return a->opened().seconds() < b->opened().seconds();
+    });
+    size_t number = 0;
+    for (const v1::StreamStatus* stream : streams) {
+      const std::string name =
+          ++number == 1 ? job.first : absl::StrCat(job.first, " (", number, ")");
+      streams_.push_back({stream, {name, std::to_string(job.second)}});
+    }
   }
 }
 

@@ -55,7 +55,9 @@ class StatusView {
   const std::vector<Worker>& workers() const { return workers_; }
   // By pipeline and slot. If two are the same, the later one in the status.
   const std::vector<Place>& places() const { return places_; }
-  // By name and rank. If two have the same, the later one in the status.
+  // By job and rank. If two have the same name and rank, the later one in the status. The second of
+  // a job's streams with one rank has "py-host (2)" for its name, and so on, in the order in which
+  // they were opened.
   const std::vector<Stream>& streams() const { return streams_; }
   // By pipeline. If two have the same name, the later one in the status.
   const std::vector<Verdict>& verdicts() const { return verdicts_; }
@@ -72,6 +74,10 @@ class StatusView {
   std::vector<Stream> streams_;
   std::vector<Verdict> verdicts_;
 };
+
+// The name of a stream's job: default names of streams end in the process and a random number,
+// "py-host-4711-ab12cd34", of which the job is "py-host".
+std::string JobName(const std::string& stream);
 
 // `text`, cut to at most 128 bytes at a character boundary, since clients choose names freely.
 std::string LabelValue(const std::string& text);

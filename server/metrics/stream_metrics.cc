@@ -1,4 +1,8 @@
 // Each stream and its arena.
+#include <set>
+#include <string>
+#include <vector>
+
 #include "server/metrics/enum_label.h"
 #include "server/metrics/metric_groups.h"
 
@@ -29,6 +33,30 @@ void ReadSlots(const StatusView& view, Series& series) {
     add("filling", arena.slots_filling());
     add("ready", arena.slots_ready());
     add("sending", arena.slots_sending());
+  }
+}
+
+void ReadGaps(const StatusView& view, Series& series) {
+  for (const StatusView::Stream& stream : view.streams()) {
+    series.Add(stream.labels, stream.status->batch_gaps());
+  }
+}
+
+void ReadPipelineInfo(const StatusView& view, Series& series) {
+  std::set<std::vector<std::string>> pipelines;
+  for (const v1::StreamStatus& stream : view.status().streams()) {
+    pipelines.insert({LabelValue(stream.pipeline()), LabelValue(stream.spec()),
+                      LabelValue(stream.fingerprint())});
+  }
+  for (const auto& pipeline : pipelines) series.Add(pipeline, 1);
+}
+
+void ReadStreamCounts(const StatusView& view, Series& series) {
+  const auto events = EnumLabels(*v1::StreamCount::Event_descriptor(), "EVENT_");
+  for (const v1::StreamCount& counted : view.status().stream_counts()) {
+    const auto event = events.find(counted.event());
+    if (event == events.end()) continue;
+    series.Add({event->second, LabelValue(counted.reason())}, static_cast<double>(counted.count()));
   }
 }
 
@@ -67,6 +95,31 @@ std::vector<Metric> StreamMetrics() {
       {"bulkhead_stream_batches_released_total", MetricType::Counter, "", kStreamLabels,
        "Batches that the stream's client gave back.",
        EachStream([](const auto& stream) { return stream.batches_released(); })},
+      {"bulkhead_stream_samples_sent_total", MetricType::Counter, "", kStreamLabels,
+       "Genuine samples in the batches that were handed to the stream's client.",
+       EachStream([](const auto& stream) { return stream.samples_sent(); })},
+      {"bulkhead_stream_waiting_for_workers_seconds_total", MetricType::Counter, "seconds",
+       kStreamLabels,
+       "Time in which the stream's client could have taken a batch, and none was ready.",
+       EachStream([](const auto& stream) { return stream.waiting_for_workers_seconds(); })},
+      {"bulkhead_stream_waiting_for_trainer_seconds_total", MetricType::Counter, "seconds",
+       kStreamLabels,
+       "Time in which the stream's client held all batches that it may hold, or left a ready one.",
+       EachStream([](const auto& stream) { return stream.waiting_for_trainer_seconds(); })},
+      {"bulkhead_stream_batch_gap_seconds", MetricType::Histogram, "seconds", kStreamLabels,
+       "Times between batches that were handed to the stream's client.", ReadGaps},
+      {"bulkhead_pipeline_info",
+       MetricType::Gauge,
+       "",
+       {"pipeline", "spec", "fingerprint"},
+       "The spec of a stream of the pipeline, and the fingerprint of its bytes; always 1.",
+       ReadPipelineInfo},
+      {"bulkhead_streams_total",
+       MetricType::Counter,
+       "",
+       {"event", "reason"},
+       "Streams that were opened, refused or ended, by the reason.",
+       ReadStreamCounts},
       {"bulkhead_stream_epoch", MetricType::Gauge, "", kStreamLabels,
        "Epoch that the stream is in, from 0.",
        EachStream([](const auto& stream) { return stream.epoch(); })},

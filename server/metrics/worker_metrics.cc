@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "server/base/durations/histogram.h"
 #include "server/metrics/enum_label.h"
 #include "server/metrics/metric_groups.h"
 
@@ -97,6 +98,17 @@ auto EachStageOfPlace(Value value) {
   };
 }
 
+// Over all places of a pipeline, since a histogram has many series.
+void ReadRunTimes(const StatusView& view, Series& series) {
+  std::map<std::vector<std::string>, v1::Histogram> pipelines;
+  for (const StatusView::Place& place : view.places()) {
+    for (const StatusView::Stage& stage : place.stages) {
+      AddHistogram(stage.usage->run_times(), pipelines[{place.labels[0], stage.labels.back()}]);
+    }
+  }
+  for (const auto& [labels, times] : pipelines) series.Add(labels, times);
+}
+
 }  // namespace
 
 std::vector<Metric> WorkerMetrics() {
@@ -150,6 +162,12 @@ std::vector<Metric> StageMetrics() {
       {"bulkhead_worker_stage_busy_seconds_total", MetricType::Counter, "seconds",
        kPlaceStageLabels, "Wall time that threads of the workers of this slot spent in this stage.",
        EachStageOfPlace([](const auto& usage) { return usage.busy_seconds(); })},
+      {"bulkhead_pipeline_stage_run_seconds",
+       MetricType::Histogram,
+       "seconds",
+       {"pipeline", "stage"},
+       "How long the runs of this stage took, in all workers of the pipeline.",
+       ReadRunTimes},
       {"bulkhead_worker_stage_runs_total", MetricType::Counter, "", kPlaceStageLabels,
        "Samples, or batches, that went through this stage in any worker of this slot.",
        EachStageOfPlace([](const auto& usage) { return usage.runs(); })},

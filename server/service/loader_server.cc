@@ -85,6 +85,8 @@ absl::StatusOr<std::unique_ptr<LoaderServer>> LoaderServer::Start(Config config)
   context.sessions = &server->sessions_;
   context.request_memory = &server->request_memory_;
   context.directory = &server->directory_;
+  context.stream_counts = &server->stream_counts_;
+  context.refusal_lines = &server->refusal_lines_;
   context.access = server->config_.access;
   context.peers = &server->peers_;
   context.door = server->door_.get();

@@ -119,6 +119,8 @@ class LoaderServer {
   SessionRegistry sessions_{config_.supervisor.idle_stream};
   RequestMemory request_memory_;
   StreamDirectory directory_;
+  StreamCounts stream_counts_;
+  RefusalLines refusal_lines_;
   Peers peers_;
   std::string boot_id_;
   std::shared_ptr<EventLoop> loop_;  // for the door and the sessions' timers

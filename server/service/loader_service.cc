@@ -2,8 +2,11 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -69,6 +72,20 @@ absl::Status ChangeQuarantine(const v1::QuarantineRequest& request, QuarantineSt
   }
 }
 
+// The count of these records, and the newest of them.
+void AddQuarantine(std::vector<v1::QuarantinedRecord> records, v1::GetStatusResponse& status) {
+  constexpr size_t kShown = 32;
+  status.set_samples_quarantined(records.size());
+  const auto is_older = [](const auto& a, const auto& b) {
+    return a.time().seconds() < b.time().seconds();
+  };
+  std::stable_sort(records.begin(), records.end(), is_older);
+  const size_t first = records.size() > kShown ? records.size() - kShown : 0;
+  for (size_t i = first; i < records.size(); ++i) {
+    *status.add_quarantined() = std::move(records[i]);
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<Caller> LoaderService::CallerOf(const grpc::CallbackServerContext& rpc,
@@ -76,7 +93,8 @@ absl::StatusOr<Caller> LoaderService::CallerOf(const grpc::CallbackServerContext
   BULKHEAD_ASSIGN_OR_RETURN(std::string name, context_.access.Check(rpc, right));
   std::string client = name.empty() ? context_.peers->ClientOf(rpc.peer()) : name;
   std::string peer = PeerName(rpc, name);
-  return Caller{std::move(name), std::move(client), std::move(peer)};
+  return Caller{std::move(name), std::move(client), std::move(peer),
+                context_.peers->ProcessOf(rpc.peer())};
 }
 
 absl::StatusOr<Caller> LoaderService::AdmitCaller(const grpc::CallbackServerContext& rpc) {
@@ -104,7 +122,10 @@ grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* LoaderService::Stre
     grpc::CallbackServerContext* rpc) {
   using Reactor = grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>;
   const auto caller = AdmitCaller(*rpc);
-  if (!caller.ok()) return Refuse<Reactor>(caller.status());
+  if (!caller.ok()) {
+    context_.stream_counts->Refused(caller.status());
+    return Refuse<Reactor>(caller.status());
+  }
   return StreamSession::Start(context_, rpc, *caller);
 }
 
@@ -162,14 +183,16 @@ grpc::ServerUnaryReactor* LoaderService::Quarantine(grpc::CallbackServerContext*
   });
 }
 
-v1::GetStatusResponse LoaderService::Status() const {
+v1::GetStatusResponse LoaderService::Status() {
   v1::GetStatusResponse status = context_.supervisor->GetStatus();
   status.set_version(kVersion);
   status.set_boot_id(context_.boot_id);
   status.set_pid(getpid());
   status.mutable_start_time()->set_seconds(absl::ToUnixSeconds(started_));
-  status.set_samples_quarantined(context_.quarantine->List().size());
+  AddQuarantine(context_.quarantine->List(), status);
+  context_.stream_counts->Append(status);
   if (log_lines_dropped_ != nullptr) status.set_log_lines_dropped(log_lines_dropped_());
+  recent_looks_.Explain(MonotonicNanos(), status);
   return status;
 }
 

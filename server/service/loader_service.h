@@ -7,9 +7,11 @@
 
 #include "absl/time/time.h"
 #include "bulkhead/v1/loader.grpc.pb.h"
+#include "server/os/process/process_usage.h"
 #include "server/service/limits/client_pace.h"
 #include "server/service/limits/late_refusal.h"
 #include "server/service/limits/open_rate.h"
+#include "server/service/recent_looks.h"
 #include "server/service/session_context.h"
 #include "server/service/stream_opening.h"
 
@@ -50,7 +52,7 @@ class LoaderService final : public RawMethods<v1::Loader::Service> {
                                        grpc::ByteBuffer* response) override;
 
   // The answer to GetStatus. Blocks like Supervisor::GetStatus; thread-safe.
-  v1::GetStatusResponse Status() const;
+  v1::GetStatusResponse Status();
 
  private:
   // If the caller has `right`, finishes its call with the result of `answer`, when its client's
@@ -70,6 +72,7 @@ class LoaderService final : public RawMethods<v1::Loader::Service> {
   const std::function<uint64_t()> log_lines_dropped_;
   const absl::Time started_ = absl::Now();
   OpenRate open_rate_;
+  RecentLooks recent_looks_{AvailableCpus()};
   ClientPace question_pace_{kQuestionsAtOnce * kQuestionInterval};
   LateRefusals late_refusals_;
 };

@@ -35,6 +35,7 @@ void Outbox::Open() {
   queue_.push_back(std::move(opened_));
   open_ = true;
   WriteNext();
+  NoteWaits(/*released=*/false);
 }
 
 void Outbox::Put(Outgoing outgoing) {
@@ -42,7 +43,7 @@ void Outbox::Put(Outgoing outgoing) {
   if (std::holds_alternative<ReadyBatch>(outgoing)) heartbeat_.clear_activity();
   queue_.push_back(std::move(outgoing));
   WriteNext();
-  NoteUnread(/*released=*/false);
+  NoteWaits(/*released=*/false);
 }
 
 void Outbox::Put(const v1::StreamResponse& response) { Put(Serialize(response)); }
@@ -91,7 +92,7 @@ void Outbox::Release(uint64_t through_sequence) {
   }
   unreleased_.erase(unreleased_.begin(), through + 1);
   WriteNext();
-  NoteUnread(/*released=*/true);
+  NoteWaits(/*released=*/true);
 }
 
 void Outbox::ReleaseSlots(uint32_t slots) {
@@ -99,7 +100,7 @@ void Outbox::ReleaseSlots(uint32_t slots) {
   // Only their number counts here; the door knows which slots came back.
   for (; slots > 0 && !unreleased_.empty(); --slots) unreleased_.pop_front();
   WriteNext();
-  NoteUnread(/*released=*/true);
+  NoteWaits(/*released=*/true);
 }
 
 void Outbox::OnWritten(bool ok) {
@@ -111,7 +112,7 @@ void Outbox::OnWritten(bool ok) {
     if (!final_status_.has_value()) final_status_ = absl::CancelledError("the client is gone");
   }
   WriteNext();
-  NoteUnread(/*released=*/false);
+  NoteWaits(/*released=*/false);
 }
 
 void Outbox::Finish(const absl::Status& status) {
@@ -132,14 +133,19 @@ void Outbox::Evict(const absl::Status& status) {
   WriteNext();
 }
 
-void Outbox::NoteUnread(bool released) {
+void Outbox::NoteWaits(bool released) {
   const uint64_t most = transport_.client == nullptr
                             ? credits_.batches()
                             : std::min(credits_.batches(), transport_.slots);
-  if (queue_.empty() && unreleased_.size() < most) {
+  if (!open_) return;  // what it gets until then is no batch
+  const int64_t now_ns = MonotonicNanos();
+  const bool has_all = !queue_.empty() || unreleased_.size() >= most;
+  meter_->Waits(has_all ? StreamMeter::Waiting::kForTrainer : StreamMeter::Waiting::kForWorkers,
+                now_ns);
+  if (!has_all) {
     *unread_since_ = 0;
   } else if (released || *unread_since_ == 0) {
-    *unread_since_ = MonotonicNanos();
+    *unread_since_ = now_ns;
   }
 }
 
@@ -208,6 +214,7 @@ void Outbox::FrameNext() {
   } else {
     auto& batch = std::get<ReadyBatch>(next);
     if (!HasCredit(batch)) return;
+    meter_->CountBatch(batch.header.valid_count(), MonotonicNanos());
     if (transport_.client == nullptr) {
       const uint64_t bytes = PayloadBytes(transport_.schema, batch.header.sample_count());
       unreleased_.emplace_back(batch.header.sequence(), bytes);
@@ -232,6 +239,7 @@ bool Outbox::AnnounceNext() {
     *packet.mutable_event()->mutable_event() = *event;
     *response.mutable_event() = std::move(*event);
   } else if (auto* batch = std::get_if<ReadyBatch>(&next); batch != nullptr && HasCredit(*batch)) {
+    meter_->CountBatch(batch->header.valid_count(), MonotonicNanos());
     auto slot = HandOut(std::move(*batch));
     if (!slot.has_value()) {
       queue_.clear();

@@ -81,6 +81,8 @@ class Outbox {
   // Since when the client has had all that it can get, or left something waiting, and released
   // nothing (MonotonicNanos); 0: it waits itself.
   std::shared_ptr<const std::atomic<int64_t>> unread_since() const { return unread_since_; }
+  // Who has waited for whom since Open, and what went out.
+  std::shared_ptr<const StreamMeter> meter() const { return meter_; }
 
  private:
   // Starts the next write, or the end of the call, if none is under way and credits allow. `beat`:
@@ -96,13 +98,14 @@ class Outbox {
   // Gives the slot to the client. Absent, and the stream ends, if the client is gone.
   std::optional<v1::SlotBatch> HandOut(ReadyBatch batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  // `released`: the client has released a batch just now.
-  void NoteUnread(bool released) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Notes who waits now. `released`: the client has released a batch just now.
+  void NoteWaits(bool released) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Wire wire_;
   std::atomic<bool> gone_{false};
   const std::shared_ptr<std::atomic<int64_t>> unread_since_ =
       std::make_shared<std::atomic<int64_t>>(0);
+  const std::shared_ptr<StreamMeter> meter_ = std::make_shared<StreamMeter>();
   absl::Mutex mutex_;
   v1::Credits credits_ ABSL_GUARDED_BY(mutex_);
   Transport transport_ ABSL_GUARDED_BY(mutex_);

@@ -65,6 +65,8 @@ absl::Status RefuseFaultStages(const v1::PipelineSpec& spec) {
 // Memory of a worker before its first sample, and the share of its quota that samples may take.
 constexpr uint64_t kWarmWorkerBytes = uint64_t{20} << 20;
 constexpr double kSampleShare = 0.8;
+// Of a spec's name; more is cut off where streams are told apart.
+constexpr size_t kMostSpecNameBytes = 1024;
 
 // Refuses specs whose declared sizes no sample could fit. Does not judge by max_pixels, which few
 // photos come near.
@@ -162,6 +164,7 @@ absl::StatusOr<PreparedPipeline> Preparer::Understand(const v1::SpecInput& input
   switch (input.input_case()) {
     case v1::SpecInput::kText: {
       const std::string& name = input.text().name();
+      prepared.spec_name = Printable(absl::string_view(name).substr(0, kMostSpecNameBytes));
       BULKHEAD_ASSIGN_OR_RETURN(
           prepared.spec,
           ParseSpec(input.text().text(), name.empty() ? "spec" : name, prepared.notes));

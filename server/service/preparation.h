@@ -40,6 +40,7 @@ struct ServiceLimits {
 // A spec that has been checked, with its files found and indexed.
 struct PreparedPipeline {
   v1::PipelineSpec spec;  // normalized
+  std::string spec_name;  // as messages name it, printable; may be empty
   SpecNotes notes;
   PipelineSignature signature;
   internal::v1::ResolvedSource resolved;

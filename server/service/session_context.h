@@ -10,10 +10,12 @@
 #include "server/service/access/access_rights.h"
 #include "server/service/doors/arena_door.h"
 #include "server/service/limits/peers.h"
+#include "server/service/limits/refusal_lines.h"
 #include "server/service/limits/request_memory.h"
 #include "server/service/preparation.h"
 #include "server/service/quarantine_store.h"
 #include "server/service/session_registry.h"
+#include "server/service/stream_counts.h"
 #include "server/service/stream_directory.h"
 #include "server/supervisor/supervisor.h"
 
@@ -26,6 +28,8 @@ struct SessionContext {
   SessionRegistry* sessions = nullptr;
   RequestMemory* request_memory = nullptr;
   StreamDirectory* directory = nullptr;
+  StreamCounts* stream_counts = nullptr;
+  RefusalLines* refusal_lines = nullptr;
   // Which clients may make which calls.
   AccessRights access;
   // Names for clients that have none (Peers).

@@ -366,6 +366,8 @@ StreamConfig MakeStreamConfig(const v1::Open& open, const PreparedPipeline& prep
   StreamConfig config;
   config.name = Printable(open.name());
   config.rank = open.rank();
+  config.spec = prepared.spec_name;
+  config.fingerprint = prepared.bytes_fingerprint;
   config.world_size = std::max(open.world_size(), 1u);
   config.binding.set_seed(prepared.spec.seed());
   config.binding.set_samples_per_epoch(prepared.samples_per_epoch);

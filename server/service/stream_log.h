@@ -9,36 +9,50 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "bulkhead/v1/loader.pb.h"
+#include "server/service/limits/refusal_lines.h"
+#include "server/service/stream_counts.h"
 
 namespace bulkhead {
 
-// Writes the life of one stream to the service's log: a line when it is opened, and one when it
-// ends or is refused.
+// Writes the life of one stream to the service's log and counts it: a line when it is opened, and
+// one when it ends or is refused. Of many refusals some get no line, and the next line says how
+// many.
 //
-//   SetStream ─▶ Opened ─▶ Ended: "ended"
-//       └──────────────────▶ Ended: "refused"
+//   SetStream ─▶ Opened ─▶ Complete ─▶ Ended: "ended"
+//       │          └──────────────────▶ Ended: "ended"
+//       └─────────────────────────────▶ Ended: "refused"
 //
 // Thread-safe.
 class StreamLog {
  public:
-  // `peer`: the client's address and name. `boot_id`: the service's.
-  StreamLog(std::string peer, std::string boot_id)
-      : peer_(std::move(peer)), boot_id_(std::move(boot_id)) {}
+  // `peer`: the client's address, process and name. `boot_id`: the service's. `counts` and
+  // `refusals` outlive it.
+  StreamLog(std::string peer, std::string boot_id, StreamCounts* counts, RefusalLines* refusals)
+      : peer_(std::move(peer)),
+        boot_id_(std::move(boot_id)),
+        counts_(counts),
+        refusals_(refusals) {}
 
   // The client has said which stream it opens, by a name that is allowed. Without this call the log
   // has no name for it.
   void SetStream(absl::string_view name, uint32_t rank) ABSL_LOCKS_EXCLUDED(mutex_);
-  void Opened(absl::string_view pipeline, const v1::Opened& opened, bool continues)
-      ABSL_LOCKS_EXCLUDED(mutex_);
+  // `spec`: its name, printable; may be empty.
+  void Opened(absl::string_view pipeline, absl::string_view spec, const v1::Opened& opened,
+              bool continues) ABSL_LOCKS_EXCLUDED(mutex_);
+  // It has delivered its last batch.
+  void Complete() ABSL_LOCKS_EXCLUDED(mutex_);
   // The call ends with `status`. Called once.
   void Ended(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   const std::string peer_;
   const std::string boot_id_;
+  StreamCounts* const counts_;
+  RefusalLines* const refusals_;
   absl::Mutex mutex_;
   std::string stream_ ABSL_GUARDED_BY(mutex_) = "a stream without a name";
   std::string pipeline_ ABSL_GUARDED_BY(mutex_);  // empty: it was not opened
+  bool is_complete_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace bulkhead

@@ -119,6 +119,8 @@ absl::Status StreamOpening::Open(v1::Open& open, RequestMemory::Place& place, Se
   const std::shared_ptr<const void> writer = config.writer = config.memory->MakeWriter();
   config.observer = std::move(session.observer);
   config.peer = caller_.peer;
+  config.peer_pid = caller_.process;
+  config.meter = outbox_.meter();
 
   v1::StreamResponse response;
   v1::Opened& opened = *response.mutable_opened();
@@ -128,7 +130,7 @@ absl::Status StreamOpening::Open(v1::Open& open, RequestMemory::Place& place, Se
   transport.schema = prepared.signature.schema;
   config.transport = opened.transport();
   resolved_ = prepared.resolved;
-  log_.Opened(pipeline.name, opened, open.has_cursor());
+  log_.Opened(pipeline.name, config.spec, opened, open.has_cursor());
   outbox_.SetOpened(response, std::move(transport));
   claims_.SetMemory(config.memory, admission.pool);
   // The arena's pages are charged to the process that touches them first, which should be the

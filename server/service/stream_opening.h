@@ -20,6 +20,7 @@ struct Caller {
   std::string name;      // from its certificate, or "the token"; empty: clients have no names here
   std::string client;    // for limits: the name, or else the process or the host
   std::string peer;      // its address and name, human-readable
+  int process = 0;       // its id; 0: not known here
   uint64_t session = 0;  // its id in the SessionRegistry
 };
 

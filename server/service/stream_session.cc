@@ -25,6 +25,11 @@ absl::Status ProtocolViolation(absl::string_view what) {
   return MakeError(absl::StatusCode::kInvalidArgument, reason::kProtocolViolation, what);
 }
 
+std::string PeerOf(const Caller& caller) {
+  return caller.process == 0 ? caller.peer
+                             : absl::StrCat(caller.peer, " (process ", caller.process, ")");
+}
+
 }  // namespace
 
 StreamSession* StreamSession::Start(const SessionContext& context, grpc::CallbackServerContext* rpc,
@@ -41,7 +46,7 @@ StreamSession::StreamSession(const SessionContext& context, grpc::CallbackServer
     : context_(context),
       client_(caller.client),
       id_(caller.session),
-      log_(caller.peer, context.boot_id),
+      log_(PeerOf(caller), context.boot_id, context.stream_counts, context.refusal_lines),
       outbox_({[this](const grpc::ByteBuffer* message) { StartWrite(message); },
                [this](const absl::Status& status) {
                  log_.Ended(status);

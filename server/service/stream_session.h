@@ -50,7 +50,10 @@ class StreamSession final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   void OnActivity(const std::string& activity) override { outbox_.SetActivity(activity); }
   void OnIdle(bool idle) override { outbox_.SetIdle(idle); }
   void OnNote(const v1::Note& note) override { outbox_.PutNote(note); }
-  void OnEnd() override { outbox_.Finish(absl::OkStatus()); }
+  void OnEnd() override {
+    log_.Complete();
+    outbox_.Finish(absl::OkStatus());
+  }
   void OnFailed(const absl::Status& status) override;
 
  private:

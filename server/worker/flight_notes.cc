@@ -53,17 +53,30 @@ void FlightNotes::BeginSample(const SampleKey& key) {
   recorder_.BeginSample(thread_, stream_id_, lease_id_, key.epoch, key.position);
   since_ns_ = MonotonicNanos();
   ran_ = 0;
+  took_ns_.fill(0);
 }
 
 void FlightNotes::NameSample(absl::string_view identity) {
   recorder_.NameSample(thread_, identity);
 }
 
+void FlightNotes::Spend() {
+  const int64_t now_ns = MonotonicNanos();
+  const int64_t spent_ns = now_ns - since_ns_;
+  Add(recorder_.thread(thread_).counters[stage_].busy_ns, static_cast<uint64_t>(spent_ns));
+  took_ns_[stage_] += spent_ns;
+  since_ns_ = now_ns;
+}
+
+void FlightNotes::CountRun(size_t stage) {
+  FlightCounters& counters = recorder_.thread(thread_).counters[stage];
+  Add(counters.runs, 1);
+  Add(counters.times[DurationBucket(took_ns_[stage])], 1);
+}
+
 void FlightNotes::Enter(uint32_t stage) {
   FlightThread& own = recorder_.thread(thread_);
-  const int64_t now_ns = MonotonicNanos();
-  Add(own.counters[stage_].busy_ns, static_cast<uint64_t>(now_ns - since_ns_));
-  since_ns_ = now_ns;
+  Spend();
   stage_ = std::min<uint32_t>(stage, FlightThread::kMaxStages - 1);
   static_assert(FlightThread::kMaxStages <= 64);
   ran_ |= uint64_t{1} << stage_;
@@ -89,14 +102,13 @@ void FlightNotes::CountWork(const WorkCounts& counts) {
 }
 
 void FlightNotes::LeaveBatchStage(uint32_t stage) {
-  FlightCounters* const counters = recorder_.thread(thread_).counters;
-  Add(counters[std::min<uint32_t>(stage, FlightThread::kMaxStages - 1)].runs, 1);
+  Spend();
+  CountRun(std::min<size_t>(stage, FlightThread::kMaxStages - 1));
 }
 
 void FlightNotes::EndSample() {
-  FlightCounters* const counters = recorder_.thread(thread_).counters;
   for (uint64_t left = ran_; left != 0; left &= left - 1) {
-    Add(counters[std::countr_zero(left)].runs, 1);
+    CountRun(static_cast<size_t>(std::countr_zero(left)));
   }
   recorder_.EndSample(thread_);
 }

@@ -1,6 +1,8 @@
 #ifndef BULKHEAD_SERVER_WORKER_FLIGHT_NOTES_H_
 #define BULKHEAD_SERVER_WORKER_FLIGHT_NOTES_H_
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -38,12 +40,18 @@ class FlightNotes final : public StageObserver {
   void EndBatch() override;
 
  private:
+  // Counts the time since the last call, or since the sample's beginning, for the current stage.
+  void Spend();
+  // Counts a run of a stage that took what this sample spent there.
+  void CountRun(size_t stage);
+
   const FlightRecorder& recorder_;
   const uint32_t thread_;
   uint64_t stream_id_ = 0;
   uint64_t lease_id_ = 0;
   uint32_t stage_ = kOutside;
   uint64_t ran_ = 0;  // a bit for each stage that this sample went through, counted at its end
+  std::array<int64_t, FlightThread::kMaxStages> took_ns_{};  // that this sample spent in each
   int64_t since_ns_ = 0;
 };
 

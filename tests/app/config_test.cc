@@ -107,6 +107,7 @@ const std::map<std::string, std::string>& Samples() {
       {"watch-lock", "/run/x.lock"},
       {"ready-fd", "5"},
       {"log-level", "debug"},
+      {"log-format", "json"},
       {"log-file", "/var/log/bulkheadd.log"},
   };
   return *samples;

@@ -1,10 +1,15 @@
 """What a running service says of itself."""
 
+import contextlib
 import os
+import pty
+import signal
+import subprocess
+import time
 
 import bulkhead
 import pytest
-from conftest import Service, write_spec
+from conftest import BIN, Service, write_spec
 
 
 def test_status_names_workers_streams_and_memory(folder):
@@ -64,6 +69,91 @@ def test_counters_of_a_place_go_on_over_its_workers(folder):
             assert 20_000 <= stage["runs"] < 21_000
 
 
+def waits(service, while_open):
+    """The shares of waiting for workers and for the trainer while the trainer does something for some seconds."""
+    [before] = bulkhead.service_status(service.target)["streams"]
+    began = time.monotonic()
+    while_open()
+    [after] = bulkhead.service_status(service.target)["streams"]
+    seconds = time.monotonic() - began
+    return [
+        (after[name] - before[name]) / seconds
+        for name in ("waiting_for_workers_seconds", "waiting_for_trainer_seconds")
+    ], after
+
+
+def test_a_starved_trainer_waits_for_workers(folder):
+    spec = write_spec(
+        folder / "s.yaml", source={"range": {"size": 100_000}}, stages=[{"fault": {"slow": 0.02}}], batch={"size": 10}
+    )
+    service = Service(folder, "--workers", "1", "--allow-fault-stages")
+    try:
+        with bulkhead.Loader(spec, service.target, name="starved", credits=2) as loader:
+            loader.next_batch()
+            (workers, trainer), stream = waits(service, lambda: [loader.next_batch() for _ in range(15)])
+            assert workers > 0.8 and trainer < 0.2
+            assert stream["why"].startswith("waits for workers ")
+            assert "stages[0] fault takes" in stream["why"]
+            assert stream["peer_pid"] == os.getpid()
+            assert stream["spec"] == str(spec) and stream["fingerprint"] == loader.state_dict()["bytes_fingerprint"]
+            gaps = stream["batch_gaps"]
+            assert sum(gaps["counts"]) == stream["batches_sent"] - 1 and gaps["sum"] > 0
+            assert stream["samples_sent"] == 10 * stream["batches_sent"]
+            [place] = bulkhead.service_status(service.target)["places"]
+            [fault] = [stage for stage in place["stages"] if stage["stage"] == "stages[0] fault"]
+            times = fault["run_times"]
+            assert sum(times["counts"]) == fault["runs"] and times["sum"] == fault["busy_seconds"]
+            quicker = [count for bound, count in zip(times["bounds"], times["counts"]) if bound <= 0.01]
+            assert sum(quicker) == 0, "none takes less than 20 ms"
+    finally:
+        service.stop()
+
+
+@pytest.mark.parametrize("transport", ["shm", "grpc"])
+def test_workers_wait_for_a_trainer_that_is_slower(folder, transport):
+    spec = write_spec(folder / "s.json", source={"range": {"size": 100_000}}, batch={"size": 10})
+    service = Service(folder, "--workers", "1")
+    try:
+        with bulkhead.Loader(spec, service.target, name="slow", credits=2, transport=transport) as loader:
+            def train():
+                for _ in range(10):
+                    loader.next_batch()
+                    time.sleep(0.2)  # the training step
+
+            train()
+            (workers, trainer), stream = waits(service, train)
+            assert workers < 0.1 and trainer > 0.9
+            assert stream["why"].startswith("waits for the trainer ")
+    finally:
+        service.stop()
+
+
+def test_streams_are_counted_by_what_became_of_them(folder):
+    spec = write_spec(folder / "s.json", source={"range": {"size": 20}}, batch={"size": 10}, epochs=1)
+    service = Service(folder, "--workers", "1")
+
+    def counts():
+        found = bulkhead.service_status(service.target)["stream_counts"]
+        return {(one["event"].removeprefix("EVENT_").lower(), one["reason"]): one["count"] for one in found}
+
+    try:
+        with bulkhead.Loader(spec, service.target, name="whole") as loader:
+            assert len(list(loader)) == 2
+        endless = write_spec(folder / "endless.json", source={"range": {"size": 20}}, batch={"size": 10})
+        with bulkhead.Loader(endless, service.target, name="left") as loader:
+            loader.next_batch()
+        with pytest.raises(bulkhead.SpecError):
+            bulkhead.Loader({"source": {"nothing": {}}}, service.target)
+        while sum(count for (event, _), count in counts().items() if event == "ended") < 2:
+            time.sleep(0.1)
+        found = counts()
+        assert found["opened", "new"] == 2 and found["refused", "SPEC_INVALID"] == 1
+        assert found["ended", "finished"] == 1
+        assert found.get(("ended", "closed"), 0) + found.get(("ended", "gone"), 0) == 1
+    finally:
+        service.stop()
+
+
 def test_a_stream_that_is_open_is_there(folder):
     # The first slot takes a while to be touched.
     spec = write_spec(folder / "s.json", source={"range": {"size": 4_000_000}}, batch={"size": 4_000_000}, epochs=1)
@@ -80,3 +170,46 @@ def test_a_stream_that_is_open_is_there(folder):
 def test_no_service_is_a_clear_error(folder):
     with pytest.raises(bulkhead.ServiceUnavailable, match="nobody.sock|does not say"):
         bulkhead.service_status(f"unix:{folder}/nobody.sock", timeout=2)
+
+
+def top(*options, **more):
+    return subprocess.run([BIN / "bulkhead", "top", *options], capture_output=True, text=True, timeout=60, check=False, **more)
+
+
+def test_top_prints_a_screen_or_refuses_where_there_is_no_terminal(folder):
+    spec = write_spec(folder / "s.json", source={"range": {"size": 1000}}, batch={"size": 10})
+    service = Service(folder, "--workers", "1")
+    try:
+        with bulkhead.Loader(spec, service.target, name="watched") as loader:
+            loader.next_batch()
+            once = top("--once", "--target", service.target)
+            assert once.returncode == 0 and once.stderr == ""
+            assert "stream watched, rank 0 of 1: waits for the trainer " in once.stdout
+            assert "\x1b" not in once.stdout
+            piped = top("--target", service.target)
+            assert piped.returncode == 1 and "bulkhead top --once" in piped.stderr
+    finally:
+        service.stop()
+
+
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
+def test_top_leaves_the_terminal_as_it_was(folder, end):
+    service = Service(folder, "--workers", "1")
+    mine, its = pty.openpty()
+    try:
+        process = subprocess.Popen([BIN / "bulkhead", "top", "--target", service.target], stdin=its, stdout=its, stderr=its)
+        os.close(its)
+        shown = b""
+        while b"(no streams)" not in shown:
+            shown += os.read(mine, 4096)
+        assert shown.startswith(b"\x1b[?1049h\x1b[?25l")
+        process.send_signal(end)
+        assert process.wait(30) == 0
+        shown = b""
+        with contextlib.suppress(OSError):  # the other end is gone
+            while True:
+                shown += os.read(mine, 4096)
+        assert shown.endswith(b"\x1b[?25h\x1b[?1049l")
+    finally:
+        os.close(mine)
+        service.stop()

@@ -119,6 +119,7 @@ TOOLS = {
     "explain": {"local", "measure", "validate"},
     "inspect": {"local"},
     "stream": {"inspect", "local", "measure"},
+    "top": {"status"},
 }
 
 # Likewise the folders of the C++ client; here base is the shared one.

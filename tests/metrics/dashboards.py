@@ -39,5 +39,6 @@ def substituted(expression: str, **values: str) -> str:
     return re.sub(r"\$\{?(\w+)\}?", value, expression)
 
 
-def metrics_in(expression: str) -> set[str]:
-    return set(re.findall(r"\bbulkhead_\w+", expression))
+def metrics_in(text: str) -> set[str]:
+    """The metrics in an expression or an exposition; of a histogram's series the histogram."""
+    return {re.sub("_(bucket|sum|count)$", "", name) for name in re.findall(r"\bbulkhead_\w+", text)}

@@ -29,7 +29,8 @@ TEST(MetricTableTest, NamesFollowPrometheus) {
           << name;
     }
     EXPECT_TRUE(metric.type == prometheus::MetricType::Counter ||
-                metric.type == prometheus::MetricType::Gauge)
+                metric.type == prometheus::MetricType::Gauge ||
+                metric.type == prometheus::MetricType::Histogram)
         << name;
   }
 }
@@ -62,9 +63,11 @@ TEST(MetricTableTest, TheDocumentationListsEveryMetric) {
   }
   std::vector<std::string> declared;
   for (const Metric& metric : MetricTable()) {
-    const bool is_counter = metric.type == prometheus::MetricType::Counter;
-    declared.push_back(absl::StrCat("| `", metric.name, "` | ", is_counter ? "counter" : "gauge",
-                                    " | ", metric.unit, metric.unit[0] == '\0' ? "" : " ", "| ",
+    const char* const type = metric.type == prometheus::MetricType::Counter     ? "counter"
+                             : metric.type == prometheus::MetricType::Histogram ? "histogram"
+                                                                                : "gauge";
+    declared.push_back(absl::StrCat("| `", metric.name, "` | ", type, " | ", metric.unit,
+                                    metric.unit[0] == '\0' ? "" : " ", "| ",
                                     absl::StrJoin(metric.labels, ", "),
                                     metric.labels.empty() ? "" : " ", "| ", metric.help, " |"));
   }

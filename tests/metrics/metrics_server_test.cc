@@ -6,10 +6,13 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
+#include "server/base/checksum.h"
 #include "server/metrics/status_collector.h"
+#include "server/metrics/status_page.h"
 #include "tests/metrics/http_get.h"
 
 namespace bulkhead {
@@ -29,6 +32,7 @@ class MetricsServerTest : public ::testing::Test {
     config.address = "127.0.0.1:0";
     config.metrics = std::make_shared<StatusCollector>([this] { return Status(); });
     config.is_serving = [this] { return serving_.load(); };
+    config.status = [this] { return Status(); };
     config.patience = patience;
     return MetricsServer::Start(std::move(config)).value();
   }
@@ -68,9 +72,80 @@ TEST_F(MetricsServerTest, MetricsOfAServiceThatEndedAreUnavailable) {
   EXPECT_THAT(HttpGet(server_->port(), "/metrics"), StartsWith("HTTP/1.1 503 "));
 }
 
+TEST_F(MetricsServerTest, ThePageMayRunItsOwnScriptAndNothingElse) {
+  const std::string answer = HttpGet(server_->port(), "/");
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(answer, HasSubstr("\r\nContent-Type: text/html; charset=utf-8\r\n"));
+  EXPECT_THAT(answer, HasSubstr("\r\nX-Content-Type-Options: nosniff\r\n"));
+  EXPECT_THAT(answer, HasSubstr("<h1>Bulkhead</h1>"));
+  const size_t begin = answer.find("<script>") + 8;
+  const std::string script = answer.substr(begin, answer.find("</script>") - begin);
+  Sha256 digest;
+  digest.Update(script);
+  EXPECT_THAT(answer, HasSubstr(absl::StrCat("script-src 'sha256-",
+                                             absl::Base64Escape(digest.Finish()), "'")));
+  EXPECT_THAT(answer, HasSubstr("\r\nContent-Security-Policy: default-src 'none'; connect-src "
+                                "'self';"));
+  EXPECT_EQ(scrapes_, 0) << "the page itself asks nobody";
+  for (const char* outside : {"https:", "innerHTML", "insertAdjacentHTML", "document.write"}) {
+    EXPECT_THAT(answer, Not(HasSubstr(outside)));
+  }
+}
+
+TEST_F(MetricsServerTest, TheStatusIsJsonThatNoBrowserTakesForAPage) {
+  const std::string answer = HttpGet(server_->port(), "/status.json");
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(answer, HasSubstr("\r\nContent-Type: application/json\r\n"));
+  EXPECT_THAT(answer, HasSubstr("\r\nX-Content-Type-Options: nosniff\r\n"));
+  EXPECT_THAT(answer, HasSubstr(R"("samples_produced":"1")"));
+  EXPECT_THAT(answer, HasSubstr(R"("streams":[])")) << "the page reads every field";
+  ended_ = true;
+  EXPECT_THAT(HttpGet(server_->port(), "/status.json"), StartsWith("HTTP/1.1 503 "));
+}
+
+TEST_F(MetricsServerTest, AStatusThatIsNotForEverybodyIsForNobodyHere) {
+  MetricsServer::Config config;
+  config.address = "127.0.0.1:0";
+  config.metrics = std::make_shared<StatusCollector>([this] { return Status(); });
+  config.is_serving = [] { return true; };
+  const auto server = MetricsServer::Start(std::move(config)).value();
+  for (const char* path : {"/", "/status.json"}) {
+    const std::string answer = HttpGet(server->port(), path);
+    EXPECT_THAT(answer, StartsWith("HTTP/1.1 403 ")) << path;
+    EXPECT_THAT(answer, HasSubstr("only to clients that have the right"));
+  }
+  EXPECT_THAT(HttpGet(server->port(), "/metrics"), StartsWith("HTTP/1.1 200 "));
+}
+
+TEST_F(MetricsServerTest, AnotherSitesNameForThisHostGetsNoStatus) {
+  const auto ask = [&](const std::string& host, const std::string& path) {
+    return HttpExchange(server_->port(),
+                        absl::StrCat("GET ", path, " HTTP/1.1\r\nhOST: ", host, "\r\n\r\n"));
+  };
+  for (const char* host :
+       {"localhost:9464", "localhost", "127.0.0.1:9464", "[::1]:9464", "[::1]"}) {
+    EXPECT_THAT(ask(host, "/status.json"), StartsWith("HTTP/1.1 200 ")) << host;
+  }
+  for (const char* host :
+       {"evil.example:9464", "localhost.evil.example", "127.0.0.1.evil.example"}) {
+    EXPECT_THAT(ask(host, "/status.json"), StartsWith("HTTP/1.1 403 ")) << host;
+    EXPECT_THAT(ask(host, "/"), StartsWith("HTTP/1.1 403 ")) << host;
+    EXPECT_THAT(ask(host, "/metrics"), StartsWith("HTTP/1.1 200 ")) << host;
+  }
+}
+
+TEST(StatusJsonTest, HasABound) {
+  v1::GetStatusResponse status;
+  status.set_version(std::string(kMostStatusBytes, 'x'));
+  EXPECT_TRUE(absl::IsResourceExhausted(StatusJson(status).status()));
+  status.set_version("</script><script>");
+  EXPECT_THAT(StatusJson(status).value(), Not(HasSubstr("<")));
+}
+
 TEST_F(MetricsServerTest, NothingElseIsThere) {
-  for (const char* path : {"/", "/metrics/", "/metricsx", "/healthz/../../etc/passwd",
-                           "/etc/passwd", "/%2e%2e/%2e%2e/etc/passwd"}) {
+  for (const char* path :
+       {"/index.html", "//", "/status.json/", "/metrics/", "/metricsx", "/healthz/../../etc/passwd",
+        "/etc/passwd", "/%2e%2e/%2e%2e/etc/passwd"}) {
     EXPECT_THAT(HttpGet(server_->port(), path), StartsWith("HTTP/1.1 404 ")) << path;
   }
   EXPECT_EQ(scrapes_, 0);

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
+#include "server/base/durations/histogram.h"
 #include "server/metrics/metric_table.h"
 
 namespace bulkhead {
@@ -140,10 +141,23 @@ TEST(StatusCollectorTest, TheNumberOfSeriesIsTheOneInTheDocs) {
   *status.add_places() = MakePlace(0);
   status.mutable_places(0)->clear_stages();
   EXPECT_EQ(added(), 2u) << "each slot";
-  status.mutable_places(0)->add_stages()->set_stage("stages[0] decode_image");
-  EXPECT_EQ(added(), 3u) << "each stage of a slot";
-  status.add_streams()->mutable_arena()->set_bytes(1);
-  EXPECT_EQ(added(), 9u) << "each stream";
+  *status.add_places() = MakePlace(1);
+  status.mutable_places(1)->clear_stages();
+  added();
+  for (v1::PlaceTotals& place : *status.mutable_places()) {
+    v1::StageUsage& stage = *place.add_stages();
+    stage.set_stage("stages[0] decode_image");
+    AddDurations({}, 0, *stage.mutable_run_times());
+    EXPECT_EQ(added(), place.slot() == 0 ? 3u + 14u : 3u)
+        << "each stage of a slot, and each of a pipeline";
+  }
+  for (const char* name : {"train", "test"}) {
+    v1::StreamStatus& stream = *status.add_streams();
+    stream.set_name(name);
+    AddDurations({}, 0, *stream.mutable_batch_gaps());
+    EXPECT_EQ(added(), name == std::string("train") ? 26u + 1u : 26u)
+        << "each stream, and each spec of a pipeline";
+  }
 }
 
 TEST(StatusCollectorTest, AStreamsSlotsAreCountedByState) {
@@ -301,6 +315,77 @@ TEST(StatusCollectorTest, AVerdictHasItsStageAndItsGrowth) {
       }) {
     EXPECT_THAT(text, HasSubstr(expected));
   }
+}
+
+TEST(StatusCollectorTest, AStreamTellsWhoWaitsAndHowItsBatchesCome) {
+  v1::GetStatusResponse status;
+  v1::StreamStatus& stream = *status.add_streams();
+  stream.set_name("py-host-4711-ab12cd34");
+  stream.set_pipeline("photos");
+  stream.set_spec("train.yaml");
+  stream.set_fingerprint("ab12");
+  stream.set_samples_sent(96);
+  stream.set_waiting_for_workers_seconds(1.5);
+  stream.set_waiting_for_trainer_seconds(2.5);
+  AddDurations({0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0, 4}, 62.5, *stream.mutable_batch_gaps());
+  const auto series = SeriesOf(TextOf(status));
+  for (const char* expected : {
+           R"(bulkhead_stream_samples_sent_total{stream="py-host",rank="0"} 96)",
+           R"(bulkhead_stream_waiting_for_workers_seconds_total{stream="py-host",rank="0"} 1.5)",
+           R"(bulkhead_stream_waiting_for_trainer_seconds_total{stream="py-host",rank="0"} 2.5)",
+           R"(bulkhead_stream_batch_gap_seconds_bucket{stream="py-host",rank="0",le="0.001"} 0)",
+           R"(bulkhead_stream_batch_gap_seconds_bucket{stream="py-host",rank="0",le="0.003"} 2)",
+           R"(bulkhead_stream_batch_gap_seconds_bucket{stream="py-host",rank="0",le="10"} 3)",
+           R"(bulkhead_stream_batch_gap_seconds_bucket{stream="py-host",rank="0",le="+Inf"} 7)",
+           R"(bulkhead_stream_batch_gap_seconds_count{stream="py-host",rank="0"} 7)",
+           R"(bulkhead_stream_batch_gap_seconds_sum{stream="py-host",rank="0"} 62.5)",
+           R"(bulkhead_pipeline_info{pipeline="photos",spec="train.yaml",fingerprint="ab12"} 1)",
+       }) {
+    EXPECT_THAT(series, Contains(expected));
+  }
+}
+
+TEST(StatusCollectorTest, StreamsAreCountedByTheirFate) {
+  v1::GetStatusResponse status;
+  v1::StreamCount& count = *status.add_stream_counts();
+  count.set_event(v1::StreamCount::EVENT_REFUSED);
+  count.set_reason("BUDGET_EXCEEDED");
+  count.set_count(7);
+  EXPECT_THAT(TextOf(status),
+              HasSubstr(R"(bulkhead_streams_total{event="refused",reason="BUDGET_EXCEEDED"} 7)"));
+}
+
+TEST(StatusCollectorTest, AStagesRunTimesAreThoseOfAllPlaces) {
+  v1::GetStatusResponse status;
+  for (uint32_t slot = 0; slot < 2; ++slot) {
+    v1::PlaceTotals& place = *status.add_places();
+    place.set_pipeline("photos");
+    place.set_slot(slot);
+    v1::StageUsage& stage = *place.add_stages();
+    stage.set_stage("stages[0] python");
+    AddDurations({1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 0.25, *stage.mutable_run_times());
+  }
+  const auto series = SeriesOf(TextOf(status));
+  const std::string labels = R"({pipeline="photos",stage="stages[0] python")";
+  EXPECT_THAT(series, Contains(absl::StrCat("bulkhead_pipeline_stage_run_seconds_bucket", labels,
+                                            R"(,le="0.0001"} 2)")));
+  EXPECT_THAT(series,
+              Contains(absl::StrCat("bulkhead_pipeline_stage_run_seconds_sum", labels, "} 0.5")));
+}
+
+TEST(StatusCollectorTest, AHistogramWithoutRoomIsLeftOutWhole) {
+  v1::GetStatusResponse status;
+  v1::PlaceTotals& place = *status.add_places();
+  AddDurations({}, 0, *place.add_stages()->mutable_run_times());
+  place.mutable_stages(0)->set_stage("source");
+  size_t before = 0;
+  for (const std::string& line : SeriesOf(TextOf(status))) {
+    if (absl::StartsWith(line, "bulkhead_pipeline_stage_run_seconds")) break;
+    ++before;
+  }
+  const auto room_for = [&](size_t more) { return TextOf(status, before + more); };
+  EXPECT_THAT(room_for(13), Not(HasSubstr("bulkhead_pipeline_stage_run_seconds_bucket")));
+  EXPECT_THAT(room_for(14), HasSubstr("bulkhead_pipeline_stage_run_seconds_bucket"));
 }
 
 TEST(StatusCollectorTest, ContainmentSaysItsLevelAndItsParts) {

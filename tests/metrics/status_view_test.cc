@@ -97,6 +97,32 @@ TEST(StatusViewTest, OfStreamsWithOneNameTheLaterIsLeft) {
   EXPECT_EQ(view.streams()[1].status->epoch(), 2);
 }
 
+TEST(StatusViewTest, StreamsAreNamedByTheirJobsInTheOrderOfOpening) {
+  v1::GetStatusResponse status;
+  const auto add = [&](const char* name, int64_t opened) {
+    v1::StreamStatus& stream = *status.add_streams();
+    stream.set_name(name);
+    stream.mutable_opened()->set_seconds(opened);
+  };
+  add("py-host-100-0123abcd", 20);
+  add("py-host-99-ffff0000", 10);
+  const StatusView view(status);
+  ASSERT_EQ(view.streams().size(), 2);
+  EXPECT_THAT(view.streams()[0].labels, ElementsAre("py-host", "0"));
+  EXPECT_EQ(view.streams()[0].status->opened().seconds(), 10);
+  EXPECT_THAT(view.streams()[1].labels, ElementsAre("py-host (2)", "0"));
+}
+
+TEST(JobNameTest, LeavesOutTheProcess) {
+  EXPECT_EQ(JobName("py-host-4711-ab12cd34"), "py-host");
+  EXPECT_EQ(JobName("cpp-4711-2-ab12cd34"), "cpp");
+  EXPECT_EQ(JobName("train-4711-ab12cd34"), "train");
+  for (const char* name : {"train", "train-2024", "", "-", "ab12cd34", "train-ab12cd34",
+                           "train-4711-ab12cd3", "train-4711-AB12CD34", "4711-ab12cd34"}) {
+    EXPECT_EQ(JobName(name), name);
+  }
+}
+
 TEST(LabelValueTest, CutsBetweenCharacters) {
   EXPECT_EQ(LabelValue("short"), "short");
   EXPECT_EQ(LabelValue(std::string(128, 'x')), std::string(128, 'x'));

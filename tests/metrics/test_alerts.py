@@ -149,7 +149,7 @@ def test_a_trainer_that_waits_fires_and_one_that_is_slow_does_not(watched):
         try:
             starved.wait_for("BulkheadTrainerStarves", meanwhile=loader.next_batch)
             assert "BulkheadTrainerStarves" not in healthy.firing()
-            assert healthy.prometheus.value("bulkhead:stream_slots_waiting_for_workers:ratio") is not None
+            assert healthy.prometheus.value("bulkhead:stream_waiting_for_workers:ratio") is not None
         finally:
             for trainer in trainers:
                 trainer.stop()

@@ -26,6 +26,15 @@ TEST(ForeignLinesTest, ALineMayComeInPartsAndEndsBeforeOthersSpeak) {
   EXPECT_EQ(lines.End(), "");
 }
 
+TEST(ForeignLinesTest, AsJsonALineIsAnObjectOfItsOwn) {
+  ForeignLines lines(LogStyle::kJson);
+  const std::string begun = lines.Take("a \"b\" \\ \033[2J", kSecond);
+  EXPECT_THAT(begun, testing::EndsWith(R"(,"level":"output","text":"a \"b\" \\ \\x1b[2J)"));
+  EXPECT_THAT(begun, testing::StartsWith(R"({"time":")"));
+  EXPECT_THAT(lines.Take("\nc\n", kSecond), testing::MatchesRegex("\"}\n.*\"text\":\"c\"}\n"));
+  EXPECT_EQ(lines.End(), "");
+}
+
 TEST(ForeignLinesTest, ALongLineIsCut) {
   ForeignLines lines;
   const std::string most(ForeignLines::kMostLineBytes, 'x');

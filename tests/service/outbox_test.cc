@@ -3,8 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <numeric>
 #include <string>
 #include <vector>
+
+#include "server/os/event_loop.h"
 
 namespace bulkhead {
 namespace {
@@ -34,6 +37,7 @@ class OutboxTest : public testing::Test {
     ReadyBatch batch;
     batch.header.set_sequence(sequence);
     batch.header.set_sample_count(10);
+    batch.header.set_valid_count(9);
     batch.hold = std::make_shared<const SlotHold>(arena_, 0, [this] { ++released_; });
     outbox_.Put(std::move(batch));
   }
@@ -130,6 +134,53 @@ TEST_F(OutboxTest, AClientIsUnreadWhileItHasAllItCanGetAndReleasesNothing) {
   EXPECT_GT(*since, first) << "it has batches 1 and 2, but took one";
   outbox_.ReleaseSlots(1);
   EXPECT_EQ(*since, 0);
+}
+
+TEST_F(OutboxTest, TellsWhoWaitsForWhom) {
+  // What has risen since the last look: a wait that goes on rises with each look.
+  v1::StreamStatus before;
+  const auto waits_for = [&] {
+    v1::StreamStatus now;
+    outbox_.meter()->Describe(MonotonicNanos(), now);
+    const bool workers = now.waiting_for_workers_seconds() > before.waiting_for_workers_seconds();
+    const bool trainer = now.waiting_for_trainer_seconds() > before.waiting_for_trainer_seconds();
+    before = now;
+    return std::string(workers ? "workers " : "") + (trainer ? "trainer" : "");
+  };
+  EXPECT_EQ(waits_for(), "") << "it is not open";
+  Open();
+  Written();
+  waits_for();
+  EXPECT_EQ(waits_for(), "workers ");
+  PutBatch(0);
+  Written();
+  waits_for();
+  EXPECT_EQ(waits_for(), "workers ") << "it has credit for another";
+  PutBatch(1);
+  Written();
+  waits_for();
+  EXPECT_EQ(waits_for(), "trainer") << "it has all that it may hold";
+  outbox_.Release(1);
+  waits_for();
+  EXPECT_EQ(waits_for(), "workers ");
+  PutBatch(2);
+  waits_for();
+  EXPECT_EQ(waits_for(), "workers ") << "it is being written, and another may follow";
+  PutBatch(3);
+  waits_for();
+  EXPECT_EQ(waits_for(), "trainer") << "it does not read";
+  EXPECT_EQ(before.batch_gaps().counts_size(), kDurationBuckets);
+}
+
+TEST_F(OutboxTest, CountsSamplesAndGapsOfBatchesThatGoOut) {
+  Open();
+  for (uint64_t i = 0; i < 3; ++i) PutBatch(i);  // there is credit for two
+  Written();
+  v1::StreamStatus status;
+  outbox_.meter()->Describe(MonotonicNanos(), status);
+  EXPECT_EQ(status.samples_sent(), 18u) << "genuine ones";
+  const auto& counts = status.batch_gaps().counts();
+  EXPECT_EQ(std::accumulate(counts.begin(), counts.end(), uint64_t{0}), 1u);
 }
 
 TEST_F(OutboxTest, AHeartbeatComesWhereNothingElseDoes) {

@@ -93,7 +93,9 @@ class StreamOpeningTest : public testing::Test {
   Outbox outbox_{
       {[this](const grpc::ByteBuffer* message) { OnWrite(*message); }, [](const absl::Status&) {}}};
   StreamClaims claims_;
-  StreamLog log_{"peer", "boot"};
+  StreamCounts counts_;
+  RefusalLines refusals_;
+  StreamLog log_{"peer", "boot", &counts_, &refusals_};
   const std::shared_ptr<Opener> observer_ = std::make_shared<Opener>(&outbox_);
   std::unique_ptr<Supervisor> supervisor_;  // goes before what its thread calls
 };

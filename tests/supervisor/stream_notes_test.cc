@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace bulkhead {
+namespace bulkhead::stream_notes_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -93,4 +93,4 @@ TEST_F(StreamNotesTest, TheEndWaitsForNoMinute) {
 }
 
 }  // namespace
-}  // namespace bulkhead
+}  // namespace bulkhead::stream_notes_test

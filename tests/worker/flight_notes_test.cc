@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <numeric>
 #include <thread>
 
 #include "absl/strings/ascii.h"
@@ -92,6 +93,33 @@ TEST(FlightNotesTest, MeasuresStagesAndNotTheTimeBetweenSamples) {
   EXPECT_EQ(busy(1), 0);
   EXPECT_EQ(recorder.Snapshot().stages[2].runs, 2u);
   EXPECT_EQ(recorder.Snapshot().stages[0].runs, 2u);
+}
+
+TEST(FlightNotesTest, CountsRunsByHowLongTheyTook) {
+  const FlightRecorder recorder = FlightRecorder::Create(1).value();
+  recorder.SetStages(FlightStageNames(NamedPipeline()));
+  FlightNotes notes(recorder, 0);
+  for (const absl::Duration each : {absl::ZeroDuration(), absl::Milliseconds(20)}) {
+    notes.BeginSample({});
+    for (int part = 0; part < 2; ++part) {  // a run is entered twice, and is one
+      notes.Enter(2);
+      absl::SleepFor(each);
+      notes.Enter(StageObserver::kOutside);
+    }
+    notes.EndSample();
+  }
+  notes.BeginSample({});
+  notes.Enter(2);
+  absl::SleepFor(absl::Milliseconds(40));
+  notes.LeaveBatchStage(2);
+  notes.EndBatch();
+  const DurationCounts times = recorder.Snapshot().stages[2].times;
+  const auto longer = [&](int64_t nanos) {
+    return std::accumulate(times.begin() + static_cast<ptrdiff_t>(DurationBucket(nanos)),
+                           times.end(), uint64_t{0});
+  };
+  EXPECT_EQ(longer(0), 3u);
+  EXPECT_GE(longer(31'000'000), 2u) << "of the second sample both parts together, and the batch";
 }
 
 TEST(FlightNotesTest, TellsTheAllocatorWhoseWorkTheThreadDoes) {

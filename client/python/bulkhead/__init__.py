@@ -12,6 +12,7 @@ from ._batch.schema import Schema, TensorSpec
 from ._dataset.source import Source
 from ._loader import Loader
 from ._meter import Meter
+from ._meter_log import MeterLog
 from ._rpc.credentials import Credentials
 from ._service.status import service_status
 from ._spec.pipeline import Pipeline
@@ -68,6 +69,7 @@ __all__ = [
     "LoaderClosed",
     "LoaderStats",
     "Meter",
+    "MeterLog",
     "OutOfThreads",
     "Pipeline",
     "Progress",

@@ -59,8 +59,10 @@ class Meter:
             "held_slots": float(stats.held_slots),
             "reconnects": float(stats.reconnects),
         }
-        return {f"{self._prefix()}{name}": value for name, value in rates.items()}
+        return {f"{self.prefix}{name}": value for name, value in rates.items()}
 
-    def _prefix(self) -> str:
+    @property
+    def prefix(self) -> str:
+        """What the names begin with: "loader/", or "loader/rank3/"."""
         rank = self._rank if self._rank is not None else getattr(self._loader, "rank", None)
         return f"loader/rank{rank}/" if rank else "loader/"

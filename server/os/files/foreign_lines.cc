@@ -1,6 +1,8 @@
 #include "server/os/files/foreign_lines.h"
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "server/base/record_name.h"
 
 namespace bulkhead {
@@ -10,12 +12,12 @@ void ForeignLines::Begin(int64_t now_ns, std::string& out) {
   line_bytes_ = 0;
   const uint64_t left_out = lines_.TakeRefused(now_ns);
   if (left_out > 0) {
-    absl::StrAppend(&out, kBar, "(", left_out, " lines were left out here: more than ",
-                    kLinesPerSecond, " a second)\n");
+    absl::StrAppend(&out, Before(), "(", left_out, " lines were left out here: more than ",
+                    kLinesPerSecond, " a second)", Behind());
   }
   kept_ = lines_.Take(now_ns);
   if (kept_) {
-    absl::StrAppend(&out, kBar);
+    absl::StrAppend(&out, Before());
   } else {
     ++dropped_;
   }
@@ -28,7 +30,8 @@ std::string ForeignLines::Take(absl::string_view text, int64_t now_ns) {
     const size_t end = text.find('\n');
     const absl::string_view part = text.substr(0, end);
     if (kept_ && line_bytes_ <= kMostLineBytes) {
-      absl::StrAppend(&out, PrintableLines(part.substr(0, kMostLineBytes - line_bytes_)));
+      const std::string printable = PrintableLines(part.substr(0, kMostLineBytes - line_bytes_));
+      absl::StrAppend(&out, style_ == LogStyle::kJson ? JsonText(printable) : printable);
       line_bytes_ += part.size();
       if (line_bytes_ > kMostLineBytes) absl::StrAppend(&out, " …");
     }
@@ -42,7 +45,18 @@ std::string ForeignLines::Take(absl::string_view text, int64_t now_ns) {
 absl::string_view ForeignLines::End() {
   const bool open = in_line_ && kept_;
   in_line_ = false;
-  return open ? "\n" : "";
+  return open ? Behind() : "";
+}
+
+std::string ForeignLines::Before() const {
+  if (style_ == LogStyle::kText) return std::string(kBar);
+  return absl::StrCat(R"({"time":")",
+                      absl::FormatTime("%Y-%m-%dT%H:%M:%E3S", absl::Now(), absl::LocalTimeZone()),
+                      R"(","level":")", kLevel, R"(","text":")");
+}
+
+absl::string_view ForeignLines::Behind() const {
+  return style_ == LogStyle::kText ? "\n" : "\"}\n";
 }
 
 }  // namespace bulkhead

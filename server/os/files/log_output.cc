@@ -72,6 +72,9 @@ void WriteToFile(int fd, absl::string_view text) {
 }  // namespace
 
 struct LogOutput::State {
+  explicit State(LogStyle lines) : style(lines), foreign(lines) {}
+
+  const LogStyle style;
   UniqueFd out;
   UniqueFd file;       // may be closed
   UniqueFd read_end;   // of the pipe
@@ -111,9 +114,10 @@ void LogOutput::State::WriteQueued() {
       if (ended && queue.empty()) return;
       text.swap(queue);
       if (dropped > told) {
-        absl::StrAppend(
-            &text, "bulkheadd: ", dropped - told,
-            " lines of the log were dropped here, because its reader did not keep up\n");
+        absl::StrAppend(&text, style == LogStyle::kJson ? R"({"level":"warning","text":")" : "",
+                        "bulkheadd: ", dropped - told,
+                        " lines of the log were dropped here, because its reader did not keep up",
+                        style == LogStyle::kJson ? "\"}\n" : "\n");
         told = dropped;
       }
       writing = true;
@@ -155,8 +159,9 @@ absl::StatusOr<UniqueFd> OpenLogFile(const std::string& path) {
   return file;
 }
 
-absl::StatusOr<std::unique_ptr<LogOutput>> LogOutput::Start(UniqueFd out, UniqueFd file) {
-  auto state = std::make_shared<State>();
+absl::StatusOr<std::unique_ptr<LogOutput>> LogOutput::Start(UniqueFd out, UniqueFd file,
+                                                            LogStyle style) {
+  auto state = std::make_shared<State>(style);
   state->out = std::move(out);
   state->file = std::move(file);
   int ends[2];

@@ -9,6 +9,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "server/os/files/fd.h"
+#include "server/os/files/log_style.h"
 
 namespace bulkhead {
 
@@ -30,8 +31,10 @@ class LogOutput {
   static constexpr uint64_t kMostFileBytes = uint64_t{2} << 20;
   static constexpr uint64_t kKeptFileBytes = uint64_t{1} << 20;
 
-  // Writes to `out`, and to `file` (OpenLogFile) if it is open. Errors: those of pipes and threads.
-  static absl::StatusOr<std::unique_ptr<LogOutput>> Start(UniqueFd out, UniqueFd file = {});
+  // Writes to `out`, and to `file` (OpenLogFile) if it is open. `style`: of the lines that it makes
+  // itself. Errors: those of pipes and threads.
+  static absl::StatusOr<std::unique_ptr<LogOutput>> Start(UniqueFd out, UniqueFd file = {},
+                                                          LogStyle style = LogStyle::kText);
   // Queued text may be lost; call Flush first.
   ~LogOutput();
 

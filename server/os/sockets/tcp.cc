@@ -123,6 +123,21 @@ absl::StatusOr<std::string> PeerHost(int connection) {
   return absl::StrCat(TextOf(AF_INET6, address), "/64");
 }
 
+bool IsLoopbackPeer(int connection) {
+  sockaddr_storage name{};
+  socklen_t size = sizeof(name);
+  if (getpeername(connection, reinterpret_cast<sockaddr*>(&name), &size) != 0) return false;
+  constexpr uint8_t kLoopbackNetwork = 127;
+  if (name.ss_family == AF_INET) {
+    const in_addr& address = reinterpret_cast<sockaddr_in&>(name).sin_addr;
+    return ntohl(address.s_addr) >> 24 == kLoopbackNetwork;
+  }
+  if (name.ss_family != AF_INET6) return false;
+  const in6_addr& address = reinterpret_cast<sockaddr_in6&>(name).sin6_addr;
+  return IN6_IS_ADDR_LOOPBACK(&address) ||
+         (IN6_IS_ADDR_V4MAPPED(&address) && address.s6_addr[12] == kLoopbackNetwork);
+}
+
 uint64_t SocketNumber(int fd) {
   struct stat info {};
   if (fstat(fd, &info) != 0 || !S_ISSOCK(info.st_mode)) return 0;

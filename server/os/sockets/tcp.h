@@ -39,6 +39,9 @@ void SetTcpOptions(int connection, absl::Duration silence);
 // host has as many addresses as it likes there: "2001:db8::/64".
 absl::StatusOr<std::string> PeerHost(int connection);
 
+// Whether the other end of a connection is on this host, by a loopback address.
+bool IsLoopbackPeer(int connection);
+
 // A number that no other socket has while this one is open; 0: `fd` is open for no socket.
 uint64_t SocketNumber(int fd);
 

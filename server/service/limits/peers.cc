@@ -28,6 +28,12 @@ std::string Peers::ClientOf(const std::string& peer) const {
   return absl::StrCat("process ", connection->process);
 }
 
+int Peers::ProcessOf(const std::string& peer) const {
+  absl::MutexLock lock(&mutex_);
+  const Connection* const connection = Find(peer);
+  return connection == nullptr ? 0 : connection->process;
+}
+
 std::string Peers::ConnectionOf(const std::string& peer) const {
   absl::MutexLock lock(&mutex_);
   const Connection* const connection = Find(peer);

@@ -20,6 +20,8 @@ class Peers {
 
   // "process 17" or "ipv4:10.0.0.7", of a peer as gRPC names it ("fd:12", "ipv4:10.0.0.7:4321").
   std::string ClientOf(const std::string& peer) const ABSL_LOCKS_EXCLUDED(mutex_);
+  // The process, as this host numbers it; 0: it is on another host, or not visible here.
+  int ProcessOf(const std::string& peer) const ABSL_LOCKS_EXCLUDED(mutex_);
   // A name that no other connection has or had.
   std::string ConnectionOf(const std::string& peer) const ABSL_LOCKS_EXCLUDED(mutex_);
 

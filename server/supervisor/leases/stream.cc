@@ -343,6 +343,10 @@ v1::StreamStatus Stream::Status() const {
   status.set_batches_released(released_);
   status.set_epoch(epoch_);
   status.set_peer(config_.peer);
+  status.set_peer_pid(config_.peer_pid);
+  status.set_spec(config_.spec);
+  status.set_fingerprint(config_.fingerprint);
+  if (config_.meter != nullptr) config_.meter->Describe(MonotonicNanos(), status);
   status.mutable_opened()->set_seconds(absl::ToUnixSeconds(opened_));
   v1::ArenaStatus& arena = *status.mutable_arena();
   const uint32_t ready = leases_.finished();

@@ -20,6 +20,7 @@
 #include "server/base/quarantine_set.h"
 #include "server/os/event_loop.h"
 #include "server/supervisor/leases/lease_table.h"
+#include "server/supervisor/leases/stream_meter.h"
 #include "server/supervisor/leases/stream_notes.h"
 #include "server/supervisor/memory/arena_memory.h"
 
@@ -90,11 +91,15 @@ absl::Status StreamIdle(absl::Duration timeout, absl::string_view why);
 
 // What a stream delivers, and to whom.
 struct StreamConfig {
-  // For the status page.
+  // For the status.
   std::string name;
   uint32_t rank = 0;
   uint32_t world_size = 1;
   std::string peer;
+  int64_t peer_pid = 0;     // 0: not known
+  std::string spec;         // its path, or what the client called it
+  std::string fingerprint;  // of its bytes
+  std::shared_ptr<const StreamMeter> meter;
   v1::Transport transport = v1::TRANSPORT_GRPC;
   // The stream as workers see it. The supervisor fills in stream_id and later quarantined records.
   internal::v1::StreamBinding binding;

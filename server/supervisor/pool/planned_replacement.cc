@@ -86,6 +86,7 @@ std::pair<Slot*, RecycleDecision> PlannedReplacement::MostUrgent(int64_t now_ns)
 }
 
 void PlannedReplacement::BeginIfDue(int64_t now_ns) {
+  log_.WriteDue(now_ns);
   const auto [due, decision] = MostUrgent(now_ns);
   if (active()) {
     Reconsider(decision, now_ns);
@@ -245,11 +246,7 @@ bool PlannedReplacement::OnExit(Crew::Standing standing, Slot& slot, const Worke
 void PlannedReplacement::Report() {
   record_.mutable_time()->set_seconds(absl::ToUnixSeconds(absl::Now()));
   record_.set_reap_seconds(Seconds(drained_ns_, MonotonicNanos()));
-  spdlog::info(
-      "worker {} of pipeline {} was replaced: {}; warm after {:.0f} ms, reaped in {:.0f} ms",
-      record_.slot(), config_.name, record_.reason(),
-      (record_.start_seconds() + record_.bind_seconds() + record_.warm_seconds()) * 1e3,
-      record_.reap_seconds() * 1e3);
+  log_.Note(record_, MonotonicNanos());
   streams_.CountReplacement(absl::StrCat("worker ", record_.slot(), ": ", record_.reason()));
   context_.exits->AddRecycling(std::move(record_));
 }
@@ -284,6 +281,7 @@ void PlannedReplacement::KeepPlaceUntilReaped() {
 void PlannedReplacement::Leave() {
   if (active()) KeepPlaceUntilReaped();
   context_.gate->Leave(this);
+  log_.End();
 }
 
 }  // namespace bulkhead

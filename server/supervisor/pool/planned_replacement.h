@@ -14,6 +14,7 @@
 #include "server/supervisor/pool/pipeline_config.h"
 #include "server/supervisor/pool/pool_context.h"
 #include "server/supervisor/pool/pool_streams.h"
+#include "server/supervisor/pool/replacement_log.h"
 #include "server/supervisor/worker/worker_process.h"
 
 namespace bulkhead {
@@ -42,7 +43,8 @@ class PlannedReplacement {
         crew_(crew),
         streams_(streams),
         dispatcher_(dispatcher),
-        spawn_(std::move(spawn)) {}
+        spawn_(std::move(spawn)),
+        log_(config.name) {}
   ~PlannedReplacement() { Leave(); }
 
   bool active() const { return slot_ != nullptr; }
@@ -97,6 +99,7 @@ class PlannedReplacement {
   PoolStreams& streams_;
   const Dispatcher& dispatcher_;
   const SpawnFn spawn_;
+  ReplacementLog log_;
   Slot* slot_ = nullptr;  // the worker being replaced; null: none
   v1::Recycling record_;
   bool is_certain_ = false;    // the successor takes over as soon as it is warm

@@ -89,6 +89,9 @@ void FlightReader::CheckStage(const Limits& limits, size_t number, FlightSnapsho
   stage.allocations =
       Raise(believed.allocations, stage.allocations, limits.nanos / kNanosPerAllocation);
   stage.runs = Raise(believed.runs, stage.runs, limits.nanos / kNanosPerRun);
+  for (size_t i = 0; i < kDurationBuckets; ++i) {
+    stage.times[i] = Raise(believed.times[i], stage.times[i], limits.nanos / kNanosPerRun);
+  }
   stage.busy_seconds = Raise(believed.busy_seconds, stage.busy_seconds, limits.busy_seconds);
 }
 

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "server/base/byte_size.h"
+#include "server/base/durations/histogram.h"
 #include "server/os/event_loop.h"
 
 namespace bulkhead {
@@ -82,6 +83,7 @@ void AddTotals(uint64_t samples, const FlightSnapshot& flight, v1::PlaceTotals& 
     usage.set_busy_seconds(usage.busy_seconds() + stage.busy_seconds);
     usage.set_runs(usage.runs() + stage.runs);
     usage.set_allocations(usage.allocations() + stage.allocations);
+    AddDurations(stage.times, stage.busy_seconds, *usage.mutable_run_times());
   }
 }
 

@@ -2,11 +2,13 @@
 
 import os
 
+import bulkhead
 import lightning
 import pytest
 import torch
 from bulkhead.torch import DataLoader, Dataset
 from conftest import numbers
+from lightning.pytorch.loggers import CSVLogger
 
 SAMPLES, BATCH = 160, 16
 BATCHES = SAMPLES // BATCH
@@ -87,3 +89,15 @@ def test_a_checkpoint_of_a_dataloader_goes_on_amid_an_epoch_too(tmp_path, monkey
     assert model.trained + goes_on.trained == straight.trained
     for epoch in (straight.trained[:BATCHES], straight.trained[BATCHES:]):
         assert sorted(sum(epoch, [])) == list(range(SAMPLES))
+
+
+def test_a_logger_of_lightning_gets_the_curves_of_a_loader(tmp_path):
+    curves = CSVLogger(tmp_path, flush_logs_every_n_steps=1)
+    with bulkhead.Loader(numbers(SAMPLES, BATCH)) as loader:
+        log = bulkhead.MeterLog(loader, curves, every=2)
+        for step, _ in enumerate(loader):
+            log(step)
+    curves.save()
+    header, *rows = (tmp_path / "lightning_logs/version_0/metrics.csv").read_text().splitlines()
+    assert len(rows) == BATCHES // 2
+    assert {"loader/samples_per_second", "loader/wait_share", "loader/growth_bytes_per_sample"} <= set(header.split(","))

@@ -1,0 +1,38 @@
+#ifndef BULKHEAD_SERVER_SERVICE_LIMITS_REFUSAL_LINES_H_
+#define BULKHEAD_SERVER_SERVICE_LIMITS_REFUSAL_LINES_H_
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "server/base/rate_limit.h"
+
+namespace bulkhead {
+
+// Which refused streams get a line in the log: a client that tries again and again would otherwise
+// be most of it. Thread-safe.
+class RefusalLines {
+ public:
+  static constexpr double kAtOnce = 20;
+  static constexpr double kPerSecond = 0.2;
+
+  // Absent: this one gets no line. Else the number of those before it that got none since the last
+  // line. `now_ns` as MonotonicNanos.
+  std::optional<uint64_t> Take(int64_t now_ns) ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    if (lines_.Take(now_ns)) return std::exchange(untold_, 0);
+    ++untold_;
+    return std::nullopt;
+  }
+
+ private:
+  absl::Mutex mutex_;
+  RateLimit lines_ ABSL_GUARDED_BY(mutex_){kPerSecond, kAtOnce};
+  uint64_t untold_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SERVICE_LIMITS_REFUSAL_LINES_H_

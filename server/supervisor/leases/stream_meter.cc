@@ -1,0 +1,40 @@
+#include "server/supervisor/leases/stream_meter.h"
+
+#include "server/base/durations/histogram.h"
+
+namespace bulkhead {
+namespace {
+
+double Seconds(int64_t nanos) { return static_cast<double>(nanos) / 1e9; }
+
+}  // namespace
+
+void StreamMeter::Waits(Waiting waiting, int64_t now_ns) {
+  absl::MutexLock lock(&mutex_);
+  if (since_ns_ != 0) Sum(waiting_) += now_ns - since_ns_;
+  waiting_ = waiting;
+  since_ns_ = now_ns;
+}
+
+void StreamMeter::CountBatch(uint64_t samples, int64_t now_ns) {
+  absl::MutexLock lock(&mutex_);
+  samples_ += samples;
+  if (last_batch_ns_ != 0) {
+    const int64_t gap_ns = now_ns - last_batch_ns_;
+    gaps_ns_ += gap_ns;
+    ++gaps_[DurationBucket(gap_ns)];
+  }
+  last_batch_ns_ = now_ns;
+}
+
+void StreamMeter::Describe(int64_t now_ns, v1::StreamStatus& status) const {
+  absl::MutexLock lock(&mutex_);
+  const int64_t open_ns = since_ns_ == 0 ? 0 : now_ns - since_ns_;
+  const bool for_workers = waiting_ == Waiting::kForWorkers;
+  status.set_waiting_for_workers_seconds(Seconds(for_workers_ns_ + (for_workers ? open_ns : 0)));
+  status.set_waiting_for_trainer_seconds(Seconds(for_trainer_ns_ + (for_workers ? 0 : open_ns)));
+  status.set_samples_sent(samples_);
+  AddDurations(gaps_, Seconds(gaps_ns_), *status.mutable_batch_gaps());
+}
+
+}  // namespace bulkhead

@@ -1,0 +1,49 @@
+#ifndef BULKHEAD_SERVER_SUPERVISOR_LEASES_STREAM_METER_H_
+#define BULKHEAD_SERVER_SUPERVISOR_LEASES_STREAM_METER_H_
+
+#include <cstdint>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "bulkhead/v1/loader.pb.h"
+#include "server/base/durations/duration_buckets.h"
+
+namespace bulkhead {
+
+// Who waits for whom between a stream's workers and its trainer, and how its batches go out. From
+// the first call of Waits on, one of the two waits at any moment, so that both times together are
+// the time since then. The side that sends batches writes it; a status reads it. Thread-safe.
+class StreamMeter {
+ public:
+  enum class Waiting {
+    kForWorkers,  // the client could take a batch, and none is ready
+    kForTrainer,  // the client holds all that it may hold, or leaves a ready batch
+  };
+
+  // It is so from now on. Times are those of MonotonicNanos().
+  void Waits(Waiting waiting, int64_t now_ns) ABSL_LOCKS_EXCLUDED(mutex_);
+  // A batch with so many genuine samples goes to the client.
+  void CountBatch(uint64_t samples, int64_t now_ns) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Fills in the waits, samples and gaps.
+  void Describe(int64_t now_ns, v1::StreamStatus& status) const ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  int64_t& Sum(Waiting waiting) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return waiting == Waiting::kForWorkers ? for_workers_ns_ : for_trainer_ns_;
+  }
+
+  mutable absl::Mutex mutex_;
+  Waiting waiting_ ABSL_GUARDED_BY(mutex_) = Waiting::kForWorkers;
+  int64_t since_ns_ ABSL_GUARDED_BY(mutex_) = 0;  // 0: not begun
+  int64_t for_workers_ns_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t for_trainer_ns_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t last_batch_ns_ ABSL_GUARDED_BY(mutex_) = 0;  // 0: none yet
+  int64_t gaps_ns_ ABSL_GUARDED_BY(mutex_) = 0;
+  DurationCounts gaps_ ABSL_GUARDED_BY(mutex_) = {};
+  uint64_t samples_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SUPERVISOR_LEASES_STREAM_METER_H_

@@ -1,0 +1,106 @@
+"""The service's log: what it is, who came and why they went, and what may not be most of it."""
+
+import json
+import os
+import subprocess
+import sys
+
+import bulkhead
+import pytest
+from conftest import BIN, HERE, Service, write_spec
+
+
+OUTPUT = {"name": "index", "dtype": "int64", "shape": []}
+
+
+def lines(folder):
+    return (folder / "service.log").read_text().splitlines()
+
+
+def test_the_first_line_says_what_the_service_is_and_streams_who_reads_them(folder):
+    spec = write_spec(folder / "s.yaml", source={"range": {"size": 20}}, batch={"size": 10}, epochs=1)
+    service = Service(folder, "--workers", "2", "--threads", "1", "--worker-quota", "200MiB", "--memory-budget", "2GiB")
+    try:
+        boot = bulkhead.service_status(service.target)["boot_id"]
+        with bulkhead.Loader(spec, service.target, name="train") as loader:
+            list(loader)
+    finally:
+        service.stop()
+    log = lines(folder)
+    first = next(line for line in log if " listening on " in line)
+    assert f"listening on {service.target}; 2 workers × 1 threads for each pipeline, each with a quota of 200MiB (" in first
+    assert f"), in a memory budget of 2GiB; bulkheadd {bulkhead.__version__}, boot {boot}" in first
+    [opened] = [line for line in log if "stream train of rank 0 is opened" in line]
+    assert f"spec {spec}, pipeline " in opened and f"(process {os.getpid()}); boot {boot}" in opened
+    [ended] = [line for line in log if "stream train of rank 0 has ended" in line]
+    assert "it is complete" in ended
+
+
+def test_as_json_every_line_is_an_object(folder):
+    spec = write_spec(
+        folder / "s.json",
+        source={"range": {"size": 20}},
+        stages=[{"python": {"function": "user_functions:commands_a_terminal", "inputs": ["index"], "outputs": [OUTPUT]}}],
+        batch={"size": 10},
+        epochs=1,
+        errors={"policy": "substitute"},
+    )
+    service = Service(folder, "--workers", "1", "--python", sys.executable, "--python-path", HERE, "--log-format", "json")
+    try:
+        with bulkhead.Loader(spec, service.target, name='"train"') as loader:
+            list(loader)
+    finally:
+        service.stop()
+    read = [json.loads(line) for line in lines(folder)]
+    assert all(set(line) == {"time", "level", "text"} for line in read)
+    printed = [line["text"] for line in read if line["level"] == "output"]
+    assert "written \\x1b[2J" in printed and any(text.startswith("printed\twith an ü") for text in printed)
+    assert any('stream "train" of rank 0 is opened' in line["text"] and line["level"] == "info" for line in read)
+
+
+def test_replacements_are_summed_up_with_their_stage(folder):
+    spec = write_spec(
+        folder / "s.json",
+        source={"range": {"size": 4000}},
+        stages=[{"fault": {"leak": "16KiB"}}, {"fault": {"slow": 0.001}}],
+        batch={"size": 20},
+        epochs=1,
+    )
+    service = Service(folder, "--workers", "1", "--allow-fault-stages", "--recycle-samples", "100")
+    try:
+        with bulkhead.Loader(spec, service.target) as loader:
+            list(loader)
+        replaced = len(bulkhead.service_status(service.target)["recent_recyclings"])
+    finally:
+        service.stop()
+    log = [line for line in lines(folder) if "replaced" in line]
+    assert replaced > 3 and len(log) < replaced
+    assert "of pipeline" in log[0] and "held most: stages[0] fault " in log[0]
+    assert "of them with most memory in stages[0] fault; the last: " in log[-1]
+
+
+def test_a_fatal_error_has_time_and_level(folder):
+    service = Service(folder)
+    try:
+        second = subprocess.run(
+            [BIN / "bulkheadd", "--listen", service.target, "--cache-dir", folder / "other", "--log-format", "json"],
+            capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert second.returncode == 1
+        last = json.loads(second.stderr.splitlines()[-1])
+        assert last["level"] == "critical" and service.target.removeprefix("unix:") in last["text"] and last["time"]
+    finally:
+        service.stop()
+
+
+def test_many_refusals_are_not_most_of_the_log(folder):
+    service = Service(folder, "--open-rate", "0")
+    try:
+        for _ in range(60):
+            with pytest.raises(bulkhead.SpecError):
+                bulkhead.Loader({"source": {"nothing": {}}}, service.target)
+        counts = bulkhead.service_status(service.target)["stream_counts"]
+    finally:
+        service.stop()
+    assert [one["count"] for one in counts if one["reason"] == "SPEC_INVALID"] == [60]
+    assert len([line for line in lines(folder) if "is refused to" in line]) < 40
