@@ -67,17 +67,19 @@ endfunction()
 
 # Tests of programs wait for processes most of the time, so more of them run at once than there are cores.
 cmake_host_system_information(RESULT cores QUERY NUMBER_OF_LOGICAL_CORES)
-math(EXPR jobs "4 * ${cores}")
+math(EXPR jobs "2 * ${cores}")
 set(BULKHEAD_PYTEST_JOBS ${jobs} CACHE STRING "Tests of a large Python suite that run at once")
 
 # bulkhead_pytest(NAME [SPREAD] [PATH path] LABELS … TIMEOUT seconds) - the pytest suite in this folder, or at `path`
-# below it, run by Debian's Python, which has the packages that setup.sh installs. SPREAD: several of its tests at once.
-# Those that may take long begin first.
+# below it, run by Debian's Python, which has the packages that setup.sh installs. SPREAD: several of its tests at once,
+# and nothing beside it.
 function(bulkhead_pytest name)
   cmake_parse_arguments(ARG "SPREAD" "PATH;TIMEOUT" "LABELS" ${ARGN})
   set(options -q -p no:cacheprovider)
+  set(run_serial FALSE)
   if(ARG_SPREAD)
     list(APPEND options -n ${BULKHEAD_PYTEST_JOBS})
+    set(run_serial TRUE)
   endif()
   add_test(NAME ${name} COMMAND /usr/bin/python3 -m pytest ${options} ${CMAKE_CURRENT_SOURCE_DIR}/${ARG_PATH})
   string(JOIN ";" environment
@@ -86,5 +88,5 @@ function(bulkhead_pytest name)
     BULKHEAD_BIN_DIR=${CMAKE_RUNTIME_OUTPUT_DIRECTORY}
     BULKHEAD_BUILD_DIR=${CMAKE_BINARY_DIR})
   set_tests_properties(${name} PROPERTIES
-    TIMEOUT ${ARG_TIMEOUT} COST ${ARG_TIMEOUT} LABELS "${ARG_LABELS}" ENVIRONMENT "${environment}")
+    TIMEOUT ${ARG_TIMEOUT} RUN_SERIAL ${run_serial} LABELS "${ARG_LABELS}" ENVIRONMENT "${environment}")
 endfunction()
