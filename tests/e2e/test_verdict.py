@@ -52,7 +52,8 @@ def test_the_stage_that_leaks_is_named_and_not_the_largest(folder):
         [verdict] = loader.status()["verdicts"]
         return verdict
 
-    with loader_of(folder, "at_first_call", "keeps", quota="768MiB") as loader:
+    # So much that the leak meets it long after the samples at which a probe is made, also where a successor warms up slowly.
+    with loader_of(folder, "at_first_call", "keeps", quota="3GiB") as loader:
         verdicts = []
         for _batch in loader.stream():
             verdicts.append(verdict_of(loader))
@@ -67,12 +68,10 @@ def test_the_stage_that_leaks_is_named_and_not_the_largest(folder):
     assert leaks[-1]["code"] == "large_tables:keeps"
     assert leaks[-1]["bytes_per_sample"] == pytest.approx(8 << 10, rel=0.05)
     assert leaks[-1]["seconds_to_quota"] > 0
-    # The second worker that confirms it is a probe, or on a busy machine one whose turn came before.
-    causes = {recycling["cause"] for recycling in status["recent_recyclings"]}
-    assert causes and causes <= {"RECYCLE_CAUSE_PROBE", "RECYCLE_CAUSE_GROWTH"}
+    assert "RECYCLE_CAUSE_PROBE" in {recycling["cause"] for recycling in status["recent_recyclings"]}
     # Of a successor, which makes the table while it warms up, that is counted with the imports.
     assert re.search(
         r"leak; stages\[1\] python \(large_tables:keeps\) keeps 8(\.\d)?KiB more with each sample: "
-        r"[\d.]+MiB of 768MiB since it started; imports hold [2-4]\d\d(\.\d)?MiB\n",
+        r"[\d.]+MiB of 3GiB since it started; imports hold [2-4]\d\d(\.\d)?MiB\n",
         text,
     ), text
