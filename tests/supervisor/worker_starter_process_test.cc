@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -72,6 +73,27 @@ TEST_F(WorkerStarterTest, AWorkerBelongsToItsPlaceAndIsToldWhatItIsBoundTo) {
   // It writes to the recorder that is read here.
   EXPECT_THAT(worker->flight.recorder().StageNames(),
               ElementsAre("worker", "source", "stages[0] fake"));
+}
+
+// As one that is busy: it reads no message.
+TEST_F(WorkerStarterTest, AWorkerThatEndsByTheSignalItIsSentEndedAsTold) {
+  context_.programs.native.path = "/bin/sh";
+  context_.programs.native.args = {"-c", "exec sleep 1000"};
+  for (const bool asked : {true, false}) {
+    Slot slot;
+    const std::unique_ptr<PoolWorker> worker = starter_.Start(slot).value();
+    if (asked) {
+      worker->process->Stop(absl::Milliseconds(10));
+    } else {
+      kill(worker->process->pid(), SIGTERM);
+    }
+    exits_told_.clear();
+    Await([&] { return !exits_told_.empty(); });
+    const WorkerEnd& end = exits_told_.front().second;
+    EXPECT_EQ(end.as_told, asked) << end.reason;
+    EXPECT_EQ(end.cause, asked ? v1::EXIT_CAUSE_TOLD : v1::EXIT_CAUSE_KILLED);
+    EXPECT_EQ(end.reason, asked ? "ended as requested" : "killed by signal 15 (Terminated)");
+  }
 }
 
 TEST_F(WorkerStarterTest, AnEndIsToldOfTheWorkerThatItIsOf) {

@@ -9,6 +9,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "server/os/files/fd.h"
 #include "server/os/files/filesystem.h"
 
@@ -16,6 +17,8 @@ namespace bulkhead {
 namespace {
 
 constexpr size_t kMaxStatBytes = 4096;
+
+std::string TaskFolder(pid_t pid) { return absl::StrCat("/proc/", pid, "/task"); }
 
 // Field 3 of a stat file is 'R', found after the end of field 2, a name that may hold anything.
 bool IsRunnable(const std::string& stat_path) {
@@ -27,8 +30,22 @@ bool IsRunnable(const std::string& stat_path) {
 
 }  // namespace
 
+double ReadCpuWaitSeconds(pid_t pid) {
+  const std::string folder = TaskFolder(pid);
+  double seconds = 0;
+  for (const std::string& name : NamesIn(folder)) {
+    const auto stat = ReadPrefix(absl::StrCat(folder, "/", name, "/schedstat"), kMaxStatBytes);
+    if (!stat.ok()) continue;  // the thread has just ended
+    const std::vector<std::string> numbers = absl::StrSplit(*stat, ' ');
+    uint64_t nanoseconds = 0;
+    if (numbers.size() < 2 || !absl::SimpleAtoi(numbers[1], &nanoseconds)) continue;
+    seconds += static_cast<double>(nanoseconds) * 1e-9;
+  }
+  return seconds;
+}
+
 absl::StatusOr<ProcessThreads> ReadThreads(pid_t pid) {
-  const std::string folder = absl::StrCat("/proc/", pid, "/task");
+  const std::string folder = TaskFolder(pid);
   ProcessThreads threads;
   for (const std::string& name : NamesIn(folder)) {
     pid_t id = 0;

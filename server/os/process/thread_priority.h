@@ -20,6 +20,11 @@ struct ProcessThreads {
 // NOT_FOUND if there is no such process.
 absl::StatusOr<ProcessThreads> ReadThreads(pid_t pid);
 
+// Seconds that the living threads of a process have been ready to run but had no CPU, all together;
+// 0 if there is no such process, or where the kernel does not say. About 8 us per thread. Source:
+// the second number of /proc/PID/task/TID/schedstat (Documentation/scheduler/sched-stats).
+double ReadCpuWaitSeconds(pid_t pid);
+
 // Priorities, relative to the calling thread's, which is 0: nice values up to 19, each of which
 // gets 1.25 times less CPU time than the one before when threads compete; then SCHED_IDLE, which
 // gets a fifth of the time of nice 19.

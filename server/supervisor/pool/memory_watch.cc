@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/base/byte_size.h"
+#include "server/os/process/thread_priority.h"
 
 namespace bulkhead {
 namespace {
@@ -60,7 +61,9 @@ void MemoryWatch::Note(PoolWorker& worker, Slot& slot, const ProcessMemory& memo
   const uint64_t held = worker.memory.Note(memory, mapped_bytes, flight, now_ns);
   worker.curves.Note(flight, held);
   worker.samples_seen = worker.samples_given - worker.held_samples();
-  std::string slow = worker.stage_times.Note(flight, context_.recycle.slowdown, now_ns);
+  std::string slow = worker.stage_times.Note(
+      flight, context_.recycle.slowdown,
+      [&] { return ReadCpuWaitSeconds(worker.process->pid()); }, now_ns);
   if (!slow.empty() && slot.worker.get() == &worker) slot.slow = std::move(slow);
   worker.cpu_share.Watch(worker.process->pid(), memory.threads, now_ns);
   if (config_.quota_bytes == 0) return;

@@ -18,7 +18,7 @@ void StageTimes::Begin(Stage& stage, const FlightSnapshot::Stage& now, int64_t n
   stage.began_ns = now_ns;
 }
 
-double StageTimes::NewSeconds(const Stage& stage, int64_t now_ns) {
+StageTimes::Newest StageTimes::NewestOf(const Stage& stage, int64_t now_ns) {
   const uint64_t from = stage.runs - stage.runs / 3;
   std::vector<double> seconds;
   int64_t since_ns = now_ns;
@@ -27,14 +27,36 @@ double StageTimes::NewSeconds(const Stage& stage, int64_t now_ns) {
     seconds.push_back(stretch->seconds_per_run);
     since_ns = stretch->began_ns;
   }
-  if (seconds.empty() || absl::Nanoseconds(now_ns - since_ns) < kPersistence) return 0;
+  if (seconds.empty() || absl::Nanoseconds(now_ns - since_ns) < kPersistence) return {};
   const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
   std::nth_element(seconds.begin(), middle, seconds.end());
-  return *middle;
+  return {*middle, since_ns};
 }
 
-std::string StageTimes::Note(const FlightSnapshot& snapshot, double slowdown, int64_t now_ns) {
+StageTimes::Load StageTimes::LoadOf(const FlightSnapshot& snapshot, double waited_seconds,
+                                    int64_t now_ns) {
+  Load load{now_ns, waited_seconds, 0};
+  for (const FlightSnapshot::Stage& stage : snapshot.stages) load.busy_seconds += stage.busy_seconds;
+  return load;
+}
+
+double StageTimes::ShareWaited(int64_t since_ns, const Load& now) const {
+  // The newest before it; the oldest if all are later.
+  auto then = std::find_if(loads_.rbegin(), loads_.rend(),
+                           [&](const Load& load) { return load.at_ns <= since_ns; });
+  if (then == loads_.rend()) --then;
+  const double busy = now.busy_seconds - then->busy_seconds;
+  if (busy <= 0) return 0;
+  return std::clamp((now.waited_seconds - then->waited_seconds) / busy, 0.0, kMostLoad);
+}
+
+std::string StageTimes::Note(const FlightSnapshot& snapshot, double slowdown,
+                             absl::FunctionRef<double()> cpu_wait, int64_t now_ns) {
   std::string slow;
+  if (loads_.empty() || absl::Nanoseconds(now_ns - loads_.back().at_ns) >= kLoadInterval) {
+    loads_.push_back(LoadOf(snapshot, cpu_wait(), now_ns));
+    if (loads_.size() > kNewest) loads_.pop_front();
+  }
   // A worker that is being bound has no stages yet.
   stages_.resize(std::max(stages_.size(), snapshot.stages.size()));
   for (size_t i = 0; i < snapshot.stages.size(); ++i) {
@@ -56,11 +78,12 @@ std::string StageTimes::Note(const FlightSnapshot& snapshot, double slowdown, in
     Begin(stage, now, now_ns);
     // A cache stage is as slow as its disk, which is not the worker's fault.
     if (is_first || slowdown <= 0 || !slow.empty() || absl::EndsWith(now.name, " cache")) continue;
-    const double new_seconds = NewSeconds(stage, now_ns);
-    if (new_seconds < kMinSeconds || stage.first_seconds <= 0 ||
-        new_seconds < slowdown * stage.first_seconds) {
-      continue;
-    }
+    const Newest newest = NewestOf(stage, now_ns);
+    const double too_long = std::max(kMinSeconds, slowdown * stage.first_seconds);
+    if (stage.first_seconds <= 0 || newest.seconds < too_long) continue;
+    const double load = ShareWaited(newest.since_ns, LoadOf(snapshot, cpu_wait(), now_ns));
+    const double new_seconds = newest.seconds * (1 - load);
+    if (new_seconds < too_long) continue;
     slow = absl::StrFormat("%s takes %.2f ms a sample, %.1f times as long as in its first samples",
                            now.name, new_seconds * 1e3, new_seconds / stage.first_seconds);
   }

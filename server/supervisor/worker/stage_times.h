@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/time/time.h"
 #include "server/arena/flight_recorder.h"
 
@@ -19,7 +20,8 @@ namespace bulkhead {
 // of the newest stretches is `slowdown` times the fastest of the first ones. The newest are those
 // of the last third of the worker's samples, but at most kNewest stretches. So a stage that becomes
 // slower with each sample is noticed before it has done half as many samples again as it took to
-// become slow, and a few slow samples are no slowness.
+// become slow, and a few slow samples are no slowness. The share of the newest that the worker's threads
+// waited for a CPU is left out: that is the machine's load, and a successor would be as slow.
 class StageTimes {
  public:
   static constexpr uint64_t kStretchRuns = 16;
@@ -32,13 +34,20 @@ class StageTimes {
   // slow a worker down for a moment.
   static constexpr absl::Duration kStretch = absl::Milliseconds(20);
   static constexpr absl::Duration kPersistence = absl::Seconds(2);
+  // How often, at most, the wait for a CPU is read while no stage seems slow.
+  static constexpr absl::Duration kLoadInterval = absl::Seconds(1);
+  // At most this share of a stage's time counts as waiting for a CPU: threads that a stage starts
+  // also wait for each other.
+  static constexpr double kMostLoad = 0.9;
   // Faster stages are ignored.
   static constexpr double kMinSeconds = 0.0002;
 
-  // Takes the current counters. Returns a sentence with figures if a stage takes at least
+  // Takes the current counters. `cpu_wait` returns the seconds that the worker's threads have waited
+  // for a CPU so far (ReadCpuWaitSeconds); it is called rarely. Returns a sentence with figures if a stage takes at least
   // `slowdown` times as long as at first; else, or with `slowdown` 0, an empty string. Ignores
   // cache stages, which wait for a disk.
-  std::string Note(const FlightSnapshot& snapshot, double slowdown, int64_t now_ns);
+  std::string Note(const FlightSnapshot& snapshot, double slowdown,
+                   absl::FunctionRef<double()> cpu_wait, int64_t now_ns);
 
  private:
   struct Stretch {
@@ -55,13 +64,28 @@ class StageTimes {
     std::deque<Stretch> newest;
   };
 
+  // What the worker's threads had waited for a CPU, and spent in stages (waits included).
+  struct Load {
+    int64_t at_ns = 0;
+    double waited_seconds = 0;
+    double busy_seconds = 0;
+  };
+  // The newest stretches' median time per sample, and when they began; 0: too little is known.
+  struct Newest {
+    double seconds = 0;
+    int64_t since_ns = 0;
+  };
+
   // Whether the snapshot ends a stretch of the stage.
   static bool EndsStretch(const Stage& stage, const FlightSnapshot::Stage& now, int64_t now_ns);
   static void Begin(Stage& stage, const FlightSnapshot::Stage& now, int64_t now_ns);
-  // The median time per sample of the newest stretches; 0: too little is known.
-  static double NewSeconds(const Stage& stage, int64_t now_ns);
+  static Newest NewestOf(const Stage& stage, int64_t now_ns);
+  static Load LoadOf(const FlightSnapshot& snapshot, double waited_seconds, int64_t now_ns);
+  // The share of the stages' time since then in which threads waited for a CPU.
+  double ShareWaited(int64_t since_ns, const Load& now) const;
 
   std::vector<Stage> stages_;  // as in the snapshots
+  std::deque<Load> loads_;     // kLoadInterval apart
 };
 
 }  // namespace bulkhead

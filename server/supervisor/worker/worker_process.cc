@@ -12,13 +12,24 @@
 
 namespace bulkhead {
 
+namespace {
+
+// A worker that is busy when it is asked to end is told again, by SIGTERM.
+bool EndedAsTold(const ProcessExit& exit, bool told) {
+  const bool by_signal = exit.outcome == ProcessExit::Outcome::kSignaled && exit.code == SIGTERM;
+  return told && (exit.ok() || by_signal);
+}
+
+}  // namespace
+
 std::string DescribeExit(const ProcessExit& exit, bool told) {
+  if (EndedAsTold(exit, told)) return "ended as requested";
   if (exit.outcome == ProcessExit::Outcome::kSignaled) {
     return absl::StrCat("killed by signal ", exit.code, " (", sigdescr_np(exit.code), ")");
   }
   switch (exit.code) {
     case 0:
-      return told ? "ended as requested" : "exited with code 0 without being asked to";
+      return "exited with code 0 without being asked to";
     case kExitOutOfMemory:
       return "out of memory under its quota";
     case kExitProtocol:
@@ -32,11 +43,11 @@ std::string DescribeExit(const ProcessExit& exit, bool told) {
 }
 
 v1::ExitCause CauseOf(const ProcessExit& exit, bool told) {
+  if (EndedAsTold(exit, told)) return v1::EXIT_CAUSE_TOLD;
   if (exit.outcome == ProcessExit::Outcome::kSignaled) {
     const bool from_outside = exit.code == SIGKILL || exit.code == SIGTERM || exit.code == SIGINT;
     return from_outside ? v1::EXIT_CAUSE_KILLED : v1::EXIT_CAUSE_CRASHED;
   }
-  if (exit.code == 0 && told) return v1::EXIT_CAUSE_TOLD;
   if (exit.code == kExitOutOfMemory) return v1::EXIT_CAUSE_OUT_OF_MEMORY;
   return exit.code == kExitProtocol ? v1::EXIT_CAUSE_PROTOCOL : v1::EXIT_CAUSE_CRASHED;
 }
@@ -237,7 +248,7 @@ void WorkerProcess::OnProcessEnd() {
   end.reason = DescribeExit(*exit, told_to_end_);
   end.cause = reason_.empty() ? CauseOf(*exit, told_to_end_) : cause_;
   if (!reason_.empty()) end.reason += ": " + reason_;
-  end.as_told = told_to_end_ && !killed && exit->ok();
+  end.as_told = !killed && EndedAsTold(*exit, told_to_end_);
   callbacks_.on_exit(end);
 }
 
