@@ -24,7 +24,19 @@ namespace {
 constexpr uint64_t kMaxPixels = uint64_t{1} << 30;
 
 // What is measured; each is compared with the first.
-enum Way { kLimit, kLibjpegWhole, kWhole, kLibjpegCrop, kCrop, kMakingCrop, kSeekCrop, kWayCount };
+enum Way {
+  kLimit,
+  kLibjpegWhole,
+  kWhole,
+  kLibjpegCrop,
+  kCrop,
+  kMakingCrop,
+  kSeekCrop,
+  kKeepingCrop,
+  kKeptCrop,
+  kKeptWhole,
+  kWayCount
+};
 constexpr std::array<const char*, kWayCount> kNames = {
     "libjpeg-turbo, whole image (the limit)",
     "JpegDecoder by libjpeg, whole image",
@@ -32,7 +44,10 @@ constexpr std::array<const char*, kWayCount> kNames = {
     "JpegDecoder by libjpeg, random_resized_crop's rectangle",
     "JpegDecoder, random_resized_crop's rectangle",
     "the same, while seek entries are made",
-    "the same, by seek entries"};
+    "the same, by seek entries",
+    "the same, while coefficients are kept",
+    "the same, by coefficients",
+    "JpegDecoder, whole image, by coefficients"};
 using Seconds = std::array<double, kWayCount>;
 
 double CpuSeconds() {
@@ -58,7 +73,10 @@ Rect RandomResizedCrop(ImageSize size, SampleRandom& random) {
 
 class Bench {
  public:
-  Bench() { seeking_.SetSeek(&entries_, 0, true); }
+  Bench() {
+    seeking_.SetStores({.seek = &entries_, .making = JpegDecoder::Making::kInPassing});
+    keeping_.SetStores({.coefficients = &coefficients_, .making = JpegDecoder::Making::kAll});
+  }
 
   // Adds the CPU time of each way with `file`; false when one of them fails.
   bool Run(const std::string& file, uint64_t key, Seconds& seconds) {
@@ -66,35 +84,39 @@ class Bench {
     if (!plain_.Decode(file).ok()) return false;
     seconds[kLimit] += CpuSeconds() - begin;
     entries_.Clear();
-    double ignored = 0;
-    return RunDecoder(libjpeg_, file, key, seconds[kLibjpegWhole], seconds[kLibjpegCrop]) &&
-           RunDecoder(fastest_, file, key, seconds[kWhole], seconds[kCrop]) &&
-           RunDecoder(seeking_, file, key, ignored, seconds[kMakingCrop]) &&
-           RunDecoder(seeking_, file, key, ignored, seconds[kSeekCrop]) && AddEntries(file);
+    coefficients_.Clear();
+    key_ = key;
+    const bool good = Decode(libjpeg_, file, kWholeImage, seconds[kLibjpegWhole]) &&
+                      Decode(libjpeg_, file, kRandomCrop, seconds[kLibjpegCrop]) &&
+                      Decode(fastest_, file, kWholeImage, seconds[kWhole]) &&
+                      Decode(fastest_, file, kRandomCrop, seconds[kCrop]) &&
+                      Decode(seeking_, file, kRandomCrop, seconds[kMakingCrop]) &&
+                      Decode(seeking_, file, kRandomCrop, seconds[kSeekCrop]) &&
+                      Decode(keeping_, file, kRandomCrop, seconds[kKeepingCrop]) &&
+                      Decode(keeping_, file, kRandomCrop, seconds[kKeptCrop]) &&
+                      Decode(keeping_, file, kWholeImage, seconds[kKeptWhole]);
+    entry_bytes_ += entries_.bytes();
+    coefficient_bytes_ += coefficients_.bytes();
+    file_bytes_ += file.size();
+    return good;
   }
 
   const jpeg::FallbackCounts& counts() const { return fastest_.counts().files; }
-  // What the entries take of the files.
+  // What the entries and the coefficients take, in parts of the files.
   double entry_share() const { return static_cast<double>(entry_bytes_) / file_bytes_; }
+  double coefficient_share() const { return static_cast<double>(coefficient_bytes_) / file_bytes_; }
 
  private:
-  bool AddEntries(const std::string& file) {
-    if (entries_.size() > 0) entry_bytes_ += entries_.only().size();
-    file_bytes_ += file.size();
-    return true;
-  }
+  enum Part { kWholeImage, kRandomCrop };
 
-  bool RunDecoder(JpegDecoder& decoder, const std::string& file, uint64_t key, double& whole,
-                  double& crop) {
-    SampleRandom random(1, 0, key, 0);
-    for (double* seconds : {&whole, &crop}) {
-      const double begin = CpuSeconds();
-      const auto size = decoder.Open(file, kMaxPixels);
-      if (!size.ok()) return false;
-      const Rect rect = seconds == &crop ? RandomResizedCrop(*size, random) : WholeImage(*size);
-      if (!decoder.Decode(PixelFormat::kRgb, rect, image_).ok()) return false;
-      *seconds += CpuSeconds() - begin;
-    }
+  bool Decode(JpegDecoder& decoder, const std::string& file, Part part, double& seconds) {
+    SampleRandom random(1, 0, key_, 0);
+    const double begin = CpuSeconds();
+    const auto size = decoder.Open(file, kMaxPixels);
+    if (!size.ok()) return false;
+    const Rect rect = part == kRandomCrop ? RandomResizedCrop(*size, random) : WholeImage(*size);
+    if (!decoder.Decode(PixelFormat::kRgb, rect, image_).ok()) return false;
+    seconds += CpuSeconds() - begin;
     return true;
   }
 
@@ -102,8 +124,12 @@ class Bench {
   JpegDecoder libjpeg_{JpegDecoder::Way::kLibjpeg};
   JpegDecoder fastest_{JpegDecoder::Way::kFastest};
   JpegDecoder seeking_{JpegDecoder::Way::kFastest};
+  JpegDecoder keeping_{JpegDecoder::Way::kFastest};
   ValueMap entries_;
+  ValueMap coefficients_;
+  uint64_t key_ = 0;
   uint64_t entry_bytes_ = 0;
+  uint64_t coefficient_bytes_ = 0;
   uint64_t file_bytes_ = 0;
   Image image_;
 };
@@ -143,7 +169,8 @@ int Main(const char* folder, int rounds) {
     std::printf("%-58s %7.4f ms  %.2f x\n", kNames[way], Median(milliseconds[way]),
                 Median(ratios[way]));
   }
-  std::printf("seek entries: %.2f%% of the files' bytes\n", 100 * bench.entry_share());
+  std::printf("seek entries: %.2f%% of the files' bytes; coefficients: %.0f%%\n",
+              100 * bench.entry_share(), 100 * bench.coefficient_share());
   for (size_t i = 1; i < jpeg::kFallbackCount; ++i) {
     if (bench.counts()[i] == 0) continue;
     std::printf("left to libjpeg: %llu of reason %s\n",

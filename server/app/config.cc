@@ -141,6 +141,12 @@ void DefinePlaces(CLI::App& app, DaemonOptions& options) {
                  "speed up random crops, and a quarter for record indexes. 0: keep no seek "
                  "entries, and do not limit indexes")
       ->capture_default_str();
+  app.add_option("--coefficient-cache-bytes", options.coefficient_cache_bytes,
+                 "Disk space, such as 300GiB, for coefficients of JPEG images: with them later "
+                 "epochs decode twice as fast. They take twice the space of the files; what has "
+                 "no room is decoded as before. auto: 16GiB, but at most a tenth of what is free "
+                 "on the disk. 0: keep none")
+      ->capture_default_str();
   app.add_option("--stage-cache-bytes", options.stage_cache_bytes,
                  "Disk space for `cache` stages, such as 100GiB. 0: they keep nothing")
       ->capture_default_str();

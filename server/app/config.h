@@ -14,11 +14,13 @@ namespace bulkhead {
 
 // The options of bulkheadd.
 struct DaemonOptions {
-  std::string config;                       // file that the options below were also taken from
-  std::string listen;                       // empty: the default socket of this user
-  std::vector<std::string> roots;           // folders that may be read
-  std::string cache_dir;                    // empty: the user's cache folder
-  std::string cache_bytes = "4GiB";         // of seek entries; 0: none are kept
+  std::string config;                // file that the options below were also taken from
+  std::string listen;                // empty: the default socket of this user
+  std::vector<std::string> roots;    // folders that may be read
+  std::string cache_dir;             // empty: the user's cache folder
+  std::string cache_bytes = "4GiB";  // of seek entries; 0: none are kept
+  // Of JPEG images' coefficients; 0: none are kept; auto: what the disk has room for.
+  std::string coefficient_cache_bytes = "auto";
   std::string stage_cache_bytes = "16GiB";  // of cache stages; 0: they keep nothing
   std::string worker_program;               // empty: bulkhead-worker beside bulkheadd
   std::string python;                       // empty: python3 of PATH

@@ -271,6 +271,13 @@ absl::Status ConfigureUserCode(const DaemonOptions& options, LoaderServer::Confi
   return absl::OkStatus();
 }
 
+// A default that fills no disk: a part of what is free there.
+uint64_t AutoBytes(const std::string& folder) {
+  constexpr uint64_t kMost = uint64_t{16} << 30;
+  constexpr uint64_t kShare = 10;
+  return std::min(kMost, FreeDiskBytes(folder) / kShare);
+}
+
 // Caches are stored beside the record indexes, but never in memory, where no quota would count
 // them.
 absl::StatusOr<Supervisor::Config::Cache> Cache(const char* option, const std::string& bytes,
@@ -280,7 +287,7 @@ absl::StatusOr<Supervisor::Config::Cache> Cache(const char* option, const std::s
     cache.reason = absl::StrCat(option, " is 0");
     return cache;
   }
-  const auto size = ParseBytes(bytes);
+  const absl::StatusOr<uint64_t> size = bytes == "auto" ? AutoBytes(folder) : ParseBytes(bytes);
   if (!size.ok()) {
     return absl::InvalidArgumentError(
         absl::StrCat(option, " ", bytes, ": ", std::string(size.status().message())));
@@ -338,6 +345,9 @@ absl::StatusOr<LoaderServer::Config> MakeServerConfig(const DaemonOptions& optio
   // Indexes and selections are more valuable than seek entries, and far smaller.
   config.index_bytes = config.supervisor.seek_entries.bytes / kIndexShare;
   config.supervisor.seek_entries.bytes -= config.index_bytes;
+  BULKHEAD_ASSIGN_OR_RETURN(
+      config.supervisor.coefficients,
+      Cache("--coefficient-cache-bytes", options.coefficient_cache_bytes, config.cache_dir));
   BULKHEAD_ASSIGN_OR_RETURN(
       config.supervisor.cache_stages,
       Cache("--stage-cache-bytes", options.stage_cache_bytes, config.cache_dir));

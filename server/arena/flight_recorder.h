@@ -38,6 +38,8 @@ enum class FlightCount {
   kCrops,
   kEntriesFound,
   kEntriesMade,
+  kCoefficientsFound,
+  kCoefficientsMade,
   kMcus,
   kMcusRead,
   kKeptFound,

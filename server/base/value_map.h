@@ -23,6 +23,19 @@ class ValueMap final : public ValueStore {
     value = found->second;
     return true;
   }
+  bool FindPart(const StoreKey& key, size_t head_bytes, ChoosePart choose,
+                std::string& part) override {
+    const auto found = values_.find(Order(key));
+    if (found == values_.end()) return false;
+    const absl::string_view value = found->second;
+    const std::optional<ValuePart> chosen = choose(value.substr(0, head_bytes));
+    if (!chosen.has_value() || chosen->begin > value.size() ||
+        chosen->bytes > value.size() - chosen->begin) {
+      return false;
+    }
+    part.assign(value.data() + chosen->begin, chosen->bytes);
+    return true;
+  }
   bool HasRoom() override { return has_room; }
   bool Add(const StoreKey& key, absl::string_view value) override {
     if (!has_room || value.size() > most_bytes_ - bytes_) return false;

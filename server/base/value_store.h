@@ -1,9 +1,12 @@
 #ifndef BULKHEAD_SERVER_BASE_VALUE_STORE_H_
 #define BULKHEAD_SERVER_BASE_VALUE_STORE_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/string_view.h"
 
 namespace bulkhead {
@@ -15,6 +18,13 @@ struct StoreKey {
   friend bool operator==(const StoreKey&, const StoreKey&) = default;
 };
 
+// A part of a value.
+struct ValuePart {
+  uint64_t begin = 0;
+  uint64_t bytes = 0;
+};
+using ChoosePart = absl::FunctionRef<std::optional<ValuePart>(absl::string_view head)>;
+
 // Keeps values that are slow to make, across samples and epochs. Callers must cope with missing
 // values. Thread-safe.
 class ValueStore {
@@ -22,6 +32,11 @@ class ValueStore {
   virtual ~ValueStore() = default;
   // Copies the value of `key` to `value`. False if there is none, or it is damaged.
   virtual bool Find(const StoreKey& key, std::string& value) = 0;
+  // Copies to `part` what of the value of `key` the caller chooses when it has seen the first
+  // `head_bytes` of it. Nothing is compared with the value's checksum, so these and the part must
+  // have their own, which cover the key. False if there is no such part.
+  virtual bool FindPart(const StoreKey& key, size_t head_bytes, ChoosePart choose,
+                        std::string& part) = 0;
   // Whether Add would keep a value.
   virtual bool HasRoom() = 0;
   // Keeps `value`; false if it cannot.

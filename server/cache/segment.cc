@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -179,7 +180,8 @@ bool Segment::Add(const StoreKey& key, absl::string_view value) {
   return writable ? added : NoteUnusable();
 }
 
-bool Segment::FindMapped(const StoreKey& key, std::string& value) const {
+template <typename Use>
+bool Segment::ForEachValue(const StoreKey& key, const Use& use) const {
   const uint64_t hash = MixBits(key.words[0], key.words[1]);
   for (uint64_t i = 0; i <= slot_mask_; ++i) {
     Slot& found = slot(hash + i);
@@ -190,12 +192,54 @@ bool Segment::FindMapped(const StoreKey& key, std::string& value) const {
     const uint64_t bytes = found.bytes;
     const uint32_t crc32c = found.crc32c;
     if (place > map_.size() || bytes > map_.size() - place) continue;
-    value.reserve(bytes);  // the copy may be aborted by a fault, so it must not allocate
-    value.assign(reinterpret_cast<const char*>(map_.data()) + place, bytes);
-    Touched(bytes);
-    if (Checksum(key, value) == crc32c) return true;
+    if (use(absl::string_view(reinterpret_cast<const char*>(map_.data()) + place, bytes), crc32c)) {
+      return true;
+    }
   }
   return false;
+}
+
+bool Segment::FindMapped(const StoreKey& key, std::string& value) const {
+  return ForEachValue(key, [&](absl::string_view mapped, uint32_t crc32c) {
+    value.reserve(mapped.size());  // the copy may be aborted by a fault, so it must not allocate
+    value.assign(mapped.data(), mapped.size());
+    Touched(mapped.size());
+    return Checksum(key, value) == crc32c;
+  });
+}
+
+bool Segment::CopyHead(const StoreKey& key, uint64_t number, absl::string_view& mapped,
+                       std::string& head) const {
+  return ForEachValue(key, [&](absl::string_view value, uint32_t /*crc32c*/) {
+    if (number-- > 0) return false;
+    mapped = value;
+    head.resize(std::min(head.size(), value.size()));
+    std::memcpy(head.data(), value.data(), head.size());
+    Touched(head.size());
+    return true;
+  });
+}
+
+bool Segment::FindPart(const StoreKey& key, size_t head_bytes, ChoosePart choose,
+                       std::string& part) const {
+  if (is_unusable()) return false;
+  absl::string_view mapped;
+  std::optional<ValuePart> chosen;
+  // A damaged value may have been made anew.
+  for (uint64_t number = 0; !chosen.has_value(); ++number) {
+    bool found = false;
+    part.resize(head_bytes);
+    if (!ReadGuarded([&] { found = CopyHead(key, number, mapped, part); })) return NoteUnusable();
+    if (!found) return false;
+    chosen = choose(part);
+  }
+  if (chosen->begin > mapped.size() || chosen->bytes > mapped.size() - chosen->begin) return false;
+  part.resize(chosen->bytes);
+  const bool readable = ReadGuarded([&] {
+    std::memcpy(part.data(), mapped.data() + chosen->begin, chosen->bytes);
+    Touched(chosen->bytes);
+  });
+  return readable || NoteUnusable();
 }
 
 bool Segment::AddMapped(const StoreKey& key, absl::string_view value) {

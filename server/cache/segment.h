@@ -49,6 +49,9 @@ class Segment {
   // Copies the value of `key` to `value`; false if there is no undamaged one.
   bool Find(const StoreKey& key, std::string& value) const;
 
+  // ValueStore::FindPart.
+  bool FindPart(const StoreKey& key, size_t head_bytes, ChoosePart choose, std::string& part) const;
+
   // For a segment open for writing. False if there is no room; the file then notes that it is full,
   // which ends further attempts. Also false for a value larger than half the segment, because a few
   // of those would use up segment after segment. If such a value is the first one and the segment
@@ -67,8 +70,14 @@ class Segment {
   static absl::StatusOr<Segment> Open(int fd, bool writable);
   Header& header() const;
   Slot& slot(uint64_t number) const;
-  // Find, Add and full, which access the mapped file and are aborted by a fault.
+  // Calls `use` with the place and the slot of each value of `key`, until it returns true.
+  template <typename Use>
+  bool ForEachValue(const StoreKey& key, const Use& use) const;
+  // Find, CopyHead, Add and full, which access the mapped file and are aborted by a fault.
   bool FindMapped(const StoreKey& key, std::string& value) const;
+  // Copies the first bytes of the key's value of that number, as many as `head` has or fewer.
+  bool CopyHead(const StoreKey& key, uint64_t number, absl::string_view& mapped,
+                std::string& head) const;
   bool AddMapped(const StoreKey& key, absl::string_view value);
   // Sets where the writer continues: after the last valid value.
   void FindEnd();

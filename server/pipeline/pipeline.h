@@ -40,6 +40,17 @@ struct PartnerRecords {
       make;
 };
 
+// The caches that a pipeline's samples use. They outlive it; null: not used.
+struct PipelineStores {
+  ValueStore* seek_entries = nullptr;  // of JPEG images
+  ValueStore* coefficients = nullptr;  // of JPEG images
+  ValueStore* cache_stages = nullptr;
+
+  bool any() const {
+    return seek_entries != nullptr || coefficients != nullptr || cache_stages != nullptr;
+  }
+};
+
 // What one thread needs to produce samples: codec state, scratch images, a ReadContext. Reused from
 // sample to sample. Made by Pipeline::NewContext; used by one thread at a time.
 class PipelineContext {
@@ -56,13 +67,13 @@ class PipelineContext {
   const PartnerRecords* partners = nullptr;
   // The share of the worker's decode allowance, if it has one, that the images of one sample take.
   DecodeShare decode_share;
-  // The caches of seek entries and of cache stages. Both outlive this; null: not used.
-  ValueStore* seek_store = nullptr;
-  ValueStore* cache_store = nullptr;
+  PipelineStores stores;
   // Memory of ProduceLease.
   std::vector<std::byte*> destinations;
   // Records will probably be read again, so missing cache entries are worth making.
   bool reads_again = false;
+  // They are read just for that, so it may take all the time.
+  bool keeps_all = false;
   // Every image is decoded whole, even if a crop needs only a part, to find out whether it can be.
   bool whole_images = false;
 };

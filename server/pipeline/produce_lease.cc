@@ -58,6 +58,7 @@ class LeaseSample {
                    return MakePartner(position, what, use);
                  }} {
     context_.reads_again = stream.binding.reads_again();
+    context_.keeps_all = stream.binding.keeps_all();
     context_.whole_images = LeavesBlank();
     context_.partners = &offered_;
   }

@@ -46,11 +46,16 @@ absl::Status RecordReader::Read(uint64_t record, StagedContext& own) const {
 }
 
 void RecordReader::Name(uint64_t record, StagedContext& own) const {
-  if (own.observer != nullptr || own.seek_store != nullptr || own.cache_store != nullptr) {
+  if (own.observer != nullptr || own.stores.any()) {
     SetIdentity(record, own.identity);
     own.Name(own.identity);
     own.identity_hash = StableHash(own.identity);
-    own.decoder.SetSeek(own.seek_store, own.identity_hash, own.reads_again);
+    using Making = JpegDecoder::Making;
+    const Making making = own.keeps_all     ? Making::kAll
+                          : own.reads_again ? Making::kInPassing
+                                            : Making::kNone;
+    own.decoder.SetStores(
+        {own.stores.seek_entries, own.stores.coefficients, own.identity_hash, making});
   }
 }
 

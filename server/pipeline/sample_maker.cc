@@ -89,7 +89,8 @@ SampleMaker::Way SampleMaker::BeginWay(const PipelinePart& part, const Sample& s
   if (own_.observer != nullptr) {
     own_.observer->Leave(StageObserver::kSource, {own_.values, part.plan.source_features});
   }
-  const bool cached = part.cached.has_value() && own_.cache_store != nullptr && !own_.whole_images;
+  const bool cached =
+      part.cached.has_value() && own_.stores.cache_stages != nullptr && !own_.whole_images;
   if (cached && MakeKept(part, sample, destinations)) {
     return {&part.cached->plan, part.cached->plan.kept.stages};
   }
@@ -107,7 +108,7 @@ bool SampleMaker::MakeKept(const PipelinePart& part, const Sample& sample,
   const CachedPlan& cached = *part.cached;
   own_.Enter(cached.number);
   const StoreKey key = cached.KeyOf(own_.identity_hash, own_.values);
-  if (own_.cache_store->Find(key, own_.kept)) {
+  if (own_.stores.cache_stages->Find(key, own_.kept)) {
     own_.decode_share.Take(own_.kept.size());
     if (UseKept(cached)) {
       ++own_.counts.kept_found;
@@ -115,7 +116,7 @@ bool SampleMaker::MakeKept(const PipelinePart& part, const Sample& sample,
     }
   }
   // Where nothing is kept, what is there to be joined across the cache stage is joined.
-  if (!own_.reads_again || !own_.cache_store->HasRoom()) return false;
+  if (!own_.reads_again || !own_.stores.cache_stages->HasRoom()) return false;
   if (!RunStages(cached.plan, 0, cached.plan.kept.stages, sample, destinations).ok()) {
     BeginStages(part);
     return false;
@@ -130,7 +131,7 @@ bool SampleMaker::MakeKept(const PipelinePart& part, const Sample& sample,
     AppendKept(own_.values[feature], own_.kept);
   }
   // From what is kept, as it will be from now on; what cannot be read back would never be found.
-  if (UseKept(cached) && own_.cache_store->Add(key, own_.kept)) ++own_.counts.kept_added;
+  if (UseKept(cached) && own_.stores.cache_stages->Add(key, own_.kept)) ++own_.counts.kept_added;
   return true;
 }
 

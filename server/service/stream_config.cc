@@ -329,6 +329,18 @@ v1::Opened MakeOpened(const v1::Open& open, const PreparedPipeline& prepared, co
   return opened;
 }
 
+namespace {
+
+std::vector<internal::v1::CacheKind> CachesOf(const v1::PipelineSpec& spec) {
+  std::vector<internal::v1::CacheKind> caches;
+  if (MayDecodeParts(spec)) caches.push_back(internal::v1::CACHE_KIND_SEEK);
+  if (DecodesImages(spec)) caches.push_back(internal::v1::CACHE_KIND_COEFFICIENTS);
+  if (!FirstCacheStage(spec).empty()) caches.push_back(internal::v1::CACHE_KIND_STAGE);
+  return caches;
+}
+
+}  // namespace
+
 PipelineConfig MakePipelineConfig(const PreparedPipeline& prepared) {
   internal::v1::PipelineBinding binding;
   *binding.mutable_source() = prepared.spec.source();
@@ -356,8 +368,7 @@ PipelineConfig MakePipelineConfig(const PreparedPipeline& prepared) {
   if (!config.user_code.empty()) config.trust_domain = prepared.bytes_fingerprint;
   config.whole_batches = prepared.spec.batch_stages_size() > 0;
   config.mapped_bytes = MappedBytes(prepared.resolved);
-  config.seeks = MayDecodeParts(prepared.spec);
-  config.caches = !FirstCacheStage(prepared.spec).empty();
+  config.caches = CachesOf(prepared.spec);
   return config;
 }
 
@@ -375,6 +386,7 @@ StreamConfig MakeStreamConfig(const v1::Open& open, const PreparedPipeline& prep
   config.binding.set_error_action(prepared.spec.errors().policy());
   config.binding.set_whole_batches(prepared.spec.batch_stages_size() > 0);
   config.binding.set_reads_again(!prepared.spec.has_epochs() || prepared.spec.epochs() > 1);
+  config.binding.set_keeps_all(open.keeps_all());
   *config.binding.mutable_schema() = prepared.signature.schema;
   config.binding.set_slot_bytes(prepared.memory.slot_bytes());
   config.binding.set_slot_count(prepared.memory.slot_count());

@@ -189,10 +189,14 @@ absl::Status CheckPartners(const SourceChain& chain) {
   return absl::OkStatus();
 }
 
-bool MayDecodeParts(const v1::PipelineSpec& spec) {
+bool DecodesImages(const v1::PipelineSpec& spec) {
   const auto decodes = [](const v1::Stage& stage) { return DecodingOf(stage).has_value(); };
+  return !FirstStageThat(spec, decodes).empty();
+}
+
+bool MayDecodeParts(const v1::PipelineSpec& spec) {
   const auto cuts = [](const v1::Stage& stage) { return TraitsOf(stage).cuts_part; };
-  return !FirstStageThat(spec, decodes).empty() && !FirstStageThat(spec, cuts).empty();
+  return DecodesImages(spec) && !FirstStageThat(spec, cuts).empty();
 }
 
 std::optional<std::vector<FeatureSignature>> ChainFeatures(const SourceChain& chain,

@@ -73,7 +73,9 @@ absl::Status CheckCaches(const SourceChain& chain);
 // SPEC_INVALID.
 absl::Status CheckPartners(const SourceChain& chain);
 
-// Whether the chain decodes images and crops them, so that only parts of images may be decoded.
+// Whether the chain decodes images.
+bool DecodesImages(const v1::PipelineSpec& spec);
+// Whether it crops them, too, so that only parts of images may be decoded.
 bool MayDecodeParts(const v1::PipelineSpec& spec);
 
 // "source.mixture.sources[1]".

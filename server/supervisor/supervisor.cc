@@ -48,12 +48,12 @@ CacheSegments::Config SegmentsConfig(internal::v1::CacheKind kind,
   folder.most_bytes = cache.bytes;
   if (kind == internal::v1::CACHE_KIND_SEEK) {
     folder.prefix = "seek";
-  } else {
-    // Decoded images are a hundred times as large as their seek entries.
-    folder.prefix = "cache";
-    folder.first_bytes = uint64_t{64} << 20;
-    folder.largest_bytes = uint64_t{1} << 30;
+    return config;
   }
+  // Coefficients and decoded images are a hundred times as large as seek entries.
+  folder.prefix = kind == internal::v1::CACHE_KIND_STAGE ? "cache" : "coefficients";
+  folder.first_bytes = uint64_t{64} << 20;
+  folder.largest_bytes = uint64_t{1} << 30;
   return config;
 }
 
@@ -77,6 +77,9 @@ Supervisor::Supervisor(Config config, std::shared_ptr<EventLoop> loop,
       compartment_(std::move(compartment)),
       seek_segments_(SegmentsConfig(internal::v1::CACHE_KIND_SEEK, config_.seek_entries), loop_,
                      config_.io, [this] { SendSegments(); }),
+      coefficient_segments_(
+          SegmentsConfig(internal::v1::CACHE_KIND_COEFFICIENTS, config_.coefficients), loop_,
+          config_.io, [this] { SendSegments(); }),
       stage_segments_(SegmentsConfig(internal::v1::CACHE_KIND_STAGE, config_.cache_stages), loop_,
                       config_.io, [this] { SendSegments(); }),
       scratch_(OpenScratch(config_)),
@@ -102,9 +105,19 @@ Pools::Config Supervisor::PoolsConfig() {
                           config_.python_program};
   programs.native.output_fd = programs.python.output_fd = config_.worker_output_fd;
   programs.native.spawner = programs.python.spawner = &spawner_;
-  return {{loop_, std::move(programs), config_.timeouts, config_.recycle, &exits_,
-           &replacement_gate_, compartment_.get(), config_.sandbox, &seek_segments_,
-           &stage_segments_, scratch_.get(), nullptr, budget_.get(), nullptr},
+  return {{loop_,
+           std::move(programs),
+           config_.timeouts,
+           config_.recycle,
+           &exits_,
+           &replacement_gate_,
+           compartment_.get(),
+           config_.sandbox,
+           {&seek_segments_, &stage_segments_, &coefficient_segments_},
+           scratch_.get(),
+           nullptr,
+           budget_.get(),
+           nullptr},
           config_.idle_pool,
           config_.idle_stream,
           config_.index_worker_quota_bytes,
@@ -296,6 +309,7 @@ v1::GetStatusResponse Supervisor::GetStatus() {
     if (index_jobs_ != nullptr) index_jobs_->AppendStatus(response);
     exits_.AppendStatus(response);
     seek_segments_.Describe(*response.mutable_seek_cache());
+    coefficient_segments_.Describe(*response.mutable_coefficient_cache());
     stage_segments_.Describe(*response.mutable_stage_cache());
     *response.mutable_memory() = budget_->Snapshot();
   });

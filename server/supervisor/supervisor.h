@@ -72,6 +72,7 @@ class Supervisor {
       std::string reason;
     };
     Cache seek_entries;  // of JPEG images
+    Cache coefficients;  // of JPEG images
     Cache cache_stages;
     // Workers with user code get a folder to write in here; empty: they get none.
     std::string scratch_folder;
@@ -176,6 +177,7 @@ class Supervisor {
   Spawner spawner_;                           // workers die with it
   std::unique_ptr<Compartment> compartment_;  // outlives the workers
   CacheSegments seek_segments_;
+  CacheSegments coefficient_segments_;
   CacheSegments stage_segments_;
   std::unique_ptr<ScratchFolders> scratch_;  // null: disabled
   ExitLog exits_;

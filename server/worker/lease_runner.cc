@@ -120,7 +120,7 @@ struct LeaseRunner::SharedLease {
 LeaseRunner::LeaseRunner(std::unique_ptr<Pipeline> pipeline, uint32_t threads, Report report,
                          absl::Duration retry_delay, absl::Duration progress_interval,
                          const FlightRecorder* recorder,
-                         std::optional<uint64_t> decode_allowance_bytes, WorkerStores stores)
+                         std::optional<uint64_t> decode_allowance_bytes, PipelineStores stores)
     : report_(std::move(report)),
       progress_(
           [this] {
@@ -297,8 +297,7 @@ void LeaseRunner::Run(uint32_t thread) {
   if (notes.has_value()) context->observer = &*notes;
   context->on_progress = [this] { progress_.Note(); };
   if (allowance_.has_value()) context->decode_share.SetAllowance(&*allowance_);
-  context->seek_store = stores_.seek_entries;
-  context->cache_store = stores_.cache_stages;
+  context->stores = stores_;
   while (true) {
     Item item;
     {

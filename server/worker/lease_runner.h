@@ -24,12 +24,6 @@
 
 namespace bulkhead {
 
-// The caches of a worker; null: not used.
-struct WorkerStores {
-  ValueStore* seek_entries = nullptr;
-  ValueStore* cache_stages = nullptr;
-};
-
 // The decode threads of a worker: take leases in the order of arrival, produce their samples in
 // place, and report them. Once a second they report that samples were finished.
 //
@@ -54,7 +48,7 @@ class LeaseRunner {
               absl::Duration progress_interval = absl::Seconds(1),
               const FlightRecorder* recorder = nullptr,
               std::optional<uint64_t> decode_allowance_bytes = std::nullopt,
-              WorkerStores stores = {});
+              PipelineStores stores = {});
   ~LeaseRunner();
 
   // From now on leases of the stream may come. INVALID_ARGUMENT if the stream's order or schema is
@@ -126,7 +120,7 @@ class LeaseRunner {
   const std::unique_ptr<Pipeline> pipeline_;
   const absl::Duration retry_delay_;
   const FlightRecorder* const recorder_;
-  const WorkerStores stores_;
+  const PipelineStores stores_;
   std::optional<DecodeAllowance> allowance_;
   absl::Mutex mutex_;
   std::map<uint64_t, std::shared_ptr<StreamState>> streams_ ABSL_GUARDED_BY(mutex_);

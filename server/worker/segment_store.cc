@@ -33,6 +33,15 @@ bool SegmentStore::Find(const StoreKey& key, std::string& value) {
   return false;
 }
 
+bool SegmentStore::FindPart(const StoreKey& key, size_t head_bytes, ChoosePart choose,
+                            std::string& part) {
+  absl::ReaderMutexLock lock(&segments_mutex_);
+  for (auto segment = segments_.rbegin(); segment != segments_.rend(); ++segment) {
+    if (segment->FindPart(key, head_bytes, choose, part)) return true;
+  }
+  return false;
+}
+
 void SegmentStore::StopWriting() {
   absl::MutexLock lock(&writer_mutex_);
   writer_.reset();

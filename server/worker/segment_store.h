@@ -33,6 +33,8 @@ class SegmentStore final : public ValueStore {
   void StopWriting();
 
   bool Find(const StoreKey& key, std::string& value) override;
+  bool FindPart(const StoreKey& key, size_t head_bytes, ChoosePart choose,
+                std::string& part) override;
   bool HasRoom() override { return has_room_.load(std::memory_order_relaxed); }
   bool Add(const StoreKey& key, absl::string_view value) override;
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <new>
 #include <optional>
@@ -98,6 +99,12 @@ class Session {
                            [this] { ReportCode(); }};
   SegmentStore stage_store_{[this] { ReportSegmentFull(internal::v1::CACHE_KIND_STAGE); },
                             [this] { ReportCode(); }};
+  SegmentStore coefficient_store_{
+      [this] { ReportSegmentFull(internal::v1::CACHE_KIND_COEFFICIENTS); },
+      [this] { ReportCode(); }};
+  // By CacheKind.
+  const std::array<SegmentStore*, internal::v1::CacheKind_ARRAYSIZE> stores_ = {
+      &seek_store_, &stage_store_, &coefficient_store_};
   std::unique_ptr<LeaseRunner> runner_;
   bool limited_ = false;  // quota and sandbox are in force, by an index job
 };
@@ -134,8 +141,7 @@ void Session::ReportCode() {
   size_t part_bytes = 0;
   std::vector<v1::CodeFile> files = code_->TakeNew();
   if (files.empty()) return;
-  seek_store_.StopWriting();
-  stage_store_.StopWriting();
+  for (SegmentStore* store : stores_) store->StopWriting();
   reported_files_ += files.size();
   for (v1::CodeFile& file : files) {
     part_bytes += file.ByteSizeLong();
@@ -151,9 +157,9 @@ void Session::ReportCode() {
 void Session::AddSegment(const internal::v1::AddSegment& segment, int fd) {
   absl::MutexLock lock(&code_mutex_);
   const bool writable = segment.writable() && segment.code_files() >= reported_files_;
-  const bool seeks = segment.kind() == internal::v1::CACHE_KIND_SEEK;
+  if (!internal::v1::CacheKind_IsValid(segment.kind())) return;
   // On failure, samples are made without the cache.
-  (seeks ? seek_store_ : stage_store_).AddSegment(fd, writable).IgnoreError();
+  stores_[segment.kind()]->AddSegment(fd, writable).IgnoreError();
 }
 
 v1::Note::Level LevelOf(int python_level) {
@@ -367,7 +373,7 @@ absl::Status Session::Bind(const internal::v1::Bind& bind, int binding_fd, Uniqu
       *std::move(pipeline), bind.threads(),
       [this](const internal::v1::FromWorker& message) { Report(message); }, kRetryDelay,
       kProgressInterval, &*recorder_, DecodeAllowanceBytes(own, bind.quota_bytes()),
-      WorkerStores{&seek_store_, &stage_store_});
+      PipelineStores{&seek_store_, &coefficient_store_, &stage_store_});
   // The usual 8 MiB each would soon fill the quota.
   SetDefaultStackBytes(kLateStackBytes);
   // After user code is loaded, because it may install handlers: the last one installed is called

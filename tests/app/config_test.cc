@@ -100,6 +100,7 @@ const std::map<std::string, std::string>& Samples() {
       {"token-instead-of-certificate", "/tls/token"},
       {"token-rights", "operate"},
       {"cache-bytes", "1GiB"},
+      {"coefficient-cache-bytes", "3GiB"},
       {"stage-cache-bytes", "2GiB"},
       {"worker-program", "/bin/worker"},
       {"embedded", "true"},

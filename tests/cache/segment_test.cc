@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 
 #include <fstream>
+#include <optional>
 #include <thread>
 
 #include "server/base/read_fault.h"
@@ -39,6 +40,39 @@ TEST_F(SegmentTest, HoldsAnEmptyValue) {
   std::string value = "before";
   EXPECT_TRUE(writer->Find(Key(1), value));
   EXPECT_EQ(value, "");
+}
+
+TEST_F(SegmentTest, GivesThePartThatIsChosenByTheHead) {
+  const UniqueFd fd = MakeSegment(kBytes);
+  auto writer = Segment::OpenForWriting(fd.get());
+  std::string part;
+  std::string seen;
+  const auto find = [&](uint64_t key, ValuePart chosen, absl::string_view wanted_head = "") {
+    return writer->FindPart(
+        Key(key), 4,
+        [&](absl::string_view head) -> std::optional<ValuePart> {
+          seen = std::string(head);
+          if (!wanted_head.empty() && head != wanted_head) return std::nullopt;
+          return chosen;
+        },
+        part);
+  };
+  EXPECT_FALSE(find(1, {0, 1}));
+  ASSERT_TRUE(writer->Add(Key(1), "damaged-value"));
+  ASSERT_TRUE(writer->Add(Key(2), "of another"));
+  ASSERT_TRUE(writer->Add(Key(1), "good-value"));
+  ASSERT_TRUE(writer->Add(Key(3), "ab"));
+  ASSERT_TRUE(find(1, {8, 5}));
+  EXPECT_EQ(seen, "dama");
+  EXPECT_EQ(part, "value");
+  ASSERT_TRUE(find(1, {5, 5}, "good")) << "the one that was made anew";
+  EXPECT_EQ(part, "value");
+  EXPECT_FALSE(find(1, {5, 6}, "good")) << "beyond its end";
+  EXPECT_FALSE(find(1, {11, 0}, "good"));
+  EXPECT_FALSE(find(1, {0, 1}, "none"));
+  ASSERT_TRUE(find(3, {1, 1}));
+  EXPECT_EQ(seen, "ab") << "all there is";
+  EXPECT_EQ(part, "b");
 }
 
 TEST_F(SegmentTest, GoesOnWhereTheLastWriterStopped) {

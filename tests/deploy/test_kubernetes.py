@@ -56,7 +56,8 @@ def arguments():
 def test_the_caches_fit_their_volume():
     (volume,) = [volume for volume in pod()["volumes"] if volume["name"] == "bulkhead-cache"]
     given = arguments()
-    kept = sum(0 if given[name] == "0" else parsed_bytes(given[name]) for name in ("cache-bytes", "stage-cache-bytes"))
+    names = ("cache-bytes", "coefficient-cache-bytes", "stage-cache-bytes")
+    kept = sum(0 if given[name] == "0" else parsed_bytes(given[name]) for name in names)
     assert 0 < kept <= parsed_bytes(volume["emptyDir"]["sizeLimit"]) * 3 // 4, "record indexes need room, too"
 
 

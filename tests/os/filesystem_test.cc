@@ -231,5 +231,13 @@ TEST(IsBeneathTest, ComparesWholeNames) {
   EXPECT_FALSE(IsBeneath("/", "/data"));
 }
 
+TEST(FreeDiskBytesTest, AreThoseThoseOfTheNearestFolder) {
+  const uint64_t free = FreeDiskBytes(testing::TempDir());
+  EXPECT_GT(free, 0u);
+  const uint64_t below = FreeDiskBytes(testing::TempDir() + "/no/such/folder");
+  EXPECT_LT(std::max(free, below) - std::min(free, below), free / 2);
+  EXPECT_EQ(FreeDiskBytes(""), 0u);
+}
+
 }  // namespace
 }  // namespace bulkhead

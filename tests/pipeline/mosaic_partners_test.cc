@@ -216,7 +216,7 @@ TEST(MosaicPartnersTest, PartnersComeFromTheCacheToo) {
   Stream plain(decode + flip + mosaic);
   Stream cached(decode + "stages { cache {} } " + flip + mosaic);
   ValueMap kept;
-  cached.context().cache_store = &kept;
+  cached.context().stores.cache_stages = &kept;
   cached.view().binding.set_reads_again(true);
   for (int round = 0; round < 2; ++round) {
     for (uint64_t position = 0; position < kCount; ++position) {

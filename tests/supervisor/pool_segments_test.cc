@@ -20,9 +20,9 @@ class PoolSegmentsTest : public PoolWorld {
     folder_ = mkdtemp(pattern.data());
     seek_ = MakeCache(CACHE_KIND_SEEK, "seek");
     stage_ = MakeCache(CACHE_KIND_STAGE, "stage");
-    context_.seek_segments = seek_.get();
-    context_.stage_segments = stage_.get();
-    config_.seeks = true;
+    context_.segments[CACHE_KIND_SEEK] = seek_.get();
+    context_.segments[CACHE_KIND_STAGE] = stage_.get();
+    config_.caches = {CACHE_KIND_SEEK};
     Man(1);
   }
   ~PoolSegmentsTest() override {
@@ -108,15 +108,14 @@ TEST_F(PoolSegmentsTest, WhoAsksAgainWhileTheDiskWorksIsGivenOneSegment) {
 }
 
 TEST_F(PoolSegmentsTest, OnlyOfCachesThatThePipelineUses) {
-  config_.seeks = false;
-  config_.caches = true;
+  config_.caches = {CACHE_KIND_STAGE};
   Begin();
   Await([&] { return segments_->Lend(); });
   EXPECT_EQ(Writable(), std::vector{CACHE_KIND_STAGE});
 }
 
 TEST_F(PoolSegmentsTest, WhoHasFilledASegmentIsGivenOneMoreOfThatCache) {
-  config_.caches = true;
+  config_.caches.push_back(CACHE_KIND_STAGE);
   Begin();
   Await([&] { return segments_->Lend(); });
   ASSERT_EQ(Writable().size(), 2u);

@@ -13,19 +13,26 @@ namespace {
 class StageTimesTest : public testing::Test {
  protected:
   // Does samples until one stage is slow or so many are done; the other stage takes 1 ms. Looks
-  // every 20 ms. Returns the sentence.
+  // every 20 ms. Returns the sentence. All takes `load_` times as long, as on a busy machine.
   std::string Run(uint64_t samples, const std::function<double(uint64_t)>& seconds_of) {
     if (flight_.stages.empty()) flight_.stages = {{"source"}, {"stages[0] resize"}};
     for (uint64_t end = done_ + samples; done_ < end; ++done_) {
       flight_.samples = done_ + 1;
       for (auto& stage : flight_.stages) ++stage.runs;
       const double seconds = seconds_of(done_);
-      flight_.stages[0].busy_seconds += 0.001;
-      flight_.stages[1].busy_seconds += seconds;
-      now_ns_ += static_cast<int64_t>((0.001 + seconds) * 1e9);
+      flight_.stages[0].busy_seconds += load_ * 0.001;
+      flight_.stages[1].busy_seconds += load_ * seconds;
+      waited_seconds_ += (load_ - 1) * (0.001 + seconds);
+      now_ns_ += static_cast<int64_t>(load_ * (0.001 + seconds) * 1e9);
       if (now_ns_ < looked_ns_ + 20'000'000) continue;
       looked_ns_ = now_ns_;
-      std::string slow = times_.Note(flight_, 3, now_ns_);
+      std::string slow = times_.Note(
+          flight_, 3,
+          [&] {
+            ++waits_read_;
+            return waited_seconds_;
+          },
+          now_ns_);
       if (!slow.empty()) return slow;
     }
     return "";
@@ -33,6 +40,9 @@ class StageTimesTest : public testing::Test {
 
   StageTimes times_;
   FlightSnapshot flight_;
+  double load_ = 1;
+  double waited_seconds_ = 0;
+  int waits_read_ = 0;
   uint64_t done_ = 0;
   int64_t now_ns_ = 0;
   int64_t looked_ns_ = 0;
@@ -82,6 +92,34 @@ TEST_F(StageTimesTest, ASlowStartIsNotWhatAStageIsLikeWhenNew) {
   EXPECT_EQ(Run(40, [](uint64_t) { return 0.05; }), "");
   EXPECT_EQ(Run(3000, [](uint64_t) { return 0.001; }), "");
   EXPECT_NE(Run(3000, [](uint64_t) { return 0.005; }), "");
+}
+
+TEST_F(StageTimesTest, ABusyMachineIsNoSlowness) {
+  Run(3000, [](uint64_t) { return 0.001; });
+  load_ = 5;
+  EXPECT_EQ(Run(20'000, [](uint64_t) { return 0.001; }), "");
+}
+
+TEST_F(StageTimesTest, ASlowStageIsNamedOnABusyMachineToo) {
+  Run(3000, [](uint64_t) { return 0.001; });
+  load_ = 5;
+  EXPECT_THAT(Run(20'000, [](uint64_t) { return 0.004; }),
+              testing::MatchesRegex("stages.0. resize takes [34].[0-9]+ ms a sample, .*"));
+}
+
+// Its own threads may wait for each other all the time.
+TEST_F(StageTimesTest, WaitingForACpuExplainsOnlySoMuch) {
+  Run(3000, [](uint64_t) { return 0.001; });
+  const std::string slow = Run(5000, [&](uint64_t) {
+    waited_seconds_ += 0.2;
+    return 0.1;
+  });
+  EXPECT_THAT(slow, testing::HasSubstr("stages[0] resize takes 10"));
+}
+
+TEST_F(StageTimesTest, TheWaitIsReadOnceASecondAtMost) {
+  Run(30'000, [](uint64_t) { return 0.001; });
+  EXPECT_LE(waits_read_, 61);
 }
 
 TEST_F(StageTimesTest, ACacheStageIsAsSlowAsItsDisk) {

@@ -101,7 +101,7 @@ class SteadyAllocationsTest : public testing::Test {
     FlightNotes notes(recorder, 0);
     context->observer = &notes;
     ValueMap seek_entries;
-    context->seek_store = &seek_entries;
+    context->stores.seek_entries = &seek_entries;
     stream.binding.set_reads_again(true);
     const uint64_t allocations = AllocationsOf(kSamples / kLeaseSamples, [&](uint32_t number) {
       internal::v1::Lease lease;

@@ -83,7 +83,9 @@ class Meter {
 
 uint64_t BatchesWanted(const StreamRunOptions& options, const StreamInfo& info) {
   if (options.batches > 0) return options.batches;
-  const uint64_t epochs = info.epochs.value_or(1 + options.epochs_before);
+  const uint64_t most = std::max<uint64_t>(options.epochs, 1) + options.epochs_before;
+  const uint64_t all = info.epochs.value_or(most);
+  const uint64_t epochs = options.epochs > 0 ? std::min(all, most) : all;
   if (epochs == 0) return 0;
   return info.batches_left_in_epoch + (epochs - 1) * info.batches_per_epoch -
          options.epochs_before * info.batches_per_epoch;

@@ -15,7 +15,8 @@ namespace bulkhead::tools {
 
 struct StreamRunOptions {
   LoaderOptions loader;
-  uint64_t batches = 0;  // 0: to the end of the stream, or one epoch when it has no end
+  uint64_t batches = 0;  // 0: as many as these epochs have
+  uint64_t epochs = 0;   // at most; 0: to the end of the stream, or one when it has no end
   // Epochs at the stream's beginning that are taken and not measured.
   uint64_t epochs_before = 0;
   bool digest = false;  // hash everything that is delivered

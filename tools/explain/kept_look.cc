@@ -45,7 +45,7 @@ absl::StatusOr<KeptLook> LookAtKept(const v1::PipelineSpec& spec, const std::str
   ValueMap kept;
   const std::unique_ptr<PipelineContext> context = local->pipeline().NewContext();
   context->observer = &read;
-  context->cache_store = &kept;
+  context->stores.cache_stages = &kept;
   context->reads_again = true;
   std::vector<std::byte> batch(local->schema().batch_bytes());
   std::vector<std::byte*> destinations;

@@ -57,6 +57,8 @@ class Stopwatch : public StageObserver {
     counts.jpeg.crops -= before.crops;
     counts.jpeg.entries_found -= before.entries_found;
     counts.jpeg.entries_made -= before.entries_made;
+    counts.jpeg.coefficients_found -= before.coefficients_found;
+    counts.jpeg.coefficients_made -= before.coefficients_made;
     counts.jpeg.mcus -= before.mcus;
     counts.jpeg.mcus_read -= before.mcus_read;
     for (size_t i = 0; i < before.files.size(); ++i) counts.jpeg.files[i] -= before.files[i];
@@ -91,8 +93,7 @@ absl::StatusOr<MeasuredStages> MeasureStages(const LocalPipeline& local, uint64_
   context->observer = &watch;
   ValueMap seek_entries;
   ValueMap kept(kMostKept);
-  if (again) context->seek_store = &seek_entries;
-  if (again) context->cache_store = &kept;
+  if (again) context->stores = {&seek_entries, nullptr, &kept};
   context->reads_again = again;
   std::vector<std::byte> batch(local.schema().batch_bytes());
   const uint64_t epoch_samples = local.samples_per_epoch();

@@ -2,9 +2,11 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 #include "bulkhead/loader.h"
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
@@ -27,6 +29,7 @@ struct IndexArguments {
   std::string spec;
   ServiceOptions service;
   bool jpeg_seek = false;
+  bool coefficients = false;
   bool json = false;
 };
 
@@ -36,6 +39,7 @@ absl::StatusOr<std::unique_ptr<Loader>> Open(const IndexArguments& arguments, v1
   spec.mutable_batch()->set_last(v1::LAST_BATCH_PARTIAL);
   LoaderOptions options =
       arguments.service.ForLoader(EndlessSpec(std::move(spec), arguments.spec), line);
+  options.keeps_all = arguments.coefficients;
   options.on_progress = [&line](const LoaderProgress& progress) {
     if (progress.files_total == 0 || !line.Due()) return;
     const double share =
@@ -51,7 +55,7 @@ absl::Status StreamEpoch(Loader& loader, ProgressLine& line) {
   const uint64_t batches = loader.info().batches_left_in_epoch;
   for (uint64_t done = 0; done < batches; ++done) {
     if (line.Due()) {
-      line.Show(absl::StrFormat("%s seek entries: batch %d of %d",
+      line.Show(absl::StrFormat("%s batch %d of %d",
                                 ProgressBar(static_cast<double>(done) / batches), done, batches));
     }
     BULKHEAD_RETURN_IF_ERROR(loader.Next(kBatchDeadline).status());
@@ -59,29 +63,66 @@ absl::Status StreamEpoch(Loader& loader, ProgressLine& line) {
   return absl::OkStatus();
 }
 
-absl::Status MakeSeekEntries(Loader& loader, ProgressLine& line, JsonObject& json) {
-  BULKHEAD_ASSIGN_OR_RETURN(const v1::GetStatusResponse before,
+// What workers keep of JPEG images, as the status of a service tells it.
+struct KeptOfImages {
+  const char* name;
+  const char* option;  // of the service
+  v1::CacheStatus cache;
+  uint64_t made = 0;
+  uint64_t found = 0;
+};
+
+std::vector<KeptOfImages> KeptBy(const v1::GetStatusResponse& status,
+                                 const IndexArguments& arguments) {
+  std::vector<KeptOfImages> kept;
+  if (arguments.jpeg_seek) {
+    kept.push_back({"seek entries", "--cache-bytes", status.seek_cache(),
+                    status.jpeg().entries_made(), status.jpeg().entries_found()});
+  }
+  if (arguments.coefficients) {
+    kept.push_back({"coefficients", "--coefficient-cache-bytes", status.coefficient_cache(),
+                    status.jpeg().coefficients_made(), status.jpeg().coefficients_found()});
+  }
+  return kept;
+}
+
+absl::StatusOr<std::vector<KeptOfImages>> AskForKept(const Loader& loader,
+                                                     const IndexArguments& arguments) {
+  BULKHEAD_ASSIGN_OR_RETURN(const v1::GetStatusResponse status,
                             GetStatusMessage(loader.target(), kStatusDeadline));
-  if (before.seek_cache().most_bytes() == 0) {
+  return KeptBy(status, arguments);
+}
+
+absl::Status KeepOfImages(Loader& loader, const IndexArguments& arguments, ProgressLine& line,
+                          JsonObject& json) {
+  BULKHEAD_ASSIGN_OR_RETURN(const std::vector<KeptOfImages> before, AskForKept(loader, arguments));
+  for (const KeptOfImages& kept : before) {
+    if (kept.cache.most_bytes() != 0) continue;
     return absl::FailedPreconditionError(
-        absl::StrCat("the service keeps no seek entries: ", before.seek_cache().reason()));
+        absl::StrCat("the service keeps no ", kept.name, ": ", kept.cache.reason()));
   }
   BULKHEAD_RETURN_IF_ERROR(StreamEpoch(loader, line));
-  BULKHEAD_ASSIGN_OR_RETURN(const v1::GetStatusResponse after,
-                            GetStatusMessage(loader.target(), kStatusDeadline));
-  const uint64_t found = after.jpeg().entries_found() - before.jpeg().entries_found();
-  const uint64_t made = after.jpeg().entries_made() - before.jpeg().entries_made();
-  const v1::CacheStatus& cache = after.seek_cache();
-  json.Add("seek_entries_made", made)
-      .Add("seek_entries_found", found)
-      .Add("seek_bytes", uint64_t{cache.bytes()})
-      .Add("seek_most_bytes", uint64_t{cache.most_bytes()});
-  line.Finish(absl::StrFormat(
-      "seek entries: %d were made, %d were known before; the segments take %s of %s", made, found,
-      FormatBytes(cache.bytes()), FormatBytes(cache.most_bytes())));
-  if (cache.reason().empty()) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat("not all could be kept: ", cache.reason(),
-                                                   "; give the service more --cache-bytes"));
+  BULKHEAD_ASSIGN_OR_RETURN(const std::vector<KeptOfImages> after, AskForKept(loader, arguments));
+  absl::Status all;
+  for (size_t i = 0; i < after.size(); ++i) {
+    const KeptOfImages& kept = after[i];
+    const uint64_t made = kept.made - before[i].made;
+    const uint64_t found = kept.found - before[i].found;
+    const std::string key = absl::StrReplaceAll(kept.name, {{" ", "_"}});
+    json.Add(absl::StrCat(key, "_made"), made)
+        .Add(absl::StrCat(key, "_found"), found)
+        .Add(absl::StrCat(key, "_bytes"), uint64_t{kept.cache.bytes()})
+        .Add(absl::StrCat(key, "_most_bytes"), uint64_t{kept.cache.most_bytes()});
+    line.Finish(absl::StrFormat(
+        "%s: %d were made, %d were known before; the segments take %s of %s", kept.name, made,
+        found, FormatBytes(kept.cache.bytes()), FormatBytes(kept.cache.most_bytes())));
+    if (!kept.cache.reason().empty()) {
+      all.Update(absl::ResourceExhaustedError(
+          absl::StrCat("not all ", kept.name, " could be kept: ", kept.cache.reason(),
+                       "; give the service more ", kept.option)));
+    }
+  }
+  return all;
 }
 
 absl::Status MakeIndex(const IndexArguments& arguments) {
@@ -90,15 +131,21 @@ absl::Status MakeIndex(const IndexArguments& arguments) {
     return absl::InvalidArgumentError(absl::StrCat(
         arguments.spec, ": no crop follows decode_image, so seek entries would not help"));
   }
+  if (arguments.coefficients && !DecodesImages(spec)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(arguments.spec, ": no stage decodes images, so there are no coefficients"));
+  }
   ProgressLine line;
   BULKHEAD_ASSIGN_OR_RETURN(const auto loader, Open(arguments, spec, line));
   line.Finish(absl::StrFormat("indexed: %d samples an epoch", loader->info().samples_per_epoch));
   JsonObject json;
   json.Add("samples_per_epoch", loader->info().samples_per_epoch);
-  const absl::Status sought =
-      arguments.jpeg_seek ? MakeSeekEntries(*loader, line, json) : absl::OkStatus();
-  if (arguments.json && sought.ok()) absl::PrintF("%s\n", json.Text());
-  return sought;
+  absl::Status kept;
+  if (arguments.jpeg_seek || arguments.coefficients) {
+    kept = KeepOfImages(*loader, arguments, line, json);
+  }
+  if (arguments.json && kept.ok()) absl::PrintF("%s\n", json.Text());
+  return kept;
 }
 
 }  // namespace
@@ -111,8 +158,9 @@ Command IndexCommand() {
       .more =
           "The service does the same by itself: record indexes when a stream is opened, seek "
           "entries\n"
-          "while the first epoch is decoded. With --target they go to that service's cache "
-          "folder.\n"
+          "and coefficients while the first epoch is decoded. With --target they go to that "
+          "service's\n"
+          "cache folder.\n"
           "\n"
           "Examples:\n"
           "  bulkhead index train.yaml\n"
@@ -121,6 +169,9 @@ Command IndexCommand() {
                   {"--jpeg-seek",
                    "Also make the seek entries of its JPEG images, by streaming an epoch",
                    Flag(arguments->jpeg_seek)},
+                  {"--coefficients",
+                   "Also keep the coefficients of its JPEG images, by streaming an epoch",
+                   Flag(arguments->coefficients)},
                   {"--json", "Print JSON", Flag(arguments->json)}},
       .run = [arguments] { return Done(MakeIndex(*arguments)); }};
   Append(arguments->service.Options(), command.options);

@@ -82,7 +82,8 @@ std::string Rates(const StatusRates& rates) {
 }
 
 // Nothing while no JPEG file was decoded.
-std::string Jpeg(const v1::JpegDecodes& jpeg, const v1::CacheStatus& cache) {
+std::string Jpeg(const v1::JpegDecodes& jpeg, const v1::CacheStatus& cache,
+                 const v1::CacheStatus& coefficients) {
   uint64_t own = 0;
   uint64_t others = 0;
   for (const v1::JpegDecodes::Files& files : jpeg.files()) {
@@ -100,7 +101,18 @@ std::string Jpeg(const v1::JpegDecodes& jpeg, const v1::CacheStatus& cache) {
                           FormatBytes(cache.bytes()), FormatBytes(cache.most_bytes()));
   }
   if (!cache.reason().empty()) absl::StrAppend(&text, "; none are added: ", cache.reason());
-  return text + "\n";
+  text += "\n";
+  const uint64_t kept = jpeg.coefficients_found() + jpeg.coefficients_made();
+  if (kept == 0) return text;
+  absl::StrAppendFormat(&text,
+                        "      %.0f%% by coefficients, which were kept of %d files (%s of %s)%s\n",
+                        1e2 * static_cast<double>(jpeg.coefficients_found()) / (own + others),
+                        jpeg.coefficients_made(), FormatBytes(coefficients.bytes()),
+                        FormatBytes(coefficients.most_bytes()),
+                        coefficients.reason().empty()
+                            ? ""
+                            : absl::StrCat("; none are added: ", coefficients.reason()));
+  return text;
 }
 
 // Nothing while no cache stage was met.
@@ -209,7 +221,7 @@ std::string StatusText(const v1::GetStatusResponse& status,
                     FormatBytes(memory.quota_bytes()), ", a replacement ",
                     FormatBytes(memory.replacement_bytes()), "\n");
   }
-  absl::StrAppend(&text, Jpeg(status.jpeg(), status.seek_cache()));
+  absl::StrAppend(&text, Jpeg(status.jpeg(), status.seek_cache(), status.coefficient_cache()));
   absl::StrAppend(&text, Kept(status.kept(), status.stage_cache()));
   absl::StrAppendFormat(&text, "\n%-20s %4s %4s %-10s %9s %9s %9s %9s  %s\n", "pipeline", "slot",
                         "gen", "state", "memory", "peak", "quota", "samples", "holds most");

@@ -39,6 +39,7 @@ struct StreamArguments {
   GuessOptions guess;
   ServiceOptions service;
   uint64_t batches = 0;
+  uint64_t epochs = 0;
   bool print_spec = false;
   bool json = false;
 };
@@ -123,6 +124,7 @@ absl::Status RunStreamCommand(StreamArguments& arguments) {
   StreamRunOptions options;
   options.loader = arguments.service.ForLoader(std::move(spec), line);
   options.batches = arguments.batches;
+  options.epochs = arguments.epochs;
   const absl::StatusOr<StreamRunReport> report = RunStream(options, [&](const StreamRunTick& tick) {
     if (tick.so_far.batches == 1) PrintSchema(tick.info);
     const bool last = tick.so_far.batches == tick.batches_wanted;
@@ -148,22 +150,24 @@ Command StreamCommand() {
       .name = "stream",
       .about = "Stream a spec, a folder, a list or TFRecords, and show rate and memory",
       .more = kStreamExamples,
-      .options = {{"DATA",
-                   "A spec (.yaml, .json), a folder of images, an image list, or TFRecords or "
-                   "globs of them",
-                   Texts(arguments->data, "DATA"), true},
-                  {"--feature",
-                   "TFRecords: image=NAME or label=NAME, if the records use other names",
-                   Texts(arguments->features, "OUR=NAME")},
-                  {"--batch", "Samples per batch, without a spec",
-                   Number(arguments->guess.batch, 1, 65536)},
-                  {"--size", "Side of the crops, without a spec",
-                   Number(arguments->guess.size, 1, 4096)},
-                  {"--batches", "Stop after this many; left out: one epoch",
-                   Number(arguments->batches, 1)},
-                  {"--print-spec", "Only print the spec that was inferred from the data",
-                   Flag(arguments->print_spec)},
-                  {"--json", "Print JSON", Flag(arguments->json)}},
+      .options =
+          {{"DATA",
+            "A spec (.yaml, .json), a folder of images, an image list, or TFRecords or "
+            "globs of them",
+            Texts(arguments->data, "DATA"), true},
+           {"--feature", "TFRecords: image=NAME or label=NAME, if the records use other names",
+            Texts(arguments->features, "OUR=NAME")},
+           {"--batch", "Samples per batch, without a spec",
+            Number(arguments->guess.batch, 1, 65536)},
+           {"--size", "Side of the crops, without a spec", Number(arguments->guess.size, 1, 4096)},
+           {"--epochs",
+            "Stop after this many epochs; left out: all of the spec's, or one when it names none",
+            Number(arguments->epochs, 1)},
+           {"--batches", "Stop after this many, wherever an epoch ends",
+            Number(arguments->batches, 1)},
+           {"--print-spec", "Only print the spec that was inferred from the data",
+            Flag(arguments->print_spec)},
+           {"--json", "Print JSON", Flag(arguments->json)}},
       .run = [arguments] { return Done(RunStreamCommand(*arguments)); },
       .check =
           [arguments](const Given& given) {

@@ -144,6 +144,9 @@ struct LoaderOptions {
   std::string cursor;
   // Continue although the cursor was made with other stages or outputs.
   bool allow_changed_bytes = false;
+  // The samples are read just for what the service keeps of them: the coefficients of all JPEG
+  // images, whatever time that takes.
+  bool keeps_all = false;
 
   // With kShm, Open fails with TRANSPORT_UNAVAILABLE instead of falling back to gRPC. After a lost
   // service the loader may still fall back; Loader::transport_reason() says why.

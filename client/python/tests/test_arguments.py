@@ -78,7 +78,7 @@ def test_messages_name_what_the_reader_has(said, read):
 # Options of a service that one starts oneself: no Loader has them.
 _OF_DAEMONS = {
     "--allow-fault-stages", "--quota-enforcement", "--worker-extra-threads", "--root", "--cache-bytes",
-    "--stage-cache-bytes", "--scratch-dir", "--python", "--embedded", "--listen",
+    "--coefficient-cache-bytes", "--stage-cache-bytes", "--scratch-dir", "--python", "--embedded", "--listen",
     "--allow-stream", "--allow-status", "--allow-operate", "--token-rights", "--token-instead-of-certificate",
     "--allow",  # the begin of three of them
     "--tls-cert", "--tls-key", "--tls-client-ca", "--insecure-tcp", "--open-rate",

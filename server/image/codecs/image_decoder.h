@@ -51,10 +51,8 @@ class ImageDecoder {
   // The memory for decoding the opened file for `rect`: the pixels, and the codec's own memory for
   // the whole image.
   uint64_t PlannedBytes(PixelFormat format, const Rect& rect) const;
-  // JpegDecoder::SetSeek, counts.
-  void SetSeek(ValueStore* store, uint64_t record, bool make) {
-    jpeg_.SetSeek(store, record, make);
-  }
+  // JpegDecoder::SetStores, counts.
+  void SetStores(const JpegDecoder::Stores& stores) { jpeg_.SetStores(stores); }
   const jpeg::DecodeCounts& jpeg_counts() const { return jpeg_.counts(); }
   // Decodes the opened file, once, as a whole, to 16 bits a channel, and returns a view into
   // `buffer` in which two bytes, a uint16 of this machine, stand for each channel. 8 bits become 16

@@ -1,6 +1,7 @@
 #include "server/image/codecs/jpeg_decoder.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <limits>
 
@@ -23,6 +24,13 @@ constexpr int kColumnMargin = 1;
 constexpr int kMinRegionColumns = 32;
 // Rows asked for at a time; more than libjpeg ever returns at once.
 constexpr int kRowsPerCall = 8;
+// Coefficients are kept of files up to this size: they lie in a worker's memory while they are
+// used.
+constexpr size_t kMostKeptFile = size_t{1} << 20;
+
+double Now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 // The file is in memory as a whole: there is nothing to refill, and running dry is an error.
 void InitSource(j_decompress_ptr) {}
@@ -308,35 +316,90 @@ absl::StatusOr<ImageView> JpegDecoder::Decode(PixelFormat format, const Rect& re
 
 jpeg::Fallback JpegDecoder::DecodeHere(PixelFormat format, const Rect& rect,
                                        const MutableImageView& out) {
-  const bool whole = rect == WholeImage(own_->header().size);
-  const jpeg::Fallback reason =
-      whole ? own_->Decode(format, rect, out) : DecodeCrop(format, rect, out);
+  if (file_.size() > std::numeric_limits<uint32_t>::max()) stores_ = {};
+  if (stores_.seek != nullptr || stores_.coefficients != nullptr) {
+    key_ = {{stores_.record, uint64_t{Crc32c(file_)} << 32 | file_.size()}};
+  }
+  jpeg::Fallback reason = DecodeKept(format, rect, out);
+  if (reason != jpeg::Fallback::kNone) {
+    const double begin = Now();
+    reason = DecodeFile(format, rect, out);
+    policy_.NoteAnew(Now() - begin, own_->mcu_count());
+  }
   if (reason != jpeg::Fallback::kNone) return reason;
   ++counts_.files[static_cast<size_t>(reason)];
-  counts_.crops += whole ? 0 : 1;
+  counts_.crops += rect == WholeImage(own_->header().size) ? 0 : 1;
   counts_.mcus += own_->mcu_count();
   counts_.mcus_read += own_->mcus_read();
   return reason;
 }
 
+jpeg::Fallback JpegDecoder::DecodeKept(PixelFormat format, const Rect& rect,
+                                       const MutableImageView& out) {
+  ValueStore* const store = stores_.coefficients;
+  if (store == nullptr || file_.size() > kMostKeptFile) return jpeg::Fallback::kForced;
+  const bool all = stores_.making == Making::kAll;
+  if (!policy_.ShouldRead() && !all) return jpeg::Fallback::kForced;
+  const double begin = Now();
+  const auto [top, bottom] = own_->BandsOf(format, rect);
+  bool has_none = false;
+  const auto part_of = [&](absl::string_view head) -> std::optional<ValuePart> {
+    has_none = has_none || head.empty();
+    if (!coefficients_.ParseHead(head, key_, own_->header())) return std::nullopt;
+    return coefficients_.PartOf(top, bottom);
+  };
+  const size_t head_bytes = jpeg::Coefficients::HeadBytes(own_->header());
+  const bool found = store->FindPart(key_, head_bytes, part_of, value_);
+  absl::string_view bands = value_;
+  if (!found) {
+    const bool may_make =
+        stores_.making != Making::kNone && store->HasRoom() && (all || policy_.MayMake(begin));
+    if (has_none || !may_make) return jpeg::Fallback::kForced;
+    const absl::string_view made = MakeCoefficients();
+    const std::optional<ValuePart> part = part_of(made);
+    if (!part.has_value()) return jpeg::Fallback::kData;
+    bands = made.substr(part->begin, part->bytes);
+  }
+  if (!coefficients_.SetBands(bands, top, bottom)) return jpeg::Fallback::kData;
+  const jpeg::Fallback reason = own_->DecodeKept(format, rect, out, coefficients_);
+  if (!found) {
+    policy_.NoteMaking(Now() - begin, own_->mcu_count());
+  } else if (reason == jpeg::Fallback::kNone) {
+    ++counts_.coefficients_found;
+    policy_.NoteKept(Now() - begin, own_->mcu_count());
+  }
+  return reason;
+}
+
+absl::string_view JpegDecoder::MakeCoefficients() {
+  absl::string_view bytes;
+  // Of a file without coefficients is kept that it has none.
+  own_->MakeCoefficients(key_, bytes);
+  if (stores_.coefficients->Add(key_, bytes)) ++counts_.coefficients_made;
+  return bytes;
+}
+
+jpeg::Fallback JpegDecoder::DecodeFile(PixelFormat format, const Rect& rect,
+                                       const MutableImageView& out) {
+  const bool whole = rect == WholeImage(own_->header().size);
+  return whole ? own_->Decode(format, rect, out) : DecodeCrop(format, rect, out);
+}
+
 jpeg::Fallback JpegDecoder::DecodeCrop(PixelFormat format, const Rect& rect,
                                        const MutableImageView& out) {
-  if (seek_.store == nullptr || file_.size() > std::numeric_limits<uint32_t>::max()) {
-    return own_->Decode(format, rect, out);
-  }
-  // Who the file is, and what it holds.
-  const StoreKey key = {{seek_.record, uint64_t{Crc32c(file_)} << 32 | file_.size()}};
-  if (seek_.store->Find(key, entries_)) {
+  if (stores_.seek == nullptr) return own_->Decode(format, rect, out);
+  if (stores_.seek->Find(key_, value_)) {
     jpeg::SeekEntries known;
-    if (!known.Parse(entries_, own_->header())) return own_->Decode(format, rect, out);
+    if (!known.Parse(value_, own_->header())) return own_->Decode(format, rect, out);
     ++counts_.entries_found;
     return own_->Decode(format, rect, out, DefaultSimd(), &known);
   }
-  if (!seek_.make || !seek_.store->HasRoom()) return own_->Decode(format, rect, out);
+  if (stores_.making == Making::kNone || !stores_.seek->HasRoom())
+    return own_->Decode(format, rect, out);
   absl::string_view made;
   const jpeg::Fallback reason = own_->DecodeAndIndex(format, rect, out, made);
   if (reason == jpeg::Fallback::kNone && !made.empty()) {
-    if (seek_.store->Add(key, made)) ++counts_.entries_made;
+    if (stores_.seek->Add(key_, made)) ++counts_.entries_made;
   }
   return reason;
 }

@@ -8,9 +8,11 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "server/base/value_store.h"
+#include "server/image/codecs/coefficient_policy.h"
 #include "server/image/codecs/decode_options.h"
 #include "server/image/codecs/jpeg_scan.h"
 #include "server/image/image.h"
+#include "server/image/jpeg/coefficients.h"
 #include "server/image/jpeg/decode_counts.h"
 #include "server/image/jpeg/fallback.h"
 #include "server/image/pixel_format.h"
@@ -65,23 +67,34 @@ class JpegDecoder {
   // counted.
   uint64_t PlannedBytes(PixelFormat format, const Rect& rect) const;
 
-  // The cache of seek entries, which outlives this; null: not used. `record`: the hash of the
-  // identity of the record of the next files. With `make`, missing entries are made during
-  // decoding.
-  void SetSeek(ValueStore* store, uint64_t record, bool make) { seek_ = {store, record, make}; }
+  // Of which files something is kept that is not there yet.
+  enum class Making {
+    kNone,
+    kInPassing,  // coefficients of as many as take a tenth of the time
+    kAll,        // and coefficients are used even where decoding anew was faster
+  };
+  // What is kept of files across samples and epochs. The stores outlive this; null: not used.
+  struct Stores {
+    ValueStore* seek = nullptr;          // seek entries, for rectangles
+    ValueStore* coefficients = nullptr;  // also for whole images
+    uint64_t record = 0;                 // the hash of the identity of the record of the next files
+    Making making = Making::kNone;
+  };
+  void SetStores(const Stores& stores) { stores_ = stores; }
 
   const jpeg::DecodeCounts& counts() const { return counts_; }
 
  private:
   struct Codec;
-  struct Seek {
-    ValueStore* store = nullptr;
-    uint64_t record = 0;
-    bool make = false;
-  };
   // Decodes the file without libjpeg.
   jpeg::Fallback DecodeHere(PixelFormat format, const Rect& rect, const MutableImageView& out);
+  jpeg::Fallback DecodeFile(PixelFormat format, const Rect& rect, const MutableImageView& out);
   jpeg::Fallback DecodeCrop(PixelFormat format, const Rect& rect, const MutableImageView& out);
+  // By the file's coefficients, which are made if they are missing and may be. Not kNone: they are
+  // not used, which says nothing of the file.
+  jpeg::Fallback DecodeKept(PixelFormat format, const Rect& rect, const MutableImageView& out);
+  // Makes and keeps them; empty if there are none.
+  absl::string_view MakeCoefficients();
   // The decoder for the file.
   jpeg::Fallback ChooseWay(const JpegStructure& structure);
   // Lets libjpeg read the header of the file.
@@ -94,10 +107,13 @@ class JpegDecoder {
   absl::string_view file_;
   jpeg::Fallback fallback_ = jpeg::Fallback::kForced;  // of the opened file
   jpeg::DecodeCounts counts_;
-  Seek seek_;
-  std::string entries_;  // of the opened file
+  Stores stores_;
+  StoreKey key_;       // of the opened file: who it is, and what it holds
+  std::string value_;  // of the opened file, from one of them
   std::unique_ptr<Codec> codec_;
   std::unique_ptr<jpeg::SequentialDecoder> own_;
+  jpeg::Coefficients coefficients_;
+  CoefficientPolicy policy_;
 };
 
 }  // namespace bulkhead

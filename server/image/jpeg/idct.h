@@ -14,9 +14,14 @@ struct alignas(32) Dequantizer {
   int16_t factors[kBlockCoefficients];
 };
 
+// A block whose last coefficient that is not zero has this number, in the order of the file, or a
+// lower one, holds nothing but the 4 × 4 lowest frequencies.
+inline constexpr uint8_t kLastOfFour = 9;
+
 // Blocks that stand side by side, one after another in memory: their coefficients in natural order,
-// not dequantized, each within kMaxDc or kMaxAc when it is; and for each block the number, in the
-// order of the file, behind which all coefficients are zero.
+// not dequantized, each within kMaxDc or kMaxAc when it is, else samples are undefined; and for
+// each block the number, in the order of the file, behind which all coefficients are zero, or
+// kLastOfFour where it holds nothing but the 4 × 4 lowest frequencies.
 struct BlockRow {
   int16_t* coefficients = nullptr;  // aligned to 32 bytes
   const uint8_t* last = nullptr;

@@ -60,23 +60,24 @@ void SequentialDecoder::PrepareBuffers() {
   if (header_.component_count == 1) std::memset(rows, kNoColour, 2 * row_bytes);
 }
 
-Fallback SequentialDecoder::Decode(PixelFormat format, const Rect& rect,
-                                   const MutableImageView& out, Simd simd,
-                                   const SeekEntries* known) {
+void SequentialDecoder::Begin(PixelFormat format, const Rect& rect, Simd simd) {
   format_ = format;
   simd_ = simd;
   component_count_ = OutputComponents(format);
   needs_ = NeedsOf(rect);
+  batch_.Shape(header_);
   PrepareBuffers();
-  Fallback reason = entropy_.Begin(file_, header_);
-  if (reason != Fallback::kNone) return reason;
-  known_ = known;
+  known_ = nullptr;
+  kept_ = nullptr;
   mcus_read_ = 0;
+}
+
+Fallback SequentialDecoder::DecodeBands(const Rect& rect, const MutableImageView& out) {
   for (int band = needs_.top; band < needs_.bottom; ++band) {
-    reason = DecodeBand(band);
+    const Fallback reason = DecodeBand(band);
     if (reason != Fallback::kNone) {
       // Coefficients must be zero before the next file.
-      coefficients_.fill(0);
+      batch_.Clear();
       return reason;
     }
     CompleteEdges(band);
@@ -86,9 +87,40 @@ Fallback SequentialDecoder::Decode(PixelFormat format, const Rect& rect,
       planes_[c].CopyRow(header_.components[c].v * kBlockSize - 1, -1);
     }
   }
-  if (known != nullptr) return Fallback::kNone;
+  return Fallback::kNone;
+}
+
+Fallback SequentialDecoder::Decode(PixelFormat format, const Rect& rect,
+                                   const MutableImageView& out, Simd simd,
+                                   const SeekEntries* known) {
+  Begin(format, rect, simd);
+  Fallback reason = entropy_.Begin(file_, header_);
+  if (reason != Fallback::kNone) return reason;
+  known_ = known;
+  reason = DecodeBands(rect, out);
+  if (reason != Fallback::kNone || known != nullptr) return reason;
   // Beside the rectangle, up to its last row, the data must be good, too.
   return GoTo(needs_.bottom, 0);
+}
+
+std::pair<int, int> SequentialDecoder::BandsOf(PixelFormat format, const Rect& rect) {
+  component_count_ = OutputComponents(format);
+  const Needs needs = NeedsOf(rect);
+  return {needs.top, needs.bottom};
+}
+
+Fallback SequentialDecoder::DecodeKept(PixelFormat format, const Rect& rect,
+                                       const MutableImageView& out, Coefficients& kept, Simd simd) {
+  Begin(format, rect, simd);
+  kept_ = &kept;
+  return DecodeBands(rect, out);
+}
+
+Fallback SequentialDecoder::MakeCoefficients(const StoreKey& key, absl::string_view& bytes,
+                                             Simd simd) {
+  const Fallback reason = coefficient_maker_.Make(file_, key, header_, entropy_, simd);
+  bytes = reason == Fallback::kNone ? coefficient_maker_.bytes() : Coefficients::None();
+  return reason;
 }
 
 Fallback SequentialDecoder::DecodeAndIndex(PixelFormat format, const Rect& rect,
@@ -156,55 +188,52 @@ Fallback SequentialDecoder::Keep(int count, McuTarget target) {
 }
 
 Fallback SequentialDecoder::DecodeBand(int band) {
-  Fallback reason = GoTo(band, needs_.left);
+  Fallback reason = Fallback::kNone;
+  if (kept_ == nullptr) {
+    reason = GoTo(band, needs_.left);
+  } else if (!kept_->GoTo(band, needs_.left)) {
+    reason = Fallback::kData;
+  }
   for (int mcu = needs_.left; mcu < needs_.right && reason == Fallback::kNone;) {
-    const int count = std::min(kBatchMcus, needs_.right - mcu);
+    const int count = std::min(McuBatch::kMcus, needs_.right - mcu);
     reason = DecodeBatch(count, mcu);
     mcu += count;
   }
   return reason;
 }
 
-// The blocks of one component and one row of blocks in each MCU stand together, so that those which
-// are side by side in the image are side by side in memory.
 Fallback SequentialDecoder::DecodeBatch(int count, int first_mcu) {
-  McuTarget target;
-  int block = 0;
-  int first = 0;
-  for (int c = 0; c < header_.component_count; ++c) {
-    const Component& component = header_.components[c];
-    for (int v = 0; v < component.v; ++v, first += kBatchMcus * component.h) {
-      for (int h = 0; h < component.h; ++h) {
-        target[block++] = {
-            coefficients_.data() + static_cast<ptrdiff_t>(first + h) * kBlockCoefficients,
-            static_cast<ptrdiff_t>(component.h) * kBlockCoefficients, last_.data() + first + h,
-            component.h};
-      }
-    }
-  }
-  const Fallback reason = Keep(count, target);
+  const Fallback reason = kept_ == nullptr ? Keep(count, batch_.Target()) : ExpandBatch(count);
   if (reason != Fallback::kNone) return reason;
   return TransformBatch(count, first_mcu) ? Fallback::kNone : Fallback::kCoefficient;
 }
 
-bool SequentialDecoder::TransformBatch(int count, int first_mcu) {
-  bool good = true;
-  int first = 0;
-  for (int c = 0; c < component_count_; ++c) {
-    const Component& component = header_.components[c];
-    for (int v = 0; v < component.v; ++v, first += kBatchMcus * component.h) {
-      const BlockRow blocks = {
-          coefficients_.data() + static_cast<ptrdiff_t>(first) * kBlockCoefficients,
-          last_.data() + first, count * component.h};
-      const ptrdiff_t column =
-          static_cast<ptrdiff_t>(first_mcu - needs_.left) * component.h * kBlockSize;
-      good &= InverseTransform(blocks, quant_[c], planes_[c].row(v * kBlockSize) + column,
-                               planes_[c].stride(), simd_);
+Fallback SequentialDecoder::ExpandBatch(int count) {
+  for (int i = 0; i < batch_.rows(); ++i) {
+    const McuBatch::Row& row = batch_.row(i);
+    if (row.component >= component_count_) break;
+    if (!kept_->Expand(i, count * row.blocks, row.coefficients, row.last, simd_)) {
+      return Fallback::kData;
     }
   }
-  if (component_count_ < header_.component_count) {
-    std::fill(coefficients_.begin() + static_cast<ptrdiff_t>(first) * kBlockCoefficients,
-              coefficients_.end(), 0);
+  return Fallback::kNone;
+}
+
+bool SequentialDecoder::TransformBatch(int count, int first_mcu) {
+  bool good = true;
+  for (int i = 0; i < batch_.rows(); ++i) {
+    const McuBatch::Row& row = batch_.row(i);
+    if (row.component >= component_count_) {
+      std::fill_n(row.coefficients,
+                  static_cast<ptrdiff_t>(McuBatch::kMcus) * row.blocks * kBlockCoefficients, 0);
+      continue;
+    }
+    ComponentPlane& plane = planes_[row.component];
+    const ptrdiff_t column =
+        static_cast<ptrdiff_t>(first_mcu - needs_.left) * row.blocks * kBlockSize;
+    good &=
+        InverseTransform({row.coefficients, row.last, count * row.blocks}, quant_[row.component],
+                         plane.row(row.in_component * kBlockSize) + column, plane.stride(), simd_);
   }
   return good;
 }

@@ -3,14 +3,17 @@
 
 #include <array>
 #include <cstdint>
+#include <utility>
 
 #include "absl/strings/string_view.h"
 #include "server/image/image.h"
+#include "server/image/jpeg/coefficients.h"
 #include "server/image/jpeg/component_plane.h"
 #include "server/image/jpeg/entropy_decoder.h"
 #include "server/image/jpeg/fallback.h"
 #include "server/image/jpeg/header.h"
 #include "server/image/jpeg/idct.h"
+#include "server/image/jpeg/mcu_batch.h"
 #include "server/image/jpeg/seek_entries.h"
 #include "server/image/pixel_format.h"
 #include "server/image/simd.h"
@@ -25,7 +28,9 @@ namespace bulkhead::jpeg {
 //
 // so that the data in work stays in the caches. MCUs beside and above the rectangle are skipped by
 // the entropy decoder or, if the file's seek entries are known, not read; and nothing is read below
-// the rows that libjpeg reads to decode the rectangle. Any irregularity ends the decode without a
+// the rows that libjpeg reads to decode the rectangle. A file whose coefficients are known is not
+// read behind its header; what is expanded of them takes the entropy decoder's place. Any
+// irregularity ends the decode without a
 // verdict. Buffers are reused from file to file. Not thread-safe.
 class SequentialDecoder {
  public:
@@ -46,13 +51,22 @@ class SequentialDecoder {
   Fallback DecodeAndIndex(PixelFormat format, const Rect& rect, const MutableImageView& out,
                           absl::string_view& entries);
 
+  // Bands of MCUs that are needed for `rect`: from `first` on, before `second`.
+  std::pair<int, int> BandsOf(PixelFormat format, const Rect& rect);
+  // Decodes by the file's coefficients, of which these bands were set. kNone: as Decode would have
+  // done, to the end of the scan. Else they are damaged, or `out` needs libjpeg.
+  Fallback DecodeKept(PixelFormat format, const Rect& rect, const MutableImageView& out,
+                      Coefficients& kept, Simd simd = DefaultSimd());
+  // Makes the coefficients of the opened file to be kept: reads on to the end of the scan. They
+  // stay valid until the next call.
+  Fallback MakeCoefficients(const StoreKey& key, absl::string_view& bytes,
+                            Simd simd = DefaultSimd());
+
   // MCUs of the last file, and how many of them the entropy decoder went through.
   uint64_t mcu_count() const { return uint64_t{1} * header_.mcus_across() * header_.mcus_down(); }
   uint64_t mcus_read() const { return mcus_read_; }
 
  private:
-  // MCUs whose coefficients are there at a time.
-  static constexpr int kBatchMcus = 16;
   // To begin at another place costs as much as some MCUs.
   static constexpr uint32_t kLeastLeftOut = 4;
 
@@ -68,10 +82,14 @@ class SequentialDecoder {
   Needs NeedsOf(const Rect& rect) const;
   int OutputComponents(PixelFormat format) const;
   void PrepareBuffers();
+  void Begin(PixelFormat format, const Rect& rect, Simd simd);
+  // All bands, of which DecodeBand decodes each.
+  Fallback DecodeBands(const Rect& rect, const MutableImageView& out);
   Fallback DecodeBand(int band);
   // Skips the MCUs before the one in that column of `band`, by reading them or by a seek entry.
   Fallback GoTo(int band, int column);
   Fallback DecodeBatch(int count, int first_mcu);
+  Fallback ExpandBatch(int count);
   // Runs the entropy decoder, and adds the entries on its way.
   Fallback Pass(int count);
   Fallback Keep(int count, McuTarget target);
@@ -95,16 +113,16 @@ class SequentialDecoder {
   int component_count_ = 0;  // that come out
   Needs needs_;
   const SeekEntries* known_ = nullptr;
+  Coefficients* kept_ = nullptr;
   bool making_ = false;
   SeekEntryMaker maker_;
+  CoefficientMaker coefficient_maker_;
   uint64_t mcus_read_ = 0;
   std::array<ComponentPlane, kMaxComponents> planes_;
   ScratchBuffer row_buffer_;
   std::array<uint8_t*, kMaxComponents> rows_{};  // chroma of one row of pixels
 
-  alignas(
-      64) std::array<int16_t, kBatchMcus * kMaxBlocksInMcu * kBlockCoefficients> coefficients_{};
-  std::array<uint8_t, kBatchMcus * kMaxBlocksInMcu> last_{};
+  McuBatch batch_;
 };
 
 }  // namespace bulkhead::jpeg

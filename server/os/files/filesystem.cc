@@ -267,6 +267,17 @@ bool IsInMemory(const std::string& folder) {
          (info.f_type == TMPFS_MAGIC || info.f_type == RAMFS_MAGIC);
 }
 
+uint64_t FreeDiskBytes(std::string path) {
+  struct statfs info;
+  while (statfs(path.c_str(), &info) != 0) {
+    const size_t slash = path.rfind('/');
+    if (errno != ENOENT || slash == std::string::npos) return 0;
+    path.resize(slash);
+    if (path.empty()) path = "/";
+  }
+  return static_cast<uint64_t>(info.f_bavail) * static_cast<uint64_t>(info.f_bsize);
+}
+
 absl::Status ReplaceFile(const std::string& path, absl::string_view bytes) {
   const StorageCall call(path);
   if (!call.status().ok()) return call.status();

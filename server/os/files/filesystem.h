@@ -102,6 +102,10 @@ bool HasLastingInodes(const std::string& path);
 // Whether a folder is in memory (tmpfs).
 bool IsInMemory(const std::string& folder);
 
+// Bytes that are free for this user on the disk of `path`, or of the nearest folder above that
+// exists; 0 if unknown.
+uint64_t FreeDiskBytes(std::string path);
+
 // Replaces the content of the file at `path`, like PublishFile. Blocks for the disk.
 absl::Status ReplaceFile(const std::string& path, absl::string_view bytes);
 

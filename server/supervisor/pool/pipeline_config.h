@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "bulkhead/internal/v1/worker.pb.h"
 #include "bulkhead/v1/loader.pb.h"
 #include "server/cache/segment_folder.h"
 #include "server/os/files/fd_parcel.h"
@@ -40,8 +41,7 @@ struct PipelineConfig {
   std::string user_code;  // the user's functions and libraries in it, human-readable; empty: none
   // It has batch stages: a lease is a whole batch, and all threads of a worker work on one.
   bool whole_batches = false;
-  bool seeks = false;   // decodes parts of JPEG images, so seek entries help
-  bool caches = false;  // has cache stages
+  std::vector<internal::v1::CacheKind> caches;  // that it uses
   // The trust domain of the cache segments that its workers write (SegmentFolder): its own if it
   // runs user code.
   std::string trust_domain = SegmentFolder::kBuiltIn;

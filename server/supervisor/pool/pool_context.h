@@ -1,6 +1,7 @@
 #ifndef BULKHEAD_SERVER_SUPERVISOR_POOL_POOL_CONTEXT_H_
 #define BULKHEAD_SERVER_SUPERVISOR_POOL_POOL_CONTEXT_H_
 
+#include <array>
 #include <functional>
 #include <memory>
 
@@ -31,9 +32,8 @@ struct PoolContext {
   Compartment* compartment = nullptr;
   // Every worker enters it before it sees data.
   internal::v1::Sandbox sandbox;
-  // The caches of the workers' seek entries and of their cache stages; null: disabled.
-  CacheSegments* seek_segments = nullptr;
-  CacheSegments* stage_segments = nullptr;
+  // The workers' caches, by kind; null: disabled.
+  std::array<CacheSegments*, internal::v1::CacheKind_ARRAYSIZE> segments{};
   // Folders of workers with user code; null: disabled.
   ScratchFolders* scratch = nullptr;
   // The memory promised to the pool's workers; may be null. Released when the last of them is

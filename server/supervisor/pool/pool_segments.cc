@@ -9,8 +9,9 @@ namespace bulkhead {
 PoolSegments::PoolSegments(const PoolContext& context, const PipelineConfig& config,
                            const Crew& crew)
     : config_(config), crew_(crew) {
-  if (config.seeks && context.seek_segments != nullptr) used_.push_back(context.seek_segments);
-  if (config.caches && context.stage_segments != nullptr) used_.push_back(context.stage_segments);
+  for (const internal::v1::CacheKind kind : config.caches) {
+    if (context.segments[kind] != nullptr) used_.push_back(context.segments[kind]);
+  }
   if (config.user_code.empty()) domain_ = config.trust_domain;
 }
 

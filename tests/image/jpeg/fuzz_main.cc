@@ -41,7 +41,7 @@ std::vector<std::string> ReadSeeds(const char* folder) {
 class Fuzzer {
  public:
   Fuzzer(uint64_t seed, const char* folder) : random_(seed, 0, 0, 0) {
-    indexed_.SetSeek(&entries_, 0, true);
+    indexed_.SetStores({.seek = &entries_, .making = JpegDecoder::Making::kInPassing});
     if (folder != nullptr) seeds_ = ReadSeeds(folder);
     for (int i = 0; i < kGeneratedFiles; ++i) {
       std::string file = MakeJpegFile(RandomRecipe(random_, kGeneratedExtent));

@@ -120,6 +120,15 @@ std::string MakeJpegFile(const JpegRecipe& recipe) {
   return file;
 }
 
+JpegRecipe PhotoRecipe(int restart_interval) {
+  JpegRecipe recipe;
+  recipe.height = 300;
+  recipe.width = 500;
+  recipe.h = recipe.v = 2;
+  recipe.restart_interval = restart_interval;
+  return recipe;
+}
+
 JpegRecipe RandomRecipe(SampleRandom& random, int max_extent) {
   static constexpr int kSamplings[][2] = {{1, 1}, {2, 1}, {1, 2}, {2, 2}, {4, 1}, {2, 4}};
   static constexpr int kQualities[] = {1, 10, 50, 75, 90, 95, 98, 100};

@@ -32,6 +32,9 @@ struct JpegRecipe {
 // The file. "" when libjpeg refuses the recipe.
 std::string MakeJpegFile(const JpegRecipe& recipe);
 
+// As a camera writes it: 500 x 300 pixels, chroma of half the size.
+JpegRecipe PhotoRecipe(int restart_interval = 0);
+
 // Anything that a sequential JPEG may be, up to `max_extent` pixels high and wide.
 JpegRecipe RandomRecipe(SampleRandom& random, int max_extent);
 
@@ -55,6 +58,7 @@ struct JpegOutcome {
 JpegOutcome DecodeShareOf(JpegDecoder& decoder, absl::string_view file, PixelFormat format,
                           const Rect& share);
 inline constexpr Rect kWholeShare = {0, 0, 4096, 4096};
+inline constexpr Rect kMiddleShare = {1500, 1500, 1000, 1000};
 
 }  // namespace bulkhead
 

@@ -21,7 +21,7 @@ struct Decoders {
   JpegDecoder libjpeg{JpegDecoder::Way::kLibjpeg};
   ValueMap entries;
 
-  Decoders() { ours.SetSeek(&entries, 0, true); }
+  Decoders() { ours.SetStores({.seek = &entries, .making = JpegDecoder::Making::kInPassing}); }
 };
 
 // Parts of the image, chosen by the file itself; the second and third by seek entries.

@@ -16,7 +16,9 @@ struct Indexed {
   JpegDecoder with{JpegDecoder::Way::kFastest};
   JpegDecoder without{JpegDecoder::Way::kFastest};
 
-  Indexed() { with.SetSeek(&map, 1, true); }
+  Indexed() {
+    with.SetStores({.seek = &map, .record = 1, .making = JpegDecoder::Making::kInPassing});
+  }
 
   void ExpectEqual(const std::string& file, const Rect& share, PixelFormat format) {
     const JpegOutcome one = DecodeShareOf(with, file, format, share);
@@ -27,17 +29,6 @@ struct Indexed {
         << "part " << share.top << " " << share.left << " " << share.height << " " << share.width;
   }
 };
-
-constexpr Rect kMiddle = {1500, 1500, 1000, 1000};  // of 4096
-
-JpegRecipe Photo(int restart = 0) {
-  JpegRecipe recipe;
-  recipe.height = 300;
-  recipe.width = 500;
-  recipe.h = recipe.v = 2;
-  recipe.restart_interval = restart;
-  return recipe;
-}
 
 TEST(JpegSeekEntriesTest, ChangeNoPixelOfAnyKindOfFile) {
   SampleRandom random(11, 0, 0, 0);
@@ -83,13 +74,13 @@ TEST(JpegSeekEntriesTest, ChangeNoVerdictOnDamagedFiles) {
 TEST(JpegSeekEntriesTest, LeaveOutMostOfTheImage) {
   for (const int restart : {0, 7}) {
     SCOPED_TRACE(restart);
-    const std::string file = MakeJpegFile(Photo(restart));
+    const std::string file = MakeJpegFile(PhotoRecipe(restart));
     Indexed decoders;
-    decoders.ExpectEqual(file, kMiddle, PixelFormat::kRgb);
+    decoders.ExpectEqual(file, kMiddleShare, PixelFormat::kRgb);
     EXPECT_EQ(decoders.with.counts().mcus_read, decoders.with.counts().mcus) << "to the end";
     EXPECT_EQ(decoders.with.counts().entries_made, 1u);
     const uint64_t before = decoders.with.counts().mcus_read;
-    decoders.ExpectEqual(file, kMiddle, PixelFormat::kRgb);
+    decoders.ExpectEqual(file, kMiddleShare, PixelFormat::kRgb);
     const uint64_t whole = decoders.with.counts().mcus / 2;
     EXPECT_LT(decoders.with.counts().mcus_read - before, whole / 5);
     EXPECT_GT(decoders.without.counts().mcus_read, whole)
@@ -99,23 +90,23 @@ TEST(JpegSeekEntriesTest, LeaveOutMostOfTheImage) {
 
 TEST(JpegSeekEntriesTest, TakeTwoPercentOfTheFile) {
   for (const auto& [h, v] : {std::pair(1, 1), {2, 1}, {2, 2}}) {
-    JpegRecipe recipe = Photo();
+    JpegRecipe recipe = PhotoRecipe();
     recipe.h = h;
     recipe.v = v;
     const std::string file = MakeJpegFile(recipe);
     Indexed decoders;
-    decoders.ExpectEqual(file, kMiddle, PixelFormat::kRgb);
+    decoders.ExpectEqual(file, kMiddleShare, PixelFormat::kRgb);
     EXPECT_LT(decoders.map.only().size(), 0.02 * file.size());
     EXPECT_GT(decoders.map.only().size(), 0.005 * file.size());
   }
 }
 
 TEST(JpegSeekEntriesTest, AreNotMadeOfAFileThatIsDamagedBelow) {
-  std::string file = MakeJpegFile(Photo());
+  std::string file = MakeJpegFile(PhotoRecipe());
   // The last MCUs lose some bytes.
   file.erase(file.size() - 60, 40);
   Indexed decoders;
-  for (int i = 0; i < 2; ++i) decoders.ExpectEqual(file, kMiddle, PixelFormat::kRgb);
+  for (int i = 0; i < 2; ++i) decoders.ExpectEqual(file, kMiddleShare, PixelFormat::kRgb);
   // That it has none is known, so that nobody tries again.
   EXPECT_EQ(decoders.map.only(), jpeg::SeekEntries::None());
   EXPECT_EQ(decoders.with.counts().entries_made, 1u);
@@ -124,14 +115,14 @@ TEST(JpegSeekEntriesTest, AreNotMadeOfAFileThatIsDamagedBelow) {
 }
 
 TEST(JpegSeekEntriesTest, OfAnotherSizeAreNotUsed) {
-  const std::string file = MakeJpegFile(Photo());
+  const std::string file = MakeJpegFile(PhotoRecipe());
   Indexed decoders;
-  decoders.ExpectEqual(file, kMiddle, PixelFormat::kRgb);
+  decoders.ExpectEqual(file, kMiddleShare, PixelFormat::kRgb);
   const std::string good = decoders.map.only();
   for (const std::string& bad :
        {std::string(), good.substr(0, 3), good.substr(0, good.size() - 1), good + "x"}) {
     decoders.map.only() = bad;
-    decoders.ExpectEqual(file, kMiddle, PixelFormat::kRgb);
+    decoders.ExpectEqual(file, kMiddleShare, PixelFormat::kRgb);
   }
   EXPECT_EQ(decoders.with.counts().entries_found, 0u);
 }
@@ -140,9 +131,9 @@ TEST(JpegSeekEntriesTest, OfAnotherSizeAreNotUsed) {
 TEST(JpegSeekEntriesTest, MayBeAnyBytes) {
   SampleRandom random(13, 0, 0, 0);
   for (const int restart : {0, 5}) {
-    const std::string file = MakeJpegFile(Photo(restart));
+    const std::string file = MakeJpegFile(PhotoRecipe(restart));
     Indexed decoders;
-    decoders.ExpectEqual(file, kMiddle, PixelFormat::kRgb);
+    decoders.ExpectEqual(file, kMiddleShare, PixelFormat::kRgb);
     const std::string good = decoders.map.only();
     for (int i = 0; i < 300; ++i) {
       std::string bad = good;
@@ -156,28 +147,29 @@ TEST(JpegSeekEntriesTest, MayBeAnyBytes) {
 }
 
 TEST(JpegSeekEntriesTest, AreMadeOfCropsOnlyAndWhereThereIsRoom) {
-  const std::string file = MakeJpegFile(Photo());
+  const std::string file = MakeJpegFile(PhotoRecipe());
   Indexed decoders;
   decoders.ExpectEqual(file, kWholeShare, PixelFormat::kRgb);
   EXPECT_EQ(decoders.map.size(), 0u);
   decoders.map.has_room = false;
-  decoders.ExpectEqual(file, kMiddle, PixelFormat::kRgb);
+  decoders.ExpectEqual(file, kMiddleShare, PixelFormat::kRgb);
   EXPECT_EQ(decoders.map.size(), 0u);
   decoders.map.has_room = true;
-  decoders.with.SetSeek(&decoders.map, 1, false);
-  decoders.ExpectEqual(file, kMiddle, PixelFormat::kRgb);
+  decoders.with.SetStores({.seek = &decoders.map, .record = 1});
+  decoders.ExpectEqual(file, kMiddleShare, PixelFormat::kRgb);
   EXPECT_EQ(decoders.map.size(), 0u);
 }
 
 TEST(JpegSeekEntriesTest, BelongToOneRecordAndItsBytes) {
-  const std::string file = MakeJpegFile(Photo());
+  const std::string file = MakeJpegFile(PhotoRecipe());
   Indexed decoders;
-  decoders.ExpectEqual(file, kMiddle, PixelFormat::kRgb);
-  decoders.with.SetSeek(&decoders.map, 2, true);
-  decoders.ExpectEqual(file, kMiddle, PixelFormat::kRgb);
-  JpegRecipe other = Photo();
+  decoders.ExpectEqual(file, kMiddleShare, PixelFormat::kRgb);
+  decoders.with.SetStores(
+      {.seek = &decoders.map, .record = 2, .making = JpegDecoder::Making::kInPassing});
+  decoders.ExpectEqual(file, kMiddleShare, PixelFormat::kRgb);
+  JpegRecipe other = PhotoRecipe();
   other.seed = 2;
-  decoders.ExpectEqual(MakeJpegFile(other), kMiddle, PixelFormat::kRgb);
+  decoders.ExpectEqual(MakeJpegFile(other), kMiddleShare, PixelFormat::kRgb);
   EXPECT_EQ(decoders.map.size(), 3u);
   EXPECT_EQ(decoders.with.counts().entries_found, 0u);
 }

@@ -20,7 +20,7 @@ struct Pair {
   ValueMap entries;
   JpegDecoder libjpeg{JpegDecoder::Way::kLibjpeg};
 
-  Pair() { seeking.SetSeek(&entries, 0, true); }
+  Pair() { seeking.SetStores({.seek = &entries, .making = JpegDecoder::Making::kInPassing}); }
 
   // The reason, pixels and words of an error are the same, whole and in `parts` parts.
   void ExpectEqual(const std::string& file, int parts, SampleRandom& random) {

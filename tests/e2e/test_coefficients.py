@@ -1,0 +1,189 @@
+"""Coefficients kept of JPEG images: the same batches with and without them, whoever dies."""
+
+import itertools
+import json
+import os
+import shutil
+import signal
+
+import bulkhead
+import pytest
+from conftest import AUGMENTED, Service, tool, write_spec
+
+EPOCHS = 3
+SAMPLES = 150
+WHOLE = ["decode_image", {"resize": {"size": [64, 64]}}]
+
+
+@pytest.fixture(params=["crops", "whole"])
+def spec(folder, photos, request):
+    return write_spec(
+        folder / "s.json",
+        source={"tfrecord": {"files": str(photos / "records-*.tfrecord")}},
+        features={"image": {"bytes": {}}, "label": {"int64": {}}},
+        stages=AUGMENTED if request.param == "crops" else WHOLE, outputs=["image", "label"],
+        batch={"size": 15}, order={"global": {}}, seed=3, epochs=EPOCHS,
+    )
+
+
+@pytest.fixture
+def start(services, folder, photos):
+    """Starts a service on the folder's cache."""
+    def start_one(*options, workers=1, keep="256MiB"):
+        return services(folder, "--root", photos, "--workers", workers, "--coefficient-cache-bytes", keep, *options)
+
+    return start_one
+
+
+def batches(service, spec, disturb=None):
+    with bulkhead.Loader(spec, service.target) as loader:
+        found = []
+        for number, batch in enumerate(loader.stream()):
+            found.append((batch["image"].tobytes(), batch["label"].tobytes()))
+            if disturb is not None:
+                disturb(number)
+        return found
+
+
+def segments(folder):
+    return sorted((folder / "cache").glob("coefficients-*.segment"))
+
+
+def jpeg_of(service):
+    return bulkhead.service_status(service.target)["jpeg"]
+
+
+@pytest.fixture
+def plain(start, spec):
+    """The batches of a service that keeps nothing."""
+    service = start("--cache-bytes", "0", keep="0")
+    found = batches(service, spec)
+    assert jpeg_of(service)["coefficients_found"] == 0
+    reason = bulkhead.service_status(service.target)["coefficient_cache"]["reason"]
+    assert reason == "--coefficient-cache-bytes is 0"
+    service.stop()
+    return found
+
+
+def test_batches_are_the_same_and_no_scan_is_decoded_twice(start, spec, plain, folder):
+    service = start(workers=2)
+    assert batches(service, spec) == plain
+    jpeg = jpeg_of(service)
+    assert {files["decoder"]: files["count"] for files in jpeg["files"]} == {"JPEG_DECODER_OWN": EPOCHS * SAMPLES}
+    # Two workers may make one twice, and a few files are decoded anew to learn how long that takes.
+    assert SAMPLES * 0.9 < jpeg["coefficients_made"] <= SAMPLES + 30
+    assert jpeg["coefficients_found"] > (EPOCHS - 1) * SAMPLES * 0.85
+    assert segments(folder)
+
+
+def test_a_later_service_knows_them_from_the_start(start, spec, plain):
+    first = start()
+    assert batches(first, spec) == plain
+    first.stop()
+    again = start()
+    assert batches(again, spec) == plain
+    jpeg = jpeg_of(again)
+    assert jpeg["coefficients_made"] <= SAMPLES * 0.1 and jpeg["coefficients_found"] > EPOCHS * SAMPLES * 0.85
+
+
+def test_none_are_made_for_a_single_epoch(start, spec, folder):
+    one = write_spec(folder / "one.json", **{**json.loads(spec.read_text()), "epochs": 1})
+    service = start()
+    batches(service, one)
+    assert jpeg_of(service)["coefficients_made"] == 0
+    assert not segments(folder)
+
+
+def test_killed_workers_and_services_change_nothing(start, spec, plain):
+    service = start(workers=2)
+    kills = itertools.count(1)
+
+    def kill(number):
+        if number % 4 == 3 and service.kill_worker(number):
+            next(kills)
+
+    assert batches(service, spec, kill) == plain
+    assert next(kills) > 5
+    os.kill(service.process.pid, signal.SIGKILL)
+    service.process.wait()
+    again = start()
+    assert batches(again, spec) == plain
+    assert jpeg_of(again)["coefficients_found"] > 0
+
+
+@pytest.mark.parametrize("damage", ["values", "slots", "header", "short", "empty"])
+def test_damaged_segments_cost_a_decode_and_no_pixel(start, spec, plain, folder, damage):
+    first = start()
+    assert batches(first, spec) == plain
+    first.stop()
+    for path in segments(folder):
+        content = bytearray(path.read_bytes())
+        begin = {"values": 64 + len(content) // 1024 * 32, "slots": 64, "header": 0}.get(damage)
+        if begin is None:
+            content = content[: len(content) // 2 if damage == "short" else 0]
+        else:
+            end = {"values": len(content), "slots": begin + 64 * 1024, "header": 64}[damage]
+            for at in range(begin, end, 997 if damage == "values" else 97):
+                content[at] ^= 0x55
+        path.unlink()
+        path.write_bytes(content)
+        path.chmod(0o600)
+    again = start()
+    assert batches(again, spec) == plain
+
+
+def test_changed_images_are_decoded_by_coefficients_of_their_own(start, folder, photos):
+    """The same names, other bytes: an image folder whose files are replaced."""
+    data = folder / "data"
+    shutil.copytree(photos / "folder", data)
+    spec = write_spec(
+        folder / "f.json", source={"image_folder": {"path": str(data)}}, stages=AUGMENTED, outputs=["image"],
+        batch={"size": 15}, order={"sequential": {}}, epochs=2,
+    )
+
+    def all_of(keep):
+        service = Service(folder, "--root", data, "--workers", "1", "--coefficient-cache-bytes", keep)
+        try:
+            with bulkhead.Loader(spec, service.target) as loader:
+                return [batch["image"].tobytes() for batch in loader.stream()]
+        finally:
+            service.stop()
+
+    before = all_of("256MiB")
+    files = sorted(data.rglob("*.jpg"))
+    contents = [path.read_bytes() for path in files]
+    for path, content in zip(files, contents[1:] + contents[:1]):
+        path.write_bytes(content)
+    after = all_of("256MiB")
+    assert after != before
+    assert after == all_of("0")
+
+
+def test_the_bound_is_kept(start, spec, plain, folder):
+    service = start(keep="1MiB")  # less than the smallest segment
+    assert batches(service, spec) == plain
+    assert jpeg_of(service)["coefficients_made"] == 0
+    assert "1048576" in bulkhead.service_status(service.target)["coefficient_cache"]["reason"]
+    assert not segments(folder)
+
+
+def test_what_has_no_room_is_decoded_by_seek_entries(start, spec, plain, folder):
+    service = start(keep="64MiB")  # one segment, which two workers cannot both write to
+    assert batches(service, spec) == plain
+    assert sum(path.stat().st_size for path in segments(folder)) <= 64 << 20
+
+
+def test_index_makes_them_ahead(start, spec, plain):
+    service = start()
+    assert tool("index", "--spec", spec, "--coefficients", "--target", service.target) == ""
+    made = jpeg_of(service)["coefficients_made"]
+    assert SAMPLES * 0.9 < made <= SAMPLES
+    assert batches(service, spec) == plain
+
+
+def test_index_says_what_it_cannot_do(start, spec, folder):
+    none = write_spec(folder / "none.json", **{**json.loads(spec.read_text()), "stages": [], "outputs": ["label"]})
+    assert "no stage decodes images" in tool("index", "--spec", none, "--coefficients", code=1)
+    service = start(keep="0")
+    said = tool("index", "--spec", spec, "--coefficients", "--target", service.target, code=1)
+    assert "--coefficient-cache-bytes is 0" in said
