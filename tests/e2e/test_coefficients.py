@@ -65,25 +65,41 @@ def plain(start, spec):
     return found
 
 
-def test_batches_are_the_same_and_no_scan_is_decoded_twice(start, spec, plain, folder):
+@pytest.fixture
+def keep_all(spec):
+    """Keeps the coefficients of all images ahead."""
+    return lambda service: tool("index", "--spec", spec, "--coefficients", "--target", service.target)
+
+
+def test_some_are_kept_in_passing(start, spec, plain, folder):
     service = start(workers=2)
     assert batches(service, spec) == plain
     jpeg = jpeg_of(service)
     assert {files["decoder"]: files["count"] for files in jpeg["files"]} == {"JPEG_DECODER_OWN": EPOCHS * SAMPLES}
-    # Two workers may make one twice, and a few files are decoded anew to learn how long that takes.
-    assert SAMPLES * 0.9 < jpeg["coefficients_made"] <= SAMPLES + 30
-    assert jpeg["coefficients_found"] > (EPOCHS - 1) * SAMPLES * 0.85
+    assert 0 < jpeg["coefficients_made"] <= SAMPLES + 30, "two workers may make one twice"
     assert segments(folder)
 
 
-def test_a_later_service_knows_them_from_the_start(start, spec, plain):
+def test_all_are_kept_ahead_and_no_scan_is_decoded_again(start, spec, plain, keep_all):
+    service = start(workers=2)
+    assert keep_all(service) == ""
+    before = jpeg_of(service)
+    assert SAMPLES <= before["coefficients_made"] <= SAMPLES + 30
+    assert batches(service, spec) == plain
+    jpeg = jpeg_of(service)
+    assert jpeg["coefficients_made"] == before["coefficients_made"]
+    # A few files are decoded anew, to learn how long that takes; on a busy machine that may seem the faster way.
+    assert jpeg["coefficients_found"] - before["coefficients_found"] > EPOCHS * SAMPLES / 2
+
+
+def test_a_later_service_knows_them_from_the_start(start, spec, plain, keep_all):
     first = start()
-    assert batches(first, spec) == plain
+    keep_all(first)
     first.stop()
     again = start()
     assert batches(again, spec) == plain
     jpeg = jpeg_of(again)
-    assert jpeg["coefficients_made"] <= SAMPLES * 0.1 and jpeg["coefficients_found"] > EPOCHS * SAMPLES * 0.85
+    assert jpeg["coefficients_made"] == 0 and jpeg["coefficients_found"] > EPOCHS * SAMPLES / 2
 
 
 def test_none_are_made_for_a_single_epoch(start, spec, folder):
@@ -94,27 +110,27 @@ def test_none_are_made_for_a_single_epoch(start, spec, folder):
     assert not segments(folder)
 
 
-def test_killed_workers_and_services_change_nothing(start, spec, plain):
+def test_killed_workers_and_services_change_nothing(start, spec, plain, keep_all):
     service = start(workers=2)
     kills = itertools.count(1)
 
-    def kill(number):
-        if number % 4 == 3 and service.kill_worker(number):
-            next(kills)
+    def killing(killed):
+        return lambda number: number % 4 == 3 and killed.kill_worker(number) and next(kills)
 
-    assert batches(service, spec, kill) == plain
+    assert batches(service, spec, killing(service)) == plain
     assert next(kills) > 5
     os.kill(service.process.pid, signal.SIGKILL)
     service.process.wait()
     again = start()
-    assert batches(again, spec) == plain
+    keep_all(again)
+    assert batches(again, spec, killing(again)) == plain
     assert jpeg_of(again)["coefficients_found"] > 0
 
 
 @pytest.mark.parametrize("damage", ["values", "slots", "header", "short", "empty"])
-def test_damaged_segments_cost_a_decode_and_no_pixel(start, spec, plain, folder, damage):
+def test_damaged_segments_cost_a_decode_and_no_pixel(start, spec, plain, folder, damage, keep_all):
     first = start()
-    assert batches(first, spec) == plain
+    keep_all(first)
     first.stop()
     for path in segments(folder):
         content = bytearray(path.read_bytes())
@@ -130,6 +146,8 @@ def test_damaged_segments_cost_a_decode_and_no_pixel(start, spec, plain, folder,
         path.chmod(0o600)
     again = start()
     assert batches(again, spec) == plain
+    keep_all(again)
+    assert batches(again, spec) == plain
 
 
 def test_changed_images_are_decoded_by_coefficients_of_their_own(start, folder, photos):
@@ -144,6 +162,8 @@ def test_changed_images_are_decoded_by_coefficients_of_their_own(start, folder, 
     def all_of(keep):
         service = Service(folder, "--root", data, "--workers", "1", "--coefficient-cache-bytes", keep)
         try:
+            if keep != "0":
+                tool("index", "--spec", spec, "--coefficients", "--target", service.target)
             with bulkhead.Loader(spec, service.target) as loader:
                 return [batch["image"].tobytes() for batch in loader.stream()]
         finally:
@@ -165,20 +185,6 @@ def test_the_bound_is_kept(start, spec, plain, folder):
     assert jpeg_of(service)["coefficients_made"] == 0
     assert "1048576" in bulkhead.service_status(service.target)["coefficient_cache"]["reason"]
     assert not segments(folder)
-
-
-def test_what_has_no_room_is_decoded_by_seek_entries(start, spec, plain, folder):
-    service = start(keep="64MiB")  # one segment, which two workers cannot both write to
-    assert batches(service, spec) == plain
-    assert sum(path.stat().st_size for path in segments(folder)) <= 64 << 20
-
-
-def test_index_makes_them_ahead(start, spec, plain):
-    service = start()
-    assert tool("index", "--spec", spec, "--coefficients", "--target", service.target) == ""
-    made = jpeg_of(service)["coefficients_made"]
-    assert SAMPLES * 0.9 < made <= SAMPLES
-    assert batches(service, spec) == plain
 
 
 def test_index_says_what_it_cannot_do(start, spec, folder):

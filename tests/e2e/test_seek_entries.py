@@ -29,7 +29,8 @@ def spec(folder, photos):
 def start(services, folder, photos):
     """Starts a service on the folder's cache."""
     def start_one(*options, workers=1):
-        return services(folder, "--root", photos, "--workers", workers, *options)
+        off = ("--coefficient-cache-bytes", "0")  # they would come first
+        return services(folder, "--root", photos, "--workers", workers, *off, *options)
 
     return start_one
 

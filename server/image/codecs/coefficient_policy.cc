@@ -5,7 +5,8 @@
 namespace bulkhead {
 
 bool CoefficientPolicy::ShouldRead() {
-  if (kept_.known && anew_.known) {
+  const bool known = kept_.known() && anew_.known();
+  if (known) {
     const bool faster = kept_.seconds <= anew_.seconds;
     if (faster != reads_) interval_ = kFirstInterval;
     reads_ = faster;
@@ -15,7 +16,7 @@ bool CoefficientPolicy::ShouldRead() {
     return reads_;
   }
   until_other_ = interval_;
-  interval_ = std::min(2 * interval_, kLastInterval);
+  if (known) interval_ = std::min(2 * interval_, kLastInterval);
   return !reads_;
 }
 

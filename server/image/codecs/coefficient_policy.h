@@ -1,6 +1,7 @@
 #ifndef BULKHEAD_SERVER_IMAGE_CODECS_COEFFICIENT_POLICY_H_
 #define BULKHEAD_SERVER_IMAGE_CODECS_COEFFICIENT_POLICY_H_
 
+#include <algorithm>
 #include <cstdint>
 
 namespace bulkhead {
@@ -29,16 +30,22 @@ class CoefficientPolicy {
   void NoteMaking(double seconds, uint64_t mcus);
 
  private:
-  // Seconds for an MCU of the file; the newest files count most.
+  // Seconds for an MCU of the file: the least of the first files, then a mean in which the newest
+  // count most. A file that took much longer, since another program ran, counts as twice as long.
   struct Rate {
+    static constexpr int kFirst = 4;
     static constexpr double kNewest = 0.25;
     double seconds = 0;
-    bool known = false;
+    int files = 0;
 
+    bool known() const { return files >= kFirst; }
     void Note(double new_seconds, uint64_t mcus) {
       const double rate = new_seconds / static_cast<double>(mcus + 1);
-      seconds = known ? seconds + kNewest * (rate - seconds) : rate;
-      known = true;
+      if (!known()) {
+        seconds = files++ == 0 ? rate : std::min(seconds, rate);
+      } else {
+        seconds += kNewest * (std::min(rate, 2 * seconds) - seconds);
+      }
     }
     double Of(uint64_t mcus) const { return seconds * static_cast<double>(mcus + 1); }
   };

@@ -42,6 +42,7 @@ class Fuzzer {
  public:
   Fuzzer(uint64_t seed, const char* folder) : random_(seed, 0, 0, 0) {
     indexed_.SetStores({.seek = &entries_, .making = JpegDecoder::Making::kInPassing});
+    keeping_.SetStores({.coefficients = &coefficients_, .making = JpegDecoder::Making::kAll});
     if (folder != nullptr) seeds_ = ReadSeeds(folder);
     for (int i = 0; i < kGeneratedFiles; ++i) {
       std::string file = MakeJpegFile(RandomRecipe(random_, kGeneratedExtent));
@@ -54,11 +55,14 @@ class Fuzzer {
     std::string file = seeds_[random_.NextBelow(seeds_.size())];
     if (random_.NextBelow(16) != 0) file = DamageJpeg(std::move(file), random_);
     entries_.Clear();
+    coefficients_.Clear();
     for (int part = 0; part < kParts; ++part) {
       const auto format = static_cast<PixelFormat>(random_.NextBelow(4));
       const Rect share =
           part == 0 ? kWholeShare : RandomRectIn({kWholeShare.height, kWholeShare.width}, random_);
-      JpegDecoder& decoder = part < kPlainParts ? fastest_ : indexed_;
+      JpegDecoder& decoder = part < kPlainParts     ? fastest_
+                             : part < kIndexedParts ? indexed_
+                                                    : keeping_;
       const JpegOutcome ours = DecodeShareOf(decoder, file, format, share);
       const JpegOutcome theirs = DecodeShareOf(libjpeg_, file, format, share);
       ++decodes_;
@@ -66,11 +70,13 @@ class Fuzzer {
       if (ours == theirs) continue;
       std::ofstream("difference.jpg", std::ios::binary) << file;
       std::printf(
-          "difference: part %d %d %d %d of 4096, format %d, seek entries %d\nours: %s "
+          "difference: part %d %d %d %d of 4096, format %d, by %s\nours: %s "
           "%s\nlibjpeg: %s %s\n",
           share.top, share.left, share.height, share.width, static_cast<int>(format),
-          part < kPlainParts ? 0 : 1, ours.reason.c_str(), ours.message.c_str(),
-          theirs.reason.c_str(), theirs.message.c_str());
+          part < kPlainParts     ? "itself"
+          : part < kIndexedParts ? "seek entries"
+                                 : "coefficients",
+          ours.reason.c_str(), ours.message.c_str(), theirs.reason.c_str(), theirs.message.c_str());
       return false;
     }
     return true;
@@ -83,7 +89,8 @@ class Fuzzer {
     }
     std::printf("by which decoder (none: ours; else why it was libjpeg)\n");
     for (size_t i = 0; i < jpeg::kFallbackCount; ++i) {
-      const uint64_t count = fastest_.counts().files[i] + indexed_.counts().files[i];
+      const uint64_t count =
+          fastest_.counts().files[i] + indexed_.counts().files[i] + keeping_.counts().files[i];
       if (count == 0) continue;
       std::printf("  %-20s %llu\n",
                   std::string(jpeg::FallbackName(static_cast<jpeg::Fallback>(i))).c_str(),
@@ -92,18 +99,24 @@ class Fuzzer {
     std::printf("by seek entries: %llu of %llu crops\n",
                 static_cast<unsigned long long>(indexed_.counts().entries_found),
                 static_cast<unsigned long long>(indexed_.counts().crops));
+    std::printf("by coefficients: %llu, which were kept of %llu files\n",
+                static_cast<unsigned long long>(keeping_.counts().coefficients_found),
+                static_cast<unsigned long long>(keeping_.counts().coefficients_made));
   }
 
  private:
-  // Of each file: decoded without seek entries, and then with.
+  // Of each file: decoded by itself, then by seek entries, then by coefficients.
   static constexpr int kPlainParts = 2;
-  static constexpr int kParts = 4;
+  static constexpr int kIndexedParts = 4;
+  static constexpr int kParts = 6;
 
   SampleRandom random_;
   std::vector<std::string> seeds_;
   JpegDecoder fastest_{JpegDecoder::Way::kFastest};
   JpegDecoder indexed_{JpegDecoder::Way::kFastest};
+  JpegDecoder keeping_{JpegDecoder::Way::kFastest};
   ValueMap entries_;
+  ValueMap coefficients_;
   JpegDecoder libjpeg_{JpegDecoder::Way::kLibjpeg};
   uint64_t decodes_ = 0;
   std::map<std::string, uint64_t> reasons_;

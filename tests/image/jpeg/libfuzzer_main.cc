@@ -14,25 +14,34 @@
 namespace bulkhead {
 namespace {
 
-constexpr int kParts = 3;
+constexpr int kParts = 5;
+constexpr int kIndexedParts = 3;
 
 struct Decoders {
-  JpegDecoder ours{JpegDecoder::Way::kFastest};
+  JpegDecoder indexed{JpegDecoder::Way::kFastest};
+  JpegDecoder keeping{JpegDecoder::Way::kFastest};
   JpegDecoder libjpeg{JpegDecoder::Way::kLibjpeg};
   ValueMap entries;
+  ValueMap coefficients;
 
-  Decoders() { ours.SetStores({.seek = &entries, .making = JpegDecoder::Making::kInPassing}); }
+  Decoders() {
+    indexed.SetStores({.seek = &entries, .making = JpegDecoder::Making::kInPassing});
+    keeping.SetStores({.coefficients = &coefficients, .making = JpegDecoder::Making::kAll});
+  }
 };
 
-// Parts of the image, chosen by the file itself; the second and third by seek entries.
+// Parts of the image, chosen by the file itself; the second and third by seek entries, the last
+// two by coefficients.
 void Compare(absl::string_view file) {
   static Decoders& decoders = *new Decoders;
   decoders.entries.Clear();
+  decoders.coefficients.Clear();
   SampleRandom random(StableHash(file), 0, 0, 0);
   for (int part = 0; part < kParts; ++part) {
     const auto format = static_cast<PixelFormat>(random.NextBelow(4));
     const Rect share = RandomRectIn({kWholeShare.height, kWholeShare.width}, random);
-    const JpegOutcome ours = DecodeShareOf(decoders.ours, file, format, share);
+    JpegDecoder& decoder = part < kIndexedParts ? decoders.indexed : decoders.keeping;
+    const JpegOutcome ours = DecodeShareOf(decoder, file, format, share);
     const JpegOutcome theirs = DecodeShareOf(decoders.libjpeg, file, format, share);
     if (ours == theirs) continue;
     std::fprintf(stderr, "part %d differs\nours: %s %s\nlibjpeg: %s %s\n", part,

@@ -106,7 +106,8 @@ class DataLoader(torch.utils.data.DataLoader):
     `metrics`, `log_level`, `cache_dir`.
 
     `state_dict()` is the position after the last batch that the loop received; after `load_state_dict` the next loop gives the
-    rest of that epoch. An index list of a sampler must come out the same then, or CursorMismatch says so.
+    rest of that epoch, whose number is `state["epoch"]`. An index list of a sampler must come out the same then, or
+    CursorMismatch says so.
 
     Raises InvalidArgument for arguments that PyTorch or this class cannot take, and for a dataset that cannot be pickled, with
     the part at fault; DataError with dataset, index and the lines of code when `__getitem__` raises; what Loader raises.
@@ -323,7 +324,7 @@ class DataLoader(torch.utils.data.DataLoader):
             at, cursor = self._at._replace(epoch=self._at.epoch + 1), None
         else:
             at, cursor = self._resumed_at(resumed), resumed["cursor"]
-            if cursor["epoch"] > at.epoch - at.first_epoch:  # that epoch had ended
+            if at.has_ended():
                 at, cursor = at._replace(epoch=at.epoch + 1), None
                 if self._plan.listed:
                     self._lists.go_on_after(resumed["standings"])
@@ -356,7 +357,7 @@ class DataLoader(torch.utils.data.DataLoader):
     def _resumed_at(state: Mapping[str, Any]) -> "_At":
         layout = Layout(*json.loads(state["layout"]))
         return _At(
-            state["seed"], state["epoch"], state["first_epoch"], 0, layout, "", state["cursor"]
+            state["seed"], state["begun"], state["first_epoch"], 0, layout, "", state["cursor"]
         )
 
     def _with_list(self, at: "_At", standings: Any) -> "_At":
@@ -480,15 +481,16 @@ class DataLoader(torch.utils.data.DataLoader):
     # Checkpoints.
 
     def state_dict(self) -> Dict[str, Any]:
-        """The position after the last batch that a loop received, ready for JSON."""
+        """The position after the last batch that a loop received, ready for JSON; `epoch`: that of the next batch."""
         if self._resumed is not None:
             return copy.deepcopy(self._resumed)
         at = self._at
         if at.cursor is None or at.layout is None:
-            return {"bulkhead": _STATE_VERSION}
+            return {"bulkhead": _STATE_VERSION, "epoch": 0}
         return {
             "bulkhead": _STATE_VERSION,
-            "epoch": at.epoch,
+            "epoch": at.epoch + at.has_ended(),
+            "begun": at.epoch,
             "first_epoch": at.first_epoch,
             "seed": at.seed,
             "layout": json.dumps(list(at.layout)),
@@ -540,3 +542,7 @@ class _At(NamedTuple):
     layout: Optional[Layout] = None
     list_digest: str = ""
     cursor: Optional[Dict[str, Any]] = None  # after the last batch that a loop got
+
+    def has_ended(self) -> bool:
+        """Whether a loop got all of the epoch."""
+        return self.cursor is not None and self.cursor["epoch"] > self.epoch - self.first_epoch

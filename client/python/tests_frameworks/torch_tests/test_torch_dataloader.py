@@ -187,6 +187,23 @@ def test_a_state_of_another_list_or_dataset_is_refused():
             loader.load_state_dict({"epoch": 1})
 
 
+@pytest.mark.parametrize("way", ["in order", "of a rank"])
+def test_a_state_says_with_which_epoch_a_training_goes_on(way):
+    with DataLoader(own.Numbers(), **WAYS[way]()) as loader:
+        epochs = [loader.state_dict()["epoch"]]
+        for _ in range(2):
+            for _ in loader:
+                epochs.append(loader.state_dict()["epoch"])
+        state = loader.state_dict()
+    count = len(epochs) // 2
+    assert epochs == [0] * count + [1] * count + [2]
+    with DataLoader(own.Numbers(), **WAYS[way]()) as loader:
+        loader.load_state_dict(state)
+        assert loader.state_dict()["epoch"] == 2
+        next(iter(loader))
+        assert loader.state_dict()["epoch"] == 2
+
+
 def test_the_epoch_after_a_state_is_the_programs_to_set():
     """As resumed trainings do: the sampler is told the epoch after the state was loaded."""
 
