@@ -12,7 +12,8 @@
 Service and client are included: one worker of one thread, batches of 64 over shared memory, taken by a client that does
 nothing with them; processes may run on either core. An epoch is every file under N names. Each over shared memory and over
 gRPC. Beside a single epoch, which makes no seek entries: A and B in the first of several epochs, which makes them, and in
-the second, which uses them; A with two workers and with two threads, A as a library in one process (which shows what
+the second, which uses them; A in a first epoch that keeps coefficients in passing; A, B and C by coefficients of all images,
+which `bulkhead index` kept ahead; A with two workers and with two threads, A as a library in one process (which shows what
 service and transport cost), what two threads make of the yardstick itself, and the memory (PSS) of all processes of A with
 a trainer in Python. All ways take turns in each round, as a machine's speed drifts; what is printed are medians over the
 rounds of the ratios within a round. With --ways these ways alone take turns: --ways C "C, tar".
@@ -45,7 +46,10 @@ STAGES = {
                   {"resize": {"size": 640}}],
 }
 OUTPUTS = {"detection": ["image", "boxes"]}
-FIRST_OF_TWO = ["first of two epochs"]  # stands for options that depend on the data
+# These stand for options that depend on the data.
+FIRST_OF_TWO = ["first of two epochs"]
+KEEPING = ["coefficients are kept in passing"]
+KEPT = ["by coefficients"]
 # way: (workload, arguments of bench run). What is compared with each other stands side by side.
 ONE = ["--workers", "1", "--threads", "1"]
 GRPC = [*ONE, "--transport", "grpc"]
@@ -62,6 +66,10 @@ WAYS = {
     "A, second epoch": ("A", [*ONE, "--epochs-before", "1"]),
     "B, making entries": ("B", [*ONE, *FIRST_OF_TWO]),
     "B, second epoch": ("B", [*ONE, "--epochs-before", "1"]),
+    "A, keeping coefficients": ("A", [*ONE, *KEEPING, *FIRST_OF_TWO]),
+    "A, by coefficients": ("A", [*ONE, *KEPT]),
+    "B, by coefficients": ("B", [*ONE, *KEPT]),
+    "C, by coefficients": ("C", [*ONE, *KEPT]),
     **{f"{workload} over gRPC": (workload, GRPC) for workload in STAGES if workload != "C, tar"},
 }
 COMPARED = {
@@ -70,6 +78,7 @@ COMPARED = {
     "two threads / one": ("A, two threads", "A"),
     "service / in process": ("A", "A, in process"),
     "tar / TFRecords": ("C, tar", "C"),
+    "keeping coefficients / not": ("A, keeping coefficients", "A, making entries"),
 }
 TRAINER = """
 import sys
@@ -82,9 +91,10 @@ with bulkhead.Loader(sys.argv[1], workers=1) as loader:
 LOOKS, LOOK_SECONDS = 20, 0.1
 
 
-def run_json(*arguments):
-    output = subprocess.run([BIN / "bulkhead", *map(str, arguments)], check=True, stdout=subprocess.PIPE).stdout
-    return json.loads(output)
+def run_json(*arguments, keep="0"):
+    environment = {**os.environ, "BULKHEADD_COEFFICIENT_CACHE_BYTES": keep}
+    output = subprocess.run([BIN / "bulkhead", *map(str, arguments)], env=environment, check=True, stdout=subprocess.PIPE)
+    return json.loads(output.stdout)
 
 
 def images_of(folder):
@@ -173,6 +183,10 @@ def measure(arguments, folder):
     for number in range(1, arguments.copies):
         shutil.copyfile(folder / "boxes-0.tfrecord", folder / f"boxes-{number}.tfrecord")
     specs = write_specs(copies, folder)
+    for workload in {workload for workload, options in map(WAYS.get, arguments.ways) if KEPT[0] in options}:
+        kept = run_json("index", specs[workload], "--coefficients", "--workers", 1, "--json",
+                        "--cache-dir", folder / f"kept-{workload}", keep="64GiB")
+        sys.stderr.write(f"{workload}: the coefficients of {kept['coefficients_made']} files were kept\n")
     batches = -(-len(images_of(copies)) // 64)
     rounds = []
     for number in range(arguments.rounds):
@@ -185,13 +199,17 @@ def measure(arguments, folder):
             cache = ["--cache-dir", folder / ("seek" if "--epochs-before" in options else "plain")]
             if "--in-process" in options:
                 cache = []
+            keep = "64GiB" if KEPT[0] in options or KEEPING[0] in options else "0"
+            if KEPT[0] in options:
+                cache = ["--cache-dir", folder / f"kept-{workload}"]
             spec = specs[workload]
             if options[-len(FIRST_OF_TWO):] == FIRST_OF_TWO:
                 spec = folder / "two_epochs.json"
                 spec.write_text(json.dumps({**json.loads(specs[workload].read_text()), "epochs": 2}))
-                cache = ["--cache-dir", folder / f"fresh-{workload}-{number}"]
+                cache = ["--cache-dir", folder / f"fresh-{workload}-{keep}-{number}"]
                 options = [*options[:-len(FIRST_OF_TWO)], "--batches", batches]
-            report = run_json("bench", "run", "--spec", spec, *options, *cache, "--no-digest", "--json")
+            options = [option for option in options if option not in (*KEPT, *KEEPING)]
+            report = run_json("bench", "run", "--spec", spec, *options, *cache, "--no-digest", "--json", keep=keep)
             result[way] = report["samples_per_second"]
         rounds.append(result)
         sys.stderr.write(f"round {number + 1} of {arguments.rounds}\n")

@@ -52,27 +52,30 @@ struct FusionCount {
   int pictures = 0;
   int refused = 0;
   uint64_t by_seek_entries = 0;
+  uint64_t by_coefficients = 0;
 
   void Add(const FusionCount& more) {
     pictures += more.pictures;
     refused += more.refused;
     by_seek_entries += more.by_seek_entries;
+    by_coefficients += more.by_coefficients;
   }
 };
 
-// Takes down how many images were decoded by seek entries.
-class SeekNote final : public StageObserver {
+// Takes down how the images were decoded.
+class DecodeNote final : public StageObserver {
  public:
   void BeginSample(const SampleKey&) override {}
   void NameSample(absl::string_view) override {}
   void Enter(uint32_t) override {}
-  void CountWork(const WorkCounts& counts) override { found = counts.jpeg.entries_found; }
+  void CountWork(const WorkCounts& counts) override { jpeg = counts.jpeg; }
   void EndSample() override {}
-  uint64_t found = 0;
+  jpeg::DecodeCounts jpeg;
 };
 
-// Makes two samples of each file by `stages`: unfused; fused; and fused with seek entries, which
-// the first sample makes and the second uses. All must have the same outputs, or the same error.
+// Makes two samples of each file by `stages`: unfused; fused; and fused with seek entries, and with
+// coefficients, which the first sample makes and the second uses. All must have the same outputs,
+// or the same error.
 inline void ExpectFusedEqualsUnfused(const std::string& stages,
                                      const std::vector<std::string>& files, FusionCount& count) {
   SCOPED_TRACE(stages);
@@ -81,27 +84,36 @@ inline void ExpectFusedEqualsUnfused(const std::string& stages,
   for (const std::string& file : files) records.push_back(MakeRecord(file));
   PipelineUnderTest plain(spec, records, /*fuse=*/false);
   PipelineUnderTest fused(spec, records);
-  PipelineUnderTest seeking(spec, std::move(records));
+  PipelineUnderTest seeking(spec, records);
+  PipelineUnderTest keeping(spec, std::move(records));
   ValueMap entries;
-  SeekNote note;
-  seeking.context().seek_store = &entries;
+  ValueMap coefficients;
+  DecodeNote sought;
+  DecodeNote kept;
+  seeking.context().stores.seek_entries = &entries;
   seeking.context().reads_again = true;
-  seeking.context().observer = &note;
+  seeking.context().observer = &sought;
+  keeping.context().stores.coefficients = &coefficients;
+  keeping.context().keeps_all = true;
+  keeping.context().observer = &kept;
   for (size_t i = 0; i < files.size(); ++i) {
     for (uint64_t position = 0; position < 2; ++position) {
       const Produced expected = plain.Produce(i, {5, 0, position});
       const bool good = expected.status.ok();
       ASSERT_TRUE(good || IsSampleError(expected.status)) << expected.status;
       ++(good ? count.pictures : count.refused);
-      for (PipelineUnderTest* other : {&fused, &seeking}) {
-        SCOPED_TRACE(other == &fused ? "fused" : "fused, with seek entries");
+      for (PipelineUnderTest* other : {&fused, &seeking, &keeping}) {
+        SCOPED_TRACE(other == &fused     ? "fused"
+                     : other == &seeking ? "fused, with seek entries"
+                                         : "fused, with coefficients");
         const Produced made = other->Produce(i, {5, 0, position});
         ASSERT_EQ(made.status, expected.status) << i;
         ASSERT_TRUE(!good || made.outputs == expected.outputs) << i;
       }
     }
   }
-  count.by_seek_entries += note.found;
+  count.by_seek_entries += sought.jpeg.entries_found;
+  count.by_coefficients += kept.jpeg.coefficients_found;
 }
 
 }  // namespace bulkhead::fusion_testing

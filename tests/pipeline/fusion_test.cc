@@ -108,6 +108,7 @@ TEST(FusionTest, ChainsOfDamagedFilesAreThoseOfTheStagesOneByOne) {
     all.Add(count);
   }
   EXPECT_GT(all.by_seek_entries, files.size() / 4);
+  EXPECT_GT(all.by_coefficients, files.size() / 4);
 }
 
 TEST(FusionTest, OptionsOfTheDecoderChangeNothingOfThat) {

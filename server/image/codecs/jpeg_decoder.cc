@@ -141,7 +141,54 @@ struct JpegDecoder::Codec {
   int StartRows(const Rect& rect, bool region);
   void ReadRows(const MutableImageView& rows, int first_row);
   void SkipRows(int count, bool region);
+
+  // Writes the coefficients of a band of MCUs. False when one of them is so large that decoders
+  // differ. Calls libjpeg.
+  bool WriteBand(const jpeg::Header& header, jvirt_barray_ptr* arrays, int band,
+                 jpeg::CoefficientWriter& writer);
+  // Whether all coefficients of the file were there, and are those of the header's quantization
+  // tables. What a progressive file leaves out libjpeg makes up.
+  bool IsWhole(const jpeg::Header& header) const;
 };
+
+bool JpegDecoder::Codec::WriteBand(const jpeg::Header& header, jvirt_barray_ptr* arrays, int band,
+                                   jpeg::CoefficientWriter& writer) {
+  bool good = true;
+  int number = 0;
+  writer.BeginBand();
+  for (int c = 0; c < header.component_count; ++c) {
+    const jpeg::Component& component = header.components[c];
+    const jpeg::QuantTable& quant = header.quant[component.quant_slot];
+    JBLOCKARRAY rows = info.mem->access_virt_barray(
+        reinterpret_cast<j_common_ptr>(&info), arrays[c],
+        static_cast<JDIMENSION>(band * component.v), static_cast<JDIMENSION>(component.v), FALSE);
+    for (int v = 0; v < component.v; ++v, ++number) {
+      for (int i = 0; i < header.mcus_across() * component.h; ++i) {
+        alignas(32) int16_t block[jpeg::kBlockCoefficients];
+        std::copy_n(rows[v][i], jpeg::kBlockCoefficients, block);
+        for (int k = 0; k < jpeg::kBlockCoefficients; ++k) {
+          good &= std::abs(block[k] * quant[k]) <= (k == 0 ? jpeg::kMaxDc : jpeg::kMaxAc);
+        }
+        writer.row(number).Add(block, DefaultSimd());
+      }
+    }
+  }
+  writer.EndBand();
+  return good;
+}
+
+bool JpegDecoder::Codec::IsWhole(const jpeg::Header& header) const {
+  for (int c = 0; c < header.component_count; ++c) {
+    const JQUANT_TBL* const table = info.comp_info[c].quant_table;
+    const jpeg::QuantTable& quant = header.quant[header.components[c].quant_slot];
+    if (table == nullptr || !std::equal(quant.begin(), quant.end(), table->quantval)) return false;
+    if (*std::max_element(quant.begin(), quant.end()) > jpeg::kMaxAc) return false;
+    if (info.coef_bits == nullptr) continue;
+    const auto is_exact = [](int bits_left) { return bits_left == 0; };
+    if (!std::all_of(info.coef_bits[c], info.coef_bits[c] + DCTSIZE2, is_exact)) return false;
+  }
+  return true;
+}
 
 bool JpegDecoder::Codec::CanDecodeRegion() const {
   if (truncated || !options.fancy_upsampling || options.scale != 1) return false;
@@ -299,38 +346,54 @@ uint64_t JpegDecoder::PlannedBytes(PixelFormat format, const Rect& rect) const {
 }
 
 absl::StatusOr<ImageView> JpegDecoder::Decode(PixelFormat format, const Rect& rect, Image& buffer) {
-  const bool tried = fallback_ == jpeg::Fallback::kNone;
+  const bool scans = fallback_ == jpeg::Fallback::kScans && stores_.coefficients != nullptr;
+  const bool tried = fallback_ == jpeg::Fallback::kNone || scans;
   if (tried) {
     const MutableImageView out = buffer.Reshape({rect.height, rect.width}, ChannelCount(format));
-    fallback_ = DecodeHere(format, rect, out);
-    if (fallback_ == jpeg::Fallback::kNone) return ImageView(out);
+    if (!scans) fallback_ = DecodeHere(format, rect, out);
+    if (scans ? DecodeScans(format, rect, out) : fallback_ == jpeg::Fallback::kNone) {
+      Count(rect);
+      return ImageView(out);
+    }
   }
   ++counts_.files[static_cast<size_t>(fallback_)];
+  const double begin = Now();
   // What it means that it was tried in vain libjpeg says.
   if (tried) BULKHEAD_RETURN_IF_ERROR(OpenLibjpeg());
   absl::StatusOr<ImageView> pixels = DecodeOpened(format, rect, buffer);
   // What libjpeg holds of the file goes, also that of a bad one.
   jpeg_abort_decompress(&codec_->info);
+  if (scans) policy_.NoteAnew(Now() - begin, own_->mcu_count());
   return pixels;
+}
+
+void JpegDecoder::Count(const Rect& rect) {
+  ++counts_.files[static_cast<size_t>(jpeg::Fallback::kNone)];
+  counts_.crops += rect == WholeImage(own_->header().size) ? 0 : 1;
+  counts_.mcus += own_->mcu_count();
+  counts_.mcus_read += own_->mcus_read();
+}
+
+void JpegDecoder::SetKey() {
+  key_ = {{stores_.record, uint64_t{Crc32c(file_)} << 32 | file_.size()}};
+}
+
+bool JpegDecoder::DecodeScans(PixelFormat format, const Rect& rect, const MutableImageView& out) {
+  if (own_->Open(file_, jpeg::Scans::kAny) != jpeg::Fallback::kNone) return false;
+  SetKey();
+  return DecodeKept(format, rect, out) == jpeg::Fallback::kNone;
 }
 
 jpeg::Fallback JpegDecoder::DecodeHere(PixelFormat format, const Rect& rect,
                                        const MutableImageView& out) {
   if (file_.size() > std::numeric_limits<uint32_t>::max()) stores_ = {};
-  if (stores_.seek != nullptr || stores_.coefficients != nullptr) {
-    key_ = {{stores_.record, uint64_t{Crc32c(file_)} << 32 | file_.size()}};
-  }
-  jpeg::Fallback reason = DecodeKept(format, rect, out);
-  if (reason != jpeg::Fallback::kNone) {
-    const double begin = Now();
-    reason = DecodeFile(format, rect, out);
-    policy_.NoteAnew(Now() - begin, own_->mcu_count());
-  }
-  if (reason != jpeg::Fallback::kNone) return reason;
-  ++counts_.files[static_cast<size_t>(reason)];
-  counts_.crops += rect == WholeImage(own_->header().size) ? 0 : 1;
-  counts_.mcus += own_->mcu_count();
-  counts_.mcus_read += own_->mcus_read();
+  if (stores_.seek != nullptr || stores_.coefficients != nullptr) SetKey();
+  if (DecodeKept(format, rect, out) == jpeg::Fallback::kNone) return jpeg::Fallback::kNone;
+  const double begin = Now();
+  const bool whole = rect == WholeImage(own_->header().size);
+  const jpeg::Fallback reason =
+      whole ? own_->Decode(format, rect, out) : DecodeCrop(format, rect, out);
+  policy_.NoteAnew(Now() - begin, own_->mcu_count());
   return reason;
 }
 
@@ -372,17 +435,25 @@ jpeg::Fallback JpegDecoder::DecodeKept(PixelFormat format, const Rect& rect,
 }
 
 absl::string_view JpegDecoder::MakeCoefficients() {
-  absl::string_view bytes;
+  const bool good = fallback_ == jpeg::Fallback::kScans
+                        ? WriteCoefficients()
+                        : own_->WriteCoefficients(key_, writer_) == jpeg::Fallback::kNone;
   // Of a file without coefficients is kept that it has none.
-  own_->MakeCoefficients(key_, bytes);
+  const absl::string_view bytes = good ? writer_.bytes() : jpeg::Coefficients::None();
   if (stores_.coefficients->Add(key_, bytes)) ++counts_.coefficients_made;
   return bytes;
 }
 
-jpeg::Fallback JpegDecoder::DecodeFile(PixelFormat format, const Rect& rect,
-                                       const MutableImageView& out) {
-  const bool whole = rect == WholeImage(own_->header().size);
-  return whole ? own_->Decode(format, rect, out) : DecodeCrop(format, rect, out);
+bool JpegDecoder::WriteCoefficients() {
+  bool good = true;
+  writer_.Begin(key_, own_->header());
+  const bool read = codec_->errors.Run([&] {
+    jvirt_barray_ptr* const arrays = jpeg_read_coefficients(&codec_->info);
+    for (int band = 0; band < own_->header().mcus_down() && good; ++band) {
+      good = codec_->WriteBand(own_->header(), arrays, band, writer_);
+    }
+  });
+  return read && good && codec_->IsWhole(own_->header()) && writer_.Finish();
 }
 
 jpeg::Fallback JpegDecoder::DecodeCrop(PixelFormat format, const Rect& rect,

@@ -88,13 +88,19 @@ class JpegDecoder {
   struct Codec;
   // Decodes the file without libjpeg.
   jpeg::Fallback DecodeHere(PixelFormat format, const Rect& rect, const MutableImageView& out);
-  jpeg::Fallback DecodeFile(PixelFormat format, const Rect& rect, const MutableImageView& out);
   jpeg::Fallback DecodeCrop(PixelFormat format, const Rect& rect, const MutableImageView& out);
   // By the file's coefficients, which are made if they are missing and may be. Not kNone: they are
   // not used, which says nothing of the file.
   jpeg::Fallback DecodeKept(PixelFormat format, const Rect& rect, const MutableImageView& out);
   // Makes and keeps them; empty if there are none.
   absl::string_view MakeCoefficients();
+  // Takes them from libjpeg, for a file of several scans. False if they do not give its pixels.
+  bool WriteCoefficients();
+  // Decodes a file of several scans by its coefficients.
+  bool DecodeScans(PixelFormat format, const Rect& rect, const MutableImageView& out);
+  void SetKey();
+  // Counts a file that was decoded here.
+  void Count(const Rect& rect);
   // The decoder for the file.
   jpeg::Fallback ChooseWay(const JpegStructure& structure);
   // Lets libjpeg read the header of the file.
@@ -113,6 +119,7 @@ class JpegDecoder {
   std::unique_ptr<Codec> codec_;
   std::unique_ptr<jpeg::SequentialDecoder> own_;
   jpeg::Coefficients coefficients_;
+  jpeg::CoefficientWriter writer_;
   CoefficientPolicy policy_;
 };
 

@@ -1,6 +1,5 @@
 #include "server/image/jpeg/coefficients.h"
 
-#include <algorithm>
 #include <limits>
 
 #include "server/base/checksum.h"
@@ -106,58 +105,47 @@ bool Coefficients::Expand(int number, int count, int16_t* out, uint8_t* last, Si
   return true;
 }
 
-Fallback CoefficientMaker::Make(absl::string_view file, const StoreKey& key, const Header& header,
-                                EntropyDecoder& entropy, Simd simd) {
-  Fallback reason = entropy.Begin(file, header);
-  if (reason != Fallback::kNone) return reason;
-  const int down = header.mcus_down();
-  const size_t head_bytes = HeadBytesOf(down);
-  batch_.Shape(header);
+void CoefficientWriter::Begin(const StoreKey& key, const Header& header) {
+  key_ = key;
+  header_ = &header;
+  band_ = 0;
+  const size_t head_bytes = Coefficients::HeadBytes(header);
   bytes_.assign(head_bytes, '\0');
-  StoreLittle<uint16_t>(bytes_.data() + sizeof(uint32_t),
-                        static_cast<uint16_t>(header.mcus_across()));
-  StoreLittle<uint16_t>(bytes_.data() + sizeof(uint32_t) + sizeof(uint16_t),
-                        static_cast<uint16_t>(down));
+  char* const fixed = bytes_.data() + sizeof(uint32_t);
+  StoreLittle<uint16_t>(fixed, static_cast<uint16_t>(header.mcus_across()));
+  StoreLittle<uint16_t>(fixed + sizeof(uint16_t), static_cast<uint16_t>(header.mcus_down()));
   StoreLittle<uint32_t>(bytes_.data() + kFixedBytes, static_cast<uint32_t>(head_bytes));
-  for (int band = 0; band < down; ++band) {
-    const size_t begin = bytes_.size();
-    reason = MakeBand(entropy, header.mcus_across(), simd);
-    if (reason != Fallback::kNone) return reason;
-    if (bytes_.size() > std::numeric_limits<uint32_t>::max()) return Fallback::kSize;
-    const size_t end_at = kFixedBytes + (band + 1) * sizeof(uint32_t);
-    StoreLittle<uint32_t>(bytes_.data() + end_at, static_cast<uint32_t>(bytes_.size()));
-    StoreLittle<uint32_t>(bytes_.data() + end_at + down * sizeof(uint32_t),
-                          Crc32c(absl::string_view(bytes_).substr(begin)));
-  }
-  if (!entropy.IsAtEnd()) return Fallback::kData;
-  const absl::string_view head = absl::string_view(bytes_).substr(0, head_bytes);
-  StoreLittle<uint32_t>(bytes_.data(), HeadChecksum(key, head.substr(sizeof(uint32_t))));
-  bytes_.append(PackedRow::kReadBeyond, '\0');
-  return Fallback::kNone;
 }
 
-Fallback CoefficientMaker::MakeBand(EntropyDecoder& entropy, int across, Simd simd) {
-  for (int i = 0; i < batch_.rows(); ++i) packers_[i].Begin(across * batch_.row(i).blocks);
-  for (int mcu = 0; mcu < across; mcu += McuBatch::kMcus) {
-    const int count = std::min(McuBatch::kMcus, across - mcu);
-    const Fallback reason = entropy.Decode(count, batch_.Target());
-    if (reason != Fallback::kNone) {
-      batch_.Clear();
-      return reason;
-    }
-    for (int i = 0; i < batch_.rows(); ++i) {
-      const McuBatch::Row& row = batch_.row(i);
-      for (int block = 0; block < count * row.blocks; ++block) {
-        packers_[i].Add(row.coefficients + static_cast<ptrdiff_t>(block) * kBlockCoefficients,
-                        simd);
-      }
+void CoefficientWriter::BeginBand() {
+  band_begin_ = bytes_.size();
+  row_count_ = 0;
+  for (int c = 0; c < header_->component_count; ++c) {
+    const Component& component = header_->components[c];
+    for (int v = 0; v < component.v; ++v) {
+      rows_[row_count_++].Begin(header_->mcus_across() * component.h);
     }
   }
-  for (int i = 0; i < batch_.rows(); ++i) {
-    AppendLittle<uint32_t>(bytes_, static_cast<uint32_t>(packers_[i].value_bytes()));
-    packers_[i].Finish(bytes_);
+}
+
+void CoefficientWriter::EndBand() {
+  for (int i = 0; i < row_count_; ++i) {
+    AppendLittle<uint32_t>(bytes_, static_cast<uint32_t>(rows_[i].value_bytes()));
+    rows_[i].Finish(bytes_);
   }
-  return Fallback::kNone;
+  ++band_;
+  const size_t end_at = kFixedBytes + band_ * sizeof(uint32_t);
+  StoreLittle<uint32_t>(bytes_.data() + end_at, static_cast<uint32_t>(bytes_.size()));
+  StoreLittle<uint32_t>(bytes_.data() + end_at + header_->mcus_down() * sizeof(uint32_t),
+                        Crc32c(absl::string_view(bytes_).substr(band_begin_)));
+}
+
+bool CoefficientWriter::Finish() {
+  if (bytes_.size() > std::numeric_limits<uint32_t>::max()) return false;
+  const absl::string_view head(bytes_.data(), Coefficients::HeadBytes(*header_));
+  StoreLittle<uint32_t>(bytes_.data(), HeadChecksum(key_, head.substr(sizeof(uint32_t))));
+  bytes_.append(PackedRow::kReadBeyond, '\0');
+  return true;
 }
 
 }  // namespace bulkhead::jpeg

@@ -9,8 +9,6 @@
 #include "absl/strings/string_view.h"
 #include "server/base/value_store.h"
 #include "server/image/jpeg/coefficient_blocks.h"
-#include "server/image/jpeg/entropy_decoder.h"
-#include "server/image/jpeg/fallback.h"
 #include "server/image/jpeg/header.h"
 #include "server/image/jpeg/mcu_batch.h"
 #include "server/image/simd.h"
@@ -70,20 +68,27 @@ class Coefficients {
   std::array<Row, kMaxBlockRows> rows_;
 };
 
-// Makes a file's coefficients. Large, and reused from file to file. Not thread-safe.
-class CoefficientMaker {
+// Writes a file's coefficients, band by band. Reused from file to file. Not thread-safe.
+class CoefficientWriter {
  public:
-  // Decodes the scan of the file to its end. kNone: bytes() is to be kept.
-  Fallback Make(absl::string_view file, const StoreKey& key, const Header& header,
-                EntropyDecoder& entropy, Simd simd);
+  void Begin(const StoreKey& key, const Header& header);
+  // The next band: its rows of blocks, numbered as in Coefficients::Expand, to each of which all
+  // blocks are added from left to right.
+  void BeginBand();
+  RowPacker& row(int number) { return rows_[number]; }
+  void EndBand();
+  // After the last band. False when they are too large to be kept.
+  bool Finish();
   absl::string_view bytes() const { return bytes_; }
 
  private:
-  Fallback MakeBand(EntropyDecoder& entropy, int across, Simd simd);
-
+  StoreKey key_;
+  const Header* header_ = nullptr;
+  size_t band_begin_ = 0;
+  int band_ = 0;
+  int row_count_ = 0;
   std::string bytes_;
-  McuBatch batch_;
-  std::array<RowPacker, kMaxBlockRows> packers_;
+  std::array<RowPacker, kMaxBlockRows> rows_;
 };
 
 }  // namespace bulkhead::jpeg

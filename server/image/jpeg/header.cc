@@ -9,6 +9,7 @@ namespace {
 // Second bytes of the markers that matter here (T.81, table B.1).
 constexpr uint8_t kSof0 = 0xC0;
 constexpr uint8_t kSof1 = 0xC1;
+constexpr uint8_t kSof2 = 0xC2;  // progressive
 constexpr uint8_t kDht = 0xC4;
 constexpr uint8_t kSof15 = 0xCF;
 constexpr uint8_t kSoi = 0xD8;
@@ -28,8 +29,11 @@ constexpr size_t kJfifBytes = 14;
 
 class Parser {
  public:
-  Parser(absl::string_view file, Header& header)
-      : begin_(reinterpret_cast<const uint8_t*>(file.data())), size_(file.size()), out_(header) {}
+  Parser(absl::string_view file, Header& header, Scans scans)
+      : begin_(reinterpret_cast<const uint8_t*>(file.data())),
+        size_(file.size()),
+        one_scan_(scans == Scans::kOne),
+        out_(header) {}
 
   Fallback Run() {
     if (size_ < 2 || begin_[0] != 0xFF || begin_[1] != kSoi) return Fallback::kSegments;
@@ -53,7 +57,9 @@ class Parser {
 
  private:
   Fallback Segment(uint8_t marker, const uint8_t* body, size_t length) {
-    if (marker == kSof0 || marker == kSof1) return Frame(body, length);
+    if (marker == kSof0 || marker == kSof1 || (marker == kSof2 && !one_scan_)) {
+      return Frame(body, length);
+    }
     if (marker == kDht) return HuffmanTables(body, length);
     if (marker == kDqt) return QuantTables(body, length);
     if (marker == kSos) return Scan(body, length);
@@ -152,6 +158,7 @@ class Parser {
   // The scan must hold all components, in the order of the frame.
   Fallback Scan(const uint8_t* body, size_t length) {
     const int count = out_.component_count;
+    if (count != 0 && !one_scan_) return Fallback::kNone;
     if (count == 0 || length < 1 || body[0] != count) return Fallback::kScans;
     if (length != 4 + 2 * static_cast<size_t>(count)) return Fallback::kScans;
     for (int i = 0; i < count; ++i) {
@@ -169,6 +176,7 @@ class Parser {
     for (int i = 0; i < out_.component_count; ++i) {
       const Component& component = out_.components[i];
       if (!out_.has_quant[component.quant_slot]) return Fallback::kTables;
+      if (!one_scan_) continue;
       if (component.dc_slot >= kTableSlots || out_.dc[component.dc_slot].symbol_count == 0 ||
           component.ac_slot >= kTableSlots || out_.ac[component.ac_slot].symbol_count == 0) {
         return Fallback::kTables;
@@ -184,6 +192,7 @@ class Parser {
   const uint8_t* begin_;
   size_t size_;
   size_t at_ = 0;
+  const bool one_scan_;
   bool jfif_ = false;
   bool adobe_ = false;
   int adobe_transform_ = 0;
@@ -200,14 +209,14 @@ const std::array<uint8_t, kBlockCoefficients + 32> kNaturalOrder = {
     63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63,  //
     63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63};
 
-Fallback ParseHeader(absl::string_view file, Header& header) {
+Fallback ParseHeader(absl::string_view file, Header& header, Scans scans) {
   header.component_count = 0;
   header.restart_interval = 0;
   header.h_max = header.v_max = 1;
   header.has_quant.fill(false);
   for (HuffmanSpec& spec : header.dc) spec.symbol_count = 0;
   for (HuffmanSpec& spec : header.ac) spec.symbol_count = 0;
-  return Parser(file, header).Run();
+  return Parser(file, header, scans).Run();
 }
 
 }  // namespace bulkhead::jpeg

@@ -62,11 +62,15 @@ struct Header {
   int mcus_down() const { return (size.height + mcu_height() - 1) / mcu_height(); }
 };
 
+// Whether a file's coefficients come in one sequential scan, or in any that libjpeg takes.
+enum class Scans { kOne, kAny };
+
 // Reads the header of `file`, whose marker structure ScanJpeg found valid, up to its first scan.
 // kNone when it is one that this folder decodes: 8 bits, Huffman, sequential, gray or YCbCr with
 // the usual sampling, nothing that libjpeg warns of or interprets. Checks every length itself.
-// Reuses `header`.
-Fallback ParseHeader(absl::string_view file, Header& header);
+// Reuses `header`. Scans::kAny: also of several scans, sequential or progressive; what only an
+// entropy decoder needs of these is undefined.
+Fallback ParseHeader(absl::string_view file, Header& header, Scans scans = Scans::kOne);
 
 }  // namespace bulkhead::jpeg
 

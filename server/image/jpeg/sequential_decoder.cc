@@ -15,9 +15,9 @@ int RoundedUp(int value, int divisor) { return (value + divisor - 1) / divisor; 
 
 }  // namespace
 
-Fallback SequentialDecoder::Open(absl::string_view file) {
+Fallback SequentialDecoder::Open(absl::string_view file, Scans scans) {
   file_ = file;
-  return ParseHeader(file, header_);
+  return ParseHeader(file, header_, scans);
 }
 
 int SequentialDecoder::OutputComponents(PixelFormat format) const {
@@ -116,11 +116,39 @@ Fallback SequentialDecoder::DecodeKept(PixelFormat format, const Rect& rect,
   return DecodeBands(rect, out);
 }
 
-Fallback SequentialDecoder::MakeCoefficients(const StoreKey& key, absl::string_view& bytes,
-                                             Simd simd) {
-  const Fallback reason = coefficient_maker_.Make(file_, key, header_, entropy_, simd);
-  bytes = reason == Fallback::kNone ? coefficient_maker_.bytes() : Coefficients::None();
-  return reason;
+Fallback SequentialDecoder::WriteCoefficients(const StoreKey& key, CoefficientWriter& writer,
+                                              Simd simd) {
+  Fallback reason = entropy_.Begin(file_, header_);
+  if (reason != Fallback::kNone) return reason;
+  simd_ = simd;
+  batch_.Shape(header_);
+  writer.Begin(key, header_);
+  for (int band = 0; band < header_.mcus_down(); ++band) {
+    reason = WriteBand(writer);
+    if (reason == Fallback::kNone) continue;
+    batch_.Clear();
+    return reason;
+  }
+  if (!entropy_.IsAtEnd()) return Fallback::kData;
+  return writer.Finish() ? Fallback::kNone : Fallback::kSize;
+}
+
+Fallback SequentialDecoder::WriteBand(CoefficientWriter& writer) {
+  writer.BeginBand();
+  for (int mcu = 0; mcu < header_.mcus_across(); mcu += McuBatch::kMcus) {
+    const int count = std::min(McuBatch::kMcus, header_.mcus_across() - mcu);
+    const Fallback reason = entropy_.Decode(count, batch_.Target());
+    if (reason != Fallback::kNone) return reason;
+    for (int i = 0; i < batch_.rows(); ++i) {
+      const McuBatch::Row& row = batch_.row(i);
+      for (int block = 0; block < count * row.blocks; ++block) {
+        writer.row(i).Add(row.coefficients + static_cast<ptrdiff_t>(block) * kBlockCoefficients,
+                          simd_);
+      }
+    }
+  }
+  writer.EndBand();
+  return Fallback::kNone;
 }
 
 Fallback SequentialDecoder::DecodeAndIndex(PixelFormat format, const Rect& rect,

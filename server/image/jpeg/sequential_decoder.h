@@ -35,8 +35,9 @@ namespace bulkhead::jpeg {
 class SequentialDecoder {
  public:
   // Reads the header of `file`, whose marker structure ScanJpeg found valid and which must stay
-  // valid until Decode has returned. kNone: Decode may be called.
-  Fallback Open(absl::string_view file);
+  // valid until Decode has returned. kNone: Decode may be called. With Scans::kAny only DecodeKept
+  // may, if the file has several scans.
+  Fallback Open(absl::string_view file, Scans scans = Scans::kOne);
   const Header& header() const { return header_; }
 
   // Decodes what lies under `rect` of the opened file to `out`, which has its size. kNone: these
@@ -57,10 +58,10 @@ class SequentialDecoder {
   // done, to the end of the scan. Else they are damaged, or `out` needs libjpeg.
   Fallback DecodeKept(PixelFormat format, const Rect& rect, const MutableImageView& out,
                       Coefficients& kept, Simd simd = DefaultSimd());
-  // Makes the coefficients of the opened file to be kept: reads on to the end of the scan. They
-  // stay valid until the next call.
-  Fallback MakeCoefficients(const StoreKey& key, absl::string_view& bytes,
-                            Simd simd = DefaultSimd());
+  // Writes the coefficients of the opened file to be kept, of which the scan is read to its end.
+  // kNone: they are whole.
+  Fallback WriteCoefficients(const StoreKey& key, CoefficientWriter& writer,
+                             Simd simd = DefaultSimd());
 
   // MCUs of the last file, and how many of them the entropy decoder went through.
   uint64_t mcu_count() const { return uint64_t{1} * header_.mcus_across() * header_.mcus_down(); }
@@ -90,6 +91,8 @@ class SequentialDecoder {
   Fallback GoTo(int band, int column);
   Fallback DecodeBatch(int count, int first_mcu);
   Fallback ExpandBatch(int count);
+  // Writes the coefficients of the next band.
+  Fallback WriteBand(CoefficientWriter& writer);
   // Runs the entropy decoder, and adds the entries on its way.
   Fallback Pass(int count);
   Fallback Keep(int count, McuTarget target);
@@ -116,7 +119,6 @@ class SequentialDecoder {
   Coefficients* kept_ = nullptr;
   bool making_ = false;
   SeekEntryMaker maker_;
-  CoefficientMaker coefficient_maker_;
   uint64_t mcus_read_ = 0;
   std::array<ComponentPlane, kMaxComponents> planes_;
   ScratchBuffer row_buffer_;

@@ -74,6 +74,44 @@ TEST(JpegCoefficientsTest, ChangeNoVerdictOnDamagedFiles) {
   EXPECT_GT(decoders.with.counts().coefficients_found, 500u);
 }
 
+// They have the most to gain: libjpeg takes several passes over them.
+TEST(JpegCoefficientsTest, ChangeNoPixelAndNoVerdictOfProgressiveFiles) {
+  SampleRandom random(26, 0, 0, 0);
+  Keeping decoders;
+  for (int i = 0; i < 600; ++i) {
+    SCOPED_TRACE(i);
+    JpegRecipe recipe = RandomRecipe(random, i % 5 == 0 ? 400 : 100);
+    recipe.progressive = true;
+    std::string file = MakeJpegFile(recipe);
+    if (file.empty()) continue;
+    if (i % 3 == 0) file = DamageJpeg(std::move(file), random);
+    decoders.map.Clear();
+    for (int part = 0; part < 4; ++part) {
+      const Rect share = part == 2 ? kWholeShare : RandomRectIn({4096, 4096}, random);
+      decoders.ExpectEqual(file, share, static_cast<PixelFormat>(random.NextBelow(4)));
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  }
+  const jpeg::DecodeCounts& counts = decoders.with.counts();
+  EXPECT_GT(counts.coefficients_made, 300u);
+  EXPECT_GT(counts.coefficients_found, 900u);
+}
+
+// What is missing of the coefficients libjpeg makes up, to smooth blocks.
+TEST(JpegCoefficientsTest, AreNotMadeOfAProgressiveFileThatLacksAScan) {
+  JpegRecipe recipe = PhotoRecipe();
+  recipe.progressive = true;
+  std::string file = MakeJpegFile(recipe);
+  const size_t last_scan = file.rfind("\xFF\xDA");
+  ASSERT_NE(last_scan, std::string::npos);
+  file.resize(last_scan);
+  file += "\xFF\xD9";
+  Keeping decoders;
+  for (int i = 0; i < 2; ++i) decoders.ExpectEqual(file, kWholeShare, PixelFormat::kRgb);
+  EXPECT_EQ(decoders.map.only(), jpeg::Coefficients::None());
+  EXPECT_EQ(DecodeShareOf(decoders.with, file, PixelFormat::kRgb, kWholeShare).reason, "");
+}
+
 TEST(JpegCoefficientsTest, NothingOfTheScanIsDecodedAgain) {
   for (const int restart : {0, 7}) {
     const std::string file = MakeJpegFile(PhotoRecipe(restart));
@@ -106,13 +144,13 @@ TEST(JpegCoefficientsTest, DamagedOnesAreNotUsed) {
   decoders.ExpectEqual(file, kMiddleShare, PixelFormat::kRgb);
   const std::string good = decoders.map.only();
   SampleRandom random(23, 0, 0, 0);
-  for (int i = 0; i < 300; ++i) {
+  for (int i = 0; i < 100; ++i) {
     std::string bad = good;
     bad[random.NextBelow(bad.size() - jpeg::PackedRow::kReadBeyond)] ^= 1 << random.NextBelow(8);
     decoders.map.only() = bad;
     decoders.ExpectEqual(file, kWholeShare, PixelFormat::kRgb);
   }
-  for (size_t bytes = 0; bytes < good.size(); bytes += 97) {
+  for (size_t bytes = 0; bytes < good.size(); bytes += 397) {
     decoders.map.only() = good.substr(0, bytes);
     decoders.ExpectEqual(file, kWholeShare, PixelFormat::kRgb);
   }
@@ -191,6 +229,21 @@ TEST(JpegCoefficientsTest, BelongToOneRecordAndItsBytes) {
   other.seed = 2;
   decoders.ExpectEqual(MakeJpegFile(other), kMiddleShare, PixelFormat::kRgb);
   EXPECT_EQ(decoders.map.size(), 3u);
+  EXPECT_EQ(decoders.with.counts().coefficients_found, 0u);
+}
+
+// A slot of a segment that is damaged may lead to another file's coefficients.
+TEST(JpegCoefficientsTest, OfAnotherFileAreNotUsed) {
+  JpegRecipe other = PhotoRecipe();
+  other.seed = 2;
+  Keeping decoders;
+  decoders.ExpectEqual(MakeJpegFile(other), kMiddleShare, PixelFormat::kRgb);
+  const std::string of_other = decoders.map.only();
+  decoders.map.Clear();
+  const std::string file = MakeJpegFile(PhotoRecipe());
+  decoders.ExpectEqual(file, kMiddleShare, PixelFormat::kRgb);
+  decoders.map.only() = of_other;
+  decoders.ExpectEqual(file, kMiddleShare, PixelFormat::kRgb);
   EXPECT_EQ(decoders.with.counts().coefficients_found, 0u);
 }
 

@@ -73,6 +73,9 @@ TEST(JpegHeaderTest, LeavesTheUnusualToLibjpeg) {
   JpegRecipe progressive;
   progressive.progressive = true;
   EXPECT_EQ(Parse(MakeJpegFile(progressive)), Fallback::kProgressive);
+  jpeg::Header header;
+  EXPECT_EQ(jpeg::ParseHeader(MakeJpegFile(progressive), header, jpeg::Scans::kAny),
+            Fallback::kNone);
   EXPECT_EQ(Parse(With(file, '\xC0', 1, "\xC9")), Fallback::kProgressive);  // arithmetic
   EXPECT_EQ(Parse(With(file, '\xC0', 1, "\xC1")), Fallback::kNone);         // extended sequential
   EXPECT_EQ(Parse(With(file, '\xC0', 4, "\x0C")), Fallback::kPrecision);

@@ -25,7 +25,8 @@ class Photos:
 def snippets(heading, language="python"):
     """Those below a heading of the page, up to the next one of its level."""
     _, _, section = PAGE.partition(f"\n{heading}\n")
-    section = re.split(rf"\n#{{1,{heading.count('#')}}} ", section)[0]
+    level = heading.index(" ")
+    section = re.split(rf"\n#{{2,{level}}} ", section)[0]  # a comment of a snippet begins with one #
     return re.findall(rf"^```{language}\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
 
 
