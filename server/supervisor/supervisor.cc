@@ -51,8 +51,9 @@ CacheSegments::Config SegmentsConfig(internal::v1::CacheKind kind,
     return config;
   }
   // Coefficients and decoded images are a hundred times as large as seek entries.
-  folder.prefix = kind == internal::v1::CACHE_KIND_STAGE ? "cache" : "coefficients";
-  folder.first_bytes = uint64_t{64} << 20;
+  const bool stage = kind == internal::v1::CACHE_KIND_STAGE;
+  folder.prefix = stage ? "cache" : "coefficients";
+  folder.first_bytes = uint64_t{stage ? 64u : 16u} << 20;
   folder.largest_bytes = uint64_t{1} << 30;
   return config;
 }

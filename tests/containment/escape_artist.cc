@@ -207,6 +207,9 @@ Attempts ProcessAttempts() {
          int ends[2];
          return pipe(ends) == 0 && fcntl(ends[0], F_SETOWN, getppid()) == 0;
        }},
+      {"lease-file",
+       [] { return fcntl(open("/proc/self/exe", O_RDONLY), F_SETLEASE, F_RDLCK) == 0; }},
+      {"watch-folder", [] { return fcntl(open("/proc/self", O_RDONLY), F_NOTIFY, DN_CREATE) == 0; }},
       {"limit-parent",
        [] {
          rlimit limit{};

@@ -145,6 +145,8 @@ std::vector<Way> Ways() {
        "signal-parent",
        "signal-parents-thread",
        "signal-through-descriptor",
+       "lease-file",
+       "watch-folder",
        "limit-parent",
        "outlive-supervisor",
        "new-namespace",

@@ -130,8 +130,9 @@ void RefuseProcesses(Filter& filter) {
   for (const char* name : {"kill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo"}) {
     filter.Refuse(name, {SCMP_A0(SCMP_CMP_NE, self)});
   }
-  // A descriptor could be made to signal any process of the same user.
-  for (const uint64_t command : {F_SETOWN, F_SETOWN_EX, F_SETSIG}) {
+  // A descriptor could be made to signal any process of the same user; and a lease on a file keeps
+  // others from opening it.
+  for (const uint64_t command : {F_SETOWN, F_SETOWN_EX, F_SETSIG, F_SETLEASE, F_NOTIFY}) {
     filter.Refuse("fcntl", {SCMP_A1(SCMP_CMP_MASKED_EQ, kLow, command)});
   }
   for (const uint64_t request :
