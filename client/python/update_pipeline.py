@@ -216,6 +216,9 @@ def method(all_types, name, message, how, summary=None):
     ]
 
 
+# Types of features that the steps of a SequenceExample may have.
+SEQUENCES = ("bytes", "int64", "float")
+
 # Sources whose features the spec declares, and an example of a declaration.
 DECLARED = {
     "tfrecord": '{"image": Feature.bytes(key="img_raw"), "label": "int64"}',
@@ -325,7 +328,11 @@ def feature_class(all_types):
         )
         if not doc[-1].endswith('    """'):
             doc = [doc[0][:-3], "", '        """']
-        doc[-1:] = ["        key: The record's name for it, where it differs.", '        """']
+        sequence = choice.name in SEQUENCES
+        said = ["        key: The record's name for it, where it differs."]
+        if sequence:
+            said += ["        sequence: The axis of a list of steps of a tf.train.SequenceExample."]
+        doc[-1:] = [*said, '        """']
         # Inside the class `int`-like names are methods.
         plain = {"float": "builtins.float", "bool": "builtins.bool"}
 
@@ -338,10 +345,12 @@ def feature_class(all_types):
         required = [(n, spelled(t), f) for n, t, f in required]
         optional = [(n, spelled(t), f) for n, t, f in optional]
         extra = ["key: Optional[str] = None"]
+        extra += ["sequence: Optional[str] = None"] if sequence else []
         head = signature(choice.name, "", required, optional, "Dict[str, Any]", extra)
         lines += ["    @staticmethod", head[0], *head[2:], *doc]
         lines += options_lines(required + optional)
-        lines += [f'        return given(key=key, **{{"{choice.name}": options}})', ""]
+        around = "key=key, sequence=sequence" if sequence else "key=key"
+        lines += [f'        return given({around}, **{{"{choice.name}": options}})', ""]
     return lines
 
 
@@ -413,7 +422,7 @@ def generate():
 
     lines = [HEADER]
     lines += [*enum_lines(all_types, set(enums_used(all_types, named))), "", ""]
-    for name in ("StageOutput", "TruncatedImages"):
+    for name in ("Frames", "StageOutput", "TruncatedImages"):
         lines += [*typed_dict(all_types, name), ""]
     lines += [*feature_class(all_types), ""]
     for name, methods in classes.items():

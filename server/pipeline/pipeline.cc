@@ -16,6 +16,7 @@
 #include "server/pipeline/staged_context.h"
 #include "server/source/numbered_source.h"
 #include "server/spec/batch_stages.h"
+#include "server/spec/image_lists.h"
 #include "server/spec/normalize/normalize.h"
 #include "server/spec/signature.h"
 #include "server/spec/source_chain.h"
@@ -175,6 +176,9 @@ absl::StatusOr<std::unique_ptr<Pipeline>> MakePipeline(std::vector<std::unique_p
       BULKHEAD_ASSIGN_OR_RETURN(
           part.cached, PlanCached(chains[i], signature.sources[i], signature.schema, options.fuse));
       BULKHEAD_RETURN_IF_ERROR(Load(part.cached->plan, options));
+    }
+    if (const v1::Frames* const frames = FramesOf(*chains[i].source); frames != nullptr) {
+      part.frames_reach = (frames->window() - 1) / frames->stride();
     }
     part.first_record = record_count;
     record_count += source->record_count();

@@ -76,6 +76,10 @@ class PipelineContext {
   bool keeps_all = false;
   // Every image is decoded whole, even if a crop needs only a part, to find out whether it can be.
   bool whole_images = false;
+  // The lease at hand, another number than the one before, and the records of its samples after the
+  // current one: frames that these have as well are kept.
+  uint64_t lease = 0;
+  std::vector<uint64_t> later_records;
 };
 
 // A source and its stages, ready to run: record → output tensors. Starts no process; thread-safe,

@@ -61,6 +61,8 @@ class LeaseSample {
     context_.keeps_all = stream.binding.keeps_all();
     context_.whole_images = LeavesBlank();
     context_.partners = &offered_;
+    ++context_.lease;
+    context_.later_records.clear();
   }
   LeaseSample(const LeaseSample&) = delete;
   ~LeaseSample() { context_.partners = nullptr; }
@@ -92,6 +94,14 @@ class LeaseSample {
     absl::Status status = pipeline_.Produce(record, key, context_, destinations);
     if (status.ok() || IsSampleError(status)) NoteProgress(context_);
     return status;
+  }
+
+  // The records at these positions will be produced, in this order.
+  void BeginLease(uint64_t first_position, uint64_t count) {
+    for (uint64_t i = count; i > 0; --i) {
+      const uint64_t position = (first_position + i - 1) % offered_.positions;
+      context_.later_records.push_back(RecordAt(position));
+    }
   }
 
   // What `position` reads will be wanted soon.
@@ -188,6 +198,7 @@ absl::Status ProduceLease(const Pipeline& pipeline, const StreamView& stream,
   const v1::BatchSchema& schema = stream.binding.schema();
   const uint64_t positions = stream.binding.samples_per_epoch();
   LeaseSample sample(pipeline, stream, lease.epoch(), context);
+  sample.BeginLease(lease.first_position() + lease.first_sample(), lease.count());
   std::vector<std::byte*>& destinations = context.destinations;
   destinations.resize(schema.tensors_size());
   const uint64_t begin = lease.first_sample();
@@ -201,6 +212,7 @@ absl::Status ProduceLease(const Pipeline& pipeline, const StreamView& stream,
       destinations[t] = slot + tensor.batch_offset() + i * tensor.sample_bytes();
     }
     const uint64_t position = (lease.first_position() + i) % positions;
+    context.later_records.pop_back();
     const absl::Status status = sample.Produce(position, destinations, substituted);
     if (!status.ok()) {
       failed_position = position;

@@ -22,6 +22,10 @@ class RecordReader {
 
   // A record's part, and its number there.
   const PipelinePart& PartOf(uint64_t record) const { return parts_[NumberOf(record)]; }
+  // Of one of the parts.
+  uint64_t NumberOf(const PipelinePart& part) const {
+    return static_cast<uint64_t>(&part - parts_.data());
+  }
   // The record's canonical name; reuses the memory of `identity`.
   void SetIdentity(uint64_t record, std::string& identity) const;
 

@@ -1,7 +1,9 @@
 #include "server/pipeline/sample_maker.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "server/base/error.h"
 #include "server/pipeline/kept_values.h"
 #include "server/pipeline/output_writer.h"
@@ -11,7 +13,7 @@ namespace bulkhead {
 namespace {
 
 // What a feature is before any stage.
-Value ReadValue(const FeatureSignature& feature, const FeatureValue& read) {
+Value ReadValue(const FeatureSignature& feature, const FeatureValue& read, uint64_t part) {
   Value value;
   value.form = feature.kind == FeatureSignature::Kind::kEncoded ? Value::Form::kEncoded
                                                                 : Value::Form::kElements;
@@ -19,6 +21,7 @@ Value ReadValue(const FeatureSignature& feature, const FeatureValue& read) {
   value.data = read.data;
   value.size_bytes = read.size_bytes;
   value.count = read.count;
+  if (read.frame != 0) value.frame = read.frame | part << 56;
   return value;
 }
 
@@ -62,6 +65,7 @@ class SampleMaker::Partners {
 
 absl::Status SampleMaker::Make(uint64_t record, const SampleKey& key,
                                absl::Span<std::byte* const> destinations) {
+  own_.frames.Begin(own_.lease, HasFramesLater(record));
   const absl::Status read = records_.Read(record, own_);
   absl::Status status = read;
   if (read.ok()) {
@@ -75,6 +79,14 @@ absl::Status SampleMaker::Make(uint64_t record, const SampleKey& key,
   if (!status.ok()) status = records_.NameFailure(read, status, record, key, own_);
   own_.GiveBackShare();
   return status;
+}
+
+bool SampleMaker::HasFramesLater(uint64_t record) const {
+  const uint64_t reach = records_.PartOf(record).frames_reach;
+  return reach > 0 &&
+         std::any_of(own_.later_records.begin(), own_.later_records.end(), [&](uint64_t later) {
+           return std::max(later, record) - std::min(later, record) <= reach;
+         });
 }
 
 SampleMaker::Sample SampleMaker::NewSample(const PipelinePart& part, uint64_t record,
@@ -99,7 +111,8 @@ SampleMaker::Way SampleMaker::BeginWay(const PipelinePart& part, const Sample& s
 
 void SampleMaker::BeginStages(const PipelinePart& part) {
   for (size_t i = 0; i < part.plan.source_feature_count; ++i) {
-    own_.values[i] = ReadValue(part.source->features()[i], own_.record.values[i]);
+    own_.values[i] =
+        ReadValue(part.source->features()[i], own_.record.values[i], records_.NumberOf(part));
   }
 }
 
@@ -158,9 +171,13 @@ absl::Status SampleMaker::RunStages(const StagePlan& plan, size_t begin, size_t 
     if (i == plan.partnered.stage) {
       BULKHEAD_RETURN_IF_ERROR(RunPartnered(*planned.stage, values, plan, sample, target));
     } else {
-      BULKHEAD_RETURN_IF_ERROR(planned.stage->RunOn(
+      const absl::Status status = planned.stage->RunOn(
           values, {own_.decoder, own_.scratch[i], sample.key, sample.record, sample.samples_before,
-                   target, trail, nullptr, own_.whole_images}));
+                   target, trail, nullptr, own_.whole_images, &own_.frames});
+      if (!status.ok()) {
+        return planned.image.empty() ? status
+                                     : Annotate(status, absl::StrCat("`", planned.image, "`"));
+      }
     }
     for (const PlannedFollower& follower : planned.followers) {
       BULKHEAD_RETURN_IF_ERROR(planned.stage->place().Name(

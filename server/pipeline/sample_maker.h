@@ -41,6 +41,8 @@ class SampleMaker {
     size_t begin;
   };
 
+  // Whether a later sample of the lease may have frames of `record`.
+  bool HasFramesLater(uint64_t record) const;
   Sample NewSample(const PipelinePart& part, uint64_t record, const SampleKey& key);
   // Begins with the current record: the values are those before the first stage of the way.
   Way BeginWay(const PipelinePart& part, const Sample& sample,

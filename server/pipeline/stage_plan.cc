@@ -155,6 +155,7 @@ class Planner {
       partnered_step_ = i;
     }
     plan_.stages.push_back({std::move(made), ValuesOf(i), FollowersOf(i, last)});
+    plan_.stages.back().image = chain_.steps[i].image;
     return last + 1;
   }
 

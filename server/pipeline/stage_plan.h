@@ -32,6 +32,8 @@ struct PlannedStage {
   int target_output = -1;
   // Its number for StageObserver.
   uint32_t number = 0;
+  // The image of a list that it works on, "views/2", for messages; empty: none.
+  std::string image;
 };
 
 // One tensor of the batch and where its bytes come from.

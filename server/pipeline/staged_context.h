@@ -41,6 +41,7 @@ class StagedContext final : public PipelineContext {
   void GiveBackShare() {
     if (!decode_share.GiveBack()) return;
     kept = std::string();
+    frames.Clear();
     for (StageScratch& stage : scratch) {
       stage.image.Release();
       stage.upright.Release();
@@ -52,8 +53,9 @@ class StagedContext final : public PipelineContext {
   // One sample is made at a time, so the parts share the following members.
   Record record;
   ImageDecoder decoder;
-  std::vector<Value> values;                    // by feature
-  std::vector<StageScratch> scratch;            // by stage
+  std::vector<Value> values;          // by feature
+  std::vector<StageScratch> scratch;  // by stage
+  DecodedFrames frames;
   GeometryTrail trail;                          // of the stage that is running
   std::vector<FollowerMemory> follower_memory;  // by feature
   ScratchBuffer batch_scratch;

@@ -24,6 +24,8 @@ struct FeatureValue {
   size_t size_bytes = 0;
   // Extent of the first dimension for variable features; 1 for all others.
   int64_t count = 1;
+  // Of a frame that neighbouring records have too: its number in the source, from 1. Else 0.
+  uint64_t frame = 0;
 };
 
 // One record.

@@ -18,11 +18,6 @@ bool Has(const std::vector<FeatureSignature>& features, const std::string& name)
 
 }  // namespace
 
-std::string StepPath(const SourceChain::Step& step) {
-  const std::string name = StageName(*step.stage);
-  return absl::StrCat(step.path, name.empty() ? "" : ".", name);
-}
-
 void ChainInference::InferSource() {
   for (const absl::Status& status : {CheckCaches(chain_), CheckPartners(chain_)}) {
     if (!status.ok()) problems_.Add(status);

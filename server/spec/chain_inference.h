@@ -48,9 +48,6 @@ class ChainInference {
   std::set<std::string> unknown_;
 };
 
-// "stages[2].resize".
-std::string StepPath(const SourceChain::Step& step);
-
 }  // namespace bulkhead
 
 #endif  // BULKHEAD_SERVER_SPEC_CHAIN_INFERENCE_H_

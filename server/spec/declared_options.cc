@@ -101,12 +101,20 @@ Tables AllTables() {
       {Option("delimiter").Otherwise("tab if the first line has one, else comma, else space"),
        Option("images").DefaultName("image"), Option("labels").Otherwise("`label`"),
        Option("label_dtype").Otherwise("`int64`").OneOf({v1::DTYPE_INT64, v1::DTYPE_FLOAT32}, ""),
-       MaxPathBytes(), Classes("the names that a label column holds, sorted by their bytes")},
+       MaxPathBytes(), Classes("the names that a label column holds, sorted by their bytes"),
+       Option("frames").Otherwise("each line is a sample")},
       tables);
   Add(v1::ImageFolderSource::descriptor(),
       {Option("path").Required("the folder"),
        Option("extensions").Otherwise(absl::StrJoin(kImageExtensions, ", ")), MaxPathBytes(),
-       Classes("all sub-folders, sorted by the bytes of their names")},
+       Classes("all sub-folders, sorted by the bytes of their names"),
+       Option("frames").Otherwise("each image is a sample")},
+      tables);
+  Add(v1::Frames::descriptor(),
+      {Option("window")
+           .Required("how many images make a sample, at least 2")
+           .Between(2, kMaxFrames, "is $0; it must lie between $1 and $2"),
+       Option("stride").Default(1).Between(1, kNoLimit)},
       tables);
   Add(v1::RangeSource::descriptor(),
       {Option("size").Required("how many integers, at least 1").Between(1, kNoLimit)}, tables);
@@ -123,7 +131,8 @@ Tables AllTables() {
       tables);
   Add(v1::Feature::descriptor(),
       {Option("key").Otherwise(
-          absl::StrCat("the feature's own name; of `boxes` `", kBoxesKey, "`"))},
+           absl::StrCat("the feature's own name; of `boxes` `", kBoxesKey, "`")),
+       Option("sequence").Otherwise("none: a feature of the record itself")},
       tables);
   Add(v1::BytesFeature::descriptor(), {Option("max_bytes").Between(1, kNoLimit), MaxCount()},
       tables);

@@ -9,6 +9,7 @@
 #include "server/base/checksum.h"
 #include "server/base/error.h"
 #include "server/spec/canonical.h"
+#include "server/spec/image_lists.h"
 #include "server/spec/source_signature.h"
 
 namespace bulkhead {
@@ -63,6 +64,11 @@ std::string SplitText(const internal::v1::Selection& selection) {
                                : "";
 }
 
+std::string FramesText(const internal::v1::Selection& selection) {
+  return selection.has_frames() ? absl::StrCat("frames=", CanonicalText(selection.frames()), "\n")
+                                : "";
+}
+
 // Of how many records that are kept, `skip` and `take` leave how many.
 uint64_t Trimmed(uint64_t kept, const internal::v1::ResolvedSource& resolved) {
   const uint64_t left = kept > resolved.skip() ? kept - resolved.skip() : 0;
@@ -83,6 +89,9 @@ absl::Status NothingLeft(absl::string_view path, absl::string_view message) {
 template <typename Spec>
 internal::v1::Selection FieldsOf(const Spec& spec, const v1::ErrorPolicy& errors) {
   internal::v1::Selection selection;
+  if (const v1::Frames* const frames = FramesOf(spec.source()); frames != nullptr) {
+    *selection.mutable_frames() = *frames;
+  }
   *selection.mutable_filter() = spec.filter();
   if (spec.has_split()) *selection.mutable_split() = spec.split();
   selection.set_skip(spec.skip());
@@ -116,7 +125,8 @@ bool LeavesOutFile(const internal::v1::Selection& selection, absl::string_view n
 }
 
 bool SelectsRecords(const internal::v1::Selection& selection) {
-  return !selection.exclude().empty() || !selection.filter().empty() || selection.has_split();
+  return !selection.exclude().empty() || !selection.filter().empty() || selection.has_split() ||
+         selection.has_frames();
 }
 
 bool IsSelective(const internal::v1::Selection& selection) {
@@ -148,6 +158,7 @@ std::string SelectionDigest(const v1::Source& source, const FeatureMap& features
   hash.Update(ExcludeText(selection));
   hash.Update(FilterText(source, features, selection));
   hash.Update(SplitText(selection));
+  hash.Update(FramesText(selection));
   if (selection.keep_unreadable()) hash.Update("unreadable records are kept\n");
   return hash.FinishHex().substr(0, 32);
 }
@@ -179,6 +190,10 @@ v1::SelectionCounts CountSelected(const v1::Source& source,
 std::string SelectionSummary(const internal::v1::Selection& selection,
                              const v1::SelectionCounts& counts) {
   std::vector<std::string> steps;
+  if (selection.has_frames()) {
+    steps.push_back(absl::StrCat("windows of ", selection.frames().window(), " begin at ",
+                                 counts.in_part(), " of them"));
+  }
   if (!selection.exclude().empty() && !selection.has_split()) {
     steps.push_back(absl::StrCat(counts.in_part(), " that `exclude` leaves"));
   }
@@ -199,6 +214,11 @@ absl::Status CheckSelected(const internal::v1::Selection& selection,
   if (counts.samples() > 0) return absl::OkStatus();
   if (counts.records() == 0) return NothingLeft("", "the source holds no samples");
   const std::string& part = selection.split().use();
+  const bool others = selection.has_split() || !selection.exclude().empty();
+  if (counts.in_part() == 0 && selection.has_frames() && !others) {
+    return NothingLeft("source", absl::StrCat("no folder has ", selection.frames().window(),
+                                              " images in a row, which make a window of `frames`"));
+  }
   if (counts.in_part() == 0 && !selection.has_split()) {
     return NothingLeft("exclude", absl::StrCat("leaves out all ", counts.records(), " records"));
   }

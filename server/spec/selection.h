@@ -13,8 +13,8 @@
 
 namespace bulkhead {
 
-// Exclude, filter, split, skip and take of a normalized spec; of a mixture's, for one of its
-// sources.
+// Frames, exclude, filter, split, skip and take of a normalized spec; of a mixture's, for one of
+// its sources.
 internal::v1::Selection SelectionOf(const v1::PipelineSpec& spec);
 internal::v1::Selection SelectionOf(const v1::PipelineSpec& spec, int source);
 
@@ -22,9 +22,9 @@ internal::v1::Selection SelectionOf(const v1::PipelineSpec& spec, int source);
 bool LeavesOutFile(const internal::v1::Selection& selection, absl::string_view name);
 
 // Whether records of any file may be left out, so that each file needs a selection; skip and take
-// alone do not.
+// alone do not. With frames the images at which no window begins are left out.
 bool SelectsRecords(const internal::v1::Selection& selection);
-// Whether there is an exclude, filter, split, skip or take.
+// Whether there are frames, an exclude, filter, split, skip or take.
 bool IsSelective(const internal::v1::Selection& selection);
 
 // The declarations in `features` of the features that the filter reads.
@@ -57,7 +57,7 @@ std::string SelectionSummary(const internal::v1::Selection& selection,
                              const v1::SelectionCounts& counts);
 
 // OK if there is a sample; else NO_SAMPLES (FAILED_PRECONDITION), which says with counts whether
-// exclude, split, filter or skip left nothing.
+// frames, exclude, split, filter or skip left nothing.
 absl::Status CheckSelected(const internal::v1::Selection& selection,
                            const v1::SelectionCounts& counts);
 

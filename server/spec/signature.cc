@@ -10,10 +10,12 @@
 #include "absl/strings/strip.h"
 #include "server/base/element_type.h"
 #include "server/base/error.h"
+#include "server/base/limits.h"
 #include "server/spec/batch_layout.h"
 #include "server/spec/batch_stages.h"
 #include "server/spec/chain_inference.h"
 #include "server/spec/checked_math.h"
+#include "server/spec/image_lists.h"
 #include "server/spec/mixture_agreement.h"
 #include "server/spec/source_chain.h"
 #include "server/spec/stage_signature.h"
@@ -86,11 +88,11 @@ CheckedCount SampleBytes(const SourceChain& chain, const SourceSignature& signat
     if (TraitsOf(stage).may_enlarge) pixels = std::max(pixels, kDefaultMaxPixels);
     for (const FeatureSignature& feature : signature.features_after[i]) {
       // What is left as it is, is set aside while the other samples are made.
-      if (TraitsOf(stage).partners > 0 && feature.path != StepPath(chain.steps[i])) {
+      if (TraitsOf(stage).partners > 0 && !StepGives(chain.steps[i], feature)) {
         total =
             total + ValueBytes(feature, max_pixels[feature.name]) + CheckedCount(feature.max_bytes);
       }
-      if (feature.path != StepPath(chain.steps[i])) continue;
+      if (!StepGives(chain.steps[i], feature)) continue;
       max_pixels[feature.name] = pixels;
       total = total + ValueBytes(feature, pixels) + CheckedCount(feature.max_bytes);
       // As it is stored, and upright.
@@ -98,6 +100,9 @@ CheckedCount SampleBytes(const SourceChain& chain, const SourceSignature& signat
     }
   }
   total = total + CheckedCount(largest) * CheckedCount(kCoefficientBytesPerPixel);
+  const v1::Frames* const frames = FramesOf(*chain.source);
+  const bool overlap = frames != nullptr && frames->stride() < frames->window();
+  if (overlap) total = total + CheckedCount(kMostKeptFrameBytes);
   return total + KeptBytes(chain, signature, max_pixels) + BatchBytes(schema, has_batch_stages);
 }
 
@@ -119,8 +124,7 @@ void FindDeclared(const SourceChain& chain, const SourceSignature& source,
       signature.declared_where = feature.path;
     }
     for (const FeatureSignature& feature : source.features_after[i]) {
-      if (feature.path == StepPath(chain.steps[i]))
-        is_held[feature.name] = TraitsOf(stage).holds_result;
+      if (StepGives(chain.steps[i], feature)) is_held[feature.name] = TraitsOf(stage).holds_result;
     }
   }
 }

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
 #include "server/spec/batch_stages.h"
+#include "server/spec/list_steps.h"
 #include "server/spec/source_signature.h"
 #include "server/spec/stage_signature.h"
 #include "server/stages/declaration/spec_error.h"
@@ -16,16 +17,18 @@ namespace {
 using Stages = google::protobuf::RepeatedPtrField<v1::Stage>;
 
 void AddSteps(const Stages& stages, absl::string_view prefix, SourceChain& chain) {
+  ListSteps steps(chain.lists, chain.steps);
   int number = 0;  // without cache stages
   for (int i = 0; i < stages.size(); ++i) {
     std::string path = absl::StrCat(prefix, "stages[", i, "]");
     if (stages[i].has_cache()) {
+      steps.Flush();
       chain.caches.push_back({&stages[i].cache(), std::move(path), chain.steps.size()});
       continue;
     }
-    chain.steps.push_back(
-        {&stages[i], std::move(path), absl::StrCat(prefix, "stages[", number++, "]")});
+    steps.Add(stages[i], std::move(path), absl::StrCat(prefix, "stages[", number++, "]"));
   }
+  steps.Flush();
 }
 
 std::string LabelOf(const SourceChain::Step& step) {
@@ -38,6 +41,15 @@ std::string LabelOf(const v1::PipelineSpec& spec, int batch_stage) {
 }
 
 }  // namespace
+
+std::string StepPath(const SourceChain::Step& step) {
+  const std::string name = StageName(*step.stage);
+  return absl::StrCat(step.path, name.empty() ? "" : ".", name);
+}
+
+bool StepGives(const SourceChain::Step& step, const FeatureSignature& feature) {
+  return feature.path == StepPath(step) && (step.image.empty() || step.image == feature.name);
+}
 
 std::string FirstStageThat(const v1::PipelineSpec& spec,
                            absl::FunctionRef<bool(const v1::Stage&)> is_meant) {
@@ -112,6 +124,7 @@ std::vector<SourceChain> SourceChains(const v1::PipelineSpec& spec) {
     SourceChain& chain = chains.emplace_back();
     chain.source = &spec.source();
     chain.features = &spec.features();
+    chain.lists = ImageListsOf(*chain.source, *chain.features);
     AddSteps(spec.stages(), "", chain);
     return chains;
   }
@@ -122,6 +135,7 @@ std::vector<SourceChain> SourceChains(const v1::PipelineSpec& spec) {
     chain.features = &mixed.features();
     chain.source_id = number;
     chain.path = MixedSourcePath(number);
+    chain.lists = ImageListsOf(*chain.source, *chain.features);
     AddSteps(mixed.stages(), chain.path + ".", chain);
     chain.own_steps = chain.steps.size();
     AddSteps(spec.stages(), "", chain);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -11,20 +12,26 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "bulkhead/v1/pipeline.pb.h"
+#include "server/spec/image_lists.h"
 #include "server/spec/signature.h"
 #include "server/stages/declaration/spec_error.h"
 
 namespace bulkhead {
 
 // One source of a spec and the stages for its samples. In a mixture each source has a chain: its
-// own stages, then the common ones. `cache` stages change no sample, so they are not steps. Points
-// into the spec, which must outlive it and not change.
+// own stages, then the common ones. `cache` stages change no sample, so they are not steps. A stage
+// that works on a list of images (image_lists.h) is a step for each of them. Points into the spec,
+// which must outlive it and not change.
 struct SourceChain {
   struct Step {
     const v1::Stage* stage = nullptr;
     std::string path;  // "stages[2]", "source.mixture.sources[1].stages[0]"
     // The path that it would have without cache stages, which is the key of its random numbers.
     std::string key_path;
+    // The image of a list that it works on, "views/2"; empty: it is the only step of its stage.
+    std::string image;
+    // The stage, where it is not in the spec as it stands: of one image of a list.
+    std::shared_ptr<const v1::Stage> made;
   };
   // A cache stage.
   struct CachePoint {
@@ -37,12 +44,19 @@ struct SourceChain {
   std::vector<Step> steps;
   size_t own_steps = 0;  // the first ones, which are this source's own
   std::vector<CachePoint> caches;
+  ImageLists lists;  // of images, that there are after the last step
   // In a mixture: the source's number and its place, "source.mixture.sources[1]".
   std::optional<int64_t> source_id;
   std::string path;
 };
 
 std::vector<SourceChain> SourceChains(const v1::PipelineSpec& spec);
+
+// "stages[2].resize".
+std::string StepPath(const SourceChain::Step& step);
+
+// Whether the step made `feature`, one of those after it.
+bool StepGives(const SourceChain::Step& step, const FeatureSignature& feature);
 
 // The place of a spec's first stage that `is_meant`, "stages[2].fault"; empty if it has none.
 std::string FirstStageThat(const v1::PipelineSpec& spec,

@@ -8,8 +8,10 @@
 #include "absl/strings/str_cat.h"
 #include "server/base/element_type.h"
 #include "server/base/error.h"
+#include "server/base/limits.h"
 #include "server/spec/batch_layout.h"
 #include "server/spec/checked_math.h"
+#include "server/spec/image_lists.h"
 #include "server/spec/record_files.h"
 #include "server/spec/tar_features.h"
 #include "server/stages/declaration/spec_error.h"
@@ -92,7 +94,8 @@ absl::StatusOr<FeatureSignature> StringsFeature(absl::string_view name, absl::st
       ShapedFeature(name, path, v1::DTYPE_UINT8, bytes.shape(), bytes.max_count()));
   if (bytes.max_bytes() == 0) {
     return SpecError(absl::StrCat(path, ".max_bytes"),
-                     "is required for a list of byte strings: the most bytes that one may have");
+                     "is required for a list of byte strings: the most bytes that one may have; "
+                     "a list of encoded images has a fixed shape, such as shape: [3]");
   }
   CheckedCount size(bytes.max_bytes());
   for (const int64_t extent : feature.shape) {
@@ -117,6 +120,19 @@ FeatureSignature LengthsOf(const FeatureSignature& strings, const std::string& p
   return lengths;
 }
 
+// The lengths of the images of a list.
+FeatureSignature LengthsOfImages(const std::string& path, const v1::BytesFeature& bytes) {
+  FeatureSignature lengths = Scalar(bytes.length(), path + ".length", v1::DTYPE_INT64);
+  lengths.shape.assign(bytes.shape().begin(), bytes.shape().end());
+  return lengths;
+}
+
+// The images of a list, each an encoded one.
+void AddImages(const std::string& list, uint64_t images, absl::string_view path,
+               std::vector<FeatureSignature>& features) {
+  for (uint64_t i = 0; i < images; ++i) features.push_back(Encoded(ImageName(list, i), path));
+}
+
 absl::StatusOr<FeatureSignature> BoxesFeature(absl::string_view name, absl::string_view path,
                                               const v1::BoxesFeature& boxes) {
   if (boxes.max_count() == 0) {
@@ -134,6 +150,14 @@ absl::StatusOr<FeatureSignature> ExampleFeature(absl::string_view name,
   const std::string path = absl::StrCat("features.", name);
   switch (feature.type_case()) {
     case v1::Feature::kBytes:
+      if (ImagesIn(feature.bytes()) > kMaxFrames) {
+        return SpecError(
+            absl::StrCat(path, ".bytes.shape"),
+            absl::StrCat("without max_bytes is a list of encoded images, of which a sample has at "
+                         "most ",
+                         kMaxFrames, "; give max_bytes for a list of byte strings"));
+      }
+      if (ImagesIn(feature.bytes()) > 0) return Encoded(name, path);
       if (!feature.bytes().shape().empty() || feature.bytes().max_count() != 0) {
         return StringsFeature(name, absl::StrCat(path, ".bytes"), feature.bytes());
       }
@@ -167,11 +191,29 @@ absl::StatusOr<FeatureSignature> ExampleFeature(absl::string_view name,
       path, "has no type: write one of bytes, int64, float, tensor, boxes, such as int64: {}");
 }
 
-absl::StatusOr<std::vector<FeatureSignature>> ListFeatures(const v1::ImageListSource& list) {
-  const absl::string_view path = "source.image_list";
+// The image columns of a list or folder; with `frames` each is a list of images.
+std::vector<FeatureSignature> ImageColumns(const v1::Source& source,
+                                           std::vector<std::string> columns,
+                                           absl::string_view path) {
+  const ImageLists lists = ImageListsOf(source, {});
+  if (columns.empty()) columns = {"image"};
   std::vector<FeatureSignature> features;
-  for (const std::string& name : list.images()) features.push_back(Encoded(name, path));
-  if (list.images().empty()) features.push_back(Encoded("image", path));
+  for (const std::string& name : columns) {
+    const auto list = lists.find(name);
+    if (list != lists.end()) {
+      AddImages(name, list->second, path, features);
+    } else {
+      features.push_back(Encoded(name, path));
+    }
+  }
+  return features;
+}
+
+absl::StatusOr<std::vector<FeatureSignature>> ListFeatures(const v1::Source& source) {
+  const v1::ImageListSource& list = source.image_list();
+  const absl::string_view path = "source.image_list";
+  std::vector<FeatureSignature> features =
+      ImageColumns(source, {list.images().begin(), list.images().end()}, path);
   const v1::DType dtype =
       list.label_dtype() == v1::DTYPE_UNSPECIFIED ? v1::DTYPE_INT64 : list.label_dtype();
   if (dtype != v1::DTYPE_INT64 && dtype != v1::DTYPE_FLOAT32) {
@@ -188,9 +230,10 @@ absl::StatusOr<std::vector<FeatureSignature>> ListFeatures(const v1::ImageListSo
   return features;
 }
 
-std::vector<FeatureSignature> FolderFeatures(const v1::ImageFolderSource& folder) {
+std::vector<FeatureSignature> FolderFeatures(const v1::Source& source) {
+  const v1::ImageFolderSource& folder = source.image_folder();
   const absl::string_view path = "source.image_folder";
-  std::vector<FeatureSignature> features = {Encoded("image", path)};
+  std::vector<FeatureSignature> features = ImageColumns(source, {}, path);
   if (!folder.unlabeled()) features.push_back(Scalar("label", path, v1::DTYPE_INT64));
   features.push_back(PathFeature(path, folder.max_path_bytes()));
   return features;
@@ -200,9 +243,9 @@ std::vector<FeatureSignature> FolderFeatures(const v1::ImageFolderSource& folder
 absl::StatusOr<std::vector<FeatureSignature>> OwnFeatures(const v1::Source& source) {
   switch (source.source_case()) {
     case v1::Source::kImageList:
-      return ListFeatures(source.image_list());
+      return ListFeatures(source);
     case v1::Source::kImageFolder:
-      return FolderFeatures(source.image_folder());
+      return FolderFeatures(source);
     case v1::Source::kRange:
       return std::vector<FeatureSignature>{Scalar("index", "source.range", v1::DTYPE_INT64)};
     case v1::Source::kMixture:
@@ -248,6 +291,13 @@ std::vector<FeatureSignature> DeclaredFeatures(const Declared& features, absl::s
       if (!known_problem) AddAt(place, signature.status(), problems);
       continue;
     }
+    if (const uint64_t images = ImagesIn(bytes); images > 0) {
+      if (!bytes.length().empty()) {
+        result.push_back(LengthsOfImages(absl::StrCat("features.", name, ".bytes"), bytes));
+      }
+      AddImages(name, images, signature->path, result);
+      continue;
+    }
     if (!bytes.length().empty()) {
       result.push_back(LengthsOf(*signature, absl::StrCat("features.", name, ".bytes"), bytes));
     }
@@ -273,6 +323,7 @@ std::string DeclarationOf(const google::protobuf::Map<std::string, v1::Feature>&
   if (features.contains(name)) return name;
   for (const auto& [declared, feature] : features) {
     if (feature.bytes().length() == name) return declared;
+    if (ImagesIn(feature.bytes()) > 0 && ImageNumber(declared, name).has_value()) return declared;
   }
   return "";
 }

@@ -26,16 +26,19 @@ inline constexpr char kBoxesKey[] = "image/object/bbox";
 // row's numbers.
 inline constexpr absl::string_view kBoxSides[] = {"xmin", "ymin", "xmax", "ymax"};
 
-// Which of `features` declares the samples' feature `name`: the one of this name, or the byte
-// string with this `length`. Empty: none.
+// Which of `features` declares the samples' feature `name`: the one of this name, the byte string
+// with this `length`, or the list that has this image. Empty: none.
 std::string DeclarationOf(const google::protobuf::Map<std::string, v1::Feature>& features,
                           const std::string& name);
 
 // The features of each sample of `source` before the first stage, sorted by name:
-//   tfrecord      the declared features, and the lengths of byte strings
+//   tfrecord      the declared features, and the lengths of byte strings; of a list of images each
+//                 image (image_lists.h)
 //   tar           the same; if none are declared, UsualTarFeatures
 //   image_list    its image columns (encoded bytes), its label columns (scalars), `path`
-//   image_folder  `image`, `label` (unless unlabeled), `path`
+//   image_folder  `image`, `label` (unless unlabeled), `path`; of both, with `frames`, each image
+//   of
+//                 a window
 //   range         `index`, an int64 scalar
 // Uses defaults for options that are not set, so it works with written and normalized specs.
 // Errors: INVALID_ARGUMENT (SPEC_INVALID) with metadata `path` if a feature has no type, no bound

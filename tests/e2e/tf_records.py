@@ -1,21 +1,38 @@
-"""TFRecord files of tf.train.Examples, as TensorFlow writes them, without it."""
+"""TFRecord files of tf.train.Examples and SequenceExamples, as TensorFlow writes them, without it."""
 
 import struct
 
 
 def write_records(path, examples):
     """A file of records; each maps keys to ("bytes" | "float" | "int64", values)."""
+    _write(path, map(example, examples))
+
+
+def write_sequences(path, records):
+    """A file of SequenceExamples; each is a context and lists: keys with a kind and the values of each step."""
+    _write(path, (sequence_example(*record) for record in records))
+
+
+def _write(path, records):
     with open(path, "wb") as file:
-        for features in examples:
-            data = example(features)
+        for data in records:
             length = struct.pack("<Q", len(data))
             file.write(length + struct.pack("<I", _masked_crc(length)) + data + struct.pack("<I", _masked_crc(data)))
 
 
 def example(features):
     """A serialized tf.train.Example."""
-    entries = (_field(1, key.encode()) + _field(2, _feature(*feature)) for key, feature in features.items())
-    return _field(1, b"".join(_field(1, entry) for entry in entries))
+    return _field(1, _map((key, _feature(*feature)) for key, feature in features.items()))
+
+
+def sequence_example(context, lists):
+    """A serialized tf.train.SequenceExample: a context like an Example's features; lists of steps, {key: (kind, [values, ...])}."""
+    steps = ((key, b"".join(_field(1, _feature(kind, values)) for values in rows)) for key, (kind, rows) in lists.items())
+    return example(context) + _field(2, _map(steps))
+
+
+def _map(entries):
+    return b"".join(_field(1, _field(1, key.encode()) + _field(2, value)) for key, value in entries)
 
 
 def _feature(kind, values):

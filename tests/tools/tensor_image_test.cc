@@ -80,9 +80,18 @@ TEST(TensorImagesTest, ChannelsMayComeFirst) {
   EXPECT_EQ(TensorImages(first, {}).panes(), 2);
 }
 
+TEST(TensorImagesTest, StackedImagesAreSideBySide) {
+  std::vector<uint8_t> values = Pixels(3);
+  for (const uint8_t value : Pixels(3)) values.push_back(static_cast<uint8_t>(value + 100));
+  const Tensor tensor = Of(values, ElementType::kUint8, {1, 2, 2, 2, 3});
+  EXPECT_FALSE(LooksLikeImages(tensor));
+  ASSERT_TRUE(MayBeImages(tensor));
+  EXPECT_EQ(FirstRow(tensor), (Row{{0, 10, 20}, {1, 11, 21}, {100, 110, 120}, {101, 111, 121}}));
+}
+
 TEST(TensorImagesTest, OtherNumbersOfChannelsAreNoImages) {
   const std::vector<uint8_t> values(7 * 7 * 7);
-  EXPECT_FALSE(MayBeImages(Of(values, ElementType::kUint8, {1, 7, 7, 6})));
+  EXPECT_FALSE(MayBeImages(Of(values, ElementType::kUint8, {1, 7, 7, 5})));
   EXPECT_FALSE(MayBeImages(Of(values, ElementType::kInt64, {1, 7, 7, 2})));
   EXPECT_FALSE(MayBeImages(Of(values, ElementType::kUint8, {1, 7, 2})));
 }

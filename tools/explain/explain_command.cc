@@ -79,14 +79,16 @@ ExplainedFeature Explain(const FeatureSignature& feature) {
   return explained;
 }
 
-// What the features behind a stage have that those before it had not.
-std::vector<ExplainedFeature> NewFeatures(const std::vector<FeatureSignature>& features,
-                                          const std::string& path) {
-  std::vector<ExplainedFeature> made;
-  for (const FeatureSignature& feature : features) {
-    if (feature.path == path) made.push_back(Explain(feature));
+// Adds what a step gives to the row of its stage, which begins with the first image of a list.
+void AddStep(const SourceChain::Step& step, const std::vector<FeatureSignature>& after,
+             std::vector<ExplainedStage>& stages) {
+  const std::string name = absl::StrCat(step.path, " ", StageName(*step.stage));
+  auto row = std::find_if(stages.begin(), stages.end(),
+                          [&](const ExplainedStage& stage) { return stage.name == name; });
+  if (row == stages.end()) row = stages.insert(row, {name, {}, 0});
+  for (const FeatureSignature& feature : after) {
+    if (StepGives(step, feature)) row->gives.push_back(Explain(feature));
   }
-  return made;
 }
 
 // The outputs that batch stage `index` packs: what a sample takes at most.
@@ -137,10 +139,7 @@ std::vector<ExplainedStage> StagesOf(const v1::PipelineSpec& spec,
           }
         }
         if (i == end) break;
-        const std::string name = StageName(*chain.steps[i].stage);
-        const std::string path = absl::StrCat(chain.steps[i].path, ".", name);
-        stages.push_back({absl::StrCat(chain.steps[i].path, " ", name),
-                          NewFeatures(signature.sources[c].features_after[i], path), 0});
+        AddStep(chain.steps[i], signature.sources[c].features_after[i], stages);
       }
     }
   }

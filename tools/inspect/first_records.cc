@@ -63,7 +63,8 @@ absl::StatusOr<bool> ReadFirstRecords(const std::string& path, uint64_t count, T
     BULKHEAD_ASSIGN_OR_RETURN(const std::optional<std::string> record, ReadRecord(*stream, place));
     if (!record.has_value() && i == 0) return NotReadable(place, "the file holds no record");
     if (!record.has_value()) break;
-    ::bulkhead::tensorflow::Example example;
+    // An Example is a SequenceExample without lists.
+    ::bulkhead::tensorflow::SequenceExample example;
     if (!example.ParseFromString(*record))
       return NotReadable(place, "the record is not a tf.Example");
     take(offset, example);

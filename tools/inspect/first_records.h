@@ -11,8 +11,8 @@
 
 namespace bulkhead::tools {
 
-using TakeExample =
-    absl::FunctionRef<void(uint64_t offset, const ::bulkhead::tensorflow::Example& example)>;
+using TakeExample = absl::FunctionRef<void(uint64_t offset,
+                                           const ::bulkhead::tensorflow::SequenceExample& example)>;
 
 // Calls `take` with the first `count` records of a TFRecord file or tar (ReadFirstSamples), which
 // may be compressed, and their offsets in bytes, of the uncompressed data; with fewer where it

@@ -73,11 +73,11 @@ absl::StatusOr<Findings> InspectRecords(const std::vector<std::string>& files, u
     std::error_code error;
     bytes += std::filesystem::file_size(file, error);
     if (survey.records() >= count) continue;
-    const auto read =
-        ReadFirstRecords(file, count - survey.records(),
-                         [&](uint64_t offset, const ::bulkhead::tensorflow::Example& example) {
-                           survey.Take(example, absl::StrCat(file, "@", offset));
-                         });
+    const auto read = ReadFirstRecords(
+        file, count - survey.records(),
+        [&](uint64_t offset, const ::bulkhead::tensorflow::SequenceExample& example) {
+          survey.Take(example, absl::StrCat(file, "@", offset));
+        });
     if (read.ok()) {
       compressed = compressed || *read;
     } else {

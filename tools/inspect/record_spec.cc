@@ -1,6 +1,7 @@
 #include "tools/inspect/record_spec.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
 
@@ -10,6 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "server/base/element_type.h"
 #include "server/base/error.h"
+#include "server/base/limits.h"
 #include "server/base/nearest_name.h"
 #include "server/spec/source_signature.h"
 #include "server/spec/tar_features.h"
@@ -26,8 +28,6 @@ using Features = std::map<std::string, FeatureSurvey>;
 
 // Enough to see whether records differ.
 constexpr uint64_t kRecords = 100;
-// A label that varies in length, or a text, may be longer in records that were not looked at.
-constexpr uint64_t kSpare = 2;
 
 // The classes of the boxes, as TensorFlow's Object Detection API writes them.
 constexpr char kObjectLabels[] = "image/object/class/label";
@@ -62,6 +62,20 @@ std::string ImageOf(const Features& features) {
   return images.size() == 1 ? images[0] : "";
 }
 
+// The only feature that holds equally many images in every record, if there is one.
+std::string ImageListOf(const Features& features, uint64_t records) {
+  std::string list;
+  for (const auto& [name, feature] : features) {
+    const bool is_list = feature.type() == "bytes" && feature.images().count() > 0 &&
+                         feature.is_fixed() && feature.records() == records &&
+                         feature.most_values() > 1 && feature.most_values() <= kMaxFrames;
+    if (!is_list) continue;
+    if (!list.empty()) return "";
+    list = name;
+  }
+  return list;
+}
+
 // The endings of the images of a tar: all, if a sample has one of them; else the usual ones.
 std::string ImagesOfTar(const Features& features, uint64_t samples) {
   std::vector<std::string> images = AllImages(features);
@@ -78,12 +92,7 @@ std::string ImagesOfTar(const Features& features, uint64_t samples) {
   return absl::StrJoin(images, ";");
 }
 
-// "max_count: 8", where records that were not looked at may have more than `most`.
-std::string Bound(absl::string_view what, uint64_t most) {
-  return absl::StrCat(what, ": ", std::max<uint64_t>(1, kSpare * most));
-}
-
-// The same of byte strings, one or a list, or of serialized tensors.
+// How byte strings are read, one or a list, or serialized tensors.
 std::string TypeOfBytes(const FeatureSurvey& feature, bool everywhere) {
   const std::string max_bytes = Bound("max_bytes", feature.most_bytes());
   const std::optional<StoredTensor> tensor = feature.tensor();
@@ -128,13 +137,44 @@ std::string NameInSpec(const std::string& key) {
   return name;
 }
 
+// The lists of steps, by the names that a spec gives them, with what each is: "{key: …}".
+std::map<std::string, std::string> StepFeatures(const StepSurveys& steps) {
+  std::map<std::string, std::string> features;
+  for (const auto& [key, list] : steps.lists()) {
+    const std::string name = NameInSpec(key);
+    const std::string type = list.Declaration(steps.one_axis() ? "time" : name);
+    if (!type.empty()) features[name] = absl::StrCat("{key: ", Quoted(key), ", ", type, "}");
+  }
+  return features;
+}
+
+// A spec for records that hold lists of steps and no image: it reads the lists, and the context as
+// far as it has a static size.
+std::string SequenceSpec(absl::string_view files, const ExampleSurvey& survey,
+                         const GuessOptions& options, absl::string_view order) {
+  std::map<std::string, std::string> features = StepFeatures(survey.steps());
+  for (const auto& [key, feature] : survey.features()) {
+    const std::string type = TypeOf(feature, survey.records());
+    if (type.empty()) continue;
+    features.emplace(NameInSpec(key), absl::StrCat("{key: ", Quoted(key), ", ", type, "}"));
+  }
+  std::string text = absl::StrCat("source:\n  tfrecord: {files: [", files, "]}\nfeatures:\n");
+  for (const auto& [name, type] : features) absl::StrAppend(&text, "  ", name, ": ", type, "\n");
+  return absl::StrCat(text, "batch: {size: ", options.batch, "}\norder: {", order,
+                      ": {}}\nseed: 1\nepochs: 1\n");
+}
+
 // The features that the spec leaves out, as comments: whoever wants one takes the `#` away.
-std::string Others(const Features& features, const std::set<std::string>& used, uint64_t records) {
+std::string Others(const Features& features, const std::set<std::string>& used, uint64_t records,
+                   const StepSurveys& steps) {
   std::string lines;
   for (const auto& [key, feature] : features) {
     const std::string type = used.count(key) > 0 ? "" : TypeOf(feature, records);
     if (type.empty()) continue;
     absl::StrAppend(&lines, "  # ", NameInSpec(key), ": {key: ", Quoted(key), ", ", type, "}\n");
+  }
+  for (const auto& [name, type] : StepFeatures(steps)) {
+    absl::StrAppend(&lines, "  # ", name, ": ", type, "\n");
   }
   return lines.empty() ? "" : "  # Also in the records; to read one, take its # away:\n" + lines;
 }
@@ -166,6 +206,13 @@ std::string BoxStages(bool labels, const GuessOptions& options) {
       options.size, "}\n  - sanitize_boxes: {", labels ? "with: label" : "", "}\n");
 }
 
+// Joins the images of a list.
+std::string ListStages(const GuessOptions& options) {
+  return absl::StrCat("  - random_resized_crop: {size: ", options.size,
+                      "}\n  - random_horizontal_flip: {}\n"
+                      "  - concat: {inputs: image, output: image}\n");
+}
+
 std::string LabelOf(const Features& features, uint64_t records) {
   for (const char* name : kLabelNames) {
     const auto found = features.find(name);
@@ -194,16 +241,27 @@ std::string NotThere(const std::string& name, const Features& features) {
 absl::StatusOr<std::string> RecordSpec(const std::vector<std::string>& patterns,
                                        const std::string& first, const GuessOptions& options) {
   ExampleSurvey survey;
-  const auto read = ReadFirstRecords(first, kRecords,
-                                     [&](uint64_t, const ::bulkhead::tensorflow::Example& example) {
-                                       survey.Take(example, first);
-                                     });
+  const auto read = ReadFirstRecords(
+      first, kRecords, [&](uint64_t, const ::bulkhead::tensorflow::SequenceExample& example) {
+        survey.Take(example, first);
+      });
   if (!read.ok() && survey.records() == 0) return read.status();
   const Features& features = survey.features();
   std::string image = ChosenName(options, "image");
   const bool is_tar = IsTar(first);
   if (image.empty()) {
     image = is_tar ? ImagesOfTar(features, survey.records()) : ImageOf(features);
+  }
+  if (image.empty() && !is_tar) image = ImageListOf(features, survey.records());
+  const std::string files =
+      absl::StrJoin(patterns, ", ", [](std::string* out, const std::string& p) {
+        absl::StrAppend(out, Quoted(AbsolutePath(p)));
+      });
+  // A global order over compressed files inflates megabytes for each sample, so those are read in
+  // their own order.
+  const char* const order = read.ok() && *read ? "sequential" : "global";
+  if (image.empty() && !StepFeatures(survey.steps()).empty()) {
+    return SequenceSpec(files, survey, options, order);
   }
   const std::vector<std::string> images = absl::StrSplit(image, ';');
   std::string label = ChosenName(options, "label");
@@ -224,13 +282,11 @@ absl::StatusOr<std::string> RecordSpec(const std::vector<std::string>& patterns,
     label = kObjectLabels;
   }
   if (label.empty()) label = LabelOf(features, survey.records());
-  const std::string files =
-      absl::StrJoin(patterns, ", ", [](std::string* out, const std::string& p) {
-        absl::StrAppend(out, Quoted(AbsolutePath(p)));
-      });
-  std::string source =
-      absl::StrCat("source:\n  ", is_tar ? "tar" : "tfrecord", ": {files: [", files,
-                   "]}\nfeatures:\n  image: {key: ", Quoted(image), ", bytes: {}}\n");
+  const bool is_list = !is_tar && features.at(image).most_values() > 1;
+  std::string source = absl::StrCat(
+      "source:\n  ", is_tar ? "tar" : "tfrecord", ": {files: [", files,
+      "]}\nfeatures:\n  image: {key: ", Quoted(image), ", bytes: {",
+      is_list ? absl::StrCat("shape: [", features.at(image).most_values(), "]") : "", "}}\n");
   const std::string bound = Bound("max_count", boxes.value_or(0));
   if (boxes.has_value()) absl::StrAppend(&source, "  boxes: {boxes: {", bound, "}}\n");
   if (!label.empty()) {
@@ -249,15 +305,14 @@ absl::StatusOr<std::string> RecordSpec(const std::vector<std::string>& patterns,
   if (boxes.has_value()) {
     for (const absl::string_view side : kBoxSides) used.insert(absl::StrCat(kBoxesKey, "/", side));
   }
-  absl::StrAppend(&source, Others(features, used, survey.records()));
-  // A global order over compressed files inflates megabytes for each sample, so those are read in
-  // their own order.
-  const bool compressed = read.ok() && *read;
+  absl::StrAppend(&source, Others(features, used, survey.records(), survey.steps()));
   const std::string outputs =
       absl::StrCat(boxes.has_value() ? "boxes" : "",
                    boxes.has_value() && !label.empty() ? ", " : "", label.empty() ? "" : "label");
-  return WithStages(source, outputs, options, compressed ? "sequential" : "global",
-                    boxes.has_value() ? BoxStages(AreObjectLabels(features, label), options) : "");
+  return WithStages(source, outputs, options, order,
+                    is_list             ? ListStages(options)
+                    : boxes.has_value() ? BoxStages(AreObjectLabels(features, label), options)
+                                        : "");
 }
 
 }  // namespace bulkhead::tools

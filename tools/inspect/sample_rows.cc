@@ -71,10 +71,20 @@ std::vector<JsonObject> SampleRows::Json() const {
   return rows;
 }
 
-SampleRows::Values ValuesOf(const ::bulkhead::tensorflow::Example& example) {
+SampleRows::Values ValuesOf(const ::bulkhead::tensorflow::SequenceExample& example) {
   std::map<std::string, std::string> sorted;
-  for (const auto& [name, feature] : example.features().feature()) {
+  for (const auto& [name, feature] : example.context().feature()) {
     sorted[name] = FeatureText(feature);
+  }
+  for (const auto& [name, list] : example.feature_lists().feature_list()) {
+    std::vector<std::string> shown;
+    for (int i = 0; i < std::min(list.feature_size(), kMostValues); ++i) {
+      shown.push_back(FeatureText(list.feature(i)));
+    }
+    if (list.feature_size() > kMostValues) {
+      shown.push_back(absl::StrCat("… ", list.feature_size(), " steps"));
+    }
+    sorted[name] = absl::StrCat("[", absl::StrJoin(shown, ", "), "]");
   }
   return {sorted.begin(), sorted.end()};
 }

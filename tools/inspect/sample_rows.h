@@ -33,8 +33,8 @@ class SampleRows {
   std::vector<std::pair<std::string, Values>> rows_;
 };
 
-// The features of a record, sorted by name.
-SampleRows::Values ValuesOf(const ::bulkhead::tensorflow::Example& example);
+// The features and feature lists of a record, sorted by name.
+SampleRows::Values ValuesOf(const ::bulkhead::tensorflow::SequenceExample& example);
 
 // What a serialized tensor, or an array that numpy.save wrote, says of itself; absent of other
 // bytes.

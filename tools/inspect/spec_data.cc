@@ -90,6 +90,8 @@ std::vector<std::string> LackingFeatures(const v1::PipelineSpec& spec,
                                          const ExampleSurvey& survey) {
   std::vector<std::string> keys;
   for (const auto& [key, feature] : survey.features()) keys.push_back(key);
+  std::vector<std::string> lists;
+  for (const auto& [key, list] : survey.steps().lists()) lists.push_back(key);
   std::vector<std::string> lacking;
   for (const auto& [name, feature] : spec.features()) {
     if (spec.source().has_tar()) {
@@ -100,10 +102,12 @@ std::vector<std::string> LackingFeatures(const v1::PipelineSpec& spec,
       continue;
     }
     for (const std::string& key : KeysOf(name, feature)) {
-      if (survey.features().count(key) > 0) continue;
-      const std::string near = NearestName(key, keys);
-      lacking.push_back(absl::StrCat("features.", name, ": no record that was looked at holds `",
-                                     key, "`", near.empty() ? "" : "; did you mean `", near,
+      const std::vector<std::string>& held = feature.sequence().empty() ? keys : lists;
+      if (std::binary_search(held.begin(), held.end(), key)) continue;
+      const std::string near = NearestName(key, held);
+      lacking.push_back(absl::StrCat("features.", name, ": no record that was looked at holds ",
+                                     feature.sequence().empty() ? "`" : "the list `", key, "`",
+                                     near.empty() ? "" : "; did you mean `", near,
                                      near.empty() ? "" : "`?"));
     }
   }

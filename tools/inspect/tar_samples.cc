@@ -28,8 +28,8 @@ constexpr size_t kMaxNumberBytes = 4096;
 // Endings of texts, whatever they look like.
 constexpr absl::string_view kTexts[] = {"txt", "text", "caption", "transcript"};
 
-using ::bulkhead::tensorflow::Example;
 using ::bulkhead::tensorflow::Feature;
+using ::bulkhead::tensorflow::SequenceExample;
 
 // Numbers of a text, as integers where they are; false where it is something else.
 bool TakeNumbers(absl::string_view text, Feature& feature) {
@@ -49,8 +49,8 @@ bool TakeNumbers(absl::string_view text, Feature& feature) {
   return false;
 }
 
-void TakeMember(const std::string& ending, std::string bytes, Example& example) {
-  auto& features = *example.mutable_features()->mutable_feature();
+void TakeMember(const std::string& ending, std::string bytes, SequenceExample& example) {
+  auto& features = *example.mutable_context()->mutable_feature();
   if (ending == "json" || absl::EndsWith(ending, ".json")) {
     if (TakeJsonFields(ending, bytes, features)) return;
   }
@@ -122,7 +122,7 @@ class SampleReader {
   TarWalk walk_;
   TakeExample take_;
   uint64_t position_ = 0;  // of behind_
-  Example example_;
+  SequenceExample example_;
 };
 
 }  // namespace
@@ -140,7 +140,7 @@ absl::StatusOr<bool> ReadFirstSamples(const std::string& path, uint64_t count, T
   BULKHEAD_ASSIGN_OR_RETURN(const DataFile file, DataFile::Open(path, path));
   BULKHEAD_ASSIGN_OR_RETURN(const v1::Compression compression, SniffCompression(file, BeginsTar));
   uint64_t samples = 0;
-  const auto count_and_take = [&](uint64_t offset, const Example& example) {
+  const auto count_and_take = [&](uint64_t offset, const SequenceExample& example) {
     ++samples;
     take(offset, example);
   };

@@ -171,11 +171,11 @@ std::string SaidOfTones(const std::string& prefix, const Tones& tones) {
 // to one size. Nothing where that cannot be had: the data are a running service's affair, or a
 // sample cannot be made.
 std::map<int, OutputStats> RealValues(const std::vector<StageSpec>& stages,
-                                      const PreviewArguments& arguments, const std::string& image) {
+                                      const PreviewArguments& arguments) {
   const auto last = std::find_if(stages.rbegin(), stages.rend(),
                                  [](const StageSpec& stage) { return stage.boxed; });
   if (last == stages.rend() || !arguments.service.target.empty()) return {};
-  auto values = ValuesBehindStages(last->spec, image,
+  auto values = ValuesBehindStages(last->spec, last->image,
                                    {.base_dir = SpecFolder(arguments.spec),
                                     .epoch = arguments.epoch,
                                     .first_position = arguments.start,
@@ -213,11 +213,11 @@ absl::StatusOr<PreviewSheet> StageSheet(const v1::PipelineSpec& spec,
   PreviewSheet sheet;
   std::vector<std::vector<PreviewCell>> columns;
   std::vector<StageSpec> stages = CutBehindStages(spec, image, arguments.side, arguments.labels);
-  const std::map<int, OutputStats> real = RealValues(stages, arguments, image);
+  const std::map<int, OutputStats> real = RealValues(stages, arguments);
   for (StageSpec& stage : stages) {
     stage.spec.mutable_batch()->set_size(arguments.samples);
-    BULKHEAD_ASSIGN_OR_RETURN(Taken taken, Take(stage.spec, arguments, line, image));
-    AddWords(stage, taken, real, image, said);
+    BULKHEAD_ASSIGN_OR_RETURN(Taken taken, Take(stage.spec, arguments, line, stage.image));
+    AddWords(stage, taken, real, stage.image, said);
     columns.push_back(std::move(taken.cells));
     sheet.column_titles.push_back(stage.title);
   }
@@ -316,10 +316,11 @@ Command PreviewCommand() {
           "every\n"
           "output, and which values of floats are drawn black and white: 0 to 1, -1 to 1 or 0 to "
           "255\n"
-          "where all lie within, else the least to the largest. An image of 2, 4 or 9 channels is "
-          "drawn\n"
-          "as several, side by side. With --stages, images of different sizes are padded to one "
-          "size.\n"
+          "where all lie within, else the least to the largest. An image of 2, 4, 6, 9 to 24 "
+          "channels,\n"
+          "or a stack of images, is drawn as several, side by side. With --stages, images of "
+          "different\n"
+          "sizes are padded to one size.\n"
           "\n"
           "Examples:\n"
           "  bulkhead preview train.yaml --out sheet.png\n"

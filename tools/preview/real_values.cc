@@ -82,11 +82,10 @@ std::map<uint32_t, std::pair<int, Seen>> StagesOf(const v1::PipelineSpec& spec,
         StageWorksOn(stage, local.signature().sources[0].FeaturesBefore(step));
     const auto feature = std::find(features.begin(), features.end(), image);
     if (found == names.end() || feature == features.end()) continue;
-    const auto number = std::find_if(spec.stages().begin(), spec.stages().end(),
-                                     [&](const v1::Stage& one) { return &one == &stage; });
+    int number = 0;
+    while (absl::StrCat("stages[", number, "]") != chain.steps[step].path) ++number;
     stages[StageObserver::kFirstStage + static_cast<uint32_t>(found - names.begin())] = {
-        static_cast<int>(number - spec.stages().begin()),
-        {.value = static_cast<size_t>(feature - features.begin())}};
+        number, {.value = static_cast<size_t>(feature - features.begin())}};
   }
   return stages;
 }

@@ -3,8 +3,10 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "server/spec/image_lists.h"
 #include "server/spec/normalize/normalize.h"
 #include "server/spec/signature.h"
+#include "server/spec/source_chain.h"
 #include "tools/preview/preview_boxes.h"
 
 namespace bulkhead::tools {
@@ -36,6 +38,14 @@ v1::PipelineSpec Cut(const v1::PipelineSpec& spec, int last, const std::string& 
   return cut;
 }
 
+// What `name` is behind stage `last`: of a list of images the first.
+std::string ImageBehind(const v1::PipelineSpec& spec, int last, const std::string& name) {
+  v1::PipelineSpec cut = Cut(spec, last, name);
+  cut.clear_outputs();
+  const std::vector<SourceChain> chains = SourceChains(cut);
+  return chains[0].lists.count(name) > 0 ? ImageName(name, 0) : name;
+}
+
 bool IsValid(v1::PipelineSpec spec) { return Normalize(spec).ok() && InferSignature(spec).ok(); }
 
 // Also asks for the feature `name`, if it is available and not asked for yet.
@@ -49,10 +59,11 @@ void AddOutput(const std::string& name, v1::PipelineSpec& spec) {
 
 }  // namespace
 
-std::vector<StageSpec> CutBehindStages(const v1::PipelineSpec& spec, const std::string& image,
+std::vector<StageSpec> CutBehindStages(const v1::PipelineSpec& spec, const std::string& name,
                                        int side, const std::string& labels) {
   std::vector<StageSpec> specs;
   for (int i = 0; i < spec.stages_size(); ++i) {
+    const std::string image = ImageBehind(spec, i, name);
     v1::PipelineSpec cut = Cut(spec, i, image);
     v1::PipelineSpec boxed = cut;
     v1::Letterbox& letterbox = *boxed.add_stages()->mutable_letterbox();
@@ -79,7 +90,7 @@ std::vector<StageSpec> CutBehindStages(const v1::PipelineSpec& spec, const std::
       AddOutput(found.boxes.name, shown);
       if (!found.labels.empty()) AddOutput(found.labels, shown);
     }
-    specs.push_back({NameOf(spec.stages(i)), std::move(shown), i, !sized});
+    specs.push_back({NameOf(spec.stages(i)), std::move(shown), image, i, !sized});
   }
   return specs;
 }

@@ -16,7 +16,7 @@ from ._meter_log import MeterLog
 from ._rpc.credentials import Credentials
 from ._service.status import service_status
 from ._spec.pipeline import Pipeline
-from ._spec.pipeline_methods import Feature, StageOutput, TruncatedImages
+from ._spec.pipeline_methods import Feature, Frames, StageOutput, TruncatedImages
 from ._stats import LoaderStats, metrics_text
 from ._stream.events import Hang, Progress, Substitution
 from ._trial.trial import StageTrial, TriedSample, try_stage
@@ -63,6 +63,7 @@ __all__ = [
     "DeadlineExceeded",
     "EpochsExhausted",
     "Feature",
+    "Frames",
     "Hang",
     "InvalidArgument",
     "Loader",

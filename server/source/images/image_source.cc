@@ -14,6 +14,7 @@
 #include "server/source/images/list_parser.h"
 #include "server/source/records/byte_buffer.h"
 #include "server/source/roots.h"
+#include "server/spec/image_lists.h"
 
 namespace bulkhead {
 namespace {
@@ -26,42 +27,54 @@ struct Column {
   enum class Kind { kImage, kLabel, kPath };
   Kind kind = Kind::kPath;
   size_t number = 0;       // among the images or labels
+  uint64_t frame = 0;      // of an image: which row of the window has it
   size_t label_bytes = 0;  // of one label
 };
 
 // Files that were opened because they are read soon, of one thread.
 constexpr size_t kMaxExpected = 32;
 
-// The file of an image column of a record, opened before it is read.
+// The file of an image column of a row, opened before it is read.
 struct ExpectedFile {
-  uint64_t record = 0;
+  uint64_t row = 0;
   size_t number = 0;
   DataFile file;
 };
 
+// The bytes of an image.
+struct ReadBytes {
+  uint64_t row = 0;
+  absl::string_view bytes;  // in `buffer`
+  bool is_read = false;
+  ByteBuffer buffer;
+};
+
 class Context final : public ReadContext {
  public:
-  bool IsExpected(uint64_t record, size_t number) const {
+  bool IsExpected(uint64_t row, size_t number) const {
     return std::any_of(expected.begin(), expected.end(), [&](const ExpectedFile& file) {
-      return file.record == record && file.number == number;
+      return file.row == row && file.number == number;
     });
   }
 
   // The file, if it was expected; it is the caller's then.
-  std::optional<DataFile> Take(uint64_t record, size_t number) {
+  std::optional<DataFile> Take(uint64_t row, size_t number) {
     const auto found = std::find_if(
         expected.begin(), expected.end(),
-        [&](const ExpectedFile& file) { return file.record == record && file.number == number; });
+        [&](const ExpectedFile& file) { return file.row == row && file.number == number; });
     if (found == expected.end()) return std::nullopt;
     std::optional<DataFile> file(std::move(found->file));
     expected.erase(found);
     return file;
   }
 
-  ImageRow row;
+  std::vector<ImageRow> rows;  // of the window
   ImageRow expected_row;
   std::vector<ExpectedFile> expected;  // the first one first; few
-  std::vector<ByteBuffer> buffers;     // one an image column
+  // Of row r and column c at (r modulo the window) × columns + c, so that the rows of a window lie
+  // in places of their own.
+  std::vector<ReadBytes> images;
+  uint64_t last_record = UINT64_MAX;
   std::string path;
 };
 
@@ -72,6 +85,9 @@ class ImageSource final : public Source {
     std::string name;    // of the list; empty for folders
     std::string folder;  // where relative paths start
     std::vector<Column> columns;
+    uint64_t window = 1;    // rows of a record
+    bool overlaps = false;  // neighbouring windows have rows in common
+    bool is_clip = false;   // the identity of a record is its clip
     Roots roots;
     std::vector<FeatureSignature> features;
   };
@@ -84,43 +100,41 @@ class ImageSource final : public Source {
 
   absl::Status Read(uint64_t index, ReadContext& context, Record& record) const override {
     auto& mine = static_cast<Context&>(context);
-    BULKHEAD_RETURN_IF_ERROR(parts_.rows.Get(index, mine.row));
-    SetOrigin(mine.row, mine, record);
-    if (mine.row.images[0].is_malformed()) return Malformed(mine.row.images[0], mine.row.line);
-    mine.buffers.resize(mine.row.images.size());
+    BULKHEAD_RETURN_IF_ERROR(FindRows(index, mine, record));
+    // A file that changed is noticed when an epoch begins anew.
+    const bool goes_on = mine.last_record != UINT64_MAX && index > mine.last_record;
+    mine.last_record = index;
     record.values.resize(parts_.columns.size());
     for (size_t i = 0; i < parts_.columns.size(); ++i) {
       const Column& column = parts_.columns[i];
       absl::string_view bytes;
+      uint64_t frame = 0;
       if (column.kind == Column::Kind::kImage) {
-        const absl::Status status = ReadImage(index, column.number, mine, bytes);
+        const ImageRow& row = mine.rows[column.frame];
+        const size_t images = row.images.size();
+        ReadBytes& read =
+            mine.images[(index + column.frame) % parts_.window * images + column.number];
+        const absl::Status status =
+            ReadImage(row, index + column.frame, column.number, goes_on, mine, read);
         if (!status.ok()) {
           return Annotate(status, record.origin, {{"offset", "0"}});
         }
+        bytes = read.bytes;
+        if (parts_.overlaps) frame = (index + column.frame) * images + column.number + 1;
       } else if (column.kind == Column::Kind::kLabel) {
-        bytes = mine.row.labels.substr(column.number * column.label_bytes, column.label_bytes);
+        bytes = mine.rows[0].labels.substr(column.number * column.label_bytes, column.label_bytes);
       } else {
-        bytes = mine.row.images[0].path;
+        bytes = mine.rows[0].images[0].path;
       }
-      record.values[i] = {reinterpret_cast<const std::byte*>(bytes.data()), bytes.size(), 1};
+      record.values[i] = {reinterpret_cast<const std::byte*>(bytes.data()), bytes.size(), 1, frame};
     }
     return absl::OkStatus();
   }
 
   void Expect(uint64_t index, ReadContext& context) const override {
     auto& mine = static_cast<Context&>(context);
-    if (!parts_.rows.Get(index, mine.expected_row).ok()) return;
-    if (mine.expected_row.images[0].is_malformed()) return;
-    for (const Column& column : parts_.columns) {
-      if (column.kind != Column::Kind::kImage || mine.IsExpected(index, column.number)) continue;
-      const ImageRow::Image& image = mine.expected_row.images[column.number];
-      if (image.is_missing()) continue;
-      absl::StatusOr<DataFile> file = OpenImage(image, mine);
-      if (!file.ok()) return;
-      file->Prefetch(0, image.file.size_bytes);
-      // Those of a lease that went elsewhere are not taken by anybody.
-      if (mine.expected.size() >= kMaxExpected) mine.expected.erase(mine.expected.begin());
-      mine.expected.push_back({index, column.number, *std::move(file)});
+    for (uint64_t row = index; row < index + parts_.window && row < record_count(); ++row) {
+      if (!ExpectRow(row, row - index, mine)) return;
     }
   }
 
@@ -128,7 +142,7 @@ class ImageSource final : public Source {
     uint64_t line = 0;
     BULKHEAD_ASSIGN_OR_RETURN(const ImageRow::Image image, parts_.rows.FirstImage(index, line));
     if (image.is_malformed()) return Malformed(image, line);
-    return RecordIdentity{image.path, 0};
+    return RecordIdentity{parts_.is_clip ? ClipOf(image.path) : image.path, 0};
   }
 
   void NameRecord(uint64_t index, std::string& name) const override {
@@ -139,6 +153,59 @@ class ImageSource final : public Source {
   }
 
  private:
+  // The folder of an image; empty: the source's own.
+  static absl::string_view ClipOf(absl::string_view path) {
+    const size_t slash = path.rfind('/');
+    return slash == absl::string_view::npos ? absl::string_view() : path.substr(0, slash);
+  }
+
+  // Sets the rows of record `index` and its origin.
+  absl::Status FindRows(uint64_t index, Context& context, Record& record) const {
+    context.rows.resize(parts_.window);
+    BULKHEAD_RETURN_IF_ERROR(parts_.rows.Get(index, context.rows[0]));
+    const ImageRow& first = context.rows[0];
+    SetOrigin(first, context, record);
+    if (first.images[0].is_malformed()) return Malformed(first.images[0], first.line);
+    if (parts_.window > record_count() - index) {
+      return IndexDamaged(parts_.name, "has a window that begins where none can");
+    }
+    for (uint64_t i = 1; i < parts_.window; ++i) {
+      BULKHEAD_RETURN_IF_ERROR(parts_.rows.Get(index + i, context.rows[i]));
+    }
+    context.images.resize(parts_.window * first.images.size());
+    return absl::OkStatus();
+  }
+
+  // Opens the files of row `row`, which is that of frame `frame`; false: it cannot be read.
+  bool ExpectRow(uint64_t row, uint64_t frame, Context& context) const {
+    if (!parts_.rows.Get(row, context.expected_row).ok()) return false;
+    if (context.expected_row.images[0].is_malformed()) return false;
+    for (const Column& column : parts_.columns) {
+      if (column.kind != Column::Kind::kImage || column.frame != frame) continue;
+      if (context.IsExpected(row, column.number) || IsRead(row, column.number, context)) continue;
+      const ImageRow::Image& image = context.expected_row.images[column.number];
+      if (image.is_missing()) continue;
+      absl::StatusOr<DataFile> file = OpenImage(image, context);
+      if (!file.ok()) return false;
+      file->Prefetch(0, image.file.size_bytes);
+      // Those of a lease that went elsewhere are not taken by anybody.
+      if (context.expected.size() >= kMaxExpected) {
+        context.expected.erase(context.expected.begin());
+      }
+      context.expected.push_back({row, column.number, *std::move(file)});
+    }
+    return true;
+  }
+
+  // Whether the bytes of an image were read for a window that had it.
+  bool IsRead(uint64_t row, size_t number, const Context& context) const {
+    const size_t images = context.expected_row.images.size();
+    const size_t place = row % parts_.window * images + number;
+    if (!parts_.overlaps || place >= context.images.size()) return false;
+    const ReadBytes& read = context.images[place];
+    return read.is_read && read.row == row;
+  }
+
   absl::Status Malformed(const ImageRow::Image& image, uint64_t line) const {
     const std::string number = absl::StrCat(line);
     return SampleError(reason::kListInvalid,
@@ -175,9 +242,14 @@ class ImageSource final : public Source {
     return parts_.roots.Open(context.path, image.path);
   }
 
-  absl::Status ReadImage(uint64_t record, size_t number, Context& context,
-                         absl::string_view& bytes) const {
-    const ImageRow::Image& image = context.row.images[number];
+  // Reads image `number` of a row into `read`, unless that has it and `goes_on`.
+  absl::Status ReadImage(const ImageRow& row, uint64_t row_number, size_t number, bool goes_on,
+                         Context& context, ReadBytes& read) const {
+    if (parts_.overlaps && goes_on && read.is_read && read.row == row_number) {
+      return absl::OkStatus();
+    }
+    read.is_read = false;
+    const ImageRow::Image& image = row.images[number];
     if (image.is_missing()) {
       return SampleError(reason::kFileNotFound,
                          absl::StrCat(Printable(image.path),
@@ -190,38 +262,47 @@ class ImageSource final : public Source {
                                       " bytes, more than the limit of ", kMaxImageBytes),
                          {{"file", std::string(image.path)}});
     }
-    std::optional<DataFile> opened = context.Take(record, number);
+    std::optional<DataFile> opened = context.Take(row_number, number);
     if (!opened.has_value()) {
       BULKHEAD_ASSIGN_OR_RETURN(opened, OpenImage(image, context));
     }
     const DataFile& file = *opened;
     BULKHEAD_RETURN_IF_ERROR(file.CheckUnchanged(image.file));
     const size_t size = static_cast<size_t>(image.file.size_bytes);
-    char* buffer = context.buffers[number].Reserve(size);
+    char* const buffer = read.buffer.Reserve(size);
     BULKHEAD_ASSIGN_OR_RETURN(const size_t got, file.ReadAt(0, buffer, size));
     BULKHEAD_RETURN_IF_ERROR(file.CheckStill());
     if (got != size) return FileError(EIO, image.path, "read");
-    bytes = absl::string_view(buffer, size);
+    read.row = row_number;
+    read.bytes = absl::string_view(buffer, size);
+    read.is_read = true;
     return absl::OkStatus();
   }
 
   const Parts parts_;
 };
 
-// Which column gives each feature. Folders have one image and at most one label.
-std::vector<Column> Columns(const v1::ImageListSource& list, size_t label_bytes,
+// Which column gives each feature. Folders have one image and at most one label. `window`: images
+// are lists, a row for each.
+std::vector<Column> Columns(const v1::ImageListSource& list, size_t label_bytes, bool window,
                             const std::vector<FeatureSignature>& features) {
   std::vector<Column> columns;
   for (const FeatureSignature& feature : features) {
     Column column;
     column.label_bytes = label_bytes;
+    const auto is_called = [&](absl::string_view name, Column::Kind kind) {
+      if (!window || kind != Column::Kind::kImage) return feature.name == name;
+      const std::optional<uint64_t> frame = ImageNumber(name, feature.name);
+      if (frame.has_value()) column.frame = *frame;
+      return frame.has_value();
+    };
     const auto find = [&](const auto& names, absl::string_view fallback, Column::Kind kind) {
       for (int i = 0; i < names.size(); ++i) {
-        if (names[i] != feature.name) continue;
+        if (!is_called(names[i], kind)) continue;
         column.kind = kind;
         column.number = static_cast<size_t>(i);
       }
-      if (names.empty() && feature.name == fallback) column.kind = kind;
+      if (names.empty() && is_called(fallback, kind)) column.kind = kind;
     };
     find(list.images(), "image", Column::Kind::kImage);
     find(list.labels(), "label", Column::Kind::kLabel);
@@ -259,10 +340,16 @@ absl::StatusOr<std::unique_ptr<Source>> OpenImageSource(
   std::string folder = !is_list              ? file.path()
                        : file.path().empty() ? resolved.base_dir()
                                              : FolderOf(file.path());
-  std::vector<Column> columns = Columns(list, label_bytes, signatures);
-  return std::make_unique<ImageSource>(
-      ImageSource::Parts{std::move(rows), Printable(name), std::move(folder), std::move(columns),
-                         Roots(resolved.roots()), std::move(signatures)});
+  const v1::Frames* const frames = FramesOf(source);
+  std::vector<Column> columns = Columns(list, label_bytes, frames != nullptr, signatures);
+  ImageSource::Parts parts{
+      std::move(rows), Printable(name),   std::move(folder),       std::move(columns),   1,
+      false,           frames != nullptr, Roots(resolved.roots()), std::move(signatures)};
+  if (frames != nullptr) {
+    parts.window = frames->window();
+    parts.overlaps = frames->stride() < frames->window();
+  }
+  return std::make_unique<ImageSource>(std::move(parts));
 }
 
 }  // namespace bulkhead

@@ -33,6 +33,43 @@ absl::Status Unreadable(const absl::Status& status, const std::string& record) {
                    info.metadata);
 }
 
+// At which images of a source windows begin: within each clip, whose images share an identity, at
+// every `stride`th, as long as the clip has enough of them. Asked for records in order.
+class WindowStarts {
+ public:
+  WindowStarts(const Source& source, const v1::Frames& frames) : source_(source), frames_(frames) {}
+
+  absl::StatusOr<bool> Has(uint64_t index) {
+    if (index >= end_) BULKHEAD_RETURN_IF_ERROR(FindClip(index));
+    return malformed_ ||
+           ((index - begin_) % frames_.stride() == 0 && end_ - index >= uint64_t{frames_.window()});
+  }
+
+ private:
+  // A line that cannot be read is a clip by itself, and a record, so that its error is told.
+  absl::Status FindClip(uint64_t index) {
+    begin_ = index;
+    end_ = index + 1;
+    const absl::StatusOr<RecordIdentity> clip = source_.Identity(index);
+    malformed_ = IsSampleError(clip.status());
+    if (malformed_) return absl::OkStatus();
+    BULKHEAD_RETURN_IF_ERROR(clip.status());
+    for (; end_ < source_.record_count(); ++end_) {
+      const absl::StatusOr<RecordIdentity> next = source_.Identity(end_);
+      if (!next.ok() && !IsSampleError(next.status())) return next.status();
+      if (!next.ok() || next->name != clip->name) break;
+    }
+    return absl::OkStatus();
+  }
+
+  const Source& source_;
+  const v1::Frames frames_;
+  // The clip of the last record.
+  uint64_t begin_ = 0;
+  uint64_t end_ = 0;
+  bool malformed_ = false;
+};
+
 // Goes through the records of one file.
 class Selector {
  public:
@@ -43,10 +80,15 @@ class Selector {
         keep_unreadable_(selection.keep_unreadable()),
         context_(source.NewContext()) {
     if (selection.has_split()) split_.emplace(selection.split());
+    if (selection.has_frames()) starts_.emplace(source, selection.frames());
   }
 
   // Whether record `index` is kept.
   absl::StatusOr<bool> Keeps(uint64_t index) {
+    if (starts_.has_value()) {
+      BULKHEAD_ASSIGN_OR_RETURN(const bool starts, starts_->Has(index));
+      if (!starts) return false;
+    }
     if (!exclude_.empty() && exclude_.count(CanonicalRecordName(source_.RecordName(index))) > 0) {
       return false;
     }
@@ -71,6 +113,7 @@ class Selector {
   const Source& source_;
   const RecordFilter filter_;
   std::optional<RecordSplit> split_;
+  std::optional<WindowStarts> starts_;
   const std::set<std::string> exclude_;
   const bool keep_unreadable_;
   const std::unique_ptr<ReadContext> context_;

@@ -38,7 +38,9 @@ absl::StatusOr<MissingValue> MissingValue::Create(const FeatureSignature& signat
       const bool is_list = !feature.bytes().shape().empty();
       const std::string& missing = feature.bytes().default_();
       value.is_allowed_ = is_list ? variable : feature.bytes().has_default_();
-      if (is_list) {
+      if (is_list && feature.bytes().max_bytes() == 0) {
+        value.advice_ = "";  // a list of images is whole
+      } else if (is_list) {
         value.advice_ = "`shape: [-1]`";
       } else if (is_length) {
         AppendLittle<int64_t>(value.bytes_, static_cast<int64_t>(missing.size()));

@@ -23,7 +23,7 @@ class MissingValue {
   bool is_allowed() const { return is_allowed_; }
   // A view of this.
   FeatureValue Get() const;
-  // What in a spec allows it: "a `default`".
+  // What in a spec allows it: "a `default`"; empty: nothing.
   absl::string_view advice() const { return advice_; }
 
  private:

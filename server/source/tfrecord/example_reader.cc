@@ -7,34 +7,28 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/strip.h"
 #include "server/base/element_type.h"
 #include "server/base/error.h"
 #include "server/base/little_endian.h"
 #include "server/base/nearest_name.h"
 #include "server/base/record_name.h"
 #include "server/source/records/value_rules.h"
+#include "server/source/tfrecord/step_list.h"
 #include "server/source/tfrecord/tensor_reader.h"
 #include "server/source/tfrecord/wire_reader.h"
+#include "server/spec/image_lists.h"
 
 namespace bulkhead {
 namespace {
 
 using Kind = FeatureList::Kind;
 
+// Fields of a record.
+constexpr uint32_t kFeatures = 1;  // of an Example; of a SequenceExample its context
+constexpr uint32_t kLists = 2;     // of a SequenceExample
+
 absl::Status Malformed(absl::string_view what) {
   return SampleError(reason::kMalformedExample, absl::StrCat("is not a tf.Example: ", what));
-}
-
-Kind ExpectedKind(v1::Feature::TypeCase type) {
-  switch (type) {
-    case v1::Feature::kInt64:
-      return Kind::kInt64;
-    case v1::Feature::kFloat:
-      return Kind::kFloat;
-    default:
-      return Kind::kBytes;
-  }
 }
 
 }  // namespace
@@ -50,17 +44,24 @@ absl::StatusOr<ExampleReader> ExampleReader::Create(
     declared.signature = signature;
     declared.type = feature.type_case();
     declared.key = !feature.key().empty() ? feature.key() : feature.has_boxes() ? kBoxesKey : name;
-    declared.is_list = !feature.bytes().shape().empty();
-    declared.is_length = name != signature.name;
+    declared.is_length = name != signature.name && feature.bytes().length() == signature.name;
+    declared.image = ImageNumber(name, signature.name).value_or(0);
+    declared.images = declared.is_length ? 0 : ImagesIn(feature.bytes());
+    declared.is_list = !feature.bytes().shape().empty() && declared.images == 0;
     declared.max_bytes = feature.bytes().max_bytes();
     declared.cast = feature.tensor().cast();
     declared.row_values = RowElements(signature);
+    declared.axis = feature.sequence();
+    if (!declared.axis.empty() && !signature.variable && declared.images == 0) {
+      declared.row_values /= static_cast<uint64_t>(signature.shape[0]);
+    }
     if (declared.is_list && !declared.is_length) declared.row_values /= declared.max_bytes;
     BULKHEAD_ASSIGN_OR_RETURN(declared.missing,
                               MissingValue::Create(signature, feature, declared.is_length));
     declared.found = reader.keys_;
     const auto look_for = [&](const std::string& key) {
-      reader.by_key_[key].push_back(static_cast<int>(reader.keys_++));
+      Places& places = declared.axis.empty() ? reader.features_ : reader.lists_;
+      places[key].push_back(static_cast<int>(reader.keys_++));
     };
     if (feature.has_boxes()) {
       for (const absl::string_view side : kBoxSides) {
@@ -69,6 +70,10 @@ absl::StatusOr<ExampleReader> ExampleReader::Create(
     } else {
       look_for(declared.key);
     }
+    const auto same_axis = [&](const Declared& other) { return other.axis == declared.axis; };
+    declared.first_of_axis = static_cast<size_t>(
+        std::find_if(reader.declared_.begin(), reader.declared_.end(), same_axis) -
+        reader.declared_.begin());
     reader.declared_.push_back(std::move(declared));
   }
   return reader;
@@ -80,11 +85,12 @@ constexpr size_t kMostNamedKeys = 10;
 constexpr size_t kMostLookedAtKeys = 256;
 constexpr size_t kMostKeyBytes = 64;
 
-// The names of a record's features, sorted; at most kMostLookedAtKeys, without the longest.
-std::vector<std::string> KeysOf(absl::string_view record) {
+// The names of a record's features, or of its lists of steps, sorted; at most kMostLookedAtKeys,
+// without the longest.
+std::vector<std::string> KeysOf(absl::string_view record, uint32_t field) {
   std::set<std::string> keys;
   for (WireReader example(record); example.Next();) {
-    if (!example.Is(1, WireReader::kBytes)) continue;
+    if (!example.Is(field, WireReader::kBytes)) continue;
     for (WireReader features(example.bytes());
          keys.size() < kMostLookedAtKeys && features.Next();) {
       if (!features.Is(1, WireReader::kBytes)) continue;
@@ -98,10 +104,23 @@ std::vector<std::string> KeysOf(absl::string_view record) {
   return {keys.begin(), keys.end()};
 }
 
+bool Holds(absl::string_view record, uint32_t field, const std::string& key) {
+  const std::vector<std::string> keys = KeysOf(record, field);
+  return std::binary_search(keys.begin(), keys.end(), key);
+}
+
 // What a record that lacks `key` has, for people: "did you mean `image`? ".
-std::string HeldInstead(absl::string_view record, const std::string& key) {
-  std::vector<std::string> keys = KeysOf(record);
-  if (keys.empty()) return "it holds no feature; ";
+std::string HeldInstead(absl::string_view record, uint32_t field, const std::string& key) {
+  if (field == kFeatures && Holds(record, kLists, key)) {
+    return "but its feature_lists do: give the feature a `sequence`; else ";
+  }
+  if (field == kLists && Holds(record, kFeatures, key)) {
+    return "but its context does: leave `sequence` out; else ";
+  }
+  std::vector<std::string> keys = KeysOf(record, field);
+  if (keys.empty()) {
+    return absl::StrCat("it holds no ", field == kLists ? "list of steps; " : "feature; ");
+  }
   const std::string near = NearestName(key, keys);
   if (!near.empty()) return absl::StrCat("did you mean `", near, "`? Else ");
   const bool more = keys.size() > kMostNamedKeys;
@@ -111,8 +130,9 @@ std::string HeldInstead(absl::string_view record, const std::string& key) {
 
 }  // namespace
 
-absl::Status ExampleReader::FindInFeatures(absl::string_view message,
-                                           ExampleScratch& scratch) const {
+// Features and FeatureLists are maps of the same form.
+absl::Status ExampleReader::FindInMap(absl::string_view message, const Places& places,
+                                      ExampleScratch& scratch) {
   WireReader features(message);
   while (features.Next()) {
     if (!features.Is(1, WireReader::kBytes)) continue;
@@ -124,8 +144,8 @@ absl::Status ExampleReader::FindInFeatures(absl::string_view message,
       if (entry.Is(2, WireReader::kBytes)) values.push_back(entry.bytes());
     }
     if (entry.failed()) return Malformed("a feature's bytes are damaged");
-    const auto declared = by_key_.find(key);
-    if (declared == by_key_.end()) continue;
+    const auto declared = places.find(key);
+    if (declared == places.end()) continue;
     for (const int i : declared->second) scratch.found[i] = values;
   }
   return features.failed() ? Malformed("its features are damaged") : absl::OkStatus();
@@ -134,11 +154,15 @@ absl::Status ExampleReader::FindInFeatures(absl::string_view message,
 absl::Status ExampleReader::Find(absl::string_view record, ExampleScratch& scratch) const {
   scratch.found.resize(keys_);
   scratch.buffers.resize(declared_.size());
+  scratch.steps.resize(declared_.size());
   for (auto& messages : scratch.found) messages.clear();
   WireReader example(record);
   while (example.Next()) {
-    if (!example.Is(1, WireReader::kBytes)) continue;
-    BULKHEAD_RETURN_IF_ERROR(FindInFeatures(example.bytes(), scratch));
+    if (example.Is(kFeatures, WireReader::kBytes)) {
+      BULKHEAD_RETURN_IF_ERROR(FindInMap(example.bytes(), features_, scratch));
+    } else if (example.Is(kLists, WireReader::kBytes) && !lists_.empty()) {
+      BULKHEAD_RETURN_IF_ERROR(FindInMap(example.bytes(), lists_, scratch));
+    }
   }
   return example.failed() ? Malformed("its bytes are not a protobuf message") : absl::OkStatus();
 }
@@ -148,20 +172,52 @@ absl::Status ExampleReader::Read(absl::string_view record, ExampleScratch& scrat
   BULKHEAD_RETURN_IF_ERROR(Find(record, scratch));
   values.resize(declared_.size());
   for (size_t i = 0; i < declared_.size(); ++i) {
-    const Declared& declared = declared_[i];
-    absl::Status status;
-    if (declared.type == v1::Feature::kBoxes) {
-      status = ReadBoxes(declared, scratch, scratch.buffers[i], values[i]);
-    } else if (!ReadFeatureList(scratch.found[declared.found], scratch.list)) {
-      status = SampleError(reason::kMalformedExample, "its list of values is damaged");
-    } else if (scratch.list.kind == Kind::kNone) {
-      status = SetMissing(declared, record, values[i]);
-    } else {
-      status = ReadFeature(declared, scratch.list, scratch.buffers[i], values[i]);
-    }
+    const absl::Status status = ReadDeclared(i, record, scratch, values[i]);
     if (status.ok()) continue;
-    return Annotate(status, absl::StrCat("feature `", declared.key, "`"),
-                    {{"feature", declared.signature.name}});
+    return Annotate(status, absl::StrCat("feature `", declared_[i].key, "`"),
+                    {{"feature", declared_[i].signature.name}});
+  }
+  return lists_.empty() ? absl::OkStatus() : CheckAxes(scratch);
+}
+
+absl::Status ExampleReader::ReadDeclared(size_t i, absl::string_view record,
+                                         ExampleScratch& scratch, FeatureValue& value) const {
+  const Declared& declared = declared_[i];
+  if (declared.type == v1::Feature::kBoxes) {
+    return ReadBoxes(declared, scratch, scratch.buffers[i], value);
+  }
+  const auto& messages = scratch.found[declared.found];
+  if (!declared.axis.empty()) {
+    scratch.steps[i] = declared.images > 0           ? declared.images
+                       : declared.signature.variable ? 0
+                                                     : declared.signature.shape[0];
+    if (messages.empty()) return SetMissing(declared, record, value);
+    if (declared.images > 0) return ReadStepImage(declared, messages, scratch.list, value);
+    return ReadSteps(messages,
+                     {declared.signature, KindOfType(declared.type), declared.row_values,
+                      declared.max_bytes, declared.is_length},
+                     scratch.list, scratch.buffers[i], value, scratch.steps[i]);
+  }
+  if (!ReadFeatureList(messages, scratch.list)) {
+    return SampleError(reason::kMalformedExample, "its list of values is damaged");
+  }
+  if (scratch.list.kind == Kind::kNone) return SetMissing(declared, record, value);
+  return ReadFeature(declared, scratch.list, scratch.buffers[i], value);
+}
+
+absl::Status ExampleReader::CheckAxes(const ExampleScratch& scratch) const {
+  for (size_t i = 0; i < declared_.size(); ++i) {
+    const Declared& declared = declared_[i];
+    const Declared& first = declared_[declared.first_of_axis];
+    if (declared.axis.empty() || scratch.steps[i] == scratch.steps[declared.first_of_axis])
+      continue;
+    return SampleError(
+        reason::kWrongShape,
+        absl::StrCat("feature `", declared.key, "`: the record holds ", scratch.steps[i],
+                     " steps, but ", scratch.steps[declared.first_of_axis], " of `", first.key,
+                     "`, which has the same axis `", declared.axis,
+                     "`; lists that may differ have a `sequence` of their own"),
+        {{"feature", declared.signature.name}});
   }
   return absl::OkStatus();
 }
@@ -169,10 +225,12 @@ absl::Status ExampleReader::Read(absl::string_view record, ExampleScratch& scrat
 absl::Status ExampleReader::SetMissing(const Declared& declared, absl::string_view record,
                                        FeatureValue& value) {
   if (!declared.missing.is_allowed()) {
+    const absl::string_view advice = declared.missing.advice();
     return SampleError(
         reason::kMissingFeature,
-        absl::StrCat("the record does not hold it; ", HeldInstead(record, declared.key),
-                     "correct its `key`, or give it ", declared.missing.advice()));
+        absl::StrCat("the record does not hold it; ",
+                     HeldInstead(record, declared.axis.empty() ? kFeatures : kLists, declared.key),
+                     "correct its `key`", advice.empty() ? "" : ", or give it ", advice));
   }
   value = declared.missing.Get();
   return absl::OkStatus();
@@ -180,16 +238,7 @@ absl::Status ExampleReader::SetMissing(const Declared& declared, absl::string_vi
 
 absl::Status ExampleReader::ReadFeature(const Declared& declared, const FeatureList& list,
                                         ByteBuffer& buffer, FeatureValue& value) const {
-  const Kind expected = ExpectedKind(declared.type);
-  if (list.kind != expected) {
-    absl::string_view type = absl::StripSuffix(KindName(list.kind), " list");
-    type.remove_prefix(type.find(' ') + 1);  // the article
-    return SampleError(
-        reason::kWrongDType,
-        absl::StrCat("the record holds ", KindName(list.kind), ", the spec says ",
-                     KindName(expected),
-                     list.kind == Kind::kNone ? "" : absl::StrCat("; declare it as ", type)));
-  }
+  BULKHEAD_RETURN_IF_ERROR(CheckKind(list, KindOfType(declared.type)));
   switch (declared.type) {
     case v1::Feature::kBytes:
       if (declared.is_list) return ReadStrings(declared, list, buffer, value);
@@ -203,12 +252,17 @@ absl::Status ExampleReader::ReadFeature(const Declared& declared, const FeatureL
 
 absl::Status ExampleReader::ReadBytes(const Declared& declared, const FeatureList& list,
                                       ByteBuffer& buffer, FeatureValue& value) const {
-  if (list.count != 1) {
+  if (declared.images > 0 && list.count != declared.images) {
+    return SampleError(reason::kWrongShape,
+                       absl::StrCat("the record holds ", list.count,
+                                    " images, the spec's shape needs ", declared.images));
+  }
+  if (declared.images == 0 && list.count != 1) {
     return SampleError(reason::kWrongShape,
                        absl::StrCat("the record holds ", list.count,
                                     " byte strings, not one; a list of them has a `shape`"));
   }
-  const absl::string_view bytes = list.chunks[0];
+  const absl::string_view bytes = list.chunks[declared.image];
   BULKHEAD_RETURN_IF_ERROR(CheckStringBound(bytes.size(), declared.max_bytes));
   value = FeatureValue{ValueBytes(bytes), bytes.size(), 1};
   if (declared.is_length) {
@@ -216,6 +270,15 @@ absl::Status ExampleReader::ReadBytes(const Declared& declared, const FeatureLis
     StoreLittle<uint64_t>(out, bytes.size());
     value = FeatureValue{reinterpret_cast<const std::byte*>(out), 8, 1};
   }
+  return absl::OkStatus();
+}
+
+absl::Status ExampleReader::ReadStepImage(const Declared& declared,
+                                          const absl::InlinedVector<absl::string_view, 1>& messages,
+                                          FeatureList& list, FeatureValue& value) const {
+  BULKHEAD_ASSIGN_OR_RETURN(const absl::string_view bytes,
+                            ReadStepString(messages, declared.images, declared.image, list));
+  value = FeatureValue{ValueBytes(bytes), bytes.size(), 1};
   return absl::OkStatus();
 }
 
@@ -227,20 +290,11 @@ absl::Status ExampleReader::ReadStrings(const Declared& declared, const FeatureL
   for (const absl::string_view bytes : list.chunks) {
     BULKHEAD_RETURN_IF_ERROR(CheckStringBound(bytes.size(), width));
   }
-  const uint64_t element_bytes = declared.is_length ? 8 : width;
   value.count = static_cast<int64_t>(rows);
-  value.size_bytes = list.count * element_bytes;
-  char* out = buffer.Reserve(value.size_bytes);
+  value.size_bytes = list.count * (declared.is_length ? 8 : width);
+  char* const out = buffer.Reserve(value.size_bytes);
   value.data = reinterpret_cast<const std::byte*>(out);
-  for (const absl::string_view bytes : list.chunks) {
-    if (declared.is_length) {
-      StoreLittle<uint64_t>(out, bytes.size());
-    } else {
-      std::copy(bytes.begin(), bytes.end(), out);
-      std::fill(out + bytes.size(), out + width, '\0');
-    }
-    out += element_bytes;
-  }
+  declared.is_length ? WriteLengths(list, out) : WriteStrings(list, width, out);
   return absl::OkStatus();
 }
 
@@ -304,23 +358,13 @@ absl::Status ExampleReader::ReadNumbers(const Declared& declared, const FeatureL
                             CountRows(list.count, declared.row_values, declared.signature));
   value.count = static_cast<int64_t>(rows);
   value.size_bytes = list.count * ElementBytes(declared.signature.dtype);
-  const bool floats = list.kind == Kind::kFloat;
-  if (floats && list.chunks.size() == 1) {
+  if (list.kind == Kind::kFloat && list.chunks.size() == 1) {
     value.data = ValueBytes(list.chunks[0]);
     return absl::OkStatus();
   }
-  char* out = buffer.Reserve(value.size_bytes);
+  char* const out = buffer.Reserve(value.size_bytes);
   value.data = reinterpret_cast<const std::byte*>(out);
-  for (absl::string_view chunk : list.chunks) {
-    if (floats) {
-      std::memcpy(out, chunk.data(), chunk.size());
-      out += chunk.size();
-      continue;
-    }
-    for (uint64_t number = 0; !chunk.empty() && TakeVarint(chunk, number); out += 8) {
-      StoreLittle<uint64_t>(out, number);
-    }
-  }
+  WriteNumbers(list, out);
   return absl::OkStatus();
 }
 

@@ -1,7 +1,13 @@
 #include "server/source/tfrecord/feature_list.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <cstring>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "server/base/error.h"
+#include "server/base/little_endian.h"
 #include "server/source/tfrecord/wire_reader.h"
 
 namespace bulkhead {
@@ -99,6 +105,58 @@ absl::string_view KindName(Kind kind) {
       break;
   }
   return "nothing";
+}
+
+Kind KindOfType(v1::Feature::TypeCase type) {
+  switch (type) {
+    case v1::Feature::kInt64:
+      return Kind::kInt64;
+    case v1::Feature::kFloat:
+      return Kind::kFloat;
+    default:
+      return Kind::kBytes;
+  }
+}
+
+absl::Status CheckKind(const FeatureList& list, Kind expected) {
+  if (list.kind == expected) return absl::OkStatus();
+  absl::string_view type = absl::StripSuffix(KindName(list.kind), " list");
+  type.remove_prefix(type.find(' ') + 1);  // the article
+  return SampleError(
+      reason::kWrongDType,
+      absl::StrCat("the record holds ", KindName(list.kind), ", the spec says ", KindName(expected),
+                   list.kind == Kind::kNone ? "" : absl::StrCat("; declare it as ", type)));
+}
+
+char* WriteNumbers(const FeatureList& list, char* out) {
+  for (absl::string_view chunk : list.chunks) {
+    if (list.kind == Kind::kFloat) {
+      std::memcpy(out, chunk.data(), chunk.size());
+      out += chunk.size();
+      continue;
+    }
+    for (uint64_t number = 0; !chunk.empty() && TakeVarint(chunk, number); out += 8) {
+      StoreLittle<uint64_t>(out, number);
+    }
+  }
+  return out;
+}
+
+char* WriteStrings(const FeatureList& list, uint64_t width, char* out) {
+  for (const absl::string_view bytes : list.chunks) {
+    std::copy(bytes.begin(), bytes.end(), out);
+    std::fill(out + bytes.size(), out + width, '\0');
+    out += width;
+  }
+  return out;
+}
+
+char* WriteLengths(const FeatureList& list, char* out) {
+  for (const absl::string_view bytes : list.chunks) {
+    StoreLittle<uint64_t>(out, bytes.size());
+    out += 8;
+  }
+  return out;
 }
 
 }  // namespace bulkhead

@@ -4,7 +4,9 @@
 #include <cstdint>
 
 #include "absl/container/inlined_vector.h"
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "bulkhead/v1/pipeline.pb.h"
 
 namespace bulkhead {
 
@@ -25,6 +27,19 @@ bool ReadFeatureList(const absl::InlinedVector<absl::string_view, 1>& messages, 
 
 // "a bytes list", for messages.
 absl::string_view KindName(FeatureList::Kind kind);
+
+// The kind of list that holds a declared feature of this type.
+FeatureList::Kind KindOfType(v1::Feature::TypeCase type);
+
+// WRONG_DTYPE if `list` is not of the `expected` kind.
+absl::Status CheckKind(const FeatureList& list, FeatureList::Kind expected);
+
+// Write the values to `out`, little-endian, and return its new end. Numbers: of a float or int64
+// list, 4 or 8 bytes each. Strings: each padded with zeros to `width` bytes, which none exceeds.
+// Lengths: of byte strings, 8 bytes each.
+char* WriteNumbers(const FeatureList& list, char* out);
+char* WriteStrings(const FeatureList& list, uint64_t width, char* out);
+char* WriteLengths(const FeatureList& list, char* out);
 
 }  // namespace bulkhead
 

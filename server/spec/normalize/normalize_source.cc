@@ -100,6 +100,7 @@ void CheckClasses(const Files& source, bool labeled, const std::string& source_p
 void NormalizeList(v1::ImageListSource& source, SpecProblems& problems) {
   const std::string path = "source.image_list";
   NormalizeOptions(source, path, problems);
+  if (source.has_frames()) NormalizeOptions(*source.mutable_frames(), path + ".frames", problems);
   if (source.entries().empty()) {
     CheckPath(source.path(), path + ".path", "the list's file (or `entries`, its lines)", problems);
   } else if (!source.path().empty()) {
@@ -134,6 +135,7 @@ void NormalizeList(v1::ImageListSource& source, SpecProblems& problems) {
 void NormalizeFolder(v1::ImageFolderSource& source, SpecProblems& problems) {
   const std::string path = "source.image_folder";
   NormalizeOptions(source, path, problems);
+  if (source.has_frames()) NormalizeOptions(*source.mutable_frames(), path + ".frames", problems);
   CheckNoNul(source.path(), path + ".path", problems);
   std::set<std::string> extensions;
   for (int i = 0; i < source.extensions_size(); ++i) {
@@ -201,10 +203,32 @@ void CheckBytes(const v1::BytesFeature& bytes, const std::string& path, SpecProb
   }
 }
 
+// That the steps of a SequenceExample can be what is declared.
+void CheckSequence(const v1::Feature& feature, const std::string& path, SpecProblems& problems) {
+  const std::string& axis = feature.sequence();
+  if (axis.empty()) return;
+  if (!IsFeatureName(axis)) {
+    problems.Add(path + ".sequence", "is the name of an axis, such as time: a letter or _ first");
+  }
+  if (feature.has_tensor() || feature.has_boxes()) {
+    problems.Add(path + ".sequence", "goes with bytes, int64 and float: steps are lists of these");
+    return;
+  }
+  const auto& shape = feature.has_bytes()   ? feature.bytes().shape()
+                      : feature.has_int64() ? feature.int64().shape()
+                                            : feature.float_().shape();
+  if (shape.empty() && feature.type_case() != v1::Feature::TYPE_NOT_SET) {
+    problems.Add(path + ".sequence",
+                 "needs a shape that begins with the number of steps, such as shape: [-1] with "
+                 "max_count: 64");
+  }
+}
+
 void NormalizeFeature(const std::string& name, v1::Feature& feature, SpecProblems& problems) {
   const std::string path = absl::StrCat("features.", name);
   CheckName(name, path, problems);
   if (feature.key().empty()) feature.set_key(feature.has_boxes() ? kBoxesKey : name);
+  CheckSequence(feature, path, problems);
   switch (feature.type_case()) {
     case v1::Feature::kBytes:
       CheckBytes(feature.bytes(), path + ".bytes", problems);
@@ -233,6 +257,9 @@ void CheckTarFeature(const std::string& name, const v1::Feature& feature, SpecPr
                  "are four lists of a tf.Example; of a tar read them as tensor: {dtype: float32, "
                  "shape: [-1, 4], max_count: 64}, from a .npy member or a JSON array");
     return;
+  }
+  if (!feature.sequence().empty()) {
+    problems.Add(path + ".sequence", "is for TFRecords of tf.train.SequenceExamples; leave it out");
   }
   const auto places = ParseTarKey(feature.key());
   if (!places.ok()) {

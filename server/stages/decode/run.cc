@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "absl/strings/string_view.h"
+#include "server/base/error.h"
 #include "server/image/geometry/orientation.h"
 #include "server/spec/stage_signature.h"
 #include "server/stages/running/families.h"
@@ -60,7 +61,38 @@ bool DecodeStage::TakeBehind(std::unique_ptr<SampleStage>& next, bool fuse) {
   return crop_ != nullptr;
 }
 
+absl::StatusOr<MutableImageView> DecodeStage::DecodeWhole(const Value& value,
+                                                          const StageContext& context) const {
+  const absl::string_view file(reinterpret_cast<const char*>(value.data), value.size_bytes);
+  BULKHEAD_ASSIGN_OR_RETURN(const ImageSize stored,
+                            context.decoder.Open(file, max_pixels_, options_));
+  const int orientation = exif_orientation_ ? context.decoder.Orientation() : kStoredUpright;
+  BULKHEAD_ASSIGN_OR_RETURN(
+      const ImageView pixels,
+      context.decoder.Decode(format_, WholeImage(stored), context.scratch.image));
+  return Upright(pixels, orientation, context.scratch);
+}
+
+bool DecodeStage::RunShared(Value& value, const StageContext& context, absl::Status& status) const {
+  if (value.frame == 0 || context.frames == nullptr || deep_) return false;
+  const ImageView known = context.frames->Find(place().key, value.frame);
+  if (known.data != nullptr) {
+    const MutableImageView copy = context.scratch.image.Reshape(known.size(), known.channels);
+    for (int y = 0; y < copy.height; ++y) std::memcpy(copy.row(y), known.row(y), copy.row_bytes());
+    value.SetPixels(copy);
+  } else {
+    if (!context.frames->keeps()) return false;
+    const absl::StatusOr<MutableImageView> whole = DecodeWhole(value, context);
+    if (!whole.ok()) return false;
+    context.frames->Keep(place().key, value.frame, *whole);
+    value.SetPixels(*whole);
+  }
+  status = crop_ == nullptr ? absl::OkStatus() : crop_->Run(value, context);
+  return true;
+}
+
 absl::Status DecodeStage::Run(Value& value, const StageContext& context) const {
+  if (absl::Status status; RunShared(value, context, status)) return status;
   const absl::string_view file(reinterpret_cast<const char*>(value.data), value.size_bytes);
   const absl::StatusOr<ImageSize> stored = context.decoder.Open(file, max_pixels_, options_);
   if (!stored.ok()) return place().Name(stored.status());

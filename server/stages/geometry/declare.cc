@@ -201,7 +201,7 @@ class ConcatKind : public StageKind {
  public:
   ConcatKind()
       : StageKind(v1::Concat::descriptor(),
-                  {Option("inputs").Needs(kTwoImages).Count(2, INT_MAX, kTwoImages),
+                  {Option("inputs").Needs(kTwoImages).Count(1, INT_MAX, kTwoImages),
                    Option("output").Required("what the result is called")},
                   {.holds_result = true}) {}
 
@@ -225,24 +225,38 @@ class ConcatKind : public StageKind {
   absl::Status Infer(const v1::Stage& stage, absl::string_view path,
                      std::vector<FeatureSignature>& features) const override {
     FeatureSignature output;
-    for (const std::string& name : Reads(stage)) {
+    const bool stacks = stage.concat().stack();
+    const std::vector<std::string> reads = Reads(stage);
+    if (reads.size() < 2) return SpecError(absl::StrCat(path, ".inputs"), kTwoImages);
+    for (const std::string& name : reads) {
       const FeatureSignature& input = FeatureNamed(features, name);
       BULKHEAD_RETURN_IF_ERROR(CheckPixels(path, input));
       if (output.shape.empty()) {
         output = input;
         continue;
       }
-      for (int i = 0; i < 2; ++i) {
+      for (int i = 0; i < (stacks ? 3 : 2); ++i) {
         if (input.shape[i] != output.shape[i]) {
           return SpecError(
               absl::StrCat(path, ".inputs"),
               absl::StrCat("`", input.name, "` is ", DescribeFeature(input), ", but `", output.name,
-                           "` is ", DescribeFeature(output), "; resize them to one size first"));
+                           "` is ", DescribeFeature(output), "; ",
+                           i == 2 ? "to stack them, decode them with equally many channels"
+                                  : "resize them to one size first"));
         }
       }
-      output.shape[2] += input.shape[2];
+      if (!stacks) output.shape[2] += input.shape[2];
     }
-    for (const std::string& name : Reads(stage)) {
+    if (stacks) {
+      if (output.shape[0] == -1 || output.shape[1] == -1) {
+        return SpecError(absl::StrCat(path, ".stack"),
+                         "needs images of a known size: resize or crop them first");
+      }
+      output.kind = FeatureSignature::Kind::kTensor;
+      output.is_stack = true;
+      output.shape.insert(output.shape.begin(), static_cast<int64_t>(reads.size()));
+    }
+    for (const std::string& name : reads) {
       features.erase(features.begin() + (&FeatureNamed(features, name) - features.data()));
     }
     output.name = stage.concat().output();
@@ -251,7 +265,8 @@ class ConcatKind : public StageKind {
   }
 
  private:
-  static constexpr char kTwoImages[] = "needs the names of at least two images";
+  static constexpr char kTwoImages[] =
+      "needs the names of at least two images, or of a list of them";
 };
 
 }  // namespace

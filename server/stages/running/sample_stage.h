@@ -18,6 +18,7 @@
 #include "server/image/image.h"
 #include "server/image/resize/linear_resize.h"
 #include "server/image/resize/resample.h"
+#include "server/stages/running/decoded_frames.h"
 #include "server/stages/running/sample_key.h"
 #include "server/stages/running/user_code.h"
 #include "server/stages/running/value.h"
@@ -70,6 +71,8 @@ struct StageContext {
   const PartnerMaker* partners = nullptr;
   // Images are decoded whole, even if only a part is needed.
   bool whole_images = false;
+  // Frames that the sample has in common with its neighbours; null: it has none.
+  DecodedFrames* frames = nullptr;
 
   void Moved(const Geometry& geometry) const {
     if (trail != nullptr) trail->push_back(geometry);

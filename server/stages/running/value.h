@@ -36,6 +36,10 @@ struct Value {
   // Extent of the first dimension of a variable feature; 1 for all others.
   int64_t count = 1;
 
+  // kEncoded: which frame it is, of all sources, if neighbouring samples have it too; 0: they have
+  // not.
+  uint64_t frame = 0;
+
   // For declared boxes, points and masks: their image's size and, for boxes, the share of each
   // box's area that is left (null: all of it).
   ImageSize canvas;

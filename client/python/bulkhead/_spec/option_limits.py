@@ -17,6 +17,8 @@ ZEROS: Dict[str, str] = {
     "bulkhead.v1.DecodeImage.scale": "is 0; it can be 1, 2, 4 or 8",
     "bulkhead.v1.Fault.every": "is 0; it must be at least 1",
     "bulkhead.v1.FloatFeature.max_count": "is 0; it must be at least 1",
+    "bulkhead.v1.Frames.stride": "is 0; it must be at least 1",
+    "bulkhead.v1.Frames.window": "is 0; it must lie between 2 and 64",
     "bulkhead.v1.GaussianBlur.kernel": "is 0; it must be odd and at most 255",
     "bulkhead.v1.ImageFolderSource.max_path_bytes": "is 0; it must lie between 1 and 65536",
     "bulkhead.v1.ImageListSource.max_path_bytes": "is 0; it must lie between 1 and 65536",

@@ -39,6 +39,22 @@ PixelCenters = Literal["half_pixel", "corner", "aligned"]
 Rounding = Literal["truncate", "round"]
 
 
+class Frames(TypedDict, total=False):
+    """Samples of several consecutive images of a list or a folder: frames of a video, slices of a
+    scan. Images whose paths lie in the same folder make a clip, in the order of the source; no
+    window goes beyond its clip. The first image is called `image/0`, the next `image/1` and so
+    on; stages that name `image` work on each of them, with the same random numbers. Labels and
+    `path` are those of the first. A split keeps a clip in one part.
+
+    window: Images of one sample. Allowed: 2 to 64. Required.
+    stride: Images from the begin of one sample to that of the next, within a clip; less than
+        `window` makes samples overlap. Default 1.
+    """
+
+    window: int
+    stride: int
+
+
 class StageOutput(TypedDict, total=False):
     """One result of a user's stage.
 
@@ -81,26 +97,29 @@ class Feature:
         shape: Optional[Union[int, Sequence[int]]] = None,
         max_count: Optional[int] = None,
         key: Optional[str] = None,
+        sequence: Optional[str] = None,
     ) -> Dict[str, Any]:
         """A byte string: an encoded image, or text; in a tar a whole member, or a JSON string.
         With a `shape` a list of byte strings, each padded with zeros to max_bytes: uint8
-        [shape…, max_bytes]; not for `tar`.
+        [shape…, max_bytes]; without max_bytes a list of encoded images. Not for `tar`.
 
-        max_bytes: Largest length in bytes; required for lists, and to deliver the string itself
-            as an output.
+        max_bytes: Largest length in bytes; required for lists but those of images, and to
+            deliver the string itself as an output.
         default: Value for records that lack the feature; without it a missing feature is a
             sample error. Not for lists.
         length: Name of an additional int64 feature with the length in bytes; for a list, with
             the length of each string.
         shape: Shape of a list of byte strings; absent: a single one. The first dimension may be
-            -1 (variable), which needs max_count. A missing list of variable shape is empty.
+            -1 (variable), which needs max_count and max_bytes. A missing list of variable shape
+            is empty.
         max_count: Bound of the variable dimension; a record with more is a sample error.
         key: The record's name for it, where it differs.
+        sequence: The axis of a list of steps of a tf.train.SequenceExample.
         """
         options = given(
             max_bytes=max_bytes, default=default, length=length, shape=shape, max_count=max_count,
         )
-        return given(key=key, **{"bytes": options})
+        return given(key=key, sequence=sequence, **{"bytes": options})
 
     @staticmethod
     def int64(
@@ -110,6 +129,7 @@ class Feature:
         default: Optional[Union[int, Sequence[int]]] = None,
         classes: Optional[Union[str, Sequence[str]]] = None,
         key: Optional[str] = None,
+        sequence: Optional[str] = None,
     ) -> Dict[str, Any]:
         """A list of int64. In a tar, integers written as text with spaces, commas or line ends
         between them, or a JSON integer or array of them.
@@ -123,9 +143,10 @@ class Feature:
         classes: Names of the classes, in the order of their numbers, for a label: what batches
             call them. No value is checked against them, and they change no byte.
         key: The record's name for it, where it differs.
+        sequence: The axis of a list of steps of a tf.train.SequenceExample.
         """
         options = given(shape=shape, max_count=max_count, default=default, classes=classes)
-        return given(key=key, **{"int64": options})
+        return given(key=key, sequence=sequence, **{"int64": options})
 
     @staticmethod
     def float(
@@ -134,6 +155,7 @@ class Feature:
         max_count: Optional[int] = None,
         default: Optional[Union[builtins.float, Sequence[builtins.float]]] = None,
         key: Optional[str] = None,
+        sequence: Optional[str] = None,
     ) -> Dict[str, Any]:
         """A list of float32. In a tar, numbers written as text with spaces, commas or line ends
         between them, or a JSON number or array of them.
@@ -142,9 +164,10 @@ class Feature:
         max_count: As for `int64`.
         default: As for `int64`.
         key: The record's name for it, where it differs.
+        sequence: The axis of a list of steps of a tf.train.SequenceExample.
         """
         options = given(shape=shape, max_count=max_count, default=default)
-        return given(key=key, **{"float": options})
+        return given(key=key, sequence=sequence, **{"float": options})
 
     @staticmethod
     def tensor(
@@ -237,6 +260,7 @@ class Sources(PipelineBase):
         max_path_bytes: Optional[int] = None,
         classes: Optional[Union[str, Sequence[str]]] = None,
         classes_file: Optional[str] = None,
+        frames: Optional[Frames] = None,
         base_dir: Optional[PathLike] = None,
     ) -> _Self:
         """A text file with one sample per line: image path(s), then label(s). Empty lines and
@@ -263,6 +287,8 @@ class Sources(PipelineBase):
             that a label column holds, sorted by their bytes.
         classes_file: UTF-8 file with these names, one per line, instead of `classes`; relative
             to the spec's folder. The names count as if `classes` held them.
+        frames: Delivers windows of consecutive lines: several images a sample. Default: each
+            line is a sample.
         base_dir: Folder that relative paths start from. Default: the current one, when the
             Loader is made.
         """
@@ -270,6 +296,7 @@ class Sources(PipelineBase):
             path=path, entries=entries, delimiter=delimiter, header=header, images=images,
             labels=labels, label_dtype=label_dtype, unlabeled=unlabeled,
             max_path_bytes=max_path_bytes, classes=classes, classes_file=classes_file,
+            frames=frames,
         )
         return cls._source("image_list", options, base_dir)
 
@@ -283,6 +310,7 @@ class Sources(PipelineBase):
         max_path_bytes: Optional[int] = None,
         classes: Optional[Union[str, Sequence[str]]] = None,
         classes_file: Optional[str] = None,
+        frames: Optional[Frames] = None,
         base_dir: Optional[PathLike] = None,
     ) -> _Self:
         """A folder whose sub-folders are classes: the label is the index of the sub-folder's name
@@ -303,12 +331,14 @@ class Sources(PipelineBase):
             bytes of their names.
         classes_file: A UTF-8 file with these names, one a line, in place of `classes`; relative
             to the spec's folder.
+        frames: Delivers windows of consecutive images: several images a sample. Default: each
+            image is a sample.
         base_dir: Folder that relative paths start from. Default: the current one, when the
             Loader is made.
         """
         options = given(
             path=path, extensions=extensions, unlabeled=unlabeled, max_path_bytes=max_path_bytes,
-            classes=classes, classes_file=classes_file,
+            classes=classes, classes_file=classes_file, frames=frames,
         )
         return cls._source("image_folder", options, base_dir)
 
@@ -610,16 +640,20 @@ class GeometryStages(PipelineBase):
         self: _Self,
         inputs: Union[str, Sequence[str]],
         output: str,
+        *,
+        stack: Optional[bool] = None,
     ) -> _Self:
         """Joins the channels of several images of a sample, which must be of equal size: three
         frames of 3 channels give 9 channels.
 
-        inputs: Names of at least two images, in the order of their channels in the result.
-            Required.
+        inputs: Names of at least two images, in the order of their channels in the result; a
+            list of images counts as its images. Required.
         output: Name of the result. The inputs are removed; the result may take the name of one
             of them. Required.
+        stack: Stacks the images instead, one after the other: [images, height, width,
+            channels]. They must have equally many channels. Default false.
         """
-        options = given(inputs=inputs, output=output)
+        options = given(inputs=inputs, output=output, stack=stack)
         return self._stage("stages", "concat", options)
 
     def random_zoom_out(

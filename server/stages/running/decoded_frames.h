@@ -1,0 +1,45 @@
+#ifndef BULKHEAD_SERVER_STAGES_RUNNING_DECODED_FRAMES_H_
+#define BULKHEAD_SERVER_STAGES_RUNNING_DECODED_FRAMES_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "server/image/image.h"
+
+namespace bulkhead {
+
+// Frames that were decoded for one sample of a lease, for others of the same lease, whose windows
+// have them as well; at most kMostKeptFrameBytes, the least recently used ones go first. Used by
+// one thread.
+class DecodedFrames {
+ public:
+  // Call it at the begin of each sample. `lease`: another number than that of the lease before.
+  // `keeps`: a later sample of the lease has frames of this one.
+  void Begin(uint64_t lease, bool keeps);
+  // Whether the current sample's frames are worth keeping.
+  bool keeps() const { return keeps_; }
+
+  // Frame `frame` as stage `stage` decoded it in this lease; no data if it did not.
+  ImageView Find(uint64_t stage, uint64_t frame);
+  // Copies the pixels, if there is room for them.
+  void Keep(uint64_t stage, uint64_t frame, const ImageView& pixels);
+  void Clear() { frames_.clear(); }
+
+ private:
+  struct Frame {
+    uint64_t stage = 0;
+    uint64_t frame = 0;
+    uint64_t lease = 0;
+    uint64_t sample = 0;  // the last that had it
+    Image image;
+  };
+
+  std::vector<Frame> frames_;
+  uint64_t lease_ = 0;
+  uint64_t sample_ = 0;
+  bool keeps_ = false;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_STAGES_RUNNING_DECODED_FRAMES_H_
