@@ -41,6 +41,7 @@ Command Root() {
                    ValidateCommand({CountHere, CountAt, LookAtKept}, CheckPurity),
                    ScanCommand(),
                    SchemaCommand(),
+                   DoctorCommand(),
                    ExplainCommand(),
                    PreviewCommand(),
                    IndexCommand(),

@@ -90,6 +90,7 @@ ROOMS = {
         "server/image",
         "server/stages/run",
         "server/pipeline",
+        "server/supervisor",
         "client/cpp",
     },
 }
@@ -116,6 +117,7 @@ TOOLS = {
     "replay": {"cursor"},
     "preview": {"cursor", "local"},
     "purity": {"local", "validate"},
+    "doctor": {"local", "measure", "synth"},
     "explain": {"local", "measure", "validate"},
     "inspect": {"local"},
     "stream": {"inspect", "local", "measure"},
@@ -173,6 +175,11 @@ ONLY_HEADERS = {
         "server/spec/signature.h",
         "server/spec/source_signature.h",
         "server/spec/tar_features.h",
+    },
+    # `doctor` judges growth by the service's rules.
+    ("tools", "server/supervisor"): {
+        "server/supervisor/verdict/growth_curve.h",
+        "server/supervisor/verdict/growth_kind.h",
     },
 }
 

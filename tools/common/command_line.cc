@@ -213,7 +213,7 @@ int Run(const Command& command, const std::string& called, const std::vector<std
     // The standard library's, such as that of a file system which does not answer as it should.
     PrintError(called, error.what());
   }
-  return kFailed;
+  return command.failed;
 }
 
 }  // namespace

@@ -10,6 +10,7 @@ namespace bulkhead::tools {
 
 Command BenchCommand();  // in measure
 Command CursorCommand();
+Command DoctorCommand();
 Command ExplainCommand();
 Command HealthCommand();
 Command IndexCommand();

@@ -68,8 +68,9 @@ struct Command {
   std::string about;  // one line
   std::string more;   // the end of its help: details and examples
   std::vector<Option> options = {};
-  // Carries it out; returns the exit code. An error is printed, and the exit code is 1.
+  // Carries it out; returns the exit code. An error is printed, and the exit code is `failed`.
   std::function<absl::StatusOr<int>()> run = nullptr;
+  int failed = 1;
   // What else is wrong with the options together; null: nothing can be.
   std::function<absl::Status(const Given& given)> check = nullptr;
   // Of a group; it has nothing else to run, and its options are for the help.

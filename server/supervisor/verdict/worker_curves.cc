@@ -3,23 +3,10 @@
 #include <algorithm>
 #include <optional>
 
+#include "server/supervisor/verdict/growth_kind.h"
+
 namespace bulkhead {
 namespace {
-
-// Growth below this, over all judged samples, is not told from noise.
-constexpr double kLeastRise = 512 << 10;
-// Memory has levelled off if at most this share of all growth came in the judged samples.
-constexpr double kLevelShare = 0.05;
-// Growth of less than this share of the quota is none.
-constexpr double kCleanShare = 1.0 / 64;
-
-// The trend of growth that tables and caches do not explain.
-std::optional<GrowthCurve::Trend> LeakOf(const GrowthCurve& curve, uint64_t from) {
-  const auto trend = curve.Since(from);
-  const bool leaks = trend.has_value() && trend->Grows() && trend->is_new_height &&
-                     trend->rise_bytes >= kLeastRise;
-  return leaks ? trend : std::nullopt;
-}
 
 void Fill(const GrowthCurve& curve, const GrowthCurve::Trend& trend, Finding& finding) {
   finding.bytes_per_sample = trend.per_sample;
@@ -101,13 +88,7 @@ void WorkerCurves::JudgeLevel(uint64_t from, uint64_t quota_bytes, Finding& find
   const auto trend = process_.Since(from);
   if (!trend.has_value()) return;
   Fill(process_, *trend, finding);
-  const auto risen = static_cast<double>(finding.kept_bytes);
-  const double little = std::max(2 * kLeastRise, kCleanShare * static_cast<double>(quota_bytes));
-  if (trend->rise_bytes > std::max(little, kLevelShare * risen)) {
-    finding.kind = v1::VERDICT_KIND_INCONCLUSIVE;
-  } else {
-    finding.kind = risen > little ? v1::VERDICT_KIND_CACHE : v1::VERDICT_KIND_CLEAN;
-  }
+  finding.kind = LevelOf(process_, *trend, quota_bytes);
 }
 
 }  // namespace bulkhead

@@ -1,0 +1,191 @@
+#include "tools/doctor/diagnosis.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "server/base/byte_size.h"
+#include "server/supervisor/verdict/growth_kind.h"
+#include "tools/common/count_text.h"
+
+namespace bulkhead::tools {
+namespace {
+
+using Kind = DoctorRun::Kind;
+
+std::string Named(const Diagnosis& diagnosis, const std::string& stage) {
+  if (stage.empty()) return "the worker";
+  const auto code = diagnosis.code.find(stage);
+  return code == diagnosis.code.end() ? stage : absl::StrCat(stage, " (", code->second, ")");
+}
+
+bool Crashed(const DoctorRun& run) {
+  return std::any_of(run.trial.deaths.begin(), run.trial.deaths.end(),
+                     [](const TrialDeath& death) { return !death.over_quota; });
+}
+
+// Where else the same was seen: "; so it does alone".
+std::string Elsewhere(const Diagnosis& diagnosis, const std::string& stage,
+                      bool (*shows)(const JudgedStage&)) {
+  std::string text;
+  for (const DoctorRun& run : diagnosis.runs) {
+    if (run.kind != Kind::kAlone || run.stage != stage || !run.ran) continue;
+    const bool alone = std::any_of(
+        run.judged.stages.begin(), run.judged.stages.end(),
+        [&](const JudgedStage& judged) { return judged.name == stage && shows(judged); });
+    text = alone ? "; so it does alone" : "; alone it does not";
+  }
+  return text;
+}
+
+// The first prefix that shows it says which stage brings it.
+std::string BroughtBy(const Diagnosis& diagnosis) {
+  const DoctorRun* without = nullptr;
+  for (const DoctorRun& run : diagnosis.runs) {
+    if (run.kind != Kind::kPrefix || !run.ran) continue;
+    if (run.judged.process.Keeps()) {
+      return without == nullptr ? "; so it does with the source alone"
+                                : absl::StrCat("; it begins with ", Named(diagnosis, run.stage),
+                                               ": without that stage the worker does not grow");
+    }
+    without = &run;
+  }
+  return without == nullptr ? "" : "; with the last stage left out it does not";
+}
+
+void AddDeaths(const Diagnosis& diagnosis, const DoctorRun& run, std::vector<std::string>& said) {
+  uint64_t over_quota = 0;
+  std::map<std::string, std::vector<const TrialDeath*>> crashes;
+  for (const TrialDeath& death : run.trial.deaths) {
+    if (death.over_quota) {
+      ++over_quota;
+    } else {
+      crashes[death.stage].push_back(&death);
+    }
+  }
+  for (const auto& [stage, deaths] : crashes) {
+    said.push_back(absl::StrCat(
+        Named(diagnosis, stage), " ended ", CountText(deaths.size(), "worker"), ": ",
+        deaths[0]->reason,
+        deaths[0]->sample.empty() ? "" : absl::StrCat(", at record ", deaths[0]->sample)));
+  }
+  if (over_quota > 0) {
+    said.push_back(absl::StrCat(CountText(over_quota, "worker"), " met the quota of ",
+                                FormatBytes(run.trial.quota_bytes)));
+  }
+}
+
+void AddStages(const Diagnosis& diagnosis, const DoctorRun& run, std::vector<std::string>& said) {
+  std::vector<JudgedStage> stages = run.judged.stages;
+  stages.push_back(run.judged.process);
+  std::stable_sort(stages.begin(), stages.end(),
+                   [](const auto& a, const auto& b) { return a.kept_bytes > b.kept_bytes; });
+  for (const JudgedStage& stage : stages) {
+    if (stage.memory == v1::VERDICT_KIND_LEAK && !stage.name.empty()) {
+      said.push_back(absl::StrCat(
+          Named(diagnosis, stage.name), " keeps ", SignedBytes(stage.kept_bytes),
+          " more with each sample",
+          Elsewhere(diagnosis, stage.name, [](const JudgedStage& one) { return one.Keeps(); })));
+    } else if (stage.memory == v1::VERDICT_KIND_RETENTION) {
+      said.push_back(absl::StrCat("the worker keeps ", SignedBytes(stage.kept_bytes),
+                                  " more with each sample, but no stage keeps what it allocates",
+                                  BroughtBy(diagnosis)));
+    }
+  }
+  for (const JudgedStage& stage : stages) {
+    if (!stage.time.slows || stage.name.empty()) continue;
+    said.push_back(absl::StrFormat(
+        "%s becomes slow: %.3g ms a sample at first, %.3g ms at the end%s",
+        Named(diagnosis, stage.name), stage.time.first_seconds * 1e3, stage.time.last_seconds * 1e3,
+        Elsewhere(diagnosis, stage.name, [](const JudgedStage& one) { return one.time.slows; })));
+  }
+}
+
+// The growth that would have been told from noise.
+std::string LeastSeen(const DoctorRun& whole) {
+  const uint64_t judged = std::max<uint64_t>(1, whole.judged.samples / 2);
+  return FormatBytes(static_cast<uint64_t>(kLeastRise / static_cast<double>(judged)));
+}
+
+}  // namespace
+
+bool DoctorRun::IsFault() const {
+  const auto& stages = judged.stages;
+  return ran && (!trial.error.ok() || !trial.deaths.empty() || judged.process.IsFault() ||
+                 std::any_of(stages.begin(), stages.end(),
+                             [](const JudgedStage& stage) { return stage.IsFault(); }));
+}
+
+bool DoctorRun::IsUncertain() const {
+  const auto& stages = judged.stages;
+  return ran &&
+         (judged.process.IsUncertain() || judged.process.memory == v1::VERDICT_KIND_WARM_UP ||
+          std::any_of(stages.begin(), stages.end(),
+                      [](const JudgedStage& stage) { return stage.IsUncertain(); }));
+}
+
+std::string DoctorRun::Word() const {
+  if (!ran) return "did not run";
+  if (Crashed(*this)) return "crashes";
+  if (!trial.error.ok()) return "fails";
+  const JudgedStage* worst = &judged.process;
+  for (const JudgedStage& stage : judged.stages) {
+    const bool worse = stage.memory > worst->memory || (stage.IsFault() && !worst->IsFault());
+    // What a stage holds while the process is level is no growth of the worker.
+    if (stage.IsFault() && worse) worst = &stage;
+  }
+  return worst->Word();
+}
+
+int Diagnosis::ExitCode() const {
+  return std::any_of(runs.begin(), runs.end(),
+                     [](const DoctorRun& run) { return run.IsFault() || run.IsUncertain(); })
+             ? 1
+             : 0;
+}
+
+std::vector<std::string> Conclusions(const Diagnosis& diagnosis) {
+  std::vector<std::string> said;
+  const DoctorRun& whole = diagnosis.runs[0];
+  AddDeaths(diagnosis, whole, said);
+  if (!whole.trial.error.ok()) {
+    said.push_back(absl::StrCat("the stream ended: ", whole.trial.error.message()));
+  }
+  AddStages(diagnosis, whole, said);
+  for (const DoctorRun& run : diagnosis.runs) {
+    if (!said.empty() || run.kind == Kind::kWhole || !run.IsFault()) continue;
+    AddDeaths(diagnosis, run, said);
+    if (!run.trial.error.ok()) {
+      said.push_back(absl::StrCat("the stream ended: ", run.trial.error.message()));
+    }
+    AddStages(diagnosis, run, said);
+    for (std::string& sentence : said) {
+      absl::StrAppend(&sentence, "; seen in the run of ", run.title, " only");
+    }
+  }
+  if (said.empty() && whole.judged.process.memory == v1::VERDICT_KIND_WARM_UP) {
+    said.push_back("too few samples were made to judge by; raise --samples");
+  } else if (said.empty() && diagnosis.ExitCode() != 0) {
+    said.push_back(absl::StrCat("memory still grows, by ",
+                                SignedBytes(whole.judged.process.kept_bytes), " ± ",
+                                SignedBytes(whole.judged.process.bound_bytes),
+                                " a sample, but too unsteadily to tell why; raise --samples"));
+  } else if (said.empty()) {
+    said.push_back(absl::StrCat("no stage keeps memory and none becomes slow; a leak of less than ",
+                                LeastSeen(whole), " a sample would not show in ",
+                                CountText(whole.judged.samples, "sample")));
+  }
+  if (whole.trial.substituted > 0) {
+    said.push_back(absl::StrCat(CountText(whole.trial.substituted, "sample"),
+                                " could not be made: ", whole.trial.substituted_why));
+  }
+  return said;
+}
+
+std::string SignedBytes(double bytes) {
+  const auto whole = static_cast<uint64_t>(std::llround(std::abs(bytes)));
+  return absl::StrCat(bytes < 0 && whole > 0 ? "-" : "", FormatBytes(whole));
+}
+
+}  // namespace bulkhead::tools

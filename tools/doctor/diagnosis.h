@@ -1,0 +1,52 @@
+#ifndef BULKHEAD_TOOLS_DOCTOR_DIAGNOSIS_H_
+#define BULKHEAD_TOOLS_DOCTOR_DIAGNOSIS_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tools/doctor/judgement.h"
+#include "tools/doctor/trial.h"
+
+namespace bulkhead::tools {
+
+// One of the doctor's runs.
+struct DoctorRun {
+  enum class Kind { kWhole, kPrefix, kAlone };
+  Kind kind = Kind::kWhole;
+  std::string title;  // "stages[0] to stages[1] python"
+  std::string stage;  // kPrefix: the last one; kAlone: the one; as the whole spec calls it
+  std::string note;   // what a reader has to know of it; or, where it did not run, why
+  bool ran = false;
+  Trial trial;
+  JudgedTrial judged;
+
+  // A run in which something was wrong, or certainly nothing.
+  bool IsFault() const;
+  bool IsUncertain() const;
+  // "leak", "crashes", "fails": what weighs most in it.
+  std::string Word() const;
+};
+
+// All runs of a spec, the whole one first.
+struct Diagnosis {
+  std::string spec;
+  uint64_t samples = 0;  // that each run was asked for
+  std::vector<DoctorRun> runs;
+  std::map<std::string, std::string> code;  // by stage: "my_aug:rotate"
+
+  // 0: nothing was found; 1: something was, or memory grew for a reason that is not clear.
+  int ExitCode() const;
+};
+
+// What the runs together say, a sentence each, the gravest first:
+// "stages[1] python (my_aug:rotate) keeps 24KiB more with each sample".
+std::vector<std::string> Conclusions(const Diagnosis& diagnosis);
+
+// "24KiB", "-3B", "0B".
+std::string SignedBytes(double bytes);
+
+}  // namespace bulkhead::tools
+
+#endif  // BULKHEAD_TOOLS_DOCTOR_DIAGNOSIS_H_

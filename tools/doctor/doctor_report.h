@@ -1,0 +1,25 @@
+#ifndef BULKHEAD_TOOLS_DOCTOR_DOCTOR_REPORT_H_
+#define BULKHEAD_TOOLS_DOCTOR_DOCTOR_REPORT_H_
+
+#include <string>
+
+#include "tools/common/json.h"
+#include "tools/doctor/diagnosis.h"
+
+namespace bulkhead::tools {
+
+// For people: a table of the whole spec by stage, one of the other runs, and the conclusions.
+std::string DiagnosisText(const Diagnosis& diagnosis);
+
+// For programs: the same figures, and why runs ended.
+JsonObject DiagnosisJson(const Diagnosis& diagnosis);
+
+// "0.31 ms", "0.31 → 0.95 ms" where it changed; empty: not known.
+std::string TimeText(const TimeTrend& time);
+
+// "24KiB ± 12B"; empty: not known.
+std::string KeptText(const JudgedStage& stage);
+
+}  // namespace bulkhead::tools
+
+#endif  // BULKHEAD_TOOLS_DOCTOR_DOCTOR_REPORT_H_

@@ -1,0 +1,167 @@
+#include "tools/doctor/examination.h"
+
+#include <stdlib.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "server/base/byte_size.h"
+#include "server/base/error.h"
+#include "server/spec/source_chain.h"
+#include "server/spec/stage_signature.h"
+#include "tools/doctor/cut_specs.h"
+#include "tools/doctor/judgement.h"
+#include "tools/doctor/single_stage.h"
+#include "tools/local/local_pipeline.h"
+#include "tools/measure/own_service.h"
+
+namespace bulkhead::tools {
+namespace {
+
+using Kind = DoctorRun::Kind;
+
+// A folder for the inputs of single stages, which ends with its object.
+class InputFolder {
+ public:
+  static absl::StatusOr<std::unique_ptr<InputFolder>> Make() {
+    std::string path = "/tmp/bulkhead-doctor-XXXXXX";
+    if (mkdtemp(path.data()) == nullptr) {
+      return absl::UnavailableError(absl::StrCat("/tmp: ", strerror(errno)));
+    }
+    return std::unique_ptr<InputFolder>(new InputFolder(std::move(path)));
+  }
+  ~InputFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  explicit InputFolder(std::string path) : path_(std::move(path)) {}
+  const std::string path_;
+};
+
+std::string StageLabel(const v1::PipelineSpec& spec, int number) {
+  return absl::StrCat("stages[", number, "] ", StageName(spec.stages(number)));
+}
+
+// Calls a stage by the name that it has in the whole spec.
+void Rename(const std::string& name, const std::string& whole_name, Trial& trial) {
+  for (WorkerLooks& worker : trial.workers) {
+    for (TrialLook& look : worker.looks) {
+      auto counters = look.stages.extract(name);
+      if (counters.empty()) continue;
+      counters.key() = whole_name;
+      look.stages.insert(std::move(counters));
+    }
+  }
+  for (TrialDeath& death : trial.deaths) {
+    if (death.stage == name) death.stage = whole_name;
+  }
+}
+
+// The runs of one spec, one after the other.
+class Examination {
+ public:
+  Examination(const ExaminationOptions& options, v1::PipelineSpec spec, const OwnService& service,
+              const std::string& folder, ProgressLine& line)
+      : options_(options),
+        spec_(std::move(spec)),
+        service_(service),
+        folder_(folder),
+        line_(line) {}
+
+  absl::StatusOr<Diagnosis> Run() {
+    BULKHEAD_ASSIGN_OR_RETURN(std::vector<SpecPrefix> prefixes, PrefixesOf(spec_));
+    BULKHEAD_RETURN_IF_ERROR(RunWhole());
+    for (SpecPrefix& prefix : prefixes) BULKHEAD_RETURN_IF_ERROR(RunPrefix(prefix));
+    for (int i = 0; i < spec_.stages_size(); ++i) {
+      if (!spec_.stages(i).has_cache()) BULKHEAD_RETURN_IF_ERROR(RunAlone(i));
+    }
+    line_.Finish(absl::StrFormat("%d runs are done", diagnosis_.runs.size()));
+    diagnosis_.spec = options_.spec;
+    diagnosis_.samples = options_.samples;
+    diagnosis_.code = CodeOfStages(spec_);
+    return std::move(diagnosis_);
+  }
+
+ private:
+  absl::Status RunWhole() {
+    DoctorRun& run = diagnosis_.runs.emplace_back();
+    run.title = "the whole spec";
+    BULKHEAD_RETURN_IF_ERROR(Try({spec_, SpecFolder(options_.spec)}, false, run));
+    // A stream that never began says what is wrong with the options or the data.
+    const bool began = !run.trial.workers.empty() || !run.trial.deaths.empty();
+    return began ? absl::OkStatus() : run.trial.error;
+  }
+
+  absl::Status RunPrefix(const SpecPrefix& prefix) {
+    DoctorRun& run = diagnosis_.runs.emplace_back();
+    run.kind = Kind::kPrefix;
+    run.title = prefix.title;
+    run.stage = prefix.stages == 0 ? "source" : StageLabel(spec_, prefix.stages - 1);
+    run.note = prefix.impossible;
+    if (!prefix.impossible.empty()) return absl::OkStatus();
+    if (!prefix.added.empty()) run.note = absl::StrCat("with ", prefix.added, " added");
+    BULKHEAD_RETURN_IF_ERROR(Try({prefix.spec, SpecFolder(options_.spec)}, true, run));
+    captured_[prefix.stages] = std::move(run.trial.captured);
+    return absl::OkStatus();
+  }
+
+  absl::Status RunAlone(int number) {
+    DoctorRun& run = diagnosis_.runs.emplace_back();
+    run.kind = Kind::kAlone;
+    run.stage = run.title = StageLabel(spec_, number);
+    const auto single = MakeSingleStage(spec_, number, options_.input, captured_[number], folder_);
+    if (absl::IsFailedPrecondition(single.status())) {
+      run.note = std::string(single.status().message());
+      return absl::OkStatus();
+    }
+    BULKHEAD_RETURN_IF_ERROR(single.status());
+    run.note = single->input;
+    BULKHEAD_RETURN_IF_ERROR(Try({single->spec, folder_}, false, run));
+    Rename(single->name, run.stage, run.trial);
+    run.judged = Judge(run.trial);
+    return absl::OkStatus();
+  }
+
+  absl::Status Try(const TrialSpec& tried, bool capture, DoctorRun& run) {
+    const auto tell = [&](uint64_t samples, uint64_t memory_bytes) {
+      if (!line_.Due()) return;
+      const double share = static_cast<double>(samples) / static_cast<double>(options_.samples);
+      line_.Show(absl::StrFormat("%s run %d: %d of %d samples, %s; %s", ProgressBar(share),
+                                 diagnosis_.runs.size(), samples, options_.samples,
+                                 FormatBytes(memory_bytes), run.title));
+    };
+    BULKHEAD_ASSIGN_OR_RETURN(
+        run.trial, RunTrial(tried, {service_.target(), options_.samples, capture}, tell));
+    run.ran = true;
+    run.judged = Judge(run.trial);
+    return absl::OkStatus();
+  }
+
+  const ExaminationOptions& options_;
+  const v1::PipelineSpec spec_;
+  const OwnService& service_;
+  const std::string& folder_;
+  ProgressLine& line_;
+  Diagnosis diagnosis_;
+  std::map<int, CapturedValues> captured_;  // by the number of the stage that gets them
+};
+
+}  // namespace
+
+absl::StatusOr<Diagnosis> Examine(const ExaminationOptions& options, ProgressLine& line) {
+  BULKHEAD_ASSIGN_OR_RETURN(v1::PipelineSpec spec, ReadSpecFile(options.spec));
+  BULKHEAD_ASSIGN_OR_RETURN(const auto folder, InputFolder::Make());
+  BULKHEAD_ASSIGN_OR_RETURN(const auto service,
+                            OwnService::Start(/*workers=*/1, options.service_args));
+  return Examination(options, std::move(spec), *service, folder->path(), line).Run();
+}
+
+}  // namespace bulkhead::tools

@@ -1,0 +1,193 @@
+#include "tools/doctor/trial.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "bulkhead/loader.h"
+#include "server/base/error.h"
+#include "server/spec/yaml/yaml.h"
+#include "tools/common/clock.h"
+#include "tools/common/status_message.h"
+
+namespace bulkhead::tools {
+namespace {
+
+constexpr absl::Duration kLookDeadline = absl::Seconds(60);
+// Between looks, while a batch takes long.
+constexpr absl::Duration kLookInterval = absl::Milliseconds(50);
+// At least, between looks: the service reads a worker's memory every 20 ms, and what it read must
+// not be older than the samples. Meanwhile the worker waits with all its batches full.
+constexpr absl::Duration kLeastInterval = absl::Milliseconds(25);
+// Without a batch. A worker that hangs is ended sooner.
+constexpr absl::Duration kMostWait = absl::Seconds(300);
+// Looks at which a trial aims, and batches of it.
+constexpr uint64_t kBatches = 128;
+constexpr uint64_t kMostBatch = 16;
+// As many deaths prove a crash, and as many a quota that is too small.
+constexpr size_t kMostDeaths = 3;
+
+// Small batches, so that there are many looks; an endless stream that a bad sample does not end.
+v1::PipelineSpec ForTrial(v1::PipelineSpec spec, uint64_t samples) {
+  spec.clear_epochs();
+  if (spec.batch_stages_size() == 0) {
+    const uint64_t size = std::clamp<uint64_t>(samples / kBatches, 1, kMostBatch);
+    spec.mutable_batch()->set_size(std::min(size, spec.batch().size()));
+  }
+  if (spec.errors().policy() != v1::ERROR_ACTION_BLANK) {
+    spec.mutable_errors()->set_policy(v1::ERROR_ACTION_SUBSTITUTE);
+  }
+  spec.mutable_errors()->set_max_fraction(1);
+  return spec;
+}
+
+// Substitutions, counted on the loader's reader thread.
+class Substitutions {
+ public:
+  void Add(const SubstitutionEvent& event) {
+    absl::MutexLock lock(&mutex_);
+    if (count_++ == 0) first_ = event.message;
+  }
+  void Tell(Trial& trial) const {
+    absl::MutexLock lock(&mutex_);
+    trial.substituted = count_;
+    trial.substituted_why = first_;
+  }
+
+ private:
+  mutable absl::Mutex mutex_;
+  uint64_t count_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::string first_ ABSL_GUARDED_BY(mutex_);
+};
+
+bool IsDeath(v1::ExitCause cause) {
+  return cause != v1::EXIT_CAUSE_TOLD && cause != v1::EXIT_CAUSE_RECYCLED;
+}
+
+bool IsOverQuota(v1::ExitCause cause) {
+  return cause == v1::EXIT_CAUSE_OUT_OF_MEMORY || cause == v1::EXIT_CAUSE_WATCHDOG ||
+         cause == v1::EXIT_CAUSE_CGROUP;
+}
+
+// The looks at the workers of one pipeline.
+class Watch {
+ public:
+  Watch(const TrialOptions& options, std::string stream, Trial& trial)
+      : options_(options), stream_(std::move(stream)), trial_(trial) {}
+
+  absl::Status Look() {
+    BULKHEAD_ASSIGN_OR_RETURN(const v1::GetStatusResponse status,
+                              GetStatusMessage(options_.target, kLookDeadline));
+    for (const v1::StreamStatus& stream : status.streams()) {
+      if (stream.name() == stream_) pipeline_ = stream.pipeline();
+    }
+    for (const v1::WorkerExit& exit : status.recent_exits()) NoteExit(exit);
+    for (const v1::WorkerStatus& worker : status.workers()) {
+      const bool works = worker.role() == "pipeline" && !worker.standby() && worker.samples() > 0;
+      if (works && worker.pipeline() == pipeline_) Note(worker);
+    }
+    return absl::OkStatus();
+  }
+
+  uint64_t samples() const {
+    uint64_t samples = 0;
+    for (const WorkerLooks& worker : trial_.workers) samples += worker.samples();
+    return samples;
+  }
+  uint64_t memory_bytes() const {
+    const bool none = trial_.workers.empty() || trial_.workers.back().looks.empty();
+    return none ? 0 : trial_.workers.back().looks.back().memory_bytes;
+  }
+
+ private:
+  void NoteExit(const v1::WorkerExit& exit) {
+    if (!IsDeath(exit.cause()) || exit.pipeline() != pipeline_ || pipeline_.empty()) return;
+    if (!dead_.insert(exit.pid()).second) return;
+    TrialDeath death{IsOverQuota(exit.cause()), exit.reason(), exit.refused_stage(), ""};
+    for (const v1::ThreadActivity& activity : exit.activity()) {
+      if (activity.sample().empty()) continue;
+      if (death.stage.empty()) death.stage = activity.stage();
+      death.sample = activity.sample();
+    }
+    trial_.deaths.push_back(std::move(death));
+    if (exit.pid() == pid_) trial_.workers.back().died = true;
+  }
+
+  void Note(const v1::WorkerStatus& worker) {
+    if (worker.pid() != pid_) {
+      trial_.workers.emplace_back();
+      pid_ = worker.pid();
+      trial_.quota_bytes = worker.quota_bytes();
+    }
+    TrialLook look{worker.samples(), worker.usage().memory_bytes(), {}};
+    for (const v1::StageUsage& stage : worker.stages()) {
+      look.stages[stage.stage()] = {stage.live_bytes(), stage.busy_seconds(), stage.runs()};
+    }
+    trial_.workers.back().looks.push_back(std::move(look));
+  }
+
+  const TrialOptions& options_;
+  const std::string stream_;
+  Trial& trial_;
+  std::string pipeline_;
+  int64_t pid_ = 0;
+  std::set<int64_t> dead_;
+};
+
+// Takes batches until the watch has seen enough.
+absl::Status Drive(Loader& loader, Watch& watch, const TrialOptions& options, Trial& trial,
+                   const std::function<void(uint64_t, uint64_t)>& tell) {
+  absl::Time got = SteadyNow();
+  absl::Time looked = absl::InfinitePast();
+  while (watch.samples() < options.samples && trial.deaths.size() < kMostDeaths) {
+    absl::StatusOr<std::optional<Batch>> batch = loader.Next(kLookInterval);
+    absl::SleepFor(looked + kLeastInterval - SteadyNow());
+    BULKHEAD_RETURN_IF_ERROR(watch.Look());
+    looked = SteadyNow();
+    tell(watch.samples(), watch.memory_bytes());
+    if (batch.ok()) {
+      if (!batch->has_value()) return absl::OkStatus();
+      if (options.capture) Capture(**batch, trial.captured);
+      got = SteadyNow();
+    } else if (!absl::IsDeadlineExceeded(batch.status()) || SteadyNow() - got > kMostWait) {
+      trial.error = batch.status();
+      return absl::OkStatus();
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Trial> RunTrial(const TrialSpec& trial, const TrialOptions& options,
+                               const std::function<void(uint64_t, uint64_t)>& tell) {
+  Trial result;
+  Substitutions substitutions;
+  LoaderOptions loader_options;
+  loader_options.spec = SpecText(SpecToYaml(ForTrial(trial.spec, options.samples)));
+  loader_options.spec.base_dir = trial.base_dir;
+  loader_options.target = options.target;
+  loader_options.name = "doctor";
+  loader_options.on_substitution = [&](const SubstitutionEvent& event) {
+    substitutions.Add(event);
+  };
+  auto loader = Loader::Open(loader_options);
+  if (!loader.ok()) {
+    result.error = loader.status();
+    return result;
+  }
+  Watch watch(options, loader_options.name, result);
+  BULKHEAD_RETURN_IF_ERROR(Drive(**loader, watch, options, result, tell));
+  (*loader)->Close();
+  substitutions.Tell(result);
+  return result;
+}
+
+}  // namespace bulkhead::tools
