@@ -3,13 +3,14 @@
 import json
 import os
 import pathlib
+import subprocess
 import sys
 
 import bulkhead
 import cv2
 import numpy as np
 import pytest
-from conftest import AUGMENTED, tool, write_spec
+from conftest import AUGMENTED, BIN, tool, write_spec
 
 # Of the stages; the tests' own needs more packages.
 PYTHON = os.environ.get("BULKHEAD_TEST_PYTHON", sys.executable)
@@ -153,6 +154,18 @@ def test_explain_measures_what_a_resize_leaves_of_any_size(photos, folder):
     told = json.loads(tool("explain", "--spec", spec, "--samples", 20, "--json"))
     [resized] = told["stages"][2]["gives"]
     assert resized["sample_bytes"] == 0 and 3 * 40 * 40 <= resized["mean_bytes"] <= resized["most_bytes"]
+
+
+def test_explain_shows_its_table_of_what_does_not_fit(photos, folder):
+    spec = photo_spec(photos, folder)
+    value = json.loads(spec.read_text())
+    spec.write_text(json.dumps({**value, "batch": {"size": 2048, "last": "partial"}}))
+    command = [BIN / "bulkhead", "explain", spec, "--samples", 10, "--worker-quota", "128MiB", "--memory-budget", "700MiB"]
+    result = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=120)
+    assert result.returncode == 1
+    assert "the memory budget is exhausted" in result.stderr
+    assert "stages[4] layout" in result.stdout and "arena: image" in result.stdout
+    assert "it does not fit, so the service refuses the stream: the memory budget is exhausted" in result.stdout
 
 
 def python_spec(photos, folder):

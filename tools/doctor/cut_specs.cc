@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "server/base/error.h"
 #include "server/spec/normalize/normalize.h"
 #include "server/spec/signature.h"
@@ -24,24 +25,27 @@ std::string TitleOf(const v1::PipelineSpec& spec, int stages) {
   return stages == 1 ? last : absl::StrCat("stages[0] to ", last);
 }
 
-// Asks for whatever can be delivered of `features`.
+// Asks for whatever can be delivered of `features`. Images of any size are brought to one.
 void SetOutputs(const std::vector<FeatureSignature>& features, SpecPrefix& prefix) {
-  std::vector<std::string> names;
-  for (const FeatureSignature& feature : features) names.push_back(feature.name);
-  if (AskFor(names, prefix.spec)) return;
+  std::vector<std::string> names, added;
+  v1::PipelineSpec boxed = prefix.spec;
   for (const FeatureSignature& feature : features) {
-    if (feature.kind != FeatureSignature::Kind::kImage) continue;
-    v1::PipelineSpec boxed = prefix.spec;
+    names.push_back(feature.name);
+    const bool any_size =
+        std::find(feature.shape.begin(), feature.shape.end(), -1) != feature.shape.end();
+    if (feature.kind != FeatureSignature::Kind::kImage || !any_size) continue;
+    added.push_back(absl::StrCat("stages[", boxed.stages_size(), "] letterbox"));
     v1::Letterbox& letterbox = *boxed.add_stages()->mutable_letterbox();
     letterbox.set_input(feature.name);
     letterbox.add_size(kAddedSide);
-    if (!AskFor({feature.name}, boxed)) continue;
-    prefix.spec = std::move(boxed);
-    prefix.added = absl::StrCat("stages[", prefix.spec.stages_size() - 1, "] letterbox");
-    return;
   }
-  prefix.spec.Clear();
-  prefix.impossible = "nothing that is known there can be delivered";
+  if (!added.empty() && AskFor(names, boxed)) {
+    prefix.spec = std::move(boxed);
+    prefix.added = absl::StrJoin(added, ", ");
+  } else if (!AskFor(names, prefix.spec)) {
+    prefix.spec.Clear();
+    prefix.impossible = "nothing that is known there can be delivered";
+  }
 }
 
 }  // namespace

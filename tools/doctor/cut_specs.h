@@ -17,7 +17,7 @@ struct SpecPrefix {
   v1::PipelineSpec spec;
   // Why it cannot run, for people; then `spec` is empty.
   std::string impossible;
-  // The image behind it may have any size, so a stage was added that brings it to one; its name.
+  // Stages that were added, which bring images of any size to one.
   std::string added;
 };
 

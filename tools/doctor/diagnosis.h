@@ -35,6 +35,7 @@ struct Diagnosis {
   uint64_t samples = 0;  // that each run was asked for
   std::vector<DoctorRun> runs;
   std::map<std::string, std::string> code;  // by stage: "my_aug:rotate"
+  std::vector<std::string> joined;          // stages that run in one pass with another one
 
   // 0: nothing was found; 1: something was, or memory grew for a reason that is not clear.
   int ExitCode() const;

@@ -1,14 +1,17 @@
 #include <cstdio>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "server/base/error.h"
 #include "tools/common/command_line.h"
 #include "tools/common/commands.h"
 #include "tools/common/progress_line.h"
 #include "tools/common/user_code_options.h"
 #include "tools/doctor/diagnosis.h"
+#include "tools/doctor/doctor_page.h"
 #include "tools/doctor/doctor_report.h"
 #include "tools/doctor/examination.h"
 #include "tools/doctor/stage_input.h"
@@ -27,7 +30,8 @@ constexpr char kDoctorExamples[] =
     "\n"
     "Examples:\n"
     "  bulkhead doctor train.yaml --python-path code\n"
-    "  bulkhead doctor train.yaml --samples 20000 --json\n";
+    "  bulkhead doctor train.yaml --samples 20000 --html doctor.html\n"
+    "  bulkhead doctor train.yaml --input random --json\n";
 
 struct DoctorArguments {
   std::string spec;
@@ -37,6 +41,7 @@ struct DoctorArguments {
   std::string budget;
   std::string sandbox;
   UserCodeOptions user_code;
+  std::string html;
   bool json = false;
 
   std::vector<std::string> ServiceArguments() const {
@@ -63,6 +68,13 @@ absl::StatusOr<int> RunDoctor(const DoctorArguments& arguments) {
   BULKHEAD_ASSIGN_OR_RETURN(options.input, InputChoice::Parse(arguments.input));
   ProgressLine line;
   BULKHEAD_ASSIGN_OR_RETURN(const Diagnosis diagnosis, Examine(options, line));
+  if (!arguments.html.empty()) {
+    std::ofstream page(arguments.html);
+    page << DoctorPage(diagnosis);
+    page.close();
+    if (!page) return absl::UnavailableError(absl::StrCat(arguments.html, ": cannot be written"));
+    line.Finish(absl::StrCat(arguments.html, " has the curves"));
+  }
   const std::string text =
       arguments.json ? DiagnosisJson(diagnosis).Text() + "\n" : DiagnosisText(diagnosis);
   std::fputs(text.c_str(), stdout);
@@ -93,6 +105,10 @@ Command DoctorCommand() {
                    "Parts of the worker's sandbox: all, none, or a list such as "
                    "seccomp,landlock; left out: all",
                    Text(arguments->sandbox, "PARTS")},
+                  {"--html",
+                   "File for a page with the tables, and the curves of memory and time; it needs "
+                   "nothing else",
+                   OutputPath(arguments->html, ".html")},
                   {"--json", "Print JSON", Flag(arguments->json)}},
       .run = [arguments] { return RunDoctor(*arguments); },
       .failed = kUsageError};

@@ -150,6 +150,7 @@ std::string DiagnosisText(const Diagnosis& diagnosis) {
   std::vector<ReportRow> rows = {{"The whole spec", "time a sample", "kept a sample", "verdict"}};
   for (const JudgedStage& stage : whole.judged.stages)
     rows.push_back(ReportRowOf(diagnosis, stage));
+  for (const std::string& stage : diagnosis.joined) rows.push_back({stage, "", "", "-", kJoined});
   rows.push_back(ReportRowOf(diagnosis, whole.judged.process));
   rows.back().marked |= whole.IsFault();
   for (const Kind kind : {Kind::kPrefix, Kind::kAlone}) {
@@ -177,6 +178,7 @@ JsonObject DiagnosisJson(const Diagnosis& diagnosis) {
       .Add("found", diagnosis.ExitCode() != 0)
       .Add("conclusions", Conclusions(diagnosis))
       .Add("samples", diagnosis.samples)
+      .Add("joined", diagnosis.joined)
       .Add("runs", runs)
       .Add("machine", DescribeMachine())
       .Add("data", diagnosis.spec)

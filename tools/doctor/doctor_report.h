@@ -8,6 +8,9 @@
 
 namespace bulkhead::tools {
 
+// Of a stage that has no figures of its own.
+inline constexpr char kJoined[] = "in one pass with the stage before it";
+
 // For people: a table of the whole spec by stage, one of the other runs, and the conclusions.
 std::string DiagnosisText(const Diagnosis& diagnosis);
 

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -87,10 +88,24 @@ class Examination {
     diagnosis_.spec = options_.spec;
     diagnosis_.samples = options_.samples;
     diagnosis_.code = CodeOfStages(spec_);
+    diagnosis_.joined = JoinedStages();
     return std::move(diagnosis_);
   }
 
  private:
+  // Those of the spec that the whole run does not name, although it made samples.
+  std::vector<std::string> JoinedStages() const {
+    const JudgedTrial& whole = diagnosis_.runs[0].judged;
+    std::vector<std::string> joined;
+    for (int i = 0; i < spec_.stages_size() && whole.samples > 0; ++i) {
+      const std::string label = StageLabel(spec_, i);
+      const bool named = std::any_of(whole.stages.begin(), whole.stages.end(),
+                                     [&](const JudgedStage& stage) { return stage.name == label; });
+      if (!named && !spec_.stages(i).has_cache()) joined.push_back(label);
+    }
+    return joined;
+  }
+
   absl::Status RunWhole() {
     DoctorRun& run = diagnosis_.runs.emplace_back();
     run.title = "the whole spec";

@@ -1,6 +1,7 @@
 #include "tools/doctor/single_stage.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -23,6 +24,7 @@ namespace bulkhead::tools {
 namespace {
 
 constexpr uint64_t kRangeSize = 1 << 20;
+constexpr uint64_t kBatchSize = 64;
 
 // One feature that the stage reads, and its values.
 struct Read {
@@ -58,6 +60,24 @@ absl::StatusOr<std::string> AsPng(const std::string& sample, const std::vector<i
   return EncodePng(image);
 }
 
+// A single number, which a record holds as a list of one.
+bool IsNumber(const Read& read, v1::DType dtype) {
+  return read.values.shape.empty() && read.values.dtype == dtype;
+}
+
+bool FitsRecord(const FeatureValues& values) {
+  if (values.dtype == v1::DTYPE_BYTES) return true;
+  if (!values.shape.empty()) return TensorFlowNumber(values.dtype) != 0;
+  return values.dtype == v1::DTYPE_INT64 || values.dtype == v1::DTYPE_FLOAT32;
+}
+
+template <typename Number>
+Number NumberOf(const std::string& sample) {
+  Number number = 0;
+  std::memcpy(&number, sample.data(), std::min(sizeof(number), sample.size()));
+  return number;
+}
+
 // Writes one record for each sample. `png`: images are encoded.
 absl::Status WriteRecords(const std::vector<Read>& reads, bool png, const std::string& path) {
   BULKHEAD_ASSIGN_OR_RETURN(const auto writer, TfRecordWriter::Create(path));
@@ -71,6 +91,10 @@ absl::Status WriteRecords(const std::vector<Read>& reads, bool png, const std::s
         // Captured byte strings are padded.
         const size_t length = sample.find_last_not_of('\0');
         example.Bytes(read.feature.name, sample.substr(0, length + 1));
+      } else if (IsNumber(read, v1::DTYPE_INT64)) {
+        example.Int64(read.feature.name, NumberOf<int64_t>(sample));
+      } else if (IsNumber(read, v1::DTYPE_FLOAT32)) {
+        example.Floats(read.feature.name).Add(NumberOf<float>(sample));
       } else if (png && CanBePng(read)) {
         BULKHEAD_ASSIGN_OR_RETURN(const std::string file, AsPng(sample, read.values.shape));
         example.Bytes(read.feature.name, file);
@@ -91,6 +115,14 @@ v1::Feature Declared(const Read& read, bool png) {
     declared.mutable_bytes()->set_max_bytes(read.feature.max_bytes);
     return declared;
   }
+  if (IsNumber(read, v1::DTYPE_INT64)) {
+    declared.mutable_int64();
+    return declared;
+  }
+  if (IsNumber(read, v1::DTYPE_FLOAT32)) {
+    declared.mutable_float_();
+    return declared;
+  }
   v1::TensorFeature& tensor = *declared.mutable_tensor();
   tensor.set_dtype(read.values.dtype);
   tensor.mutable_shape()->Assign(read.values.shape.begin(), read.values.shape.end());
@@ -105,7 +137,7 @@ v1::Feature Declared(const Read& read, bool png) {
 v1::PipelineSpec SpecOf(const v1::Stage& stage, const std::vector<Read>& reads, bool png,
                         const std::string& path) {
   v1::PipelineSpec spec;
-  spec.mutable_batch()->set_size(1);
+  spec.mutable_batch()->set_size(kBatchSize);
   if (reads.empty()) {
     spec.mutable_source()->mutable_range()->set_size(kRangeSize);
   } else {
@@ -144,7 +176,7 @@ absl::StatusOr<SingleStage> MakeSingleStage(const v1::PipelineSpec& spec, int nu
     }
     std::string how;
     BULKHEAD_ASSIGN_OR_RETURN(FeatureValues values, ValuesFor(*feature, choice, captured, how));
-    if (values.dtype != v1::DTYPE_BYTES && TensorFlowNumber(values.dtype) == 0) {
+    if (!FitsRecord(values)) {
       return CannotRunAlone(
           absl::StrCat("no record can hold `", name, "`, which is ", DTypeName(values.dtype)));
     }

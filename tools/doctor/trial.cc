@@ -21,16 +21,16 @@ namespace bulkhead::tools {
 namespace {
 
 constexpr absl::Duration kLookDeadline = absl::Seconds(60);
-// Between looks, while a batch takes long.
-constexpr absl::Duration kLookInterval = absl::Milliseconds(50);
-// At least, between looks: the service reads a worker's memory every 20 ms, and what it read must
-// not be older than the samples. Meanwhile the worker waits with all its batches full.
-constexpr absl::Duration kLeastInterval = absl::Milliseconds(25);
+// Between looks. The service reads a worker's memory every 20 ms.
+constexpr absl::Duration kLookInterval = absl::Milliseconds(25);
+// A worker that is busy for so long is looked at nevertheless: it has made few samples since the
+// service read its memory.
+constexpr absl::Duration kBusyInterval = absl::Milliseconds(500);
 // Without a batch. A worker that hangs is ended sooner.
 constexpr absl::Duration kMostWait = absl::Seconds(300);
-// Looks at which a trial aims, and batches of it.
-constexpr uint64_t kBatches = 128;
-constexpr uint64_t kMostBatch = 16;
+// Batches at which a trial aims, each with a look, and the largest of them.
+constexpr uint64_t kBatches = 80;
+constexpr uint64_t kMostBatch = 32;
 // As many deaths prove a crash, and as many a quota that is too small.
 constexpr size_t kMostDeaths = 3;
 
@@ -38,8 +38,8 @@ constexpr size_t kMostDeaths = 3;
 v1::PipelineSpec ForTrial(v1::PipelineSpec spec, uint64_t samples) {
   spec.clear_epochs();
   if (spec.batch_stages_size() == 0) {
-    const uint64_t size = std::clamp<uint64_t>(samples / kBatches, 1, kMostBatch);
-    spec.mutable_batch()->set_size(std::min(size, spec.batch().size()));
+    spec.mutable_batch()->set_size(std::clamp<uint64_t>(samples / kBatches, 1, kMostBatch));
+    spec.mutable_batch()->set_last(v1::LAST_BATCH_PARTIAL);
   }
   if (spec.errors().policy() != v1::ERROR_ACTION_BLANK) {
     spec.mutable_errors()->set_policy(v1::ERROR_ACTION_SUBSTITUTE);
@@ -82,18 +82,29 @@ class Watch {
   Watch(const TrialOptions& options, std::string stream, Trial& trial)
       : options_(options), stream_(std::move(stream)), trial_(trial) {}
 
-  absl::Status Look() {
+  // Whether something was noted. A worker is noted when it has rested since the last look, so that
+  // its memory was read after its last sample; or when that takes long.
+  absl::StatusOr<bool> Look() {
     BULKHEAD_ASSIGN_OR_RETURN(const v1::GetStatusResponse status,
                               GetStatusMessage(options_.target, kLookDeadline));
     for (const v1::StreamStatus& stream : status.streams()) {
       if (stream.name() == stream_) pipeline_ = stream.pipeline();
     }
     for (const v1::WorkerExit& exit : status.recent_exits()) NoteExit(exit);
+    bool noted = false;
     for (const v1::WorkerStatus& worker : status.workers()) {
       const bool works = worker.role() == "pipeline" && !worker.standby() && worker.samples() > 0;
-      if (works && worker.pipeline() == pipeline_) Note(worker);
+      if (!works || worker.pipeline() != pipeline_) continue;
+      const bool rests = worker.state() == v1::WORKER_STATE_READY && worker.pid() == seen_pid_ &&
+                         worker.samples() == seen_samples_;
+      seen_pid_ = worker.pid();
+      seen_samples_ = worker.samples();
+      if (!rests && SteadyNow() - noted_ < kBusyInterval) continue;
+      Note(worker);
+      noted_ = SteadyNow();
+      noted = true;
     }
-    return absl::OkStatus();
+    return noted;
   }
 
   uint64_t samples() const {
@@ -137,29 +148,36 @@ class Watch {
   const std::string stream_;
   Trial& trial_;
   std::string pipeline_;
-  int64_t pid_ = 0;
+  int64_t pid_ = 0;  // of the worker that was noted last
+  absl::Time noted_ = SteadyNow();
+  int64_t seen_pid_ = 0;  // at the last look
+  uint64_t seen_samples_ = 0;
   std::set<int64_t> dead_;
 };
 
-// Takes batches until the watch has seen enough.
+// Takes batches until the watch has seen enough, each when the worker was noted behind the last.
 absl::Status Drive(Loader& loader, Watch& watch, const TrialOptions& options, Trial& trial,
                    const std::function<void(uint64_t, uint64_t)>& tell) {
   absl::Time got = SteadyNow();
-  absl::Time looked = absl::InfinitePast();
+  absl::Time asked = absl::InfinitePast();
+  bool noted = true;
   while (watch.samples() < options.samples && trial.deaths.size() < kMostDeaths) {
-    absl::StatusOr<std::optional<Batch>> batch = loader.Next(kLookInterval);
-    absl::SleepFor(looked + kLeastInterval - SteadyNow());
-    BULKHEAD_RETURN_IF_ERROR(watch.Look());
-    looked = SteadyNow();
-    tell(watch.samples(), watch.memory_bytes());
-    if (batch.ok()) {
-      if (!batch->has_value()) return absl::OkStatus();
-      if (options.capture) Capture(**batch, trial.captured);
-      got = SteadyNow();
-    } else if (!absl::IsDeadlineExceeded(batch.status()) || SteadyNow() - got > kMostWait) {
-      trial.error = batch.status();
-      return absl::OkStatus();
+    if (noted || SteadyNow() - asked >= kBusyInterval) {
+      asked = SteadyNow();
+      absl::StatusOr<std::optional<Batch>> batch = loader.Next(kLookInterval);
+      if (batch.ok()) {
+        if (!batch->has_value()) return absl::OkStatus();
+        if (options.capture) Capture(**batch, trial.captured);
+        got = SteadyNow();
+      } else if (!absl::IsDeadlineExceeded(batch.status()) || SteadyNow() - got > kMostWait) {
+        trial.error = batch.status();
+        return watch.Look().status();  // of what it died
+      }
+    } else {
+      absl::SleepFor(kLookInterval);
     }
+    BULKHEAD_ASSIGN_OR_RETURN(noted, watch.Look());
+    tell(watch.samples(), watch.memory_bytes());
   }
   return absl::OkStatus();
 }

@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "bulkhead/error.h"
 #include "bulkhead/loader.h"
 #include "server/base/byte_size.h"
 #include "server/base/element_type.h"
@@ -54,6 +55,7 @@ struct ExplainArguments {
   uint64_t samples = 256;
   uint32_t workers = 0;
   std::string quota;
+  std::string budget;
   UserCodeOptions user_code;
   bool json = false;
 };
@@ -213,25 +215,53 @@ absl::Status MakeSamples(Loader& loader, uint64_t samples) {
   return absl::OkStatus();
 }
 
+// What a stream takes that the service did not admit, by the plan that it makes of the spec.
+absl::StatusOr<StreamMemory> PlanOfRefused(const ExplainArguments& arguments,
+                                           const PipelineSignature& signature) {
+  MemoryPlanOptions options;
+  options.workers = std::max(1u, arguments.workers);
+  if (!arguments.quota.empty()) {
+    BULKHEAD_ASSIGN_OR_RETURN(options.worker_quota_bytes, ParseBytes(arguments.quota));
+  }
+  BULKHEAD_ASSIGN_OR_RETURN(const v1::MemoryPlan plan, PlanMemory(signature, options));
+  StreamMemory memory;
+  memory.slot_bytes = plan.slot_bytes();
+  memory.slot_count = plan.slot_count();
+  memory.arena_bytes = plan.arena_bytes();
+  memory.sample_bytes = plan.sample_bytes();
+  memory.workers = plan.workers();
+  memory.threads_per_worker = plan.threads_per_worker();
+  memory.worker_quota_bytes = plan.worker_quota_bytes();
+  return memory;
+}
+
 // By what the service that would run the spec here says of it, and by what its workers hold while
 // they make the measured samples.
-absl::Status ExplainMemory(const ExplainArguments& arguments, const v1::BatchSchema& schema,
+absl::Status ExplainMemory(const ExplainArguments& arguments, const PipelineSignature& signature,
                            Explanation& explanation) {
   std::vector<std::string> flags = arguments.user_code.ServiceArguments();
   if (!arguments.quota.empty()) flags.insert(flags.end(), {"--worker-quota", arguments.quota});
+  if (!arguments.budget.empty()) flags.insert(flags.end(), {"--memory-budget", arguments.budget});
   flags.push_back("--allow-fault-stages");  // they are explained like all others
   BULKHEAD_ASSIGN_OR_RETURN(const auto service,
                             OwnService::Start(arguments.workers, std::move(flags)));
   LoaderOptions options;
   options.spec = SpecFile(arguments.spec);
   options.target = service->target();
-  BULKHEAD_ASSIGN_OR_RETURN(const auto loader, Loader::Open(std::move(options)));
-  const absl::Status made = MakeSamples(*loader, arguments.samples);
+  const auto opened = Loader::Open(std::move(options));
+  const bool refused = ErrorReason(opened.status()) == reason::kBudgetExceeded;
+  if (!opened.ok() && !refused) return opened.status();
+  const absl::Status made = refused ? opened.status() : MakeSamples(**opened, arguments.samples);
   BULKHEAD_ASSIGN_OR_RETURN(const v1::GetStatusResponse status,
                             GetStatusMessage(service->target(), kExplainDeadline));
   explanation.budget_bytes = status.memory().budget_bytes();
-  const StreamMemory& plan = loader->info().memory;
-  explanation.memory = MemoryParts(plan, status.memory(), schema);
+  BULKHEAD_ASSIGN_OR_RETURN(const StreamMemory plan, refused ? PlanOfRefused(arguments, signature)
+                                                             : (*opened)->info().memory);
+  explanation.memory = MemoryParts(plan, status.memory(), signature.schema);
+  if (refused) {
+    explanation.refused = std::string(made.message());
+    return absl::OkStatus();
+  }
   if (!made.ok()) {
     explanation.not_expected = std::string(made.message());
     return absl::OkStatus();  // the table is worth having all the more
@@ -284,7 +314,7 @@ absl::StatusOr<Explanation> Explain(const ExplainArguments& arguments) {
     explanation.batches.push_back(
         {size, batch_bytes, plan.arena_bytes(), ClientBytesOverGrpc(batch_bytes)});
   }
-  BULKHEAD_RETURN_IF_ERROR(ExplainMemory(arguments, signature.schema, explanation));
+  BULKHEAD_RETURN_IF_ERROR(ExplainMemory(arguments, signature, explanation));
   return explanation;
 }
 
@@ -293,7 +323,9 @@ absl::Status RunExplain(const ExplainArguments& arguments) {
   const std::string text =
       arguments.json ? ExplanationJson(explanation).Text() + "\n" : ExplanationText(explanation);
   std::fputs(text.c_str(), stdout);
-  return absl::OkStatus();
+  // The table is worth having all the more, but a training would not begin.
+  return explanation.refused.empty() ? absl::OkStatus()
+                                     : absl::ResourceExhaustedError(explanation.refused);
 }
 
 }  // namespace
@@ -311,6 +343,10 @@ Command ExplainCommand() {
                    Number(arguments->workers, 1)},
                   {"--worker-quota", "Quota of each worker; left out: that of bulkheadd",
                    Text(arguments->quota, "SIZE")},
+                  {"--memory-budget",
+                   "Memory that the service may use, such as 8GiB; left out: half of what is "
+                   "available",
+                   Text(arguments->budget, "SIZE")},
                   {"--json", "Print JSON", Flag(arguments->json)}},
       .run = [arguments] { return Done(RunExplain(*arguments)); }};
   Append(arguments->user_code.Options(), command.options);

@@ -154,6 +154,10 @@ std::string MemoryTable(const Explanation& explanation) {
                   absl::StrCat("of ", FormatBytes(budget),
                                " on this machine, which the client's part does not touch")});
   const std::string table = Table(rows, {false, true, true, false});
+  if (!explanation.refused.empty()) {
+    return absl::StrCat(
+        table, "  it does not fit, so the service refuses the stream: ", explanation.refused, "\n");
+  }
   if (!explanation.not_expected.empty()) {
     return absl::StrCat(table,
                         "  expected of the service: not measured, because its stream ended: ",
@@ -278,6 +282,7 @@ JsonObject ExplanationJson(const Explanation& explanation) {
       .Add("worker_peak_bytes", explanation.worker_peak_bytes)
       .Add("expected_bytes", explanation.expected_bytes)
       .Add("not_expected", explanation.not_expected)
+      .Add("refused", explanation.refused)
       .Add("budget_bytes", explanation.budget_bytes)
       .Add("batches", batches)
       .Add("machine", DescribeMachine())

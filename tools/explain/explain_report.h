@@ -63,6 +63,7 @@ struct Explanation {
   uint64_t worker_peak_bytes = 0;       // the most that one was seen to hold with these samples
   uint64_t expected_bytes = 0;          // of the service, if all of them hold as much at a time
   std::string not_expected;             // why neither is known; empty: they are
+  std::string refused;                  // why the service refuses the stream; empty: it does not
   uint64_t budget_bytes = 0;            // what the service may promise here
   std::vector<ExplainedBatch> batches;
 };

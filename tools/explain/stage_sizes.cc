@@ -102,9 +102,9 @@ void StageSizes::Leave(uint32_t stage, const StageValues& values) {
   // A new record: what the last one left encoded is gone, whatever became of it.
   if (stage == StageObserver::kSource) encoded_.clear();
   for (size_t i = 0; i < std::min(values.size(), running.features.size()); ++i) {
-    const Value& value = values[i];
+    const bulkhead::Value& value = values[i];
     const std::string& feature = running.features[i];
-    if (value.form == Value::Form::kEncoded) {
+    if (value.form == bulkhead::Value::Form::kEncoded) {
       encoded_[feature] = {reinterpret_cast<const char*>(value.data), value.size_bytes};
     } else {
       encoded_.erase(feature);
