@@ -271,11 +271,13 @@ absl::Status ConfigureUserCode(const DaemonOptions& options, LoaderServer::Confi
   return absl::OkStatus();
 }
 
-// A default that fills no disk: a part of what is free there.
+// A default that fills no disk: a part of what is free there; 0 where that is not worth it.
 uint64_t AutoBytes(const std::string& folder) {
+  constexpr uint64_t kLeast = uint64_t{64} << 20;
   constexpr uint64_t kMost = uint64_t{16} << 30;
   constexpr uint64_t kShare = 10;
-  return std::min(kMost, FreeDiskBytes(folder) / kShare);
+  const uint64_t bytes = std::min(kMost, FreeDiskBytes(folder) / kShare);
+  return bytes < kLeast ? 0 : bytes;
 }
 
 // Caches are stored beside the record indexes, but never in memory, where no quota would count
@@ -295,6 +297,10 @@ absl::StatusOr<Supervisor::Config::Cache> Cache(const char* option, const std::s
   if (IsInMemory(folder)) {
     cache.reason = absl::StrCat("the cache folder ", folder,
                                 " lies in memory; --cache-dir names one on a disk");
+    return cache;
+  }
+  if (*size == 0) {
+    cache.reason = absl::StrCat(option, " ", bytes, ": too little is free on the disk of ", folder);
     return cache;
   }
   cache.folder = folder;

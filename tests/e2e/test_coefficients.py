@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import signal
+import sys
 
 import bulkhead
 import pytest
@@ -185,6 +186,24 @@ def test_the_bound_is_kept(start, spec, plain, folder):
     assert jpeg_of(service)["coefficients_made"] == 0
     assert "1048576" in bulkhead.service_status(service.target)["coefficient_cache"]["reason"]
     assert not segments(folder)
+
+
+def test_what_index_keeps_serves_pipelines_with_code_of_any_version(start, spec, folder, keep_all):
+    stage = {"python": {"function": "own:same", "inputs": ["label"], "outputs": [{"name": "label", "dtype": "int64"}]}}
+    written = json.loads(spec.read_text())
+    write_spec(spec, **{**written, "stages": [*written["stages"], stage]})
+    service = start("--python", sys.executable, "--python-path", folder)
+    expected = None
+    for version in range(2):
+        (folder / "own.py").write_text(f"def same(label):\n    return label + {version} - {version}\n")
+        if version == 0:
+            assert keep_all(service) == ""
+            assert {path.name.split("-")[1] for path in segments(folder)} == {"builtin"}
+        before = jpeg_of(service)["coefficients_found"]
+        found = batches(service, spec)
+        assert jpeg_of(service)["coefficients_found"] - before > EPOCHS * SAMPLES / 2
+        expected = expected or found
+        assert found == expected
 
 
 def test_index_says_what_it_cannot_do(start, spec, folder):

@@ -67,7 +67,8 @@ def batches(service, spec):
 @pytest.fixture
 def start(services, folder, photos):
     def start_one(*options):
-        return services(folder, "--root", photos, "--workers", "1", "--python", sys.executable, "--python-path", folder, *options)
+        own = ("--python", sys.executable, "--python-path", folder, "--coefficient-cache-bytes", "0")
+        return services(folder, "--root", photos, "--workers", "1", *own, *options)
 
     return start_one
 

@@ -33,10 +33,39 @@ struct IndexArguments {
   bool json = false;
 };
 
+// Keeps of the stages only what decodes images, where that is simple. So no code of the user's runs,
+// and what workers keep serves all pipelines: what is made beside user code serves only that code.
+void KeepDecoding(v1::PipelineSpec& spec) {
+  constexpr char kImage[] = "image";  // what decode_image reads if it does not say
+  constexpr uint32_t kSide = 8;
+  v1::PipelineSpec decoding = spec;
+  decoding.clear_stages();
+  decoding.clear_batch_stages();
+  decoding.clear_outputs();
+  for (const v1::Stage& stage : spec.stages()) {
+    if (!stage.has_decode_image()) {
+      // What it makes may be decoded.
+      if (decoding.stages().empty()) return;
+      continue;
+    }
+    const std::string& named = stage.decode_image().input();
+    const std::string input = named.empty() ? kImage : named;
+    v1::DecodeImage& decode = *decoding.add_stages()->mutable_decode_image();
+    decode = stage.decode_image();
+    decode.set_keep_16_bit(false);  // a resize takes 8
+    v1::Resize& resize = *decoding.add_stages()->mutable_resize();
+    resize.set_input(input);
+    resize.add_size(kSide);
+    decoding.add_outputs(input);
+  }
+  if (!decoding.stages().empty()) spec = std::move(decoding);
+}
+
 absl::StatusOr<std::unique_ptr<Loader>> Open(const IndexArguments& arguments, v1::PipelineSpec spec,
                                              ProgressLine& line) {
   // Every sample once.
   spec.mutable_batch()->set_last(v1::LAST_BATCH_PARTIAL);
+  if (arguments.coefficients && !arguments.jpeg_seek) KeepDecoding(spec);
   LoaderOptions options =
       arguments.service.ForLoader(EndlessSpec(std::move(spec), arguments.spec), line);
   options.keeps_all = arguments.coefficients;
