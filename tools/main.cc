@@ -53,6 +53,7 @@ Command Root() {
                    ReplayCommand(),
                    StatusCommand(),
                    TopCommand(),
+                   TraceCommand(),
                    HealthCommand(),
                    RecycleCommand(),
                    QuarantineCommand(),

@@ -104,6 +104,9 @@ SpecDescription ToSpecDescription(const v1::Description& description,
   return result;
 }
 
+// For a service that is busy when a trace is to end.
+constexpr absl::Duration kTracePatience = absl::Seconds(15);
+
 // Between two tries where the service was asked too often.
 constexpr absl::Duration kPause = absl::Milliseconds(200);
 
@@ -255,6 +258,32 @@ absl::StatusOr<std::vector<QuarantinedRecord>> Quarantine(const std::string& tar
                     record.reason(), record.deaths()});
   }
   return list;
+}
+
+absl::Status TraceService(const std::string& target, const TraceOptions& options,
+                          const std::function<bool(const std::string& part)>& on_part,
+                          const Credentials& credentials) {
+  absl::Status own = client_internal::CheckNotForked();
+  if (!own.ok()) return own;
+  v1::TraceRequest request;
+  const int64_t nanos = absl::ToInt64Nanoseconds(options.duration);
+  request.mutable_duration()->set_seconds(nanos / 1'000'000'000);
+  request.mutable_duration()->set_nanos(static_cast<int32_t>(nanos % 1'000'000'000));
+  request.set_stream(options.stream);
+  const auto service = Connection::Open(target, credentials);
+  if (!service.ok()) return service.status();
+  grpc::ClientContext context;
+  context.set_deadline(client_internal::GrpcDeadline(options.duration + kTracePatience));
+  const auto reader = service->stub->Trace(&context, request);
+  v1::TraceResponse part;
+  while (reader->Read(&part)) {
+    if (on_part(part.SerializeAsString())) continue;
+    context.TryCancel();
+    reader->Finish();
+    return absl::OkStatus();
+  }
+  const grpc::Status status = reader->Finish();
+  return status.ok() ? absl::OkStatus() : service->Failure(status);
 }
 
 absl::StatusOr<SpecDescription> Describe(const DescribeOptions& options) {

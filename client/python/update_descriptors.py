@@ -14,6 +14,7 @@ PROTOS = [
     "bulkhead/v1/types.proto",
     "bulkhead/v1/stages.proto",
     "bulkhead/v1/pipeline.proto",
+    "bulkhead/v1/trace.proto",
     "bulkhead/v1/loader.proto",
     "bulkhead/v1/arena.proto",
     "bulkhead/internal/v1/rpc_status.proto",

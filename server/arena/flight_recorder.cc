@@ -14,8 +14,15 @@ namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
 
+// Where the rings begin: at a page that they share with nothing else.
+uint64_t RingsAt(uint32_t threads) {
+  constexpr uint64_t kPage = 4096;
+  const uint64_t notes = sizeof(FlightHeader) + (uint64_t{threads} + 1) * sizeof(FlightThread);
+  return (notes + kPage - 1) / kPage * kPage;
+}
+
 uint64_t SizeFor(uint32_t threads) {
-  return sizeof(FlightHeader) + (uint64_t{threads} + 1) * sizeof(FlightThread);
+  return RingsAt(threads) + uint64_t{threads} * sizeof(FlightSpanRing);
 }
 
 // Wraps around on overflow, because the numbers may be anything.
@@ -44,7 +51,8 @@ FlightRecorder::FlightRecorder(UniqueFd fd, MemoryMap map, uint32_t threads)
       map_(std::move(map)),
       threads_(threads),
       header_(reinterpret_cast<FlightHeader*>(map_.data())),
-      shards_(reinterpret_cast<FlightThread*>(map_.data() + sizeof(FlightHeader))) {}
+      shards_(reinterpret_cast<FlightThread*>(map_.data() + sizeof(FlightHeader))),
+      rings_(reinterpret_cast<FlightSpanRing*>(map_.data() + RingsAt(threads))) {}
 
 absl::StatusOr<FlightRecorder> FlightRecorder::Create(uint32_t threads) {
   if (threads == 0 || threads > kMaxThreads) {
@@ -130,6 +138,13 @@ void FlightRecorder::EndBatch(uint32_t thread) const {
   FlightThread& own = this->thread(thread);
   own.sample_length.store(0, kRelaxed);
   own.lease_id.store(0, std::memory_order_release);
+}
+
+void FlightRecorder::SetTraced(bool traced) const {
+  const uint64_t at = RingsAt(threads_);
+  if (traced) map_.Prefault(at, map_.size() - at);
+  header_->traced.store(traced ? 1 : 0, kRelaxed);
+  if (!traced) map_.Discard(at, map_.size() - at);
 }
 
 std::vector<std::string> FlightRecorder::StageNames() const {

@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "server/arena/flight_spans.h"
 #include "server/base/durations/duration_buckets.h"
 #include "server/os/memory/memory_fault.h"
 #include "server/os/memory/memory_map.h"
@@ -73,8 +74,15 @@ struct alignas(64) FlightThread {
   std::atomic<int64_t> began_live_bytes{0};  // of the whole worker, at the start of the sample
   std::atomic<uint64_t> samples{0};          // decided so far
   std::atomic<FlightTurn> turn{FlightTurn::kNone};
-  std::atomic<int64_t> turn_ns{0};  // CLOCK_MONOTONIC, start of the last turn
-  char sample[kSampleBytes] = {};   // the record's name: "pos-003.tfrecord@81923"
+  std::atomic<int64_t> turn_ns{0};   // CLOCK_MONOTONIC, start of the last turn
+  std::atomic<int64_t> stage_ns{0};  // the same of `stage`
+  // Its present work, which has no sample between two: a lease, or waiting for one. `work_ns`: its
+  // start; 0: none yet.
+  std::atomic<int64_t> work_ns{0};
+  std::atomic<uint32_t> works{0};  // 0: it waits
+  std::atomic<uint64_t> work_stream_id{0};
+  std::atomic<uint64_t> work_lease_id{0};
+  char sample[kSampleBytes] = {};  // the record's name: "pos-003.tfrecord@81923"
   FlightCounters counters[kMaxStages];
   std::atomic<uint64_t> counts[kFlightCounts] = {};  // by FlightCount
 };
@@ -86,7 +94,7 @@ struct alignas(64) FlightHeader {
 
   // Detects a recorder of another build, with threads of another size. It lies where older builds
   // had the number of threads, so that these refuse this layout too.
-  static constexpr uint32_t kLayout = uint32_t{5} << 24 | sizeof(FlightThread);
+  static constexpr uint32_t kLayout = uint32_t{6} << 24 | sizeof(FlightThread);
 
   std::atomic<uint32_t> stage_count{0};
   uint32_t layout = 0;
@@ -103,6 +111,8 @@ struct alignas(64) FlightHeader {
   // Not 0: on SIGQUIT the worker writes the stacks of its Python threads to the pipe that it was
   // given.
   std::atomic<uint32_t> tells_stacks{0};
+  // Not 0: the threads write what they do to their rings of spans.
+  std::atomic<uint32_t> traced{0};
   char names[FlightThread::kMaxStages][kNameBytes] = {};
 };
 
@@ -167,7 +177,11 @@ struct FlightSnapshot {
 // it: Snapshot stays within its bounds and cleans every text; FlightReader (server/supervisor)
 // drops what cannot be true.
 //
-//     | header, stage names | shard 0 (all other threads) | decode thread 0 | … |
+//     | header, stage names | shard 0 (all other threads) | decode thread 0 | … | ring of thread 0
+//     | … |
+//
+// The rings of spans have no memory while the worker is not traced. The supervisor makes it, so
+// that it does not count as the worker's.
 //
 // Stage tags: kWorkerStage is everything outside the stages, kSourceStage reads and parses; the
 // pipeline's stages follow in order from kFirstStage.
@@ -202,11 +216,16 @@ class FlightRecorder {
   void EndSample(uint32_t thread) const;
   // The same for a batch's stages, without counting a sample.
   void EndBatch(uint32_t thread) const;
+  // Whether the threads shall write spans.
+  bool traced() const { return header_->traced.load(std::memory_order_relaxed) != 0; }
+  FlightSpanRing& ring(uint32_t thread) const { return rings_[thread]; }
 
   // For the supervisor: the recorded names, by tag; and the notes, with these names of stages.
   std::vector<std::string> StageNames() const;
   FlightSnapshot Snapshot(absl::Span<const std::string> names) const;
   FlightSnapshot Snapshot() const { return Snapshot(StageNames()); }
+  // Makes the memory of the rings and has the threads write, or ends both.
+  void SetTraced(bool traced) const;
 
  private:
   FlightRecorder(UniqueFd fd, MemoryMap map, uint32_t threads);
@@ -216,6 +235,7 @@ class FlightRecorder {
   uint32_t threads_;
   FlightHeader* header_;
   FlightThread* shards_;
+  FlightSpanRing* rings_;
 };
 
 }  // namespace bulkhead

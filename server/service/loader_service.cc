@@ -17,6 +17,7 @@
 #include "server/service/raw_messages.h"
 #include "server/service/rpc_error.h"
 #include "server/service/stream_session.h"
+#include "server/service/trace_session.h"
 
 namespace bulkhead {
 namespace {
@@ -97,8 +98,9 @@ absl::StatusOr<Caller> LoaderService::CallerOf(const grpc::CallbackServerContext
                 context_.peers->ProcessOf(rpc.peer())};
 }
 
-absl::StatusOr<Caller> LoaderService::AdmitCaller(const grpc::CallbackServerContext& rpc) {
-  BULKHEAD_ASSIGN_OR_RETURN(Caller caller, CallerOf(rpc, Right::kStream));
+absl::StatusOr<Caller> LoaderService::AdmitCaller(const grpc::CallbackServerContext& rpc,
+                                                  Right right) {
+  BULKHEAD_ASSIGN_OR_RETURN(Caller caller, CallerOf(rpc, right));
   BULKHEAD_RETURN_IF_ERROR(
       open_rate_.Take(context_.peers->ConnectionOf(rpc.peer()), caller.client, MonotonicNanos()));
   BULKHEAD_ASSIGN_OR_RETURN(caller.session, context_.sessions->TryAdd(caller.client));
@@ -113,7 +115,7 @@ Reactor* LoaderService::Refuse(const absl::Status& status) {
 grpc::ServerWriteReactor<grpc::ByteBuffer>* LoaderService::Describe(
     grpc::CallbackServerContext* rpc, const grpc::ByteBuffer* bytes) {
   using Reactor = grpc::ServerWriteReactor<grpc::ByteBuffer>;
-  const auto caller = AdmitCaller(*rpc);
+  const auto caller = AdmitCaller(*rpc, Right::kStream);
   if (!caller.ok()) return Refuse<Reactor>(caller.status());
   return DescribeSession::Start(context_, *bytes, caller->client, caller->session);
 }
@@ -121,12 +123,20 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* LoaderService::Describe(
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* LoaderService::Stream(
     grpc::CallbackServerContext* rpc) {
   using Reactor = grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>;
-  const auto caller = AdmitCaller(*rpc);
+  const auto caller = AdmitCaller(*rpc, Right::kStream);
   if (!caller.ok()) {
     context_.stream_counts->Refused(caller.status());
     return Refuse<Reactor>(caller.status());
   }
   return StreamSession::Start(context_, rpc, *caller);
+}
+
+grpc::ServerWriteReactor<grpc::ByteBuffer>* LoaderService::Trace(grpc::CallbackServerContext* rpc,
+                                                                 const grpc::ByteBuffer* bytes) {
+  using Reactor = grpc::ServerWriteReactor<grpc::ByteBuffer>;
+  const auto caller = AdmitCaller(*rpc, Right::kStatus);
+  if (!caller.ok()) return Refuse<Reactor>(caller.status());
+  return TraceSession::Start(context_, *bytes, caller->session);
 }
 
 grpc::ServerUnaryReactor* LoaderService::FinishAside(grpc::CallbackServerContext* rpc, Right right,

@@ -18,10 +18,10 @@
 namespace bulkhead {
 
 template <typename Service>
-using RawMethods =
-    v1::Loader::WithRawCallbackMethod_Describe<v1::Loader::WithRawCallbackMethod_Stream<
-        v1::Loader::WithRawCallbackMethod_GetStatus<v1::Loader::WithRawCallbackMethod_Recycle<
-            v1::Loader::WithRawCallbackMethod_Quarantine<Service>>>>>;
+using RawMethods = v1::Loader::WithRawCallbackMethod_Describe<
+    v1::Loader::WithRawCallbackMethod_Stream<v1::Loader::WithRawCallbackMethod_GetStatus<
+        v1::Loader::WithRawCallbackMethod_Recycle<v1::Loader::WithRawCallbackMethod_Quarantine<
+            v1::Loader::WithRawCallbackMethod_Trace<Service>>>>>>;
 
 // The handlers of service Loader: each call becomes a session. All are handled as raw bytes, so
 // that batches are sent from the arena without a copy, and requests are parsed by ParseRequest.
@@ -51,6 +51,9 @@ class LoaderService final : public RawMethods<v1::Loader::Service> {
                                        const grpc::ByteBuffer* bytes,
                                        grpc::ByteBuffer* response) override;
 
+  grpc::ServerWriteReactor<grpc::ByteBuffer>* Trace(grpc::CallbackServerContext* rpc,
+                                                    const grpc::ByteBuffer* bytes) override;
+
   // The answer to GetStatus. Blocks like Supervisor::GetStatus; thread-safe.
   v1::GetStatusResponse Status();
 
@@ -63,7 +66,7 @@ class LoaderService final : public RawMethods<v1::Loader::Service> {
   // Who calls; see AccessRights::Check.
   absl::StatusOr<Caller> CallerOf(const grpc::CallbackServerContext& rpc, Right right) const;
   // The same of a caller that has got a place for a session; see OpenRate and SessionRegistry.
-  absl::StatusOr<Caller> AdmitCaller(const grpc::CallbackServerContext& rpc);
+  absl::StatusOr<Caller> AdmitCaller(const grpc::CallbackServerContext& rpc, Right right);
   // The reactor of a call that is refused.
   template <typename Reactor>
   Reactor* Refuse(const absl::Status& status);

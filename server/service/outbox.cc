@@ -89,6 +89,7 @@ void Outbox::Release(uint64_t through_sequence) {
   if (through == unreleased_.end()) return;  // released before, or never sent
   for (auto sent = unreleased_.begin(); sent != through + 1; ++sent) {
     unreleased_bytes_ -= sent->second;
+    meter_->NoteReturned(sent->first);
   }
   unreleased_.erase(unreleased_.begin(), through + 1);
   WriteNext();
@@ -214,7 +215,7 @@ void Outbox::FrameNext() {
   } else {
     auto& batch = std::get<ReadyBatch>(next);
     if (!HasCredit(batch)) return;
-    meter_->CountBatch(batch.header.valid_count(), MonotonicNanos());
+    meter_->CountBatch(batch.header, MonotonicNanos());
     if (transport_.client == nullptr) {
       const uint64_t bytes = PayloadBytes(transport_.schema, batch.header.sample_count());
       unreleased_.emplace_back(batch.header.sequence(), bytes);
@@ -239,7 +240,7 @@ bool Outbox::AnnounceNext() {
     *packet.mutable_event()->mutable_event() = *event;
     *response.mutable_event() = std::move(*event);
   } else if (auto* batch = std::get_if<ReadyBatch>(&next); batch != nullptr && HasCredit(*batch)) {
-    meter_->CountBatch(batch->header.valid_count(), MonotonicNanos());
+    meter_->CountBatch(batch->header, MonotonicNanos());
     auto slot = HandOut(std::move(*batch));
     if (!slot.has_value()) {
       queue_.clear();

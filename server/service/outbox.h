@@ -82,7 +82,7 @@ class Outbox {
   // nothing (MonotonicNanos); 0: it waits itself.
   std::shared_ptr<const std::atomic<int64_t>> unread_since() const { return unread_since_; }
   // Who has waited for whom since Open, and what went out.
-  std::shared_ptr<const StreamMeter> meter() const { return meter_; }
+  std::shared_ptr<StreamMeter> meter() const { return meter_; }
 
  private:
   // Starts the next write, or the end of the call, if none is under way and credits allow. `beat`:

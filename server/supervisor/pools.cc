@@ -108,7 +108,8 @@ uint64_t Pools::UnreadBytes(const std::string& but_key) const {
       bytes += entry.memory->quota_bytes();
     }
     for (const auto& stream : entry.pool->streams().all()) {
-      if (stream->idle_for(now_ns) >= config_.idle_stream) bytes += stream->evictable_bytes();
+      if (stream->idle_for(now_ns) >= config_.idle_stream)
+        bytes += stream->config().evictable_bytes();
     }
   }
   return bytes;
@@ -137,7 +138,7 @@ bool Pools::EvictUnreadStream() {
   for (const Entry& entry : entries_) {
     for (const auto& stream : entry.pool->streams().all()) {
       const absl::Duration idle = stream->idle_for(now_ns);
-      if (idle < config_.idle_stream || stream->evictable_bytes() == 0) continue;
+      if (idle < config_.idle_stream || stream->config().evictable_bytes() == 0) continue;
       if (longest == nullptr || idle > longest->idle_for(now_ns)) longest = stream;
     }
   }

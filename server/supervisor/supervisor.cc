@@ -118,7 +118,8 @@ Pools::Config Supervisor::PoolsConfig() {
            scratch_.get(),
            nullptr,
            budget_.get(),
-           nullptr},
+           nullptr,
+           tracer_},
           config_.idle_pool,
           config_.idle_stream,
           config_.index_worker_quota_bytes,
@@ -129,6 +130,14 @@ Pools::Config Supervisor::PoolsConfig() {
 absl::Duration Supervisor::SilentFor() const {
   const absl::Duration silent = loop_->SilentFor();
   return silent < kSilence ? absl::ZeroDuration() : silent;
+}
+
+absl::StatusOr<uint64_t> Supervisor::BeginTrace(const std::string& stream_name,
+                                                absl::Duration duration) {
+  BULKHEAD_ASSIGN_OR_RETURN(const uint64_t number,
+                            trace_log().Begin(stream_name, MonotonicNanos()));
+  loop_->Post([tracer = tracer_, number, duration] { tracer->Take(number, duration); });
+  return number;
 }
 
 void Supervisor::EndStreams(const absl::Status& status) {
@@ -261,6 +270,8 @@ uint64_t Supervisor::OpenStream(const PoolSeat& pool, StreamConfig config) {
       config.observer->OnFailed(pools_.ended());
       return;
     }
+    config.pipeline = pool->config().name;
+    config.tracer = tracer_;
     pool->AddStream(std::make_shared<Stream>(id, std::move(config), loop_,
                                              [pool = pool.get()] { pool->Dispatch(); }));
   });

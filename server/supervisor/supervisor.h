@@ -137,6 +137,11 @@ class Supervisor {
   // Planned replacements since the start. Blocks for the loop; empty while the loop is silent.
   std::map<v1::RecycleCause, uint64_t> RecyclingCounts();
 
+  // Begins a trace of the streams with that name (empty: of all), which ends after `duration`, and
+  // returns its number in the log. Errors: those of TraceLog::Begin. Does not block.
+  absl::StatusOr<uint64_t> BeginTrace(const std::string& stream_name, absl::Duration duration);
+  TraceLog& trace_log() const { return *tracer_->log(); }
+
   // Ends every stream with `status`, and every one opened later. Open streams' observers have been
   // told when it returns.
   void EndStreams(const absl::Status& status);
@@ -166,6 +171,7 @@ class Supervisor {
 
   const Config config_;
   const std::shared_ptr<EventLoop> loop_;
+  const std::shared_ptr<Tracer> tracer_ = std::make_shared<Tracer>(loop_);
   std::thread thread_;
   std::atomic<uint64_t> next_stream_id_{1};
   bool shut_down_ = false;

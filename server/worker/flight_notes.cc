@@ -33,14 +33,51 @@ std::vector<std::string> FlightStageNames(const Pipeline& pipeline) {
 FlightNotes::FlightNotes(const FlightRecorder& recorder, uint32_t thread)
     : recorder_(recorder), thread_(thread) {
   FlightThread& own = recorder.thread(thread);
-  current_stage = {FlightRecorder::kWorkerStage, thread, own.counters, &own};
+  current_stage = {FlightRecorder::kWorkerStage, thread, own.counters, &own, this};
+  BeginWork(/*works=*/false);
 }
 
 FlightNotes::~FlightNotes() { current_stage = CurrentStage(); }
 
-void FlightNotes::SetLease(uint64_t stream_id, uint64_t lease_id) {
+void FlightNotes::BeginLease(uint64_t stream_id, uint64_t lease_id) {
+  BeginWork(/*works=*/true);
   stream_id_ = stream_id;
   lease_id_ = lease_id;
+  FlightThread& own = recorder_.thread(thread_);
+  own.work_stream_id.store(stream_id, std::memory_order_relaxed);
+  own.work_lease_id.store(lease_id, std::memory_order_relaxed);
+}
+
+void FlightNotes::EndLease() { BeginWork(/*works=*/false); }
+
+void FlightNotes::BeginWork(bool works) {
+  const int64_t now_ns = MonotonicNanos();
+  if (recorder_.traced() && work_since_ns_ != 0) {
+    WriteSpan(works_ ? FlightSpan::Kind::kLease : FlightSpan::Kind::kWait, work_since_ns_, now_ns);
+  }
+  works_ = works;
+  work_since_ns_ = now_ns;
+  FlightThread& own = recorder_.thread(thread_);
+  own.works.store(works ? 1 : 0, std::memory_order_relaxed);
+  own.work_ns.store(now_ns, std::memory_order_relaxed);
+}
+
+void FlightNotes::WriteSpan(FlightSpan::Kind kind, int64_t begin_ns, int64_t end_ns) const {
+  FlightSpan span;
+  span.kind = kind;
+  span.stage = stage_;
+  span.begin_ns = begin_ns;
+  span.end_ns = end_ns;
+  if (kind != FlightSpan::Kind::kWait) {
+    span.stream_id = stream_id_;
+    span.lease_id = lease_id_;
+    span.position = position_;
+  }
+  recorder_.ring(thread_).Write(span);
+}
+
+void FlightNotes::NoteTurn(int64_t begin_ns, int64_t end_ns) const {
+  WriteSpan(FlightSpan::Kind::kTurn, begin_ns, end_ns);
 }
 
 void FlightNotes::NoteRefusal() {
@@ -52,6 +89,8 @@ void FlightNotes::NoteRefusal() {
 void FlightNotes::BeginSample(const SampleKey& key) {
   recorder_.BeginSample(thread_, stream_id_, lease_id_, key.epoch, key.position);
   since_ns_ = MonotonicNanos();
+  stage_since_ns_ = 0;
+  position_ = key.position;
   ran_ = 0;
   took_ns_.fill(0);
 }
@@ -74,10 +113,21 @@ void FlightNotes::CountRun(size_t stage) {
   Add(counters.times[DurationBucket(took_ns_[stage])], 1);
 }
 
+void FlightNotes::EndStage() {
+  if (stage_since_ns_ != 0 && recorder_.traced()) {
+    WriteSpan(FlightSpan::Kind::kStage, stage_since_ns_, since_ns_);
+  }
+  stage_since_ns_ = 0;
+}
+
 void FlightNotes::Enter(uint32_t stage) {
   FlightThread& own = recorder_.thread(thread_);
   Spend();
+  const bool stays = stage == stage_ && stage_since_ns_ != 0;
+  if (!stays) EndStage();
   stage_ = std::min<uint32_t>(stage, FlightThread::kMaxStages - 1);
+  if (!stays && stage_ != kOutside) stage_since_ns_ = since_ns_;
+  own.stage_ns.store(since_ns_, std::memory_order_relaxed);
   static_assert(FlightThread::kMaxStages <= 64);
   ran_ |= uint64_t{1} << stage_;
   own.stage.store(stage_, std::memory_order_relaxed);
@@ -106,15 +156,24 @@ void FlightNotes::CountWork(const WorkCounts& counts) {
 void FlightNotes::LeaveBatchStage(uint32_t stage) {
   Spend();
   CountRun(std::min<size_t>(stage, FlightThread::kMaxStages - 1));
+  EndStage();
 }
 
 void FlightNotes::EndSample() {
   for (uint64_t left = ran_; left != 0; left &= left - 1) {
     CountRun(static_cast<size_t>(std::countr_zero(left)));
   }
+  EndStage();
+  if (recorder_.traced()) {
+    const int64_t began_ns = recorder_.thread(thread_).began_ns.load(std::memory_order_relaxed);
+    WriteSpan(FlightSpan::Kind::kSample, began_ns, MonotonicNanos());
+  }
   recorder_.EndSample(thread_);
 }
 
-void FlightNotes::EndBatch() { recorder_.EndBatch(thread_); }
+void FlightNotes::EndBatch() {
+  EndStage();
+  recorder_.EndBatch(thread_);
+}
 
 }  // namespace bulkhead

@@ -17,8 +17,8 @@ namespace bulkhead {
 std::vector<std::string> FlightStageNames(const Pipeline& pipeline);
 
 // One decode thread's notes in the flight recorder: what it is doing, how long each stage took, and
-// which stage (CurrentStage) its allocations count for. Made, used and destroyed by that thread;
-// `recorder` must outlive it.
+// which stage (CurrentStage) its allocations count for. While the worker is traced, also each of
+// these as a span. Made, used and destroyed by that thread; `recorder` must outlive it.
 class FlightNotes final : public StageObserver {
  public:
   FlightNotes(const FlightRecorder& recorder, uint32_t thread);
@@ -26,8 +26,12 @@ class FlightNotes final : public StageObserver {
   FlightNotes(const FlightNotes&) = delete;
   FlightNotes& operator=(const FlightNotes&) = delete;
 
-  // The lease of the following samples.
-  void SetLease(uint64_t stream_id, uint64_t lease_id);
+  // The lease of the following samples, and its end.
+  void BeginLease(uint64_t stream_id, uint64_t lease_id);
+  void EndLease();
+  // Whether the worker is traced; and a wait of the thread for its turn in the interpreter.
+  bool traced() const { return recorder_.traced(); }
+  void NoteTurn(int64_t begin_ns, int64_t end_ns) const;
   // Memory was refused in the thread's current stage, and nothing else has noted it.
   void NoteRefusal();
 
@@ -44,6 +48,11 @@ class FlightNotes final : public StageObserver {
   void Spend();
   // Counts a run of a stage that took what this sample spent there.
   void CountRun(size_t stage);
+  // Its present work, a lease or waiting for one, ends, and the next begins.
+  void BeginWork(bool works);
+  // The stage that was entered last is left.
+  void EndStage();
+  void WriteSpan(FlightSpan::Kind kind, int64_t begin_ns, int64_t end_ns) const;
 
   const FlightRecorder& recorder_;
   const uint32_t thread_;
@@ -53,6 +62,10 @@ class FlightNotes final : public StageObserver {
   uint64_t ran_ = 0;  // a bit for each stage that this sample went through, counted at its end
   std::array<int64_t, FlightThread::kMaxStages> took_ns_{};  // that this sample spent in each
   int64_t since_ns_ = 0;
+  int64_t stage_since_ns_ = 0;  // 0: in no stage
+  int64_t work_since_ns_ = 0;
+  bool works_ = false;
+  uint64_t position_ = 0;
 };
 
 }  // namespace bulkhead

@@ -310,13 +310,14 @@ void LeaseRunner::Run(uint32_t thread) {
       item = std::move(queue_.front());
       queue_.pop_front();
     }
-    if (notes.has_value()) notes->SetLease(item.lease.stream_id(), item.lease.lease_id());
+    if (notes.has_value()) notes->BeginLease(item.lease.stream_id(), item.lease.lease_id());
     try {
       if (item.rehearsal.has_value()) {
         Rehearse(item, *context);
-        continue;
+      } else {
+        item.shared != nullptr ? ProducePart(item, *context) : Produce(item, *context);
       }
-      item.shared != nullptr ? ProducePart(item, *context) : Produce(item, *context);
+      if (notes.has_value()) notes->EndLease();
     } catch (const std::bad_alloc&) {
       // The quota refused an allocation that some library turned into an exception: no verdict on
       // the sample.

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -198,6 +199,33 @@ TEST(FlightRecorderTest, SaysWhoWaitsForTheInterpreterAndWhoHasIt) {
   EXPECT_FALSE(snapshot.threads[0].reads);
   EXPECT_EQ(snapshot.threads[1].turn, FlightTurn::kWaiting);
   EXPECT_TRUE(snapshot.threads[1].reads);
+}
+
+TEST(FlightRecorderTest, RingsHaveMemoryOnlyWhileTheWorkerIsTraced) {
+  const FlightRecorder recorder = MakeRecorder();
+  const FlightRecorder worker = AttachTo(recorder).value();
+  const auto pages = [&] {
+    struct stat file {};
+    EXPECT_EQ(fstat(recorder.fd(), &file), 0);
+    return static_cast<uint64_t>(file.st_blocks) * 512;
+  };
+  const uint64_t before = pages();
+  EXPECT_FALSE(worker.traced());
+  recorder.SetTraced(true);
+  EXPECT_TRUE(worker.traced());
+  EXPECT_GE(pages(), before + 2 * sizeof(FlightSpanRing)) << "the worker need not make it";
+  FlightSpan span;
+  span.position = 41;
+  worker.ring(1).Write(span);
+  uint64_t from = 0;
+  std::vector<FlightSpan> spans;
+  EXPECT_EQ(recorder.ring(1).Read(from, spans), 0u);
+  ASSERT_EQ(spans.size(), 1u);
+  EXPECT_EQ(spans[0].position, 41u);
+  recorder.SetTraced(false);
+  EXPECT_FALSE(worker.traced());
+  EXPECT_LE(pages(), before + 4096);
+  EXPECT_EQ(recorder.StageNames(), kNames) << "the notes stay";
 }
 
 }  // namespace

@@ -209,7 +209,8 @@ Attempts ProcessAttempts() {
        }},
       {"lease-file",
        [] { return fcntl(open("/proc/self/exe", O_RDONLY), F_SETLEASE, F_RDLCK) == 0; }},
-      {"watch-folder", [] { return fcntl(open("/proc/self", O_RDONLY), F_NOTIFY, DN_CREATE) == 0; }},
+      {"watch-folder",
+       [] { return fcntl(open("/proc/self", O_RDONLY), F_NOTIFY, DN_CREATE) == 0; }},
       {"limit-parent",
        [] {
          rlimit limit{};

@@ -184,6 +184,11 @@ def hangs(index, *, at):
     return index
 
 
+def waits_a_little(index):
+    time.sleep(0.002)
+    return index
+
+
 def takes_a_second(index):
     time.sleep(1)
     return index

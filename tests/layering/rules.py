@@ -108,6 +108,7 @@ TOOLS = {
     "quarantine": set(),
     "recycle": set(),
     "status": set(),
+    "trace": set(),
     "index": {"local"},
     "measure": {"local"},
     "order": {"local"},
@@ -139,9 +140,10 @@ CLIENT = {
 SUPERVISOR = {
     "memory": set(),
     "verdict": set(),
-    "worker": set(),
-    "leases": {"memory"},
-    "pool": {"memory", "verdict", "worker", "leases"},
+    "trace": set(),
+    "worker": {"trace"},
+    "leases": {"memory", "trace"},
+    "pool": {"memory", "verdict", "trace", "worker", "leases"},
 }
 
 # Where the folders lie, what they are, and the one that all of them may include.

@@ -66,6 +66,7 @@ class StreamTest : public testing::Test {
     config.observer = recorder_;
     config.binding.set_whole_batches(whole_batches_);
     config.binding.mutable_schema()->set_batch_size(samples_);
+    config.tracer = tracer_;
     config.batch_at = [per_epoch,
                        samples = samples_](uint64_t sequence) -> std::optional<v1::BatchHeader> {
       const uint64_t epoch = sequence / per_epoch;
@@ -110,6 +111,7 @@ class StreamTest : public testing::Test {
   }
 
   const std::shared_ptr<EventLoop> loop_ = EventLoop::Create().value();
+  const std::shared_ptr<Tracer> tracer_ = std::make_shared<Tracer>(loop_);
   uint64_t samples_ = 1;  // of a batch
   bool whole_batches_ = false;
   std::vector<v1::CodeFile> code_;  // that the client knows
@@ -327,6 +329,48 @@ TEST_F(StreamTest, IsWithoutABatchWhileOneIsBeingMade) {
   Finish(0, 0);
   Finish(1, 0);
   EXPECT_EQ(stream_->WithoutBatch(in_a_minute), absl::ZeroDuration());
+}
+
+// The moments of a trace, as text.
+std::vector<std::string> MomentsOf(TraceLog& log, uint64_t trace) {
+  std::vector<std::string> texts;
+  const auto part = log.Take(trace);
+  if (!part.has_value()) return texts;
+  for (const v1::TraceMoment& moment : part->moments()) {
+    const bool of_lease = moment.lease() != 0;
+    texts.push_back(absl::StrCat(v1::TraceMoment::Kind_Name(moment.kind()), " ",
+                                 of_lease ? moment.lease() : moment.batch()));
+  }
+  return texts;
+}
+
+TEST_F(StreamTest, ATraceHasWhatIsUnderWayAndThenWhatHappens) {
+  Open(/*ordered=*/true, /*per_epoch=*/2);
+  const uint64_t trace = tracer_->log()->Begin("", MonotonicNanos()).value();
+  tracer_->Take(trace, absl::Seconds(60));
+  const std::vector<std::string> open = MomentsOf(*tracer_->log(), trace);
+  EXPECT_EQ(open, (std::vector<std::string>{"KIND_BATCH_BEGUN 0", "KIND_LEASE_GIVEN 1",
+                                            "KIND_BATCH_BEGUN 1", "KIND_LEASE_GIVEN 2",
+                                            "KIND_BATCH_BEGUN 2", "KIND_LEASE_GIVEN 3",
+                                            "KIND_BATCH_BEGUN 3", "KIND_LEASE_GIVEN 4"}));
+  Finish(0, 1);
+  EXPECT_EQ(MomentsOf(*tracer_->log(), trace), (std::vector<std::string>{"KIND_LEASE_DONE 2"}));
+  Finish(0, 0);
+  EXPECT_EQ(
+      MomentsOf(*tracer_->log(), trace),
+      (std::vector<std::string>{"KIND_LEASE_DONE 1", "KIND_BATCH_READY 0", "KIND_BATCH_READY 1"}));
+  Finish(1, 0, 0, /*fail=*/true);
+  EXPECT_EQ(MomentsOf(*tracer_->log(), trace)[0], "KIND_LEASE_FAILED 3");
+}
+
+TEST_F(StreamTest, IsNoPartOfATraceOfAnotherStream) {
+  Open(/*ordered=*/true, /*per_epoch=*/2);
+  const uint64_t trace = tracer_->log()->Begin("another", MonotonicNanos()).value();
+  tracer_->Take(trace, absl::Seconds(60));
+  Finish(0, 0);
+  const v1::TraceResponse part = tracer_->log()->Take(trace).value();
+  EXPECT_EQ(part.moments_size(), 0);
+  EXPECT_EQ(part.streams_size(), 0);
 }
 
 }  // namespace

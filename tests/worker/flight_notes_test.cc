@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "bulkhead/v1/loader.pb.h"
 #include "server/image/jpeg/fallback.h"
+#include "server/os/event_loop.h"
 #include "server/worker/current_stage.h"
 
 namespace bulkhead {
@@ -54,7 +55,7 @@ TEST(FlightNotesTest, NotesWhatTheThreadIsAt) {
   const FlightRecorder recorder = FlightRecorder::Create(2).value();
   recorder.SetStages(FlightStageNames(NamedPipeline()));
   FlightNotes notes(recorder, 1);
-  notes.SetLease(7, 8);
+  notes.BeginLease(7, 8);
   notes.BeginSample({0, 5, 41});
   notes.NameSample("cats/one.jpg");
   notes.Enter(2);
@@ -139,6 +140,85 @@ TEST(FlightNotesTest, TellsTheAllocatorWhoseWorkTheThreadDoes) {
     EXPECT_EQ(current_stage.stage, 0u);
   }).join();
   EXPECT_EQ(current_stage.counters, nullptr);
+}
+
+// What the thread has written since `from`.
+std::vector<FlightSpan> SpansOf(const FlightRecorder& recorder, uint64_t& from) {
+  std::vector<FlightSpan> spans;
+  recorder.ring(0).Read(from, spans);
+  return spans;
+}
+
+TEST(FlightNotesTest, ATracedThreadWritesSpansThatLieInEachOther) {
+  const FlightRecorder recorder = FlightRecorder::Create(1).value();
+  recorder.SetStages(FlightStageNames(NamedPipeline()));
+  recorder.SetTraced(true);
+  FlightNotes notes(recorder, 0);
+  notes.BeginLease(7, 8);
+  notes.BeginSample({0, 5, 41});
+  notes.Enter(StageObserver::kSource);
+  notes.Enter(StageObserver::kSource);  // the same stage goes on
+  notes.Enter(2);
+  notes.NoteTurn(MonotonicNanos(), MonotonicNanos());
+  notes.Enter(StageObserver::kOutside);
+  notes.EndSample();
+  notes.EndLease();
+  uint64_t from = 0;
+  const std::vector<FlightSpan> spans = SpansOf(recorder, from);
+  std::vector<FlightSpan::Kind> kinds;
+  for (const FlightSpan& span : spans) kinds.push_back(span.kind);
+  using Kind = FlightSpan::Kind;
+  ASSERT_THAT(kinds, ElementsAre(Kind::kWait, Kind::kStage, Kind::kTurn, Kind::kStage,
+                                 Kind::kSample, Kind::kLease));
+  EXPECT_EQ(spans[0].lease_id, 0u);
+  EXPECT_EQ(spans[1].stage, StageObserver::kSource);
+  EXPECT_EQ(spans[2].stage, 2u);
+  EXPECT_EQ(spans[3].stage, 2u);
+  for (size_t i = 1; i < spans.size(); ++i) {
+    EXPECT_EQ(spans[i].stream_id, 7u);
+    EXPECT_EQ(spans[i].lease_id, 8u);
+    EXPECT_LE(spans[i].begin_ns, spans[i].end_ns);
+  }
+  EXPECT_EQ(spans[4].position, 41u);
+  EXPECT_LE(spans[0].end_ns, spans[5].begin_ns);
+  EXPECT_LE(spans[5].begin_ns, spans[4].begin_ns);
+  EXPECT_LE(spans[4].begin_ns, spans[1].begin_ns);
+  EXPECT_LE(spans[1].end_ns, spans[3].begin_ns);
+  EXPECT_LE(spans[3].begin_ns, spans[2].begin_ns);
+  EXPECT_LE(spans[2].end_ns, spans[3].end_ns);
+  EXPECT_LE(spans[3].end_ns, spans[4].end_ns);
+  EXPECT_LE(spans[4].end_ns, spans[5].end_ns);
+}
+
+TEST(FlightNotesTest, StagesOfABatchAreSpansWithoutASample) {
+  const FlightRecorder recorder = FlightRecorder::Create(1).value();
+  recorder.SetStages(FlightStageNames(NamedPipeline()));
+  recorder.SetTraced(true);
+  FlightNotes notes(recorder, 0);
+  notes.BeginLease(7, 8);
+  uint64_t from = recorder.ring(0).next();
+  notes.BeginSample({0, 5, 41});
+  notes.Enter(2);
+  notes.LeaveBatchStage(2);
+  notes.Enter(StageObserver::kOutside);
+  notes.EndBatch();
+  const std::vector<FlightSpan> spans = SpansOf(recorder, from);
+  ASSERT_EQ(spans.size(), 1u);
+  EXPECT_EQ(spans[0].kind, FlightSpan::Kind::kStage);
+  EXPECT_EQ(spans[0].stage, 2u);
+}
+
+TEST(FlightNotesTest, AThreadThatIsNotTracedWritesNoSpans) {
+  const FlightRecorder recorder = FlightRecorder::Create(1).value();
+  recorder.SetStages(FlightStageNames(NamedPipeline()));
+  FlightNotes notes(recorder, 0);
+  notes.BeginLease(7, 8);
+  notes.BeginSample({0, 5, 41});
+  notes.Enter(2);
+  notes.Enter(StageObserver::kOutside);
+  notes.EndSample();
+  notes.EndLease();
+  EXPECT_EQ(recorder.ring(0).next(), 0u);
 }
 
 }  // namespace

@@ -27,6 +27,7 @@ Command StatusCommand();
 Command StreamCommand();
 Command SynthCommand();
 Command TopCommand();
+Command TraceCommand();
 
 }  // namespace bulkhead::tools
 

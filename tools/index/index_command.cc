@@ -33,8 +33,9 @@ struct IndexArguments {
   bool json = false;
 };
 
-// Keeps of the stages only what decodes images, where that is simple. So no code of the user's runs,
-// and what workers keep serves all pipelines: what is made beside user code serves only that code.
+// Keeps of the stages only what decodes images, where that is simple. So no code of the user's
+// runs, and what workers keep serves all pipelines: what is made beside user code serves only that
+// code.
 void KeepDecoding(v1::PipelineSpec& spec) {
   constexpr char kImage[] = "image";  // what decode_image reads if it does not say
   constexpr uint32_t kSide = 8;

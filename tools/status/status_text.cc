@@ -104,14 +104,13 @@ std::string Jpeg(const v1::JpegDecodes& jpeg, const v1::CacheStatus& cache,
   text += "\n";
   const uint64_t kept = jpeg.coefficients_found() + jpeg.coefficients_made();
   if (kept == 0) return text;
-  absl::StrAppendFormat(&text,
-                        "      %.0f%% by coefficients, which were kept of %d files (%s of %s)%s\n",
-                        1e2 * static_cast<double>(jpeg.coefficients_found()) / (own + others),
-                        jpeg.coefficients_made(), FormatBytes(coefficients.bytes()),
-                        FormatBytes(coefficients.most_bytes()),
-                        coefficients.reason().empty()
-                            ? ""
-                            : absl::StrCat("; none are added: ", coefficients.reason()));
+  absl::StrAppendFormat(
+      &text, "      %.0f%% by coefficients, which were kept of %d files (%s of %s)%s\n",
+      1e2 * static_cast<double>(jpeg.coefficients_found()) / (own + others),
+      jpeg.coefficients_made(), FormatBytes(coefficients.bytes()),
+      FormatBytes(coefficients.most_bytes()),
+      coefficients.reason().empty() ? ""
+                                    : absl::StrCat("; none are added: ", coefficients.reason()));
   return text;
 }
 

@@ -89,6 +89,19 @@ absl::StatusOr<uint32_t> RecycleWorkers(const std::string& target, const std::st
                                         std::optional<uint32_t> slot, absl::Duration deadline,
                                         const Credentials& credentials = {});
 
+struct TraceOptions {
+  absl::Duration duration = absl::Seconds(5);  // at most 60 s
+  std::string stream;                          // only streams with this name; empty: all
+};
+
+// What a service does from now on, for so long: leases, stages, batches and waits on one time line.
+// Blocks, and calls `on_part` with each part as it comes, a serialized bulkhead.v1.TraceResponse;
+// ends early once that returns false. RESOURCE_EXHAUSTED (TOO_MANY_CALLS) while the service is
+// being traced already.
+absl::Status TraceService(const std::string& target, const TraceOptions& options,
+                          const std::function<bool(const std::string& part)>& on_part,
+                          const Credentials& credentials = {});
+
 // What a spec will deliver, without a stream.
 struct SpecDescription {
   std::vector<TensorInfo> tensors;

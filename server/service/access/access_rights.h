@@ -20,7 +20,7 @@ namespace bulkhead {
 // The rights of clients; docs/security.md lists the calls that each allows.
 enum class Right {
   kStream,   // Stream, Describe
-  kStatus,   // GetStatus
+  kStatus,   // GetStatus, Trace
   kOperate,  // Recycle, Quarantine
 };
 inline constexpr size_t kRightCount = 3;

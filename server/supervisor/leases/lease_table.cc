@@ -263,4 +263,15 @@ uint32_t LeaseTable::finished() const {
       batches_.begin(), batches_.end(), [](const auto& item) { return item.second.IsFinished(); }));
 }
 
+void LeaseTable::ForEachPending(
+    const std::function<void(const v1::BatchHeader&)>& batch,
+    const std::function<void(const internal::v1::Lease&, WorkerId)>& lease) const {
+  for (const auto& [number, pending] : batches_) {
+    batch(pending.header);
+    for (const LeaseEntry& entry : pending.leases) {
+      if (entry.state == LeaseState::kAssigned) lease(entry.lease, entry.worker);
+    }
+  }
+}
+
 }  // namespace bulkhead

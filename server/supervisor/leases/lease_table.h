@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -116,6 +117,9 @@ class LeaseTable {
   uint32_t out_slots() const { return out_slots_; }
   // Number of pending batches that are finished.
   uint32_t finished() const;
+  // Visits the pending batches, and their assigned leases.
+  void ForEachPending(const std::function<void(const v1::BatchHeader&)>& batch,
+                      const std::function<void(const internal::v1::Lease&, WorkerId)>& lease) const;
 
  private:
   friend class LeaseTableInspector;  // of the model checker in tests/supervisor

@@ -59,6 +59,47 @@ uint64_t LeftInEpoch(const LeaseTable::FinishedBatch& batch, const std::set<uint
          static_cast<uint64_t>(std::distance(behind, ahead.end())) + batch.older;
 }
 
+v1::TraceMoment BegunMoment(const v1::BatchHeader& header) {
+  v1::TraceMoment moment;
+  moment.set_kind(v1::TraceMoment::KIND_BATCH_BEGUN);
+  moment.set_batch(header.sequence());
+  moment.set_epoch(header.epoch());
+  moment.set_first_position(header.first_position());
+  moment.set_samples(static_cast<uint32_t>(header.sample_count()));
+  return moment;
+}
+
+v1::TraceMoment GivenMoment(const internal::v1::Lease& lease, LeaseTable::WorkerId worker) {
+  v1::TraceMoment moment;
+  moment.set_kind(v1::TraceMoment::KIND_LEASE_GIVEN);
+  moment.set_lease(lease.lease_id());
+  moment.set_worker(worker);
+  moment.set_epoch(lease.epoch());
+  moment.set_first_position(lease.first_position());
+  moment.set_samples(lease.count());
+  moment.set_first_sample(lease.first_sample());
+  return moment;
+}
+
+v1::TraceMoment EndMoment(v1::TraceMoment::Kind kind, uint64_t lease_id,
+                          LeaseTable::WorkerId worker) {
+  v1::TraceMoment moment;
+  moment.set_kind(kind);
+  moment.set_lease(lease_id);
+  moment.set_worker(worker);
+  return moment;
+}
+
+StreamTrace TraceOf(uint64_t id, const StreamConfig& config) {
+  if (config.tracer == nullptr) return {};
+  v1::TracedStream stream;
+  stream.set_id(id);
+  stream.set_name(config.name);
+  stream.set_rank(config.rank);
+  stream.set_pipeline(config.pipeline);
+  return {config.tracer->log(), std::move(stream)};
+}
+
 }  // namespace
 
 absl::Status StreamIdle(absl::Duration timeout, absl::string_view why) {
@@ -80,7 +121,19 @@ Stream::Stream(uint64_t id, StreamConfig config, std::shared_ptr<EventLoop> loop
       quarantine_digest_(quarantined_.Digest()),
       ahead_(config_.completed.begin(), config_.completed.end()),
       epoch_(config_.first_epoch),
-      epoch_substitutions_(config_.substitutions_so_far) {
+      epoch_substitutions_(config_.substitutions_so_far),
+      trace_(TraceOf(id, config_)),
+      trace_hook_(config_.tracer, [this] {
+        if (!trace_.on()) return;
+        trace_.Tell();
+        leases_.ForEachPending(
+            [this](const v1::BatchHeader& header) { trace_.Note(BegunMoment(header)); },
+            [this](const internal::v1::Lease& lease, LeaseTable::WorkerId worker) {
+              trace_.Note(GivenMoment(lease, worker));
+            });
+        if (config_.meter != nullptr) config_.meter->NoteWait();
+      }) {
+  if (config_.meter != nullptr) config_.meter->SetTrace(trace_);
   for (const v1::CodeFile& file : config_.code) code_.emplace(file.name(), file.digest());
 }
 
@@ -96,6 +149,7 @@ void Stream::BeginBatches() {
     ++next_sequence_;
     if (leases_.pending() == 0) waits_since_ns_ = MonotonicNanos();
     leases_.BeginBatch(*header);
+    if (trace_.on()) trace_.Note(BegunMoment(*header));
   }
 }
 
@@ -103,6 +157,7 @@ std::optional<internal::v1::Lease> Stream::Assign(LeaseTable::WorkerId worker, b
   if (finished_) return std::nullopt;
   std::optional<internal::v1::Lease> lease = leases_.Assign(worker, suspect);
   if (lease.has_value() && suspect) lease->set_one_thread(true);
+  if (lease.has_value() && trace_.on()) trace_.Note(GivenMoment(*lease, worker));
   return lease;
 }
 
@@ -125,6 +180,9 @@ std::optional<uint32_t> Stream::Complete(const internal::v1::LeaseDone& done,
   const auto samples = leases_.Complete(done.lease_id(), worker,
                                         {done.substitutions().begin(), done.substitutions().end()});
   if (samples.has_value()) {
+    if (trace_.on()) {
+      trace_.Note(EndMoment(v1::TraceMoment::KIND_LEASE_DONE, done.lease_id(), worker));
+    }
     DeliverFinished();
   } else {
     BeginBatches();  // a late report may have returned a lost slot
@@ -136,6 +194,9 @@ bool Stream::FailLease(const internal::v1::LeaseFailed& failure, LeaseTable::Wor
   if (!leases_.Fail(failure.lease_id(), worker, failure)) {
     BeginBatches();
     return false;
+  }
+  if (trace_.on()) {
+    trace_.Note(EndMoment(v1::TraceMoment::KIND_LEASE_FAILED, failure.lease_id(), worker));
   }
   DeliverFinished();
   return true;
@@ -237,17 +298,18 @@ absl::Duration Stream::idle_for(int64_t now_ns) const {
   return absl::Nanoseconds(now_ns - quiet_since_ns_);
 }
 
-uint64_t Stream::evictable_bytes() const {
-  if (config_.memory == nullptr) return 0;
-  const bool shared = config_.transport == v1::TRANSPORT_SHM;
-  return (config_.arena->slot_count() - (shared ? 1 : 0)) * config_.arena->slot_bytes();
+uint64_t StreamConfig::evictable_bytes() const {
+  if (memory == nullptr) return 0;
+  const bool shared = transport == v1::TRANSPORT_SHM;
+  return (arena->slot_count() - (shared ? 1 : 0)) * arena->slot_bytes();
 }
 
 void Stream::DeliverFinished() {
   while (!finished_) {
     std::optional<LeaseTable::FinishedBatch> batch = leases_.TakeNext();
     if (!batch.has_value()) break;
-    auto hold = HoldSlot(batch->slot);
+    if (trace_.on()) trace_.Note(v1::TraceMoment::KIND_BATCH_READY, batch->header.sequence());
+    auto hold = HoldSlot(batch->slot, batch->header.sequence());
     if (batch->failure.has_value()) {
       Fail(Annotate(StatusFromWorkerError(batch->failure->error()), "",
                     {{"epoch", absl::StrCat(batch->header.epoch())},
@@ -312,12 +374,17 @@ absl::Status Stream::CountSubstitutions(LeaseTable::FinishedBatch& batch) {
   return absl::OkStatus();
 }
 
-std::shared_ptr<const SlotHold> Stream::HoldSlot(uint32_t slot) {
+std::shared_ptr<const SlotHold> Stream::HoldSlot(uint32_t slot, uint64_t sequence) {
   quiet_since_ns_ = MonotonicNanos();
-  auto release = [loop = loop_, weak = weak_from_this(), slot] {
-    loop->Post([weak, slot] {
+  auto release = [loop = loop_, weak = weak_from_this(), slot, sequence] {
+    loop->Post([weak, slot, sequence] {
       const std::shared_ptr<Stream> stream = weak.lock();
       if (stream == nullptr) return;
+      // Without shared memory the slot is free when the batch was sent, and the client has a copy.
+      const bool returns = stream->config_.transport == v1::TRANSPORT_SHM;
+      if (returns && stream->trace_.on()) {
+        stream->trace_.Note(v1::TraceMoment::KIND_BATCH_RETURNED, sequence);
+      }
       ++stream->released_;
       stream->quiet_since_ns_ = MonotonicNanos();
       stream->leases_.FreeSlot(slot);

@@ -23,6 +23,8 @@
 #include "server/supervisor/leases/stream_meter.h"
 #include "server/supervisor/leases/stream_notes.h"
 #include "server/supervisor/memory/arena_memory.h"
+#include "server/supervisor/trace/stream_trace.h"
+#include "server/supervisor/trace/tracer.h"
 
 namespace bulkhead {
 
@@ -99,7 +101,9 @@ struct StreamConfig {
   int64_t peer_pid = 0;     // 0: not known
   std::string spec;         // its path, or what the client called it
   std::string fingerprint;  // of its bytes
-  std::shared_ptr<const StreamMeter> meter;
+  std::string pipeline;     // its short name
+  std::shared_ptr<StreamMeter> meter;
+  std::shared_ptr<Tracer> tracer;  // null: it is never traced
   v1::Transport transport = v1::TRANSPORT_GRPC;
   // The stream as workers see it. The supervisor fills in stream_id and later quarantined records.
   internal::v1::StreamBinding binding;
@@ -130,6 +134,10 @@ struct StreamConfig {
   // Records a quarantined record beyond the stream. Called on the supervisor's thread before the
   // observer is; must not block; may be empty.
   std::function<void(const v1::QuarantinedRecord&)> on_quarantined;
+
+  // Shared memory that evicting the stream frees, without the batch that a training step holds. A
+  // client gives back what it has not read yet, and keeps what it holds.
+  uint64_t evictable_bytes() const;
 };
 
 // One open stream inside the supervisor. Begins batches as slots become free, takes the workers'
@@ -206,9 +214,6 @@ class Stream : public std::enable_shared_from_this<Stream> {
   // How long the client has left a waiting batch untaken while the stream had nothing to do. Zero
   // if the client takes batches, or waits itself.
   absl::Duration idle_for(int64_t now_ns) const;
-  // Shared memory that evicting the stream frees, without the batch that a training step holds. A
-  // client gives back what it has not read yet, and keeps what it holds.
-  uint64_t evictable_bytes() const;
 
   v1::StreamStatus Status() const;
   // Adds what the stream has delivered.
@@ -218,7 +223,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
   void DeliverFinished();
   // Counts and reports a batch's substitutions; an error if there are too many.
   absl::Status CountSubstitutions(LeaseTable::FinishedBatch& batch);
-  std::shared_ptr<const SlotHold> HoldSlot(uint32_t slot);
+  // Of the batch with that sequence number.
+  std::shared_ptr<const SlotHold> HoldSlot(uint32_t slot, uint64_t sequence);
 
   const uint64_t id_;
   const StreamConfig config_;
@@ -247,6 +253,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
   uint64_t epoch_ = 0;
   uint64_t epoch_substitutions_ = 0;
   uint64_t total_substitutions_ = 0;
+  const StreamTrace trace_;
+  const TraceHook trace_hook_;
 };
 
 }  // namespace bulkhead

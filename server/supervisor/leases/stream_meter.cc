@@ -1,5 +1,7 @@
 #include "server/supervisor/leases/stream_meter.h"
 
+#include <utility>
+
 #include "server/base/durations/histogram.h"
 
 namespace bulkhead {
@@ -11,14 +13,38 @@ double Seconds(int64_t nanos) { return static_cast<double>(nanos) / 1e9; }
 
 void StreamMeter::Waits(Waiting waiting, int64_t now_ns) {
   absl::MutexLock lock(&mutex_);
+  const bool changes = since_ns_ == 0 || waiting != waiting_;
   if (since_ns_ != 0) Sum(waiting_) += now_ns - since_ns_;
   waiting_ = waiting;
   since_ns_ = now_ns;
+  if (changes) NoteWaitLocked();
 }
 
-void StreamMeter::CountBatch(uint64_t samples, int64_t now_ns) {
+void StreamMeter::SetTrace(StreamTrace trace) {
   absl::MutexLock lock(&mutex_);
-  samples_ += samples;
+  trace_ = std::move(trace);
+}
+
+void StreamMeter::NoteWait() const {
+  absl::MutexLock lock(&mutex_);
+  if (since_ns_ != 0) NoteWaitLocked();
+}
+
+void StreamMeter::NoteWaitLocked() const {
+  if (!trace_.on()) return;
+  trace_.Note(waiting_ == Waiting::kForWorkers ? v1::TraceMoment::KIND_CLIENT_WAITS
+                                               : v1::TraceMoment::KIND_CLIENT_HAS_ALL);
+}
+
+void StreamMeter::NoteReturned(uint64_t sequence) const {
+  absl::MutexLock lock(&mutex_);
+  if (trace_.on()) trace_.Note(v1::TraceMoment::KIND_BATCH_RETURNED, sequence);
+}
+
+void StreamMeter::CountBatch(const v1::BatchHeader& batch, int64_t now_ns) {
+  absl::MutexLock lock(&mutex_);
+  if (trace_.on()) trace_.Note(v1::TraceMoment::KIND_BATCH_HANDED_OUT, batch.sequence());
+  samples_ += batch.valid_count();
   if (last_batch_ns_ != 0) {
     const int64_t gap_ns = now_ns - last_batch_ns_;
     gaps_ns_ += gap_ns;

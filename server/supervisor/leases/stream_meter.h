@@ -7,6 +7,7 @@
 #include "absl/synchronization/mutex.h"
 #include "bulkhead/v1/loader.pb.h"
 #include "server/base/durations/duration_buckets.h"
+#include "server/supervisor/trace/stream_trace.h"
 
 namespace bulkhead {
 
@@ -22,8 +23,13 @@ class StreamMeter {
 
   // It is so from now on. Times are those of MonotonicNanos().
   void Waits(Waiting waiting, int64_t now_ns) ABSL_LOCKS_EXCLUDED(mutex_);
-  // A batch with so many genuine samples goes to the client.
-  void CountBatch(uint64_t samples, int64_t now_ns) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The batch goes to the client; and comes back.
+  void CountBatch(const v1::BatchHeader& batch, int64_t now_ns) ABSL_LOCKS_EXCLUDED(mutex_);
+  void NoteReturned(uint64_t sequence) const ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // From now on all this is noted there. NoteWait notes who waits now.
+  void SetTrace(StreamTrace trace) ABSL_LOCKS_EXCLUDED(mutex_);
+  void NoteWait() const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Fills in the waits, samples and gaps.
   void Describe(int64_t now_ns, v1::StreamStatus& status) const ABSL_LOCKS_EXCLUDED(mutex_);
@@ -33,7 +39,10 @@ class StreamMeter {
     return waiting == Waiting::kForWorkers ? for_workers_ns_ : for_trainer_ns_;
   }
 
+  void NoteWaitLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   mutable absl::Mutex mutex_;
+  StreamTrace trace_ ABSL_GUARDED_BY(mutex_);
   Waiting waiting_ ABSL_GUARDED_BY(mutex_) = Waiting::kForWorkers;
   int64_t since_ns_ ABSL_GUARDED_BY(mutex_) = 0;  // 0: not begun
   int64_t for_workers_ns_ ABSL_GUARDED_BY(mutex_) = 0;

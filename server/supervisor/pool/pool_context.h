@@ -11,6 +11,7 @@
 #include "server/supervisor/memory/recycle_policy.h"
 #include "server/supervisor/pool/cache_segments.h"
 #include "server/supervisor/pool/replacement_gate.h"
+#include "server/supervisor/trace/tracer.h"
 #include "server/supervisor/worker/compartment.h"
 #include "server/supervisor/worker/exit_log.h"
 #include "server/supervisor/worker/scratch_folders.h"
@@ -42,6 +43,7 @@ struct PoolContext {
   MemoryBudget* budget = nullptr;  // for further workers
   // A parked pool has work again.
   std::function<void(WorkerPool*)> on_wanted;
+  std::shared_ptr<Tracer> tracer;  // null: workers are never traced
 };
 
 }  // namespace bulkhead

@@ -25,6 +25,7 @@
 #include "server/supervisor/worker/scratch_folders.h"
 #include "server/supervisor/worker/stage_times.h"
 #include "server/supervisor/worker/worker_handle.h"
+#include "server/supervisor/worker/worker_trace.h"
 
 namespace bulkhead {
 
@@ -51,8 +52,9 @@ struct PoolWorker {
   std::unique_ptr<Compartment::Cell> cell;
   std::shared_ptr<ScratchFolders::Folder> scratch;  // null: it has no folder
   FlightReader flight;
-  std::deque<Held> held;  // in the order of assignment, which is the order of work
-  uint64_t samples = 0;   // in its finished leases
+  std::unique_ptr<WorkerTrace> trace;  // null: nobody takes traces
+  std::deque<Held> held;               // in the order of assignment, which is the order of work
+  uint64_t samples = 0;                // in its finished leases
   uint64_t leases_given = 0;
   uint64_t samples_given = 0;          // of them
   uint64_t samples_seen = 0;           // samples done when its memory was last read

@@ -311,6 +311,7 @@ void WorkerPool::OnExit(PoolWorker& worker, const WorkerEnd& told_end) {
     flight.wild.reset();
   }
   WorkerEnd end = Explain(told_end, worker, flight);
+  if (worker.trace != nullptr) worker.trace->NoteEnd(end.reason);
   const bool met_limit = ExitLog::IsLimitEvent(end.cause);
   const bool grew = met_limit && !worker.memory.IsOneSamplesDoing(flight);
   if (grew && config_.quota_bytes > 0) {

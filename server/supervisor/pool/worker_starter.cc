@@ -59,12 +59,23 @@ absl::StatusOr<std::unique_ptr<PoolWorker>> WorkerStarter::Start(Slot& slot) con
   BULKHEAD_ASSIGN_OR_RETURN(raw.process,
                             WorkerProcess::Start(*context_.loop, program, std::move(callbacks)));
   if (raw.scratch != nullptr) raw.scratch->SetOwner(raw.process->pid());
+  if (context_.tracer != nullptr) Trace(raw);
   // Before it sees any data.
   BULKHEAD_ASSIGN_OR_RETURN(
       raw.cell, context_.compartment->Admit(raw.process->pid(), config_.quota_bytes,
                                             config_.threads, context_.sandbox.extra_threads()));
   Bind(raw);
   return worker;
+}
+
+void WorkerStarter::Trace(PoolWorker& worker) const {
+  v1::TracedWorker traced;
+  traced.set_id(worker.id);
+  traced.set_pid(worker.process->pid());
+  traced.set_pipeline(config_.name);
+  traced.set_slot(worker.slot);
+  traced.set_generation(worker.generation);
+  worker.trace = std::make_unique<WorkerTrace>(context_.tracer, worker.flight, std::move(traced));
 }
 
 void WorkerStarter::Bind(PoolWorker& worker) const {

@@ -31,6 +31,8 @@ class WorkerStarter {
 
  private:
   void Bind(PoolWorker& worker) const;
+  // From now on the worker is part of traces.
+  void Trace(PoolWorker& worker) const;
 
   const PoolContext& context_;
   const PipelineConfig& config_;

@@ -42,6 +42,14 @@ class FlightReader {
   void LimitMemory(uint64_t bytes);
 
   FlightSnapshot Read();
+  // The names of the stages, by tag; kUnknownStage: none that the pipeline has. Empty: not told
+  // yet.
+  const std::vector<std::string>& StageNames() {
+    NameStages();
+    return names_;
+  }
+  // The start of the worker's life (CLOCK_MONOTONIC).
+  int64_t begun_ns() const { return begun_ns_; }
 
  private:
   struct Limits {

@@ -36,7 +36,8 @@ StageTimes::Newest StageTimes::NewestOf(const Stage& stage, int64_t now_ns) {
 StageTimes::Load StageTimes::LoadOf(const FlightSnapshot& snapshot, double waited_seconds,
                                     int64_t now_ns) {
   Load load{now_ns, waited_seconds, 0};
-  for (const FlightSnapshot::Stage& stage : snapshot.stages) load.busy_seconds += stage.busy_seconds;
+  for (const FlightSnapshot::Stage& stage : snapshot.stages)
+    load.busy_seconds += stage.busy_seconds;
   return load;
 }
 

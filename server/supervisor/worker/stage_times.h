@@ -20,8 +20,9 @@ namespace bulkhead {
 // of the newest stretches is `slowdown` times the fastest of the first ones. The newest are those
 // of the last third of the worker's samples, but at most kNewest stretches. So a stage that becomes
 // slower with each sample is noticed before it has done half as many samples again as it took to
-// become slow, and a few slow samples are no slowness. The share of the newest that the worker's threads
-// waited for a CPU is left out: that is the machine's load, and a successor would be as slow.
+// become slow, and a few slow samples are no slowness. The share of the newest that the worker's
+// threads waited for a CPU is left out: that is the machine's load, and a successor would be as
+// slow.
 class StageTimes {
  public:
   static constexpr uint64_t kStretchRuns = 16;
@@ -42,10 +43,10 @@ class StageTimes {
   // Faster stages are ignored.
   static constexpr double kMinSeconds = 0.0002;
 
-  // Takes the current counters. `cpu_wait` returns the seconds that the worker's threads have waited
-  // for a CPU so far (ReadCpuWaitSeconds); it is called rarely. Returns a sentence with figures if a stage takes at least
-  // `slowdown` times as long as at first; else, or with `slowdown` 0, an empty string. Ignores
-  // cache stages, which wait for a disk.
+  // Takes the current counters. `cpu_wait` returns the seconds that the worker's threads have
+  // waited for a CPU so far (ReadCpuWaitSeconds); it is called rarely. Returns a sentence with
+  // figures if a stage takes at least `slowdown` times as long as at first; else, or with
+  // `slowdown` 0, an empty string. Ignores cache stages, which wait for a disk.
   std::string Note(const FlightSnapshot& snapshot, double slowdown,
                    absl::FunctionRef<double()> cpu_wait, int64_t now_ns);
 

@@ -11,6 +11,7 @@
 #include "server/base/error.h"
 #include "server/os/event_loop.h"
 #include "server/worker/current_stage.h"
+#include "server/worker/flight_notes.h"
 
 namespace bulkhead {
 namespace {
@@ -34,6 +35,26 @@ void NoteTurn(FlightTurn turn) {
   }
   notes->turn.store(turn, std::memory_order_relaxed);
 }
+
+// Shorter waits are not traced: every call makes one.
+constexpr int64_t kShortWaitNanos = 10'000;
+
+// Notes a wait for the turn, from its construction to its end, if the worker is traced.
+class TracedWait {
+ public:
+  TracedWait() {
+    const FlightNotes* const writer = current_stage.writer;
+    if (writer != nullptr && writer->traced()) begin_ns_ = MonotonicNanos();
+  }
+  void End() const {
+    if (begin_ns_ == 0) return;
+    const int64_t now_ns = MonotonicNanos();
+    if (now_ns - begin_ns_ >= kShortWaitNanos) current_stage.writer->NoteTurn(begin_ns_, now_ns);
+  }
+
+ private:
+  int64_t begin_ns_ = 0;  // 0: not traced
+};
 
 }  // namespace
 
@@ -59,7 +80,9 @@ void Interpreter::Attach() const {
 
 PythonHost::Verdict Interpreter::Call(int number, std::vector<int64_t>& words, std::string& error) {
   NoteTurn(FlightTurn::kWaiting);
+  const TracedWait wait;
   absl::MutexLock lock(&one_at_a_time_);
+  wait.End();
   NoteTurn(FlightTurn::kInside);
   Attach();
   ErrorText text;  // on the stack: with 8 KiB a thread, some C libraries do not load this library

@@ -1,0 +1,77 @@
+#ifndef BULKHEAD_SERVER_SUPERVISOR_TRACE_TRACER_H_
+#define BULKHEAD_SERVER_SUPERVISOR_TRACE_TRACER_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include "absl/time/time.h"
+#include "server/os/event_loop.h"
+#include "server/supervisor/trace/trace_log.h"
+
+namespace bulkhead {
+
+// Something of which a trace tells. Adds to the tracer's log.
+class TraceSource {
+ public:
+  virtual ~TraceSource() = default;
+  // A trace has begun: tells what is under way, and gets ready.
+  virtual void BeginTrace() = 0;
+  // Adds what is new. Called every few milliseconds.
+  virtual void ReadTrace() {}
+  // The trace is about to end: adds what is left, and what is not finished.
+  virtual void EndTrace() {}
+};
+
+// Takes traces: has all sources look while a trace is on. Lives on the supervisor's thread; the log
+// is for every thread.
+class Tracer : public std::enable_shared_from_this<Tracer> {
+ public:
+  static constexpr absl::Duration kInterval = absl::Milliseconds(5);
+
+  explicit Tracer(std::shared_ptr<EventLoop> loop) : loop_(std::move(loop)) {}
+
+  const std::shared_ptr<TraceLog>& log() const { return log_; }
+  void Add(TraceSource* source);
+  void Remove(TraceSource* source) { sources_.erase(source); }
+
+  // Takes the trace that was begun in the log with that number, for so long.
+  void Take(uint64_t number, absl::Duration duration);
+
+ private:
+  void Look();
+  void End();
+
+  const std::shared_ptr<EventLoop> loop_;
+  const std::shared_ptr<TraceLog> log_ = std::make_shared<TraceLog>();
+  std::set<TraceSource*> sources_;
+  uint64_t number_ = 0;  // 0: none is taken
+  int64_t end_ns_ = 0;
+};
+
+// Tells what is under way when a trace begins, for as long as it lives.
+class TraceHook final : public TraceSource {
+ public:
+  // `tracer` may be null.
+  TraceHook(std::shared_ptr<Tracer> tracer, std::function<void()> begin)
+      : tracer_(std::move(tracer)), begin_(std::move(begin)) {
+    if (tracer_ != nullptr) tracer_->Add(this);
+  }
+  ~TraceHook() override {
+    if (tracer_ != nullptr) tracer_->Remove(this);
+  }
+  TraceHook(const TraceHook&) = delete;
+  TraceHook& operator=(const TraceHook&) = delete;
+
+  void BeginTrace() override { begin_(); }
+
+ private:
+  const std::shared_ptr<Tracer> tracer_;
+  const std::function<void()> begin_;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SUPERVISOR_TRACE_TRACER_H_
