@@ -142,6 +142,15 @@ def test_an_import_within_a_function_that_fails_is_no_sample_error(start, folder
     assert int(bulkhead.service_status(service.target).get("samples_substituted", 0)) == 0
 
 
+def test_an_error_in_what_exec_runs_is_the_samples(start, folder):
+    code = 'def f(index):\n    if index == 2:\n        exec("raise ValueError(\'odd\')")\n    return index\n'
+    (folder / "executes.py").write_text(code)
+    service = start("--python-path", folder)
+    spec = over_range(folder, "executes:f", **SUBSTITUTE)
+    read(service, spec)
+    assert int(bulkhead.service_status(service.target)["samples_substituted"]) == 1
+
+
 def test_a_file_of_a_worker_is_bounded(start, folder):
     error = error_of(start(), over_range(folder, "framework_like:one_large_file"))
     assert error.reason == "STAGE_FAILED"

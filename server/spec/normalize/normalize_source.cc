@@ -1,6 +1,7 @@
 #include "server/spec/normalize/normalize_source.h"
 
 #include <algorithm>
+#include <climits>
 #include <set>
 #include <vector>
 
@@ -23,8 +24,13 @@ constexpr uint64_t kMaxRange = static_cast<uint64_t>(INT64_MAX);
 
 bool HasNul(const std::string& text) { return text.find('\0') != std::string::npos; }
 
-void CheckNoNul(const std::string& value, const std::string& path, SpecProblems& problems) {
+// That the system can take it as a file's name, so that nobody follows it in vain.
+void CheckIsFileName(const std::string& value, const std::string& path, SpecProblems& problems) {
   if (HasNul(value)) problems.Add(path, "holds a zero byte, which no file name can");
+  if (value.size() >= PATH_MAX) {
+    problems.Add(path, absl::StrCat("has ", value.size(), " bytes; a path has at most ",
+                                    PATH_MAX - 1));
+  }
 }
 
 void CheckPath(const std::string& value, const std::string& path, absl::string_view what,
@@ -32,7 +38,7 @@ void CheckPath(const std::string& value, const std::string& path, absl::string_v
   if (value.empty()) {
     problems.Add(path, absl::StrCat("is required: ", what));
   } else {
-    CheckNoNul(value, path, problems);
+    CheckIsFileName(value, path, problems);
   }
 }
 
@@ -136,7 +142,7 @@ void NormalizeFolder(v1::ImageFolderSource& source, SpecProblems& problems) {
   const std::string path = "source.image_folder";
   NormalizeOptions(source, path, problems);
   if (source.has_frames()) NormalizeOptions(*source.mutable_frames(), path + ".frames", problems);
-  CheckNoNul(source.path(), path + ".path", problems);
+  CheckIsFileName(source.path(), path + ".path", problems);
   std::set<std::string> extensions;
   for (int i = 0; i < source.extensions_size(); ++i) {
     const std::string& extension = source.extensions(i);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
@@ -134,8 +135,9 @@ std::string Blame::BlameLease(const PoolWorker& worker, const FlightSnapshot& fl
                      thread->sample.size() < FlightThread::kSampleBytes;
   if (alone && suspicion.by_itself && named) {
     const uint32_t poisoned = ++poison_deaths_[stream->id()][thread->sample];
+    // A reason that names its own option needs no other.
     const std::string advice =
-        ExitLog::IsLimitEvent(cause)
+        ExitLog::IsLimitEvent(cause) && !absl::StrContains(reason, " --")
             ? absl::StrCat(" (if samples need as much, raise --worker-quota, now ",
                            FormatBytes(config_.quota_bytes), ")")
             : "";

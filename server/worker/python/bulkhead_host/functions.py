@@ -115,7 +115,9 @@ def import_failed(module: str, error: BaseException) -> str:
 def failed_module(error: BaseException) -> str:
     """The module whose import, started by a function, raised this exception; empty: no import did."""
     frames = traceback.extract_tb(error.__traceback__)
-    inside = [frame.filename for frame in frames if frame.name == "<module>" and not frame.filename.startswith(_OWN)]
+    modules = [frame.filename for frame in frames if frame.name == "<module>"]
+    # What exec and eval run is no module: "<string>".
+    inside = [name for name in modules if not name.startswith((_OWN, "<"))]
     if inside:
         folder, file = os.path.split(inside[-1])
         return os.path.basename(folder) if file == "__init__.py" else file
