@@ -1,11 +1,12 @@
 #!/usr/bin/python3
 """What tracing costs: `bulkhead trace` of a service, and --trace-python of its Python stages.
 
-    bench/tracing.py FOLDER [--rounds 12]
+    bench/tracing.py FOLDER [--rounds 12] [--only numbers] [--old build/of/before/bin]
 
 FOLDER: JPEG files, at any depth. Each pipeline has one worker of one thread and batches over shared memory. Measured is the
 worker's CPU time a sample, of all its threads, with and without tracing in turn; printed are the medians, and the median and
-range of the ratios within a round. `bulkhead trace` is switched on and off in one service; --trace-python takes two.
+range of the ratios within a round. `bulkhead trace` is switched on and off in one service; --trace-python takes two. With
+--old, the programs of another build, `numbers` is compared between the builds, without tracing.
 
     photos    decode, random crop to 224, flip, normalise (bench/workloads.py, B), batches of 256
     numbers   a range through three stages that take no time: the most events a second that a thread makes
@@ -41,12 +42,11 @@ def numpy(index):
 def objects(index):
     return len([str(number) + "x" for number in range(200)])
 """
-SECONDS = 1.5  # of each measurement
+SECONDS = 1.0  # of each measurement
 
 
 def numbers():
-    stages = [{"one_hot": {"input": "index", "classes": 100_000_000}}] * 0
-    stages += [{"cast": {"input": "index", "dtype": dtype}} for dtype in ("float32", "int32", "float32")]
+    stages = [{"cast": {"input": "index", "dtype": dtype}} for dtype in ("float32", "int32", "float32")]
     return {"source": {"range": {"size": 100_000}}, "stages": stages, "batch": {"size": 1024}}
 
 
@@ -58,9 +58,9 @@ def calling(function):
 class Streaming:
     """A stream of a service of its own, and what a sample takes there."""
 
-    def __init__(self, stack, spec, *options):
+    def __init__(self, stack, spec, *options, programs=BIN):
         home = stack.enter_context(tempfile.TemporaryDirectory())
-        self.service = Service(home, "--workers", 1, "--cache-bytes", 0, *options)
+        self.service = Service(home, "--workers", 1, "--cache-bytes", 0, *options, programs=programs)
         stack.callback(self.service.stop)
         path = pathlib.Path(home) / "spec.json"
         path.write_text(json.dumps({**spec, "epochs": "forever"}))
@@ -90,14 +90,14 @@ def traced(service, out):
     time.sleep(0.1)
 
 
-def compare(name, rounds, without, with_tracing):
-    taken = {False: [], True: []}
+def compare(name, rounds, measure, other, words="traced"):
+    taken = {measure: [], other: []}
     for number in range(rounds):
-        for on in (False, True) if number % 2 else (True, False):
-            taken[on].append((with_tracing if on else without)())
-    ratios = [on / off for off, on in zip(taken[False], taken[True])]
-    print(f"{name}: {statistics.median(taken[False]):.2f} us a sample, traced {statistics.median(taken[True]):.2f}; "
-          f"traced / not: {statistics.median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f})", flush=True)
+        for one in (measure, other) if number % 2 else (other, measure):
+            taken[one].append(one())
+    ratios = [two / one for one, two in zip(taken[measure], taken[other])]
+    print(f"{name}: {statistics.median(taken[measure]):.3f} us a sample, {words} {statistics.median(taken[other]):.3f}: "
+          f"{statistics.median(ratios):.3f} x ({min(ratios):.3f} to {max(ratios):.3f})", flush=True)
 
 
 def main():
@@ -105,12 +105,18 @@ def main():
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--only", choices=["photos", "numbers", "numpy", "objects"])
+    parser.add_argument("--old", type=pathlib.Path)
     options = parser.parse_args()
     print(f"{machine()}; {' '.join(sys.argv)}")
     root = options.folder.resolve()
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         (folder / "functions.py").write_text(FUNCTIONS)
+        if options.old:
+            with contextlib.ExitStack() as stack:
+                old, new = (Streaming(stack, numbers(), programs=programs) for programs in (options.old.resolve(), BIN))
+                compare("old build, numbers", options.rounds, old.us, new.us, "new build")
+            return
         photos = json.loads(workloads.write_specs(root, folder)["B"].read_text())
         for name, spec in {"photos": {**photos, "batch": {"size": 256}}, "numbers": numbers()}.items():
             if options.only not in (None, name):

@@ -39,5 +39,5 @@ int main(int argc, char** argv) {
   native_paths.push_back(nullptr);
   const char* const none = nullptr;
   bulkhead_worker_run(control_fd, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr,
-                      nullptr, &none, &none, native_paths.data());
+                      nullptr, nullptr, nullptr, nullptr, &none, &none, native_paths.data());
 }

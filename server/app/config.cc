@@ -234,6 +234,10 @@ void DefineRecycling(CLI::App& app, DaemonOptions& options) {
   app.add_option("--attribution", options.attribution,
                  "on or off: count the workers' allocations by stage, to name the stage that leaks")
       ->option_text("on|off [on]");
+  app.add_option("--trace-python", options.trace_python,
+                 "on or off: have workers of Python stages trace Python's allocations, to name the "
+                 "line that leaks; slows Python code down")
+      ->option_text("on|off [off]");
 }
 
 // Who may do what.

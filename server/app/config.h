@@ -45,6 +45,7 @@ struct DaemonOptions {
   std::string sandbox = "all";
   std::string memory_budget;  // empty: 80% of the memory limit; embedded: 50% of what is available
   bool attribution = true;
+  bool trace_python = false;  // find the lines of Python code that allocate what is kept
   bool allow_fault_stages = false;
   bool insecure_tcp = false;
   std::string tls_cert;  // PEM files; with --listen on TCP

@@ -79,6 +79,7 @@ absl::StatusOr<WorkerProgram> PythonWorkerProgram(const PythonOptions& options) 
   for (const std::string& folder : options.native_paths) {
     program.args.push_back("--native-path=" + folder);
   }
+  if (options.trace) program.args.emplace_back("--trace-python");
   program.environment = PythonEnvironment(*libraries);
   return program;
 }

@@ -14,6 +14,7 @@ struct PythonOptions {
   std::string worker_program;  // bulkhead-worker: the libraries lie in ../lib of its folder
   std::vector<std::string> python_paths;  // absolute
   std::vector<std::string> native_paths;  // absolute
+  bool trace = false;                     // find the lines that allocate what is kept
 };
 
 // The program of a worker with Python stages. NOT_FOUND, with what to do, if the interpreter or

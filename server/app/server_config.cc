@@ -254,8 +254,8 @@ absl::Status ConfigureUserCode(const DaemonOptions& options, LoaderServer::Confi
     return absl::InvalidArgumentError(
         "--python without --python-path: name the folders that functions may be imported from");
   }
-  absl::StatusOr<WorkerProgram> program =
-      PythonWorkerProgram({options.python, config.worker_program, python_paths, native_paths});
+  absl::StatusOr<WorkerProgram> program = PythonWorkerProgram(
+      {options.python, config.worker_program, python_paths, native_paths, options.trace_python});
   if (program.ok()) {
     config.limits.no_python.clear();
     config.supervisor.python_program = *std::move(program);

@@ -1,5 +1,6 @@
 #include "server/worker/worker.h"
 
+#include <google/protobuf/util/json_util.h>
 #include <malloc.h>
 #include <unistd.h>
 
@@ -69,6 +70,8 @@ class Session {
   // Reports the user code loaded since the last call. What this code makes belongs to another trust
   // domain, so nothing is added to the segments of the last one.
   void ReportCode();
+  // Reports how Python's memory grows, if there is news.
+  void ReportGrowth();
   // Takes a line of the user's code (PythonHost::NoteFn).
   void OnNote(int level, const std::string& function, const char* text);
   // Carries out one order. False if it is invalid.
@@ -113,6 +116,7 @@ void Session::Report(const internal::v1::FromWorker& message) {
   if (message.has_lease_done()) Note(LeaseMoment::kProduced);
   if (message.has_lease_done() || message.has_lease_failed()) {
     ReportCode();
+    ReportGrowth();
     notes_.TellDropped();
   }
   if (!socket_.Send(message.SerializeAsString()).ok()) _exit(kExitProtocol);
@@ -152,6 +156,20 @@ void Session::ReportCode() {
     part_bytes = 0;
   }
   if (message.has_code_loaded()) Report(message);
+}
+
+void Session::ReportGrowth() {
+  if (user_code_.python == nullptr || !recorder_.has_value()) return;
+  uint64_t samples = 0;
+  for (uint32_t i = 0; i < recorder_->thread_count(); ++i) {
+    samples += recorder_->thread(i).samples.load(std::memory_order_relaxed);
+  }
+  const std::string json = user_code_.python->TakeGrowth(samples);
+  internal::v1::FromWorker message;
+  if (!json.empty() &&
+      google::protobuf::util::JsonStringToMessage(json, message.mutable_python_growth()).ok()) {
+    Report(message);
+  }
 }
 
 void Session::AddSegment(const internal::v1::AddSegment& segment, int fd) {

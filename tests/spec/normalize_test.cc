@@ -258,5 +258,18 @@ TEST(NormalizeTest, RefusesAPatternOverAnyNumberOfFolders) {
   EXPECT_THAT(problem_of("/data/*/a**.tfrecord"), Not(HasSubstr("`**`")));
 }
 
+// Links and folders of a long one would be followed for minutes.
+TEST(NormalizeTest, RefusesPathsThatNoFileCanHave) {
+  auto spec = FolderSpec("");
+  std::string path = "/data";
+  while (path.size() < 4095) path += "/a";
+  path.resize(4095, 'a');
+  spec.mutable_source()->mutable_image_folder()->set_path(path);
+  EXPECT_THAT(std::string(Normalize(spec).message()), Not(HasSubstr("bytes; a path")));
+  spec.mutable_source()->mutable_image_folder()->set_path(path + "a");
+  EXPECT_THAT(std::string(Normalize(spec).message()),
+              HasSubstr("source.image_folder.path: has 4096 bytes; a path has at most 4095"));
+}
+
 }  // namespace
 }  // namespace bulkhead

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <limits>
 
 #include "server/supervisor/verdict/pipeline_verdict.h"
+#include "server/supervisor/verdict/python_lines.h"
 #include "server/supervisor/verdict/verdict_text.h"
 #include "server/supervisor/verdict/worker_curves.h"
 
@@ -199,6 +201,73 @@ TEST(VerdictTextTest, EveryKindHasItsSentence) {
   EXPECT_EQ(text(v1::VERDICT_KIND_INCONCLUSIVE),
             "memory still grows, by 2KiB ± 512B a sample: 50MiB of 432MiB after 3000 samples; "
             "at this rate the quota is met in 1h1m40s");
+}
+
+// A leak of 10 KiB a sample in a Python stage, and what its worker says of its Python.
+v1::Verdict LeakWith(const internal::v1::PythonGrowth& growth) {
+  PipelineVerdict verdict({{"stages[1] python", "my_aug:rotate"}}, kQuota);
+  Finding finding;
+  finding.kind = v1::VERDICT_KIND_LEAK;
+  finding.stage = "stages[1] python";
+  finding.bytes_per_sample = 10 * kKiB;
+  finding.python = CheckGrowth(growth);
+  verdict.Note(1, finding);
+  return verdict.Now();
+}
+
+internal::v1::PythonGrowth::Stage& AddStage(internal::v1::PythonGrowth& growth,
+                                            const std::string& code, double bytes_per_sample) {
+  internal::v1::PythonGrowth::Stage& stage = *growth.add_stages();
+  stage.set_code(code);
+  stage.set_bytes_per_sample(bytes_per_sample);
+  internal::v1::PythonGrowth::Line& line = *stage.add_lines();
+  line.set_file("my_aug.py");
+  line.set_line(17);
+  line.set_function("rotate");
+  line.set_bytes_per_sample(bytes_per_sample);
+  return stage;
+}
+
+TEST(PythonLinesTest, TheLineOfTheStageThatLeaksIsNamed) {
+  internal::v1::PythonGrowth growth;
+  AddStage(growth, "my_aug:other", 90 * kKiB);
+  AddStage(growth, "my_aug:rotate", 9 * kKiB).set_tracing_bytes_per_sample(1000);
+  const v1::Verdict verdict = LeakWith(growth);
+  EXPECT_EQ(verdict.line(), "my_aug.py:17");
+  EXPECT_EQ(verdict.function(), "rotate");
+  EXPECT_EQ(verdict.line_bytes_per_sample(), 9 * kKiB);
+  EXPECT_EQ(verdict.native_bytes_per_sample(), 24);
+  EXPECT_THAT(verdict.text(), HasSubstr("more with each sample, 9KiB of it allocated at "
+                                        "my_aug.py:17 in rotate: "));
+}
+
+TEST(PythonLinesTest, WhatPythonDoesNotSeeIsNative) {
+  internal::v1::PythonGrowth growth;
+  const v1::Verdict all = LeakWith(growth);
+  EXPECT_EQ(all.line(), "");
+  EXPECT_EQ(all.native_bytes_per_sample(), 10 * kKiB);
+  EXPECT_THAT(all.text(), HasSubstr("more with each sample, 10KiB of it by native code"));
+  AddStage(growth, "my_aug:rotate", 4 * kKiB);
+  EXPECT_THAT(LeakWith(growth).text(),
+              HasSubstr("4KiB of it allocated at my_aug.py:17 in rotate and 6KiB by native code"));
+}
+
+TEST(PythonLinesTest, AWorkerMaySayAnything) {
+  internal::v1::PythonGrowth growth;
+  for (int i = 0; i < 100; ++i) {
+    auto& stage = AddStage(growth, "my_aug:rotate", std::numeric_limits<double>::quiet_NaN());
+    for (int j = 0; j < 10; ++j) *stage.add_lines() = stage.lines(0);
+    stage.mutable_lines(0)->set_file(std::string(10'000, 'x') + "\n\x1b[2J");
+    stage.mutable_lines(0)->set_bytes_per_sample(1e300);
+    stage.mutable_lines(0)->set_function("evil\nline");
+  }
+  const internal::v1::PythonGrowth checked = CheckGrowth(growth);
+  EXPECT_EQ(checked.stages_size(), 64);
+  EXPECT_EQ(checked.stages(0).lines_size(), 3);
+  EXPECT_EQ(checked.stages(0).bytes_per_sample(), 0);
+  const v1::Verdict verdict = LeakWith(growth);
+  EXPECT_LT(verdict.line().size(), 400u);
+  EXPECT_THAT(verdict.text(), Not(HasSubstr("\n")));
 }
 
 }  // namespace

@@ -70,6 +70,7 @@ struct EmbeddedOptions {
   std::string python;
   std::vector<std::string> python_path;
   std::vector<std::string> native_path;
+  bool trace_python = false;
 };
 
 // Progress of the preparation: what the service does before the first batch.

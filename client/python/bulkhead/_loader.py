@@ -80,8 +80,8 @@ class Loader(LoaderState):
 
     The options of that service mean what bulkheadd's flags of these names mean, with its defaults:
     `workers`, `threads`, `cache_dir`, `worker_quota` and `memory_budget` ("512MiB", or bytes),
-    `worker_hang_timeout` (seconds), `sandbox`, `metrics` (an address), `log_level` and
-    `native_path` (a folder, or several). Its log is kept in `logs` in the cache folder: the newest
+    `worker_hang_timeout` (seconds), `sandbox`, `metrics` (an address), `log_level`, `native_path`
+    (a folder, or several) and `trace_python`. Its log is kept in `logs` in the cache folder: the newest
     16 services, 2 MiB of each.
 
     `credentials` identify this client and the service at `target` to each other.
@@ -147,6 +147,7 @@ class Loader(LoaderState):
         metrics: Optional[str] = None,
         log_level: Optional[str] = None,
         native_path: Optional[Folders] = None,
+        trace_python: bool = False,
         cursor: Optional[Mapping[str, Any]] = None,
         allow_changed_bytes: bool = False,
         timeout: float = 300.0,
@@ -183,6 +184,7 @@ class Loader(LoaderState):
             metrics=metrics,
             log_level=log_level,
             native_path=native_path,
+            trace_python=trace_python,
         )
         self._dataset = None
         source = spec.get("source") if isinstance(spec, Mapping) else None

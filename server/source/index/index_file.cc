@@ -37,7 +37,8 @@ absl::Status WriteAt(int fd, uint64_t offset, absl::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t put = pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (put < 0 && errno == EINTR) continue;
-    if (put <= 0) return FileError(put == 0 ? EIO : errno, "record index in --cache-dir", "written");
+    if (put <= 0)
+      return FileError(put == 0 ? EIO : errno, "record index in --cache-dir", "written");
     bytes.remove_prefix(static_cast<size_t>(put));
     offset += static_cast<uint64_t>(put);
   }

@@ -28,8 +28,8 @@ bool HasNul(const std::string& text) { return text.find('\0') != std::string::np
 void CheckIsFileName(const std::string& value, const std::string& path, SpecProblems& problems) {
   if (HasNul(value)) problems.Add(path, "holds a zero byte, which no file name can");
   if (value.size() >= PATH_MAX) {
-    problems.Add(path, absl::StrCat("has ", value.size(), " bytes; a path has at most ",
-                                    PATH_MAX - 1));
+    problems.Add(path,
+                 absl::StrCat("has ", value.size(), " bytes; a path has at most ", PATH_MAX - 1));
   }
 }
 

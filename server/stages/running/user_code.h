@@ -63,6 +63,13 @@ class PythonHost {
   // From now on every such line is also given to `note`, on the thread that made it. `note` must
   // not wait. Call it before Load.
   virtual void SendNotesTo(NoteFn note) { (void)note; }
+
+  // A new internal.v1.PythonGrowth as JSON; empty: there is none. Cheap then. `samples`: that the
+  // worker has done so far.
+  virtual std::string TakeGrowth(uint64_t samples) {
+    (void)samples;
+    return "";
+  }
 };
 
 // The user code that a worker may run. A plain value; what it points to outlives the pipelines that

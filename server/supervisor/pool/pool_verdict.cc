@@ -19,6 +19,7 @@ bool IsKept(const v1::Verdict& verdict) {
 Finding PoolVerdict::Judge(const PoolWorker& worker, bool outgrew) const {
   Finding finding = worker.curves.Judge(config_.quota_bytes, outgrew);
   finding.samples_per_second = worker.memory.growth().SamplesPerSecond();
+  finding.python = worker.python_growth;
   return finding;
 }
 
@@ -42,7 +43,7 @@ void PoolVerdict::OnGone(const PoolWorker& worker, bool outgrew) {
 void PoolVerdict::TellIfChanged() {
   const v1::Verdict now = verdict_.Now();
   const bool changed = now.kind() != told_.kind() || now.stage() != told_.stage() ||
-                       now.confirmed() != told_.confirmed();
+                       now.confirmed() != told_.confirmed() || now.line() != told_.line();
   // Whether memory that has levelled off counts as a cache or as nothing may change often.
   if (!changed || (!IsKept(now) && !IsKept(told_))) {
     return;

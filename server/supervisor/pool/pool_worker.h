@@ -7,6 +7,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -108,6 +109,7 @@ struct PoolWorker {
   bool rehearsed = false;  // produced samples for its warm-up
   WorkerMemory memory;
   WorkerCurves curves;
+  std::optional<internal::v1::PythonGrowth> python_growth;  // as it last said
   StageTimes stage_times;
   bool keeps_growing = false;  // for longer than tables and caches take to fill
   bool outgrew = false;        // it is replaced because it is full

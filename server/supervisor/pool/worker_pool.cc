@@ -13,6 +13,7 @@
 #include "server/base/error.h"
 #include "server/os/memory/process_memory.h"
 #include "server/os/sandbox/sandbox.h"
+#include "server/supervisor/verdict/python_lines.h"
 #include "server/supervisor/worker/worker_usage.h"
 
 namespace bulkhead {
@@ -239,6 +240,9 @@ void WorkerPool::OnMessage(PoolWorker& worker, const internal::v1::FromWorker& m
         segments_.OnCode(worker);
         segments_.Tell();
       }
+      return;
+    case internal::v1::FromWorker::kPythonGrowth:
+      worker.python_growth = CheckGrowth(message.python_growth());
       return;
     case internal::v1::FromWorker::kNote: {
       const uint64_t stream = worker.held.empty() ? 0 : worker.held.front().stream_id;

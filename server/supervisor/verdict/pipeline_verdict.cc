@@ -4,6 +4,7 @@
 #include <tuple>
 #include <utility>
 
+#include "server/supervisor/verdict/python_lines.h"
 #include "server/supervisor/verdict/verdict_text.h"
 
 namespace bulkhead {
@@ -48,6 +49,7 @@ v1::Verdict PipelineVerdict::Now() const {
     const auto code = code_.find(worst->stage);
     if (code != code_.end()) verdict.set_code(code->second);
     verdict.set_bytes_per_sample(worst->bytes_per_sample);
+    if (worst->python.has_value()) AddPythonLines(*worst->python, verdict);
     verdict.set_bound_bytes(worst->bound_bytes);
     verdict.set_kept_bytes(worst->kept_bytes);
     verdict.set_start_bytes(worst->start_bytes);

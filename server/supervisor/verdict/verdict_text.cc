@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "server/base/byte_size.h"
+#include "server/supervisor/verdict/python_lines.h"
 #include "server/supervisor/verdict/worker_curves.h"
 
 namespace bulkhead {
@@ -26,8 +27,8 @@ std::string Keeps(const v1::Verdict& verdict, bool imports) {
   std::string text = verdict.stage();
   if (verdict.kind() == v1::VERDICT_KIND_RETENTION) text = "the worker";
   if (!verdict.code().empty()) absl::StrAppend(&text, " (", verdict.code(), ")");
-  absl::StrAppend(&text, " keeps ", Bytes(verdict.bytes_per_sample()),
-                  " more with each sample: ", OfQuota(verdict.kept_bytes(), verdict),
+  absl::StrAppend(&text, " keeps ", Bytes(verdict.bytes_per_sample()), " more with each sample",
+                  PythonLinesText(verdict), ": ", OfQuota(verdict.kept_bytes(), verdict),
                   " since it started");
   if (verdict.kind() == v1::VERDICT_KIND_RETENTION) {
     absl::StrAppend(&text, ", but no stage keeps what it allocates");

@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 
+#include "bulkhead/internal/v1/worker.pb.h"
 #include "bulkhead/v1/loader.pb.h"
 #include "server/arena/flight_recorder.h"
 #include "server/supervisor/verdict/growth_curve.h"
@@ -22,6 +24,8 @@ struct Finding {
   uint64_t memory_bytes = 0;
   uint64_t samples = 0;
   double samples_per_second = 0;
+  // How the memory of its Python grows; absent: not known.
+  std::optional<internal::v1::PythonGrowth> python;
 
   bool Keeps() const { return kind == v1::VERDICT_KIND_LEAK || kind == v1::VERDICT_KIND_RETENTION; }
 };

@@ -20,6 +20,7 @@ constexpr size_t kErrorBytes = 8192;
 using ErrorText = std::array<char, kErrorBytes>;
 
 constexpr size_t kLoadedBytes = size_t{64} << 10;
+constexpr size_t kGrowthBytes = size_t{64} << 10;
 
 constexpr int kMemoryRefused = -2;
 // The result of a ctypes callback that raised an exception.
@@ -103,6 +104,16 @@ void Interpreter::SendNotesTo(NoteFn note) {
     static_cast<Interpreter*>(self)->note_(level, function, text);
   };
   functions_.notes(pass_on, this);
+}
+
+std::string Interpreter::TakeGrowth(uint64_t samples) {
+  if (functions_.take_growth == nullptr) return "";
+  __atomic_store_n(functions_.samples, samples, __ATOMIC_RELAXED);
+  const uint64_t count = __atomic_load_n(functions_.growth_count, __ATOMIC_RELAXED);
+  if (growth_taken_.exchange(count) == count) return "";
+  std::string text(kGrowthBytes, 0);
+  text.resize(functions_.take_growth(text.data(), text.size()));
+  return text;
 }
 
 std::vector<PythonHost::LoadedFile> Interpreter::TakeLoaded() {

@@ -28,6 +28,9 @@ typedef void (*BulkheadPythonNote)(void* context, int level, const char* functio
                                    const char* text);
 // From now on every such line is given to `note`.
 typedef int (*BulkheadPythonNotes)(BulkheadPythonNote note, void* context);
+// Writes the last report on growth (internal.v1.PythonGrowth) as JSON, if there is one that was not
+// taken yet. Returns the number of bytes.
+typedef uint64_t (*BulkheadPythonTakeGrowth)(char* text, uint64_t text_bytes);
 // PyGILState_Ensure and PyEval_SaveThread.
 typedef int (*BulkheadPythonEnsure)();
 typedef void* (*BulkheadPythonSave)();
@@ -46,6 +49,11 @@ class Interpreter final : public PythonHost {
     const uint64_t* loaded_count;  // number of loaded user files
     BulkheadPythonStacks stacks;
     BulkheadPythonNotes notes;
+    // Null unless it looks at what functions leave allocated: then the number of its reports, and
+    // where it reads how many samples were done.
+    BulkheadPythonTakeGrowth take_growth;
+    const uint64_t* growth_count;
+    uint64_t* samples;
     BulkheadPythonEnsure ensure;
     BulkheadPythonSave save;
   };
@@ -57,6 +65,7 @@ class Interpreter final : public PythonHost {
   std::vector<LoadedFile> TakeLoaded() override;
   bool WriteStacksTo(int fd) override { return functions_.stacks(fd) != 0; }
   void SendNotesTo(NoteFn note) override;
+  std::string TakeGrowth(uint64_t samples) override;
 
  private:
   // Gives this thread a permanent state in the interpreter; a state made for one call costs more
@@ -66,7 +75,8 @@ class Interpreter final : public PythonHost {
   const Functions functions_;
   NoteFn note_;
   absl::Mutex one_at_a_time_;
-  std::atomic<uint64_t> taken_{0};  // of *loaded_count
+  std::atomic<uint64_t> taken_{0};         // of *loaded_count
+  std::atomic<uint64_t> growth_taken_{0};  // of *growth_count
 };
 
 }  // namespace bulkhead

@@ -76,7 +76,12 @@ def main() -> None:
         return
     user_code.watch()
     denied.watch()
-    calls = Calls()
+    growth = None
+    if "--trace-python" in options:
+        from bulkhead_host.growth import Growth
+
+        growth = Growth(allowed_folders)
+    calls = Calls(growth)
     library = ctypes.CDLL(options["--library"][0])
     load = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_uint64)(
         calls.load
@@ -85,6 +90,8 @@ def main() -> None:
     take_new = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p, ctypes.c_uint64)(user_code.take_new)
     stacks = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)(calls.write_stacks_to)
     send_notes = ctypes.CFUNCTYPE(ctypes.c_int, notes.NOTE, ctypes.c_void_p)(notes.send_to)
+    # Null where nobody looks.
+    take_growth = growth and ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p, ctypes.c_uint64)(growth.take)
     library.bulkhead_worker_run.restype = None
     library.bulkhead_worker_run(
         int(options["--control-fd"][0]),
@@ -94,6 +101,9 @@ def main() -> None:
         ctypes.byref(user_code.count),
         stacks,
         send_notes,
+        take_growth,
+        growth and ctypes.byref(growth.count),
+        growth and ctypes.byref(growth.samples),
         ctypes.cast(ctypes.pythonapi.PyGILState_Ensure, ctypes.c_void_p),
         ctypes.cast(ctypes.pythonapi.PyEval_SaveThread, ctypes.c_void_p),
         _strings(_readable()),

@@ -11,15 +11,17 @@
 void bulkhead_worker_run(int control_fd, BulkheadPythonLoad load, BulkheadPythonCall call,
                          BulkheadPythonTakeLoaded take_loaded, const uint64_t* loaded_count,
                          BulkheadPythonStacks stacks, BulkheadPythonNotes notes,
-                         BulkheadPythonEnsure ensure, BulkheadPythonSave save,
+                         BulkheadPythonTakeGrowth take_growth, const uint64_t* growth_count,
+                         uint64_t* samples, BulkheadPythonEnsure ensure, BulkheadPythonSave save,
                          const char* const* readable, const char* const* python_paths,
                          const char* const* native_paths) {
   bulkhead::AllocationTracker& tracker = bulkhead::AllocationTracker::Start();
   bulkhead::UserCode user_code;
   if (load != nullptr) {
     // Never destroyed: threads may still work when the process ends.
-    user_code.python = new bulkhead::Interpreter(
-        {load, call, take_loaded, loaded_count, stacks, notes, ensure, save});
+    user_code.python =
+        new bulkhead::Interpreter({load, call, take_loaded, loaded_count, stacks, notes,
+                                   take_growth, growth_count, samples, ensure, save});
   }
   for (; *readable != nullptr; ++readable) user_code.readable.emplace_back(*readable);
   for (; *python_paths != nullptr; ++python_paths) {

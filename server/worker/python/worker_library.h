@@ -12,7 +12,8 @@
 extern "C" __attribute__((visibility("default"))) void bulkhead_worker_run(
     int control_fd, BulkheadPythonLoad load, BulkheadPythonCall call,
     BulkheadPythonTakeLoaded take_loaded, const uint64_t* loaded_count, BulkheadPythonStacks stacks,
-    BulkheadPythonNotes notes, BulkheadPythonEnsure ensure, BulkheadPythonSave save,
+    BulkheadPythonNotes notes, BulkheadPythonTakeGrowth take_growth, const uint64_t* growth_count,
+    uint64_t* samples, BulkheadPythonEnsure ensure, BulkheadPythonSave save,
     const char* const* readable, const char* const* python_paths, const char* const* native_paths);
 
 #endif  // BULKHEAD_SERVER_WORKER_PYTHON_WORKER_LIBRARY_H_

@@ -37,6 +37,7 @@ void VisitFields(const EmbeddedOptions& options, const Visit& visit) {
   visit("python", Values(options.python));
   visit("python_path", Values(options.python_path));
   visit("native_path", Values(options.native_path));
+  visit("trace_python", Values(options.trace_python ? "on" : ""));
 }
 
 std::string FlagOf(absl::string_view field) {

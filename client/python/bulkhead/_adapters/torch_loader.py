@@ -103,7 +103,7 @@ class DataLoader(torch.utils.data.DataLoader):
     them, where `loader` is this class's attribute of that name: the bulkhead.Loader of the last loop. `name` and `version` are part of the fingerprint, beside
     the dataset's class and length and the code of its modules: give another `version` when what the dataset reads has
     changed. Further options go to bulkhead.Loader: `worker_quota`, `memory_budget`, `worker_hang_timeout`, `sandbox`,
-    `metrics`, `log_level`, `cache_dir`.
+    `metrics`, `log_level`, `cache_dir`, `trace_python`.
 
     `state_dict()` is the position after the last batch that the loop received; after `load_state_dict` the next loop gives the
     rest of that epoch, whose number is `state["epoch"]`. An index list of a sampler must come out the same then, or

@@ -24,6 +24,7 @@ class Arguments(NamedTuple):
     sandbox: Optional[str] = None
     metrics: Optional[str] = None
     log_level: Optional[str] = None
+    trace_python: Optional[str] = None
     native_path: Tuple[str, ...] = ()
     # The memory of a dataset (bulkhead._dataset.image), which its workers open. Its code may read what the user may.
     dataset: Tuple[str, ...] = ()
@@ -57,6 +58,7 @@ def checked(
     worker_quota: Optional[Size] = None,
     memory_budget: Optional[Size] = None,
     native_path: Optional[Folders] = None,
+    trace_python: bool = False,
     **others: Any,
 ) -> Arguments:
     """Checks a Loader's arguments. InvalidArgument; the service names other wrong values."""
@@ -67,6 +69,7 @@ def checked(
         worker_quota=_size("worker_quota", worker_quota),
         memory_budget=_size("memory_budget", memory_budget),
         native_path=tuple(map(os.fspath, paths)),
+        trace_python="on" if trace_python else None,
         **others,
     )
 

@@ -19,8 +19,10 @@ from bulkhead_host.verdict import FAILED, LOAD_FAILED, LOAD_OUT_OF_MEMORY, OUT_O
 class Calls:
     """The stages of one worker, by number."""
 
-    def __init__(self):
+    def __init__(self, growth=None):
+        """`growth`: a Growth, which looks at what calls leave allocated; None: nobody does."""
         self._stages: list[Stage] = []
+        self._growth = growth
         self._generators: Generators | None = None  # made once NumPy is loaded
 
     def load(self, stage: bytes, inputs: bytes, error: int, error_bytes: int) -> int:
@@ -41,6 +43,8 @@ class Calls:
             spec = json.loads(stage)
             notes.now_runs(spec["function"])
             self._stages.append(Stage(numpy, self._generators, spec, texts))
+            if self._growth is not None:
+                self._growth.add_stage(self._stages[-1].name, self._stages[-1].function)
             # Objects made by imports stay: collections need not examine them every time.
             gc.collect()
             gc.freeze()
@@ -58,7 +62,10 @@ class Calls:
         try:
             stage = self._stages[number]
             notes.now_runs(stage.name)
-            return stage.run(words)
+            verdict = stage.run(words)
+            if self._growth is not None:
+                self._growth.after_call()
+            return verdict
         except MemoryError:
             return OUT_OF_MEMORY
         except Refusal as refusal:

@@ -27,7 +27,7 @@ class Stage:
         self.name = spec["function"]
         self._numpy = numpy
         self._generators = generators
-        self._function = import_function(spec["function"])
+        self.function = import_function(spec["function"])
         self._names = spec["inputs"]
         # (dtype, dimensions); None: bytes.
         self._inputs = [_parse_input(numpy, text) for text in inputs]
@@ -59,7 +59,7 @@ class Stage:
     def _check_signature(self, function: str) -> set[str]:
         """What the function takes of `rng` and `epoch`. Refuses a function that cannot take the spec's arguments."""
         try:
-            signature = inspect.signature(self._function)
+            signature = inspect.signature(self.function)
         except (TypeError, ValueError):
             return set()  # a builtin without a signature
         names = list(signature.parameters)
@@ -97,7 +97,7 @@ class Stage:
         views = [argument for argument in arguments if type(argument) is self._numpy.ndarray]
         before = list(map(sys.getrefcount, views))
         try:
-            result = self._function(*arguments, **self._arguments)
+            result = self.function(*arguments, **self._arguments)
         except MemoryError:
             raise
         except BaseException as raised:
