@@ -84,6 +84,11 @@ class StagedPipeline : public Pipeline {
     return status;
   }
 
+  bool shares_frames() const override {
+    return std::any_of(parts_.begin(), parts_.end(),
+                       [](const PipelinePart& part) { return part.frames_reach > 0; });
+  }
+
   bool has_batch_stages() const override { return !batch_stages_.empty(); }
 
   absl::Status FinishBatch(uint64_t rows, const SampleKey& first, PipelineContext& context,

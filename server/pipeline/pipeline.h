@@ -122,6 +122,9 @@ class Pipeline {
   virtual absl::Status Produce(uint64_t record, const SampleKey& key, PipelineContext& context,
                                absl::Span<std::byte* const> destinations) const = 0;
 
+  // Whether samples of a lease may have frames in common (PipelineContext::later_records).
+  virtual bool shares_frames() const { return false; }
+
   // Whether there are batch stages.
   virtual bool has_batch_stages() const { return false; }
 

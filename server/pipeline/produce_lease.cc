@@ -98,6 +98,7 @@ class LeaseSample {
 
   // The records at these positions will be produced, in this order.
   void BeginLease(uint64_t first_position, uint64_t count) {
+    if (!pipeline_.shares_frames()) return;
     for (uint64_t i = count; i > 0; --i) {
       const uint64_t position = (first_position + i - 1) % offered_.positions;
       context_.later_records.push_back(RecordAt(position));
@@ -212,7 +213,7 @@ absl::Status ProduceLease(const Pipeline& pipeline, const StreamView& stream,
       destinations[t] = slot + tensor.batch_offset() + i * tensor.sample_bytes();
     }
     const uint64_t position = (lease.first_position() + i) % positions;
-    context.later_records.pop_back();
+    if (!context.later_records.empty()) context.later_records.pop_back();
     const absl::Status status = sample.Produce(position, destinations, substituted);
     if (!status.ok()) {
       failed_position = position;

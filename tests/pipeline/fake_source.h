@@ -18,6 +18,7 @@ namespace bulkhead {
 struct FakeFeature {
   std::string bytes;
   int64_t count = 1;
+  uint64_t frame = 0;
 };
 
 // One record, or the error that reading it ends in.
@@ -49,7 +50,7 @@ class FakeSource : public Source {
     for (const FeatureSignature& feature : features_) {
       const FakeFeature& value = fake.features.at(feature.name);
       record.values.push_back({reinterpret_cast<const std::byte*>(value.bytes.data()),
-                               value.bytes.size(), value.count});
+                               value.bytes.size(), value.count, value.frame});
     }
     record.origin = absl::StrCat("fake.tfrecord@", index * 100);
     return absl::OkStatus();
