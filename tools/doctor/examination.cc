@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "bulkhead/error.h"
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
 #include "server/spec/source_chain.h"
@@ -110,9 +111,9 @@ class Examination {
     DoctorRun& run = diagnosis_.runs.emplace_back();
     run.title = "the whole spec";
     BULKHEAD_RETURN_IF_ERROR(Try({spec_, SpecFolder(options_.spec)}, false, run));
-    // A stream that never began says what is wrong with the options or the data.
-    const bool began = !run.trial.workers.empty() || !run.trial.deaths.empty();
-    return began ? absl::OkStatus() : run.trial.error;
+    // Such an error says what is wrong with the options, the spec or the data.
+    const bool unusable = ErrorReason(run.trial.error) == reason::kStageUnusable;
+    return run.trial.began && !unusable ? absl::OkStatus() : run.trial.error;
   }
 
   absl::Status RunPrefix(const SpecPrefix& prefix) {

@@ -149,6 +149,11 @@ v1::PipelineSpec SpecOf(const v1::Stage& stage, const std::vector<Read>& reads, 
     v1::DecodeImage& decode = *spec.add_stages()->mutable_decode_image();
     decode.set_input(read.feature.name);
     decode.set_channels(static_cast<uint32_t>(read.values.shape[2]));
+    // Changes nothing: with it the image's size is known.
+    v1::CenterCrop& crop = *spec.add_stages()->mutable_center_crop();
+    crop.set_input(read.feature.name);
+    crop.add_size(static_cast<uint32_t>(read.values.shape[0]));
+    crop.add_size(static_cast<uint32_t>(read.values.shape[1]));
   }
   *spec.add_stages() = stage;
   return spec;

@@ -17,8 +17,8 @@ struct SingleStage {
 };
 
 // Makes stage `number` of the common stages of `spec`, which is normalized and no cache stage, a
-// spec of its own, and writes what it reads to a file in `folder`. Images come as PNG files, with a
-// stage that decodes them, where the stage takes nothing else. Errors: FAILED_PRECONDITION, for
+// spec of its own, and writes what it reads to a file in `folder`. Images come as PNG files, with
+// stages that decode them, where the stage takes nothing else. Errors: FAILED_PRECONDITION, for
 // people, when the stage cannot run alone; those of writing the file.
 absl::StatusOr<SingleStage> MakeSingleStage(const v1::PipelineSpec& spec, int number,
                                             const InputChoice& choice,

@@ -201,6 +201,7 @@ absl::StatusOr<Trial> RunTrial(const TrialSpec& trial, const TrialOptions& optio
     result.error = loader.status();
     return result;
   }
+  result.began = true;
   Watch watch(options, loader_options.name, result);
   BULKHEAD_RETURN_IF_ERROR(Drive(**loader, watch, options, result, tell));
   (*loader)->Close();

@@ -48,6 +48,7 @@ struct TrialDeath {
 struct Trial {
   std::vector<WorkerLooks> workers;  // one after the other
   std::vector<TrialDeath> deaths;
+  bool began = false;  // the service took the spec
   absl::Status error;  // that ended the stream
   uint64_t substituted = 0;
   std::string substituted_why;  // of the first
