@@ -17,7 +17,7 @@
 #include "server/service/raw_messages.h"
 #include "server/service/rpc_error.h"
 #include "server/service/stream_session.h"
-#include "server/service/trace_session.h"
+#include "server/service/trace/trace_session.h"
 
 namespace bulkhead {
 namespace {

@@ -209,7 +209,7 @@ TEST_F(TimelineTest, TheSummarySaysWhereTheTimeWent) {
   Add(v1::TraceSpan::KIND_STAGE, 30, 50, 21);
   Add(v1::TraceSpan::KIND_WAIT, 90, 150);
   part_.set_dropped(2);
-  EXPECT_EQ(SummarizeTimeline(Arranged()),
+  EXPECT_EQ(SummaryText(SummarizeTimeline(Arranged())),
             "0.1 s of 1 stream and 1 worker: 1 batch handed out, 1 lease, 1 sample\n"
             "  stages[0] resize     40 %  longest 20.0 ms\n"
             "  waits for a lease    10 %  longest 10.0 ms\n"

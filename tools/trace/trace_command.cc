@@ -28,6 +28,7 @@ struct TraceArgumentsGiven {
   std::string stream;
   std::optional<BatchRange> batches;
   uint64_t events = 1'000'000;
+  bool json = false;
 };
 
 // "7" or "7-9".
@@ -61,9 +62,10 @@ absl::StatusOr<int> Run(const TraceArgumentsGiven& arguments) {
     return absl::UnavailableError(
         absl::StrCat(arguments.out, ": cannot be written: ", std::strerror(errno)));
   }
-  absl::PrintF("%s", SummarizeTimeline(timeline));
+  const TraceSummary summary = SummarizeTimeline(timeline);
+  absl::PrintF("%s", arguments.json ? SummaryJson(summary).Text() + "\n" : SummaryText(summary));
   if (timeline.is_full()) {
-    absl::PrintF("  it ends after %d events; --events takes more\n", arguments.events);
+    absl::FPrintF(stderr, "  it ends after %d events; --events takes more\n", arguments.events);
   }
   if (timeline.streams().empty()) {
     absl::FPrintF(stderr, "%s\n",
@@ -76,6 +78,7 @@ absl::StatusOr<int> Run(const TraceArgumentsGiven& arguments) {
     absl::FPrintF(stderr, "none of these batches was made meanwhile\n");
     return kFailed;
   }
+  if (arguments.json) return 0;
   absl::PrintF("%s opens at https://ui.perfetto.dev and in chrome://tracing\n", arguments.out);
   return 0;
 }
@@ -108,7 +111,8 @@ Command TraceCommand() {
                   {"--batch", "Only these batches of each stream, numbered from 0 when it opens",
                    Batches(arguments->batches)},
                   {"--events", "Stop after this many events",
-                   Number(arguments->events, 1, 100'000'000)}},
+                   Number(arguments->events, 1, 100'000'000)},
+                  {"--json", "Print the summary as JSON", Flag(arguments->json)}},
       .run = [arguments] { return Run(*arguments); }};
 }
 

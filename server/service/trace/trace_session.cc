@@ -1,4 +1,4 @@
-#include "server/service/trace_session.h"
+#include "server/service/trace/trace_session.h"
 
 #include <optional>
 #include <utility>

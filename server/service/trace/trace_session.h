@@ -1,5 +1,5 @@
-#ifndef BULKHEAD_SERVER_SERVICE_TRACE_SESSION_H_
-#define BULKHEAD_SERVER_SERVICE_TRACE_SESSION_H_
+#ifndef BULKHEAD_SERVER_SERVICE_TRACE_TRACE_SESSION_H_
+#define BULKHEAD_SERVER_SERVICE_TRACE_TRACE_SESSION_H_
 
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/server_callback.h>
@@ -55,4 +55,4 @@ class TraceSession final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
 
 }  // namespace bulkhead
 
-#endif  // BULKHEAD_SERVER_SERVICE_TRACE_SESSION_H_
+#endif  // BULKHEAD_SERVER_SERVICE_TRACE_TRACE_SESSION_H_
