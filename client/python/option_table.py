@@ -1,7 +1,7 @@
 """All that is known of the options of specs, as the build writes it (build/<preset>/options.json).
 
 The comments of the .proto files, joined with what is declared in server/stages and server/spec/declared_options.cc:
-defaults, ranges, whether an option is required (server/spec/options_main.cc).
+defaults, ranges, whether an option is required (server/spec/options/options_main.cc).
 """
 
 import json

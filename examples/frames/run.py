@@ -50,7 +50,7 @@ def speed(folder, windows, order):
             if batch.epoch == 0:
                 began = time.monotonic()
             else:
-                samples += batch.size
+                samples += len(batch["image"])
         return samples * (3 if windows else 1) / (time.monotonic() - began)
 
 

@@ -102,6 +102,7 @@ const std::map<std::string, std::string>& Samples() {
       {"cache-bytes", "1GiB"},
       {"coefficient-cache-bytes", "3GiB"},
       {"stage-cache-bytes", "2GiB"},
+      {"trace-python", "on"},
       {"worker-program", "/bin/worker"},
       {"embedded", "true"},
       {"watch-pid", "17"},

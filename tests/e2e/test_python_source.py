@@ -100,6 +100,22 @@ def test_what_is_no_source_is_refused_in_words(dataset, options, words):
         bulkhead.Loader({"source": {"python": bulkhead.Source(dataset, **options)}, "batch": {"size": 1}}, workers=1)
 
 
+@pytest.mark.parametrize(
+    "odd, words",
+    [
+        ({"image": b"x" * 99999, "label": 1}, r"list\[17\]: its value\['image'\] takes 99999 bytes, but room .*; give room=99999"),
+        ({"image": b"x" * 10, "label": "dog"}, r"list\[17\]: its value\['label'\] is a str, in the samples looked at first it was"),
+    ],
+    ids=["large", "text"],
+)
+def test_a_sample_that_is_unlike_the_first_ones_says_how(odd, words):
+    dataset = [{"image": b"x" * 10, "label": 1}] * 40
+    dataset[17] = odd
+    with pytest.raises(bulkhead.DataError, match=words):
+        with bulkhead.Loader(spec_of(dataset, 4, None), workers=1) as loader:
+            list(loader)
+
+
 def test_a_cache_needs_to_know_which_data_it_keeps(tmp_path):
     def labels(spec):
         with bulkhead.Loader(spec, workers=1, cache_dir=str(tmp_path / "own")) as loader:

@@ -173,6 +173,7 @@ PYTHON = {
 # Of some rooms only these headers may be included, by these rooms.
 ONLY_HEADERS = {
     ("server/source", "server/spec"): {
+        "server/spec/image_lists.h",
         "server/spec/record_files.h",
         "server/spec/signature.h",
         "server/spec/source_signature.h",

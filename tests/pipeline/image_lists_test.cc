@@ -4,7 +4,7 @@
 
 #include "tests/pipeline/pipeline_fixture.h"
 
-namespace bulkhead {
+namespace bulkhead::image_lists_test {
 namespace {
 
 using testing::HasSubstr;
@@ -32,7 +32,9 @@ constexpr char kAugmented[] = R"(
 )";
 constexpr char kJoin[] = "stages { concat { inputs: 'image' output: 'image' } }";
 
-std::string Jpeg(uint64_t seed) { return EncodeJpeg(MakePicture(30, 44, 3, seed).view()).value(); }
+std::string Jpeg(uint64_t seed) {
+  return EncodeJpeg(MakePicture(30, 44, 3, seed).view(), {}).value();
+}
 
 FakeRecord Views(const std::vector<std::string>& images) {
   FakeRecord record;
@@ -155,4 +157,4 @@ TEST_F(SharedFramesTest, WithoutALeaseNothingIsShared) {
 }
 
 }  // namespace
-}  // namespace bulkhead
+}  // namespace bulkhead::image_lists_test

@@ -159,7 +159,8 @@ TEST(FlightNotesTest, ATracedThreadWritesSpansThatLieInEachOther) {
   notes.Enter(StageObserver::kSource);
   notes.Enter(StageObserver::kSource);  // the same stage goes on
   notes.Enter(2);
-  notes.NoteTurn(MonotonicNanos(), MonotonicNanos());
+  const int64_t turn_began_ns = MonotonicNanos();
+  notes.NoteTurn(turn_began_ns, MonotonicNanos());
   notes.Enter(StageObserver::kOutside);
   notes.EndSample();
   notes.EndLease();

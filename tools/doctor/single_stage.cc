@@ -29,7 +29,7 @@ constexpr uint64_t kBatchSize = 64;
 // One feature that the stage reads, and its values.
 struct Read {
   FeatureSignature feature;
-  FeatureValues values;
+  InputValues values;
 };
 
 absl::Status CannotRunAlone(const std::string& why) { return absl::FailedPreconditionError(why); }
@@ -65,7 +65,7 @@ bool IsNumber(const Read& read, v1::DType dtype) {
   return read.values.shape.empty() && read.values.dtype == dtype;
 }
 
-bool FitsRecord(const FeatureValues& values) {
+bool FitsRecord(const InputValues& values) {
   if (values.dtype == v1::DTYPE_BYTES) return true;
   if (!values.shape.empty()) return TensorFlowNumber(values.dtype) != 0;
   return values.dtype == v1::DTYPE_INT64 || values.dtype == v1::DTYPE_FLOAT32;
@@ -180,7 +180,7 @@ absl::StatusOr<SingleStage> MakeSingleStage(const v1::PipelineSpec& spec, int nu
                                          "it"));
     }
     std::string how;
-    BULKHEAD_ASSIGN_OR_RETURN(FeatureValues values, ValuesFor(*feature, choice, captured, how));
+    BULKHEAD_ASSIGN_OR_RETURN(InputValues values, ValuesFor(*feature, choice, captured, how));
     if (!FitsRecord(values)) {
       return CannotRunAlone(
           absl::StrCat("no record can hold `", name, "`, which is ", DTypeName(values.dtype)));

@@ -72,12 +72,12 @@ void FillRandom(v1::DType dtype, std::mt19937_64& random, std::string& bytes) {
   }
 }
 
-absl::StatusOr<FeatureValues> Made(const FeatureSignature& feature, bool random, std::string& how) {
+absl::StatusOr<InputValues> Made(const FeatureSignature& feature, bool random, std::string& how) {
   if (feature.kind == FeatureSignature::Kind::kEncoded) {
     return absl::FailedPreconditionError(
         absl::StrCat("it takes `", feature.name, "` as encoded bytes, which cannot be made up"));
   }
-  FeatureValues values;
+  InputValues values;
   values.dtype = feature.dtype;
   values.shape = feature.shape;
   for (int64_t& extent : values.shape) extent = extent < 0 ? kUnknownExtent : extent;
@@ -91,7 +91,7 @@ absl::StatusOr<FeatureValues> Made(const FeatureSignature& feature, bool random,
   return values;
 }
 
-bool Fits(const FeatureValues& values, const FeatureSignature& feature) {
+bool Fits(const InputValues& values, const FeatureSignature& feature) {
   if (values.dtype != feature.dtype || values.shape.size() != feature.shape.size()) return false;
   for (size_t i = 0; i < values.shape.size(); ++i) {
     const bool free = feature.shape[i] < 0 || (i == 0 && feature.variable);
@@ -101,11 +101,11 @@ bool Fits(const FeatureValues& values, const FeatureSignature& feature) {
 }
 
 // The file's array as the feature's values: one sample, or several along its first dimension.
-absl::StatusOr<FeatureValues> OfFile(const FeatureSignature& feature, const FeatureValues& file,
-                                     std::string& how) {
+absl::StatusOr<InputValues> OfFile(const FeatureSignature& feature, const InputValues& file,
+                                   std::string& how) {
   how = absl::StrCat("the file's ", DTypeName(file.dtype), " ", ShapeOf(file.shape));
   if (Fits(file, feature)) return file;
-  FeatureValues values;
+  InputValues values;
   values.dtype = file.dtype;
   if (!file.shape.empty()) values.shape.assign(file.shape.begin() + 1, file.shape.end());
   if (file.shape.empty() || file.shape[0] == 0 || !Fits(values, feature)) {
@@ -126,7 +126,7 @@ absl::StatusOr<FeatureValues> OfFile(const FeatureSignature& feature, const Feat
 void Capture(const Batch& batch, CapturedValues& captured) {
   for (const Tensor& tensor : batch.tensors()) {
     if (tensor.packing != Packing::kSamples || tensor.shape.empty()) continue;
-    FeatureValues& values = captured[std::string(tensor.name)];
+    InputValues& values = captured[std::string(tensor.name)];
     values.dtype = DTypeOf(tensor);
     values.shape.assign(tensor.shape.begin() + 1, tensor.shape.end());
     const Tensor* const counts = batch.Find(absl::StrCat(tensor.name, "_count"));
@@ -173,8 +173,8 @@ absl::StatusOr<InputChoice> InputChoice::Parse(const std::string& text) {
   return choice;
 }
 
-absl::StatusOr<FeatureValues> ValuesFor(const FeatureSignature& feature, const InputChoice& choice,
-                                        const CapturedValues& captured, std::string& how) {
+absl::StatusOr<InputValues> ValuesFor(const FeatureSignature& feature, const InputChoice& choice,
+                                      const CapturedValues& captured, std::string& how) {
   const auto found = captured.find(feature.name);
   switch (choice.kind) {
     case InputChoice::Kind::kFile:

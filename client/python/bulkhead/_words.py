@@ -48,6 +48,8 @@ def nearest(name: str, known: Iterable[str]) -> str:
 def did_you_mean(name: str, known: Iterable[str], quote: str = "'") -> str:
     """ "; did you mean 'image'?", or "; there are: image, label"."""
     names = list(known)
+    if f"{name}s" in names:
+        return f"; did you mean {quote}{name}s{quote}?"
     family = [each for each in names if each.startswith(name + "_")]
     if len(family) > 1:
         return f"; there are: {', '.join(quote + each + quote for each in family)}"

@@ -6,6 +6,14 @@
 #include "absl/strings/str_format.h"
 
 namespace bulkhead {
+namespace {
+
+// The source and cache stages are as slow as their disk, which is not the worker's fault.
+bool WaitsForStorage(const std::string& stage) {
+  return stage == "source" || absl::EndsWith(stage, " cache");
+}
+
+}  // namespace
 
 bool StageTimes::EndsStretch(const Stage& stage, const FlightSnapshot::Stage& now, int64_t now_ns) {
   if (now.runs < stage.runs + kStretchRuns) return false;
@@ -41,14 +49,16 @@ StageTimes::Load StageTimes::LoadOf(const FlightSnapshot& snapshot, double waite
   return load;
 }
 
-double StageTimes::ShareWaited(int64_t since_ns, const Load& now) const {
-  // The newest before it; the oldest if all are later.
-  auto then = std::find_if(loads_.rbegin(), loads_.rend(),
-                           [&](const Load& load) { return load.at_ns <= since_ns; });
-  if (then == loads_.rend()) --then;
-  const double busy = now.busy_seconds - then->busy_seconds;
+double StageTimes::ShareWaited(const Load& then, const Load& now) {
+  const double busy = now.busy_seconds - then.busy_seconds;
   if (busy <= 0) return 0;
-  return std::clamp((now.waited_seconds - then->waited_seconds) / busy, 0.0, kMostLoad);
+  return std::clamp((now.waited_seconds - then.waited_seconds) / busy, 0.0, kMostLoad);
+}
+
+const StageTimes::Load& StageTimes::LoadAt(int64_t ns) const {
+  const auto then = std::find_if(loads_.rbegin(), loads_.rend(),
+                                 [&](const Load& load) { return load.at_ns <= ns; });
+  return then == loads_.rend() ? loads_.front() : *then;
 }
 
 std::string StageTimes::Note(const FlightSnapshot& snapshot, double slowdown,
@@ -65,28 +75,33 @@ std::string StageTimes::Note(const FlightSnapshot& snapshot, double slowdown,
     const FlightSnapshot::Stage& now = snapshot.stages[i];
     if (stage.runs < kSkippedRuns) {
       Begin(stage, now, now_ns);
+      if (now.runs >= kSkippedRuns) stage.first_load = LoadOf(snapshot, cpu_wait(), now_ns);
       continue;
     }
     if (!EndsStretch(stage, now, now_ns)) continue;
     const double seconds =
         (now.busy_seconds - stage.busy_seconds) / static_cast<double>(now.runs - stage.runs);
     const bool is_first = stage.stretches++ < kFirst;
-    if (is_first && (stage.stretches == 1 || seconds < stage.first_seconds)) {
-      stage.first_seconds = seconds;
+    if (is_first) {
+      if (stage.stretches == 1 || seconds < stage.first_seconds) stage.first_seconds = seconds;
+      stage.sum_seconds += seconds;
+    }
+    if (stage.stretches == kFirst) {
+      const double load = ShareWaited(stage.first_load, LoadOf(snapshot, cpu_wait(), now_ns));
+      stage.least_seconds = std::min(stage.first_seconds, stage.sum_seconds / kFirst * (1 - load));
     }
     stage.newest.push_back({now.runs, seconds, stage.began_ns});
     if (stage.newest.size() > kNewest) stage.newest.pop_front();
     Begin(stage, now, now_ns);
-    // A cache stage is as slow as its disk, which is not the worker's fault.
-    if (is_first || slowdown <= 0 || !slow.empty() || absl::EndsWith(now.name, " cache")) continue;
+    if (is_first || slowdown <= 0 || !slow.empty() || WaitsForStorage(now.name)) continue;
     const Newest newest = NewestOf(stage, now_ns);
     const double too_long = std::max(kMinSeconds, slowdown * stage.first_seconds);
     if (stage.first_seconds <= 0 || newest.seconds < too_long) continue;
-    const double load = ShareWaited(newest.since_ns, LoadOf(snapshot, cpu_wait(), now_ns));
+    const double load = ShareWaited(LoadAt(newest.since_ns), LoadOf(snapshot, cpu_wait(), now_ns));
     const double new_seconds = newest.seconds * (1 - load);
-    if (new_seconds < too_long) continue;
+    if (new_seconds < std::max(kMinSeconds, slowdown * stage.least_seconds)) continue;
     slow = absl::StrFormat("%s takes %.2f ms a sample, %.1f times as long as in its first samples",
-                           now.name, new_seconds * 1e3, new_seconds / stage.first_seconds);
+                           now.name, new_seconds * 1e3, new_seconds / stage.least_seconds);
   }
   return slow;
 }

@@ -20,9 +20,9 @@ namespace bulkhead {
 // of the newest stretches is `slowdown` times the fastest of the first ones. The newest are those
 // of the last third of the worker's samples, but at most kNewest stretches. So a stage that becomes
 // slower with each sample is noticed before it has done half as many samples again as it took to
-// become slow, and a few slow samples are no slowness. The share of the newest that the worker's
-// threads waited for a CPU is left out: that is the machine's load, and a successor would be as
-// slow.
+// become slow, and a few slow samples are no slowness. It is slow only if that is so without the
+// time, of both, in which the worker's threads waited for a CPU: that is the machine's load, and a
+// successor would be as slow.
 class StageTimes {
  public:
   static constexpr uint64_t kStretchRuns = 16;
@@ -46,7 +46,7 @@ class StageTimes {
   // Takes the current counters. `cpu_wait` returns the seconds that the worker's threads have
   // waited for a CPU so far (ReadCpuWaitSeconds); it is called rarely. Returns a sentence with
   // figures if a stage takes at least `slowdown` times as long as at first; else, or with
-  // `slowdown` 0, an empty string. Ignores cache stages, which wait for a disk.
+  // `slowdown` 0, an empty string. Ignores the source and cache stages, which wait for a disk.
   std::string Note(const FlightSnapshot& snapshot, double slowdown,
                    absl::FunctionRef<double()> cpu_wait, int64_t now_ns);
 
@@ -56,20 +56,22 @@ class StageTimes {
     double seconds_per_run = 0;
     int64_t began_ns = 0;
   };
-  struct Stage {
-    double busy_seconds = 0;  // at the start of the current stretch
-    uint64_t runs = 0;
-    int64_t began_ns = 0;
-    size_t stretches = 0;
-    double first_seconds = 0;  // per sample: the fastest of the first stretches
-    std::deque<Stretch> newest;
-  };
-
   // What the worker's threads had waited for a CPU, and spent in stages (waits included).
   struct Load {
     int64_t at_ns = 0;
     double waited_seconds = 0;
     double busy_seconds = 0;
+  };
+  struct Stage {
+    double busy_seconds = 0;  // at the start of the current stretch
+    uint64_t runs = 0;
+    int64_t began_ns = 0;
+    size_t stretches = 0;
+    double first_seconds = 0;  // per sample: the fastest of the first stretches,
+    double sum_seconds = 0;    // and all of them together
+    Load first_load;           // when they began
+    double least_seconds = 0;  // per sample, of all of them without the waits for a CPU
+    std::deque<Stretch> newest;
   };
   // The newest stretches' median time per sample, and when they began; 0: too little is known.
   struct Newest {
@@ -82,8 +84,10 @@ class StageTimes {
   static void Begin(Stage& stage, const FlightSnapshot::Stage& now, int64_t now_ns);
   static Newest NewestOf(const Stage& stage, int64_t now_ns);
   static Load LoadOf(const FlightSnapshot& snapshot, double waited_seconds, int64_t now_ns);
-  // The share of the stages' time since then in which threads waited for a CPU.
-  double ShareWaited(int64_t since_ns, const Load& now) const;
+  // The share of the stages' time between two looks in which threads waited for a CPU.
+  static double ShareWaited(const Load& then, const Load& now);
+  // The newest look before that time.
+  const Load& LoadAt(int64_t ns) const;
 
   std::vector<Stage> stages_;  // as in the snapshots
   std::deque<Load> loads_;     // kLoadInterval apart

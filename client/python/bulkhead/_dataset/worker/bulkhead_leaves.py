@@ -69,9 +69,12 @@ class Layout(NamedTuple):
         return outputs
 
     def fields(self, value: Any) -> Tuple[Any, ...]:
-        """The leaves as they are, for a source: arrays, numbers and bytes, without what encodes them."""
+        """The leaves as they are, for a source: arrays, numbers and bytes, without what encodes them. Unlike, if the value
+        is not of this layout."""
         found: List[Any] = []
         _gather(self.tree, value, found, "")
+        for leaf, (part, where) in zip(self.leaves, found):
+            _encode(leaf, part, where, [])  # for its errors
         return tuple(_as_field(part, where) for part, where in found)
 
     def values(self, value: Any) -> Tuple[Any, ...]:
