@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
 #include "server/spec/batch_stages.h"
@@ -68,17 +69,29 @@ std::string FirstPythonStage(const v1::PipelineSpec& spec) {
   return path.empty() ? FirstPythonBatchStage(spec) : path;
 }
 
+namespace {
+
+// What a message calls the code of a stage. The stage that reads a dataset of the client's
+// (bulkhead.Source) has the client's own function, and the dataset's class as an argument.
+std::string NameOfCode(const v1::Python& python) {
+  const auto dataset = python.arguments().find("dataset");
+  const bool reads = absl::StartsWith(python.function(), "bulkhead_dataset:");
+  return reads && dataset != python.arguments().end() ? dataset->second : python.function();
+}
+
+}  // namespace
+
 std::map<std::string, std::string> CodeOfStages(const v1::PipelineSpec& spec) {
   std::map<std::string, std::string> code;
   for (const SourceChain& chain : SourceChains(spec)) {
     for (const SourceChain::Step& step : chain.steps) {
-      const std::string& name = step.stage->has_native() ? step.stage->native().library()
-                                                         : step.stage->python().function();
+      const std::string name = step.stage->has_native() ? step.stage->native().library()
+                                                        : NameOfCode(step.stage->python());
       if (!name.empty()) code.emplace(LabelOf(step), name);
     }
   }
   for (int i = 0; i < spec.batch_stages_size(); ++i) {
-    const std::string& name = spec.batch_stages(i).python().function();
+    const std::string name = NameOfCode(spec.batch_stages(i).python());
     if (!name.empty()) code.emplace(LabelOf(spec, i), name);
   }
   return code;

@@ -69,7 +69,8 @@ std::string FirstPythonStage(const v1::PipelineSpec& spec);
 // Python, "libmeans.so" for a library. Empty if it names none.
 std::vector<std::string> UserCodeOf(const v1::PipelineSpec& spec);
 
-// By the label of its stage (StageLabels), the user code that a spec names.
+// By the label of its stage (StageLabels), what messages call the user code that the spec names:
+// "augment:process", or the class of a dataset.
 std::map<std::string, std::string> CodeOfStages(const v1::PipelineSpec& spec);
 
 // The names of a spec's stages in messages, status and metrics: "stages[0] decode_image",

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <memory>
 #include <new>
 #include <optional>
@@ -28,6 +29,7 @@
 #include "server/os/files/filesystem.h"
 #include "server/os/memory/memory_map.h"
 #include "server/os/memory/process_memory.h"
+#include "server/os/process/crash.h"
 #include "server/os/process/process_usage.h"
 #include "server/os/process/thread.h"
 #include "server/source/index/index_builder.h"
@@ -379,7 +381,9 @@ absl::Status Session::Bind(const internal::v1::Bind& bind, int binding_fd, Uniqu
                                           const char* text) { OnNote(level, function, text); });
   }
   if (stacks_fd_ && user_code_.python != nullptr) {
-    recorder_->header().tells_stacks = user_code_.python->WriteStacksTo(stacks_fd_.get()) ? 1 : 0;
+    const bool tells_stacks = user_code_.python->WriteStacksTo(stacks_fd_.get());
+    recorder_->header().tells_stacks = tells_stacks ? 1 : 0;
+    if (tells_stacks) NoteCrashes([] { raise(SIGQUIT); });
   }
   absl::StatusOr<std::unique_ptr<Pipeline>> pipeline = Pipeline::Create(binding, user_code_);
   if (!pipeline.ok()) return pipeline.status();

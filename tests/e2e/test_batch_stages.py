@@ -277,7 +277,7 @@ def test_a_batch_stage_that_crashes_blames_no_sample(start, folder):
     service = start(workers=2, threads=2)
     error = error_of(service, spec)
     assert error.reason == "WORKER_CRASH_LOOP"
-    assert "batch_stages[0] python of the batch (epoch 0, positions 16 to 31" in str(error)
+    assert "of the batch (epoch 0, positions 16 to 31" in str(error)
     assert int(bulkhead.service_status(service.target)["samples_quarantined"]) == 0
 
 

@@ -1,6 +1,7 @@
 """A record at which a Python stage hangs: who is told of it, and that the training goes on without it."""
 
 import pathlib
+import re
 import threading
 
 import grpc
@@ -9,7 +10,7 @@ import pytest
 import bulkhead
 from bulkhead._rpc import proto
 from conftest import Service
-from test_python_stage import HERE, PYTHON, number, over_range
+from test_python_stage import HERE, PYTHON, error_of, number, over_range
 
 
 @pytest.fixture
@@ -71,7 +72,7 @@ def test_it_is_told_with_its_stack_and_quarantined(folder, start):
     assert len(hung) in (3, 4)
     assert {(event.record, event.position, event.epoch) for event in hung} == {("range@11", 11, 0)}
     for event in hung:
-        assert "stages[0] python of range@11" in event.message
+        assert "stages[0] python (user_functions:hangs) of range@11" in event.message
         assert f"{HERE}/user_functions.py" in event.message
         assert "in _wait_for_ever; called from" in event.message and "in hangs" in event.message
     assert [event.record for event in quarantined[:1]] == ["range@11"]
@@ -87,7 +88,30 @@ def test_while_it_hangs_heartbeats_say_what_the_workers_are_at(folder, start):
         activity = response.heartbeat.activity
         if activity:
             break
-    assert "has been at stages[0] python of range@3 for " in activity
+    assert "has been at stages[0] python (user_functions:hangs) of range@3 for " in activity
+
+
+def crashing(folder, at):
+    return over_range(folder, "crashes", [number("label")], size=24, batch=8, order="sequential",
+                      errors={"policy": "substitute", "max_fraction": 0.5}, stage={"arguments": {"at": at}})
+
+
+def test_a_crash_names_the_function_and_its_line(folder, start):
+    service = start("--workers", 2)
+    with bulkhead.Loader(crashing(folder, at=11), service.target, timeout=120) as loader:
+        labels = [int(label) for batch in loader for label in batch["label"]]
+    assert labels == [*range(11), 12, *range(12, 24)]
+    for text in [end["reason"] for end in bulkhead.service_status(service.target)["recent_exits"]]:
+        assert re.search(rf"\(Python was at .*; called from {HERE}/user_functions.py:\d+ in crashes\)", text), text
+    assert "in stages[0] python (user_functions:crashes) at position 11 of epoch 0" in (folder / "service.log").read_text()
+
+
+def test_code_that_ends_workers_at_every_record_is_to_blame_and_not_the_records(folder, start):
+    service = start("--workers", 2)
+    error = error_of(service, crashing(folder, at=-1))
+    assert error.reason == "WORKER_CRASH_LOOP"
+    assert "3 different records ended 3 workers each in stages[0] python (user_functions:crashes)" in str(error)
+    assert "bulkhead.try_stage" in str(error)
 
 
 def test_threads_that_wait_for_the_interpreter_do_not_hang(folder, start):

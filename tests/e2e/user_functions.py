@@ -184,6 +184,12 @@ def hangs(index, *, at):
     return index
 
 
+def crashes(index, *, at):
+    if at in (-1, index):
+        ctypes.string_at(0)
+    return index
+
+
 def waits_a_little(index):
     time.sleep(0.002)
     return index

@@ -136,6 +136,7 @@ class BlameOfDeathsTest : public PoolWorld {
     thread.lease_id = lease->lease_id();
     thread.position = lease->first_position() + lease->first_sample();
     flight.threads.push_back(thread);
+    if (passes_) flight.stages.push_back({thread.stage, 0, 0, 0, 0, /*runs=*/1});
     if (refused_) {
       flight.refused_thread = 0;
       flight.refused_bytes = config_.quota_bytes;
@@ -145,6 +146,7 @@ class BlameOfDeathsTest : public PoolWorld {
   }
 
   Blame blame_{config_, absl::Seconds(5), crew_, streams_};
+  bool passes_ = false;   // other samples passed the stage
   bool refused_ = false;  // it was refused all of its quota
   std::string work_;
 };
@@ -196,6 +198,35 @@ TEST_F(BlameOfDeathsTest, RecordsThatAllMeetTheQuotaAreNotToBlame) {
 }
 
 TEST_F(BlameOfDeathsTest, RecordsThatCrashAreEachToBlame) {
+  Man(1);
+  const auto observer = AddStream();
+  for (const char* record : {"a.tfrecord@7", "a.tfrecord@8", "a.tfrecord@9"}) {
+    for (uint32_t i = 0; i < Blame::kPoisonDeaths; ++i) Die(v1::EXIT_CAUSE_CRASHED, record);
+  }
+  EXPECT_EQ(observer->events.size(), 3u);
+  EXPECT_FALSE(observer->end.has_value());
+}
+
+TEST_F(BlameOfDeathsTest, CodeThatEndsWorkersAtEveryRecordIsNamedInsteadOfTheRecords) {
+  config_.stage_code = {{"stages[0] decode_image", "my_aug:crash"}};
+  Man(1);
+  const auto observer = AddStream();
+  for (const char* record : {"a.tfrecord@7", "a.tfrecord@8", "a.tfrecord@9"}) {
+    EXPECT_FALSE(observer->end.has_value()) << record;
+    for (uint32_t i = 0; i < Blame::kPoisonDeaths; ++i) Die(v1::EXIT_CAUSE_CRASHED, record);
+  }
+  EXPECT_THAT(observer->events[0].message(), HasSubstr("(my_aug:crash) at position"));
+  EXPECT_THAT(observer->events[0].message(), HasSubstr("bulkhead.try_stage"));
+  ASSERT_TRUE(observer->end.has_value());
+  EXPECT_EQ(GetErrorInfo(*observer->end)->reason, reason::kWorkerCrashLoop);
+  EXPECT_THAT(std::string(observer->end->message()),
+              HasSubstr("3 different records ended 3 workers each in stages[0] decode_image "
+                        "(my_aug:crash), and no sample passed it"));
+}
+
+TEST_F(BlameOfDeathsTest, RecordsThatCrashCodeWhichOthersPassAreEachToBlame) {
+  config_.stage_code = {{"stages[0] decode_image", "my_aug:crash"}};
+  passes_ = true;
   Man(1);
   const auto observer = AddStream();
   for (const char* record : {"a.tfrecord@7", "a.tfrecord@8", "a.tfrecord@9"}) {

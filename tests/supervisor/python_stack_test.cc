@@ -1,8 +1,10 @@
 #include "server/supervisor/worker/python_stack.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 
 namespace bulkhead {
 namespace {
@@ -26,6 +28,14 @@ Current thread 0x00007f2b5c1d4740 (most recent call first):
 TEST(PythonStackTest, NamesWhereTheFunctionIsInTheThreadThatTheWorkerCalled) {
   EXPECT_EQ(DescribePythonStack(kDump),
             "/data/python/augment.py:7 in blur; called from /data/python/augment.py:21 in augment");
+}
+
+TEST(PythonStackTest, OfACrashOnlyTheCurrentThreadCounts) {
+  EXPECT_EQ(DescribeCrashedStack(kDump), "");
+  const std::string crashed =
+      absl::StrReplaceAll(kDump, {{"Current thread", "Thread"},
+                                  {"Thread 0x00007f2b5affd640 [Thread-1]", "Current thread 0x1"}});
+  EXPECT_THAT(DescribeCrashedStack(crashed), testing::StartsWith("/data/python/augment.py:7 in"));
 }
 
 TEST(PythonStackTest, WaitsForTheWholeOfThatThread) {

@@ -27,6 +27,8 @@ class StreamNotes {
   // A stage's line was dropped before it got here.
   void CountLeftOut() { limit_.CountRefused(); }
 
+  // The service's own word, at once.
+  void Send(v1::Note::Level level, const std::string& text);
   // Counts an event for the next summary; `what` is human-readable. A summary quotes the last of
   // each kind.
   void CountDeath(const std::string& what) { deaths_.Add(what); }
@@ -47,7 +49,6 @@ class StreamNotes {
     }
   };
 
-  void Send(v1::Note::Level level, const std::string& text);
   // Human-readable; empties the counts.
   std::string Summary();
 

@@ -89,6 +89,9 @@ std::string Blame::OnDeath(const PoolWorker& worker, const FlightSnapshot& fligh
   for (size_t i = 0; i < flight.threads.size(); ++i) {
     facts.grown_bytes.push_back(worker.memory.GrownBy(flight, i));
   }
+  for (const FlightSnapshot::Stage& stage : flight.stages) {
+    if (stage.runs > 0) passed_.insert(stage.name);
+  }
   // With whole batches, all threads work on the first one.
   facts.begun = config_.whole_batches ? 1 : config_.threads;
   std::string first;
@@ -125,26 +128,26 @@ std::string Blame::BlameLease(const PoolWorker& worker, const FlightSnapshot& fl
   if (thread != nullptr && !LeaseCovers(death->lease, positions, thread->epoch, thread->position)) {
     thread = nullptr;
   }
+  const std::string stage = thread != nullptr ? config_.WithCode(thread->stage) : "";
   if (thread != nullptr && !thread->sample.empty()) {
-    work = absl::StrCat(thread->stage, " of ", thread->sample, " (", work, ")");
+    work = absl::StrCat(stage, " of ", thread->sample, " (", work, ")");
   } else if (thread != nullptr && config_.whole_batches) {
-    work = absl::StrCat(thread->stage, " of the batch (", work, ")");
+    work = absl::StrCat(stage, " of the batch (", work, ")");
   }
   if (thread != nullptr && suspicion.hung) ReportHang(worker, *stream, *thread, work);
   const bool named = thread != nullptr && !thread->sample.empty() &&
                      thread->sample.size() < FlightThread::kSampleBytes;
   if (alone && suspicion.by_itself && named) {
     const uint32_t poisoned = ++poison_deaths_[stream->id()][thread->sample];
-    // A reason that names its own option needs no other.
-    const std::string advice =
-        ExitLog::IsLimitEvent(cause) && !absl::StrContains(reason, " --")
-            ? absl::StrCat(" (if samples need as much, raise --worker-quota, now ",
-                           FormatBytes(config_.quota_bytes), ")")
-            : "";
-    const std::string why = absl::StrCat(reason, " in ", thread->stage, " at position ",
-                                         thread->position, " of epoch ", thread->epoch, advice);
+    const std::string why =
+        absl::StrCat(reason, " in ", stage, " at position ", thread->position, " of epoch ",
+                     thread->epoch, AdviceFor(*thread, cause, reason));
     if (poisoned >= kPoisonDeaths && ExitLog::IsLimitEvent(cause) &&
         FailIfStarved(*stream, worker, flight, *thread)) {
+      return work;
+    }
+    if (poisoned >= kPoisonDeaths && cause == v1::EXIT_CAUSE_CRASHED &&
+        FailIfAllCrash(*stream, *thread, reason)) {
       return work;
     }
     // A record that is left out already did not end the worker, whatever the worker says.
@@ -158,24 +161,57 @@ std::string Blame::BlameLease(const PoolWorker& worker, const FlightSnapshot& fl
   return work;
 }
 
+std::string Blame::AdviceFor(const FlightSnapshot::Thread& thread, v1::ExitCause cause,
+                             const std::string& reason) const {
+  // A reason that names its own option needs no other.
+  if (ExitLog::IsLimitEvent(cause) && !absl::StrContains(reason, " --")) {
+    return absl::StrCat(" (if samples need as much, raise --worker-quota, now ",
+                        FormatBytes(config_.quota_bytes), ")");
+  }
+  if (cause == v1::EXIT_CAUSE_CRASHED && config_.stage_code.count(thread.stage) > 0) {
+    return " (if other records end workers there, too, the code is to blame: bulkhead.try_stage "
+           "runs a Python function in your own process, where a debugger works)";
+  }
+  return "";
+}
+
 bool Blame::FailIfStarved(Stream& stream, const PoolWorker& worker, const FlightSnapshot& flight,
                           const FlightSnapshot::Thread& thread) {
   Starved& starved = starved_[stream.id()][thread.stage];
   starved.records.insert(thread.sample);
   starved.needed_bytes =
       std::max(starved.needed_bytes, worker.memory.peak_bytes() + flight.refused_bytes);
-  if (starved.records.size() < kStarvedRecords) return false;
+  if (starved.records.size() < kAlikeRecords) return false;
   // With a quarter of reserve.
   const uint64_t needed = starved.needed_bytes + starved.needed_bytes / 4;
   const uint64_t advised = (needed / kAdvisedStep + 1) * kAdvisedStep;
   stream.Fail(MakeError(
       absl::StatusCode::kAborted, reason::kWorkerCrashLoop,
       absl::StrCat(starved.records.size(), " different records met the worker's quota of ",
-                   FormatBytes(config_.quota_bytes), " in ", thread.stage,
+                   FormatBytes(config_.quota_bytes), " in ", config_.WithCode(thread.stage),
                    ", each alone in fresh workers, the last one ", thread.sample,
                    ": the quota is too small for this pipeline. Raise --worker-quota to ",
                    FormatBytes(advised)),
       {{"work", thread.stage}, {"cause", "quota"}}));
+  return true;
+}
+
+bool Blame::FailIfAllCrash(Stream& stream, const FlightSnapshot::Thread& thread,
+                           const std::string& reason) {
+  if (config_.stage_code.count(thread.stage) == 0 || passed_.count(thread.stage) > 0) return false;
+  std::set<std::string>& records = crashed_[stream.id()][thread.stage];
+  records.insert(thread.sample);
+  if (records.size() < kAlikeRecords) return false;
+  stream.Fail(MakeError(
+      absl::StatusCode::kAborted, reason::kWorkerCrashLoop,
+      absl::StrCat(records.size(), " different records ended ", kPoisonDeaths, " workers each in ",
+                   config_.WithCode(thread.stage),
+                   ", and no sample passed it: its code ends workers, whatever the record. The "
+                   "last one, ",
+                   thread.sample, ": ", reason,
+                   ". Run the code in a process of your own, where a debugger shows where it "
+                   "ends: bulkhead.try_stage does so for a Python function"),
+      {{"work", thread.stage}, {"cause", reason}}));
   return true;
 }
 

@@ -69,9 +69,10 @@ class Blame {
   // Deaths at one record, of fresh workers that did nothing else, that make it poison.
   static constexpr uint32_t kPoisonDeaths = 3;
 
-  // Different records, each of which meets the quota in the same stage as poison does, that show
-  // that the quota is too small for the pipeline.
-  static constexpr size_t kStarvedRecords = 3;
+  // Different records that are poison in the same stage, which show that they are not to blame:
+  // each meets the quota, which is too small for the pipeline, or crashes workers in user code that
+  // no sample passes.
+  static constexpr size_t kAlikeRecords = 3;
 
   // `hang`: PoolTimeouts::hang.
   Blame(const PipelineConfig& config, absl::Duration hang, const Crew& crew,
@@ -92,6 +93,7 @@ class Blame {
   void Forget(uint64_t stream_id) {
     poison_deaths_.erase(stream_id);
     starved_.erase(stream_id);
+    crashed_.erase(stream_id);
   }
 
  private:
@@ -99,6 +101,9 @@ class Blame {
   std::string BlameLease(const PoolWorker& worker, const FlightSnapshot& flight,
                          const Suspicion& suspicion, v1::ExitCause cause,
                          const std::string& reason);
+  // What to do about a record that ended a worker so; with a leading blank, or empty.
+  std::string AdviceFor(const FlightSnapshot::Thread& thread, v1::ExitCause cause,
+                        const std::string& reason) const;
   // Records that met the quota in one stage, and the most memory that any of them needed.
   struct Starved {
     std::set<std::string> records;
@@ -106,9 +111,12 @@ class Blame {
   };
 
   // The thread's record is poison that meets the quota. Ends the stream, and returns true, if it is
-  // the last of kStarvedRecords.
+  // the last of kAlikeRecords.
   bool FailIfStarved(Stream& stream, const PoolWorker& worker, const FlightSnapshot& flight,
                      const FlightSnapshot::Thread& thread);
+  // The same of a record at which workers crash.
+  bool FailIfAllCrash(Stream& stream, const FlightSnapshot::Thread& thread,
+                      const std::string& reason);
   void ReportHang(const PoolWorker& worker, Stream& stream, const FlightSnapshot::Thread& thread,
                   const std::string& work) const;
   // Calls Stream::Quarantine, and tells the workers before any gets another lease. False if the
@@ -126,7 +134,10 @@ class Blame {
   // Deaths of fresh workers that did nothing else, by stream and record.
   std::map<uint64_t, std::map<std::string, uint32_t>> poison_deaths_;
   std::map<uint64_t, std::map<std::string, Starved>> starved_;  // by stream and stage
-  uint32_t idle_deaths_ = 0;  // of workers without a lease, since a lease was finished
+  // Records at which workers crashed in user code, by stream and stage.
+  std::map<uint64_t, std::map<std::string, std::set<std::string>>> crashed_;
+  std::set<std::string> passed_;  // stages that a sample passed in a worker that has died
+  uint32_t idle_deaths_ = 0;      // of workers without a lease, since a lease was finished
 };
 
 }  // namespace bulkhead

@@ -46,6 +46,13 @@ struct PipelineConfig {
   // runs user code.
   std::string trust_domain = SegmentFolder::kBuiltIn;
 
+  // "stages[1] python (my_aug:rotate)": the stage with the user's code that it runs, if it runs
+  // any.
+  std::string WithCode(const std::string& stage) const {
+    const auto code = stage_code.find(stage);
+    return code == stage_code.end() ? stage : stage + " (" + code->second + ")";
+  }
+
   // Leases that a worker may hold: one per thread in work, and as many waiting, so that no thread
   // runs dry while a message travels.
   uint32_t LeasesOfWorker() const { return 2 * (whole_batches ? 1 : threads); }

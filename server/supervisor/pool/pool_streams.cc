@@ -44,6 +44,10 @@ void PoolStreams::CountReplacement(const std::string& what) {
   for (const auto& stream : streams_) stream->notes().CountReplacement(what);
 }
 
+void PoolStreams::Tell(v1::Note::Level level, const std::string& text) {
+  for (const auto& stream : streams_) stream->notes().Send(level, text);
+}
+
 void PoolStreams::SendNotes() {
   for (const auto& stream : streams_) {
     stream->notes().SendDue(MonotonicNanos(), /*at_end=*/false);

@@ -48,8 +48,15 @@ void PoolVerdict::TellIfChanged() {
   if (!changed || (!IsKept(now) && !IsKept(told_))) {
     return;
   }
-  spdlog::log(IsKept(now) ? spdlog::level::warn : spdlog::level::info, "pipeline {}: {}",
-              config_.name, now.text());
+  const bool kept = IsKept(now);
+  const std::string text = now.kind() == v1::VERDICT_KIND_LEAK ? "leak: " + now.text() : now.text();
+  spdlog::log(kept ? spdlog::level::warn : spdlog::level::info, "pipeline {}: {}", config_.name,
+              text);
+  streams_.Tell(kept ? v1::Note::LEVEL_WARNING : v1::Note::LEVEL_INFO,
+                kept ? text +
+                           ". Workers are replaced before they meet their quota; the batches "
+                           "stay the same"
+                     : text);
   told_ = now;
 }
 

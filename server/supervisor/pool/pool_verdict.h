@@ -6,18 +6,20 @@
 
 #include "server/supervisor/pool/crew.h"
 #include "server/supervisor/pool/pipeline_config.h"
+#include "server/supervisor/pool/pool_streams.h"
 #include "server/supervisor/verdict/pipeline_verdict.h"
 
 namespace bulkhead {
 
-// The verdict on the memory of a pool's workers: judges them at intervals, and logs the verdict
-// when it changes. Lives on the supervisor's thread.
+// The verdict on the memory of a pool's workers: judges them at intervals, and tells the log
+// and the trainers when the verdict changes. Lives on the supervisor's thread.
 class PoolVerdict {
  public:
   // `probes`: a worker may be replaced to confirm a verdict.
-  PoolVerdict(const PipelineConfig& config, const Crew& crew, bool probes)
+  PoolVerdict(const PipelineConfig& config, const Crew& crew, PoolStreams& streams, bool probes)
       : config_(config),
         crew_(crew),
+        streams_(streams),
         probes_(probes),
         verdict_(config.stage_code, config.quota_bytes) {}
 
@@ -35,6 +37,7 @@ class PoolVerdict {
 
   const PipelineConfig& config_;
   const Crew& crew_;
+  PoolStreams& streams_;
   bool probes_;  // still
   PipelineVerdict verdict_;
   v1::Verdict told_;

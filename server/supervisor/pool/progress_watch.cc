@@ -15,8 +15,6 @@
 namespace bulkhead {
 namespace {
 
-// Size of faulthandler's output for a hundred threads.
-constexpr size_t kMaxStacksBytes = size_t{256} << 10;
 // A stream is sent its workers' activity after this long without a batch, at this interval.
 constexpr absl::Duration kSilence = absl::Seconds(5);
 constexpr absl::Duration kActivityInterval = absl::Seconds(1);
@@ -124,10 +122,11 @@ std::string ProgressWatch::ActivityFor(const PoolStreams& streams, const Stream&
          streams.WithinLeases(worker.id, worker.flight.Read()).threads) {
       const bool at_it = thread.lease_id != 0 && thread.stream_id == stream.id();
       if (!at_it || thread.turn == FlightTurn::kWaiting) continue;
-      at_samples.emplace(thread.began_ns,
-                         absl::StrCat("worker ", worker.slot, " has been at ", thread.stage, " of ",
-                                      thread.sample.empty() ? "a batch" : thread.sample, " for ",
-                                      for_people(thread.began_ns)));
+      at_samples.emplace(
+          thread.began_ns,
+          absl::StrCat("worker ", worker.slot, " has been at ", config_.WithCode(thread.stage),
+                       " of ", thread.sample.empty() ? "a batch" : thread.sample, " for ",
+                       for_people(thread.began_ns)));
     }
   });
   for (const auto& slot : crew_.slots()) {

@@ -13,7 +13,9 @@
 #include "server/base/error.h"
 #include "server/os/memory/process_memory.h"
 #include "server/os/sandbox/sandbox.h"
+#include "server/os/sockets/pipe.h"
 #include "server/supervisor/verdict/python_lines.h"
+#include "server/supervisor/worker/python_stack.h"
 #include "server/supervisor/worker/worker_usage.h"
 
 namespace bulkhead {
@@ -78,6 +80,12 @@ WorkerEnd Explain(WorkerEnd end, const PoolWorker& worker, const FlightSnapshot&
   if (flight.wild.has_value() && end.cause == v1::EXIT_CAUSE_CRASHED) {
     end.reason += ": " + DescribeWildAccess(*flight.wild);
   }
+  if (end.cause == v1::EXIT_CAUSE_CRASHED && worker.stacks_fd) {
+    std::string dump;
+    ReadAvailable(worker.stacks_fd.get(), kMaxStacksBytes, dump);
+    const std::string at = DescribeCrashedStack(dump);
+    if (!at.empty()) absl::StrAppend(&end.reason, " (Python was at ", at, ")");
+  }
   return end;
 }
 
@@ -100,7 +108,7 @@ WorkerPool::WorkerPool(PoolContext context, PipelineConfig config)
       replacement_(context_, config_, crew_, streams_, dispatcher_,
                    [this](Slot& slot) { return starter_.Start(slot); }),
       report_(config_, crew_, streams_, context_.exits),
-      verdict_(config_, crew_, context_.recycle.by_growth) {}
+      verdict_(config_, crew_, streams_, context_.recycle.by_growth) {}
 
 WorkerPool::~WorkerPool() {
   code_.Fail(absl::CancelledError("the service ends"));
@@ -331,6 +339,7 @@ void WorkerPool::OnExit(PoolWorker& worker, const WorkerEnd& told_end) {
   // A written-off worker's leases were blamed earlier.
   const std::string work =
       worker.written_off ? "" : blame_.OnDeath(worker, flight, end.cause, end.reason);
+  flight.refused_stage = config_.WithCode(flight.refused_stage);
   const std::string refusal =
       DescribeRefusal(flight, worker.memory.peak_bytes(), config_.quota_bytes);
   if (!refusal.empty() && config_.quota_bytes > 0) end.reason += "; " + refusal;

@@ -54,10 +54,10 @@ std::string Describe(const std::vector<Frame>& frames) {
   return text;
 }
 
-}  // namespace
-
-std::string DescribePythonStack(absl::string_view dump) {
+// Of the first thread that the host had called and whose header starts with `header`.
+std::string DescribeThread(absl::string_view dump, absl::string_view header) {
   std::vector<Frame> frames;
+  bool asked = header.empty();
   // The text after the last newline is incomplete.
   const size_t end = dump.rfind('\n');
   if (end == absl::string_view::npos) return "";
@@ -65,14 +65,23 @@ std::string DescribePythonStack(absl::string_view dump) {
     Frame frame;
     if (!ParseFrame(line, frame)) {
       frames.clear();  // next thread
+      if (!line.empty()) asked = absl::StartsWith(line, header);
       continue;
     }
     frames.push_back(frame);
-    if (absl::EndsWith(frame.file, kCallFile) && frame.function == kCallFunction) {
+    if (asked && absl::EndsWith(frame.file, kCallFile) && frame.function == kCallFunction) {
       return Describe(frames);
     }
   }
   return "";
+}
+
+}  // namespace
+
+std::string DescribePythonStack(absl::string_view dump) { return DescribeThread(dump, ""); }
+
+std::string DescribeCrashedStack(absl::string_view dump) {
+  return DescribeThread(dump, "Current thread ");
 }
 
 }  // namespace bulkhead

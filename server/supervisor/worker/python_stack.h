@@ -14,7 +14,13 @@ namespace bulkhead {
 // holds.
 std::string DescribePythonStack(absl::string_view dump);
 
+// The same of the current thread, to which the crash happened that made the worker write `dump`.
+// Empty, too, if that thread is not one that the host had called.
+std::string DescribeCrashedStack(absl::string_view dump);
+
 inline constexpr size_t kMaxPythonStackBytes = 1024;
+// Of a dump that is read: what faulthandler writes for a hundred threads.
+inline constexpr size_t kMaxStacksBytes = size_t{256} << 10;
 
 }  // namespace bulkhead
 
