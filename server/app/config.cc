@@ -362,8 +362,11 @@ DaemonOptions ParseCommandLine(int argc, char** argv, std::optional<int>& exit_c
   } catch (const CLI::ExtrasError&) {
     std::fprintf(stderr, "bulkheadd: %s\n", UnknownArgument(app).c_str());
     exit_code = 2;
+  } catch (const CLI::Success& asked) {  // --help, --version
+    exit_code = app.exit(asked);
   } catch (const CLI::ParseError& error) {
-    exit_code = app.exit(error) == 0 ? 0 : 2;
+    std::fprintf(stderr, "bulkheadd: %s; `bulkheadd --help` tells more\n", error.what());
+    exit_code = 2;
   }
   return options;
 }

@@ -181,6 +181,7 @@ std::string Resolver::NearPath(const std::string& path) const {
     if (RealPath(Absolute((there / *part).string())).ok()) continue;
     const std::string near = NearestName(part->string(), NamesIn(*folder));
     if (near.empty()) return "";
+    if (near == part->string()) return ": it is a link that leads nowhere";
     std::filesystem::path meant = there / near;
     for (++part; part != whole.end(); ++part) meant /= *part;
     return absl::StrCat("; did you mean ", Printable(meant.string()), "?");

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
+#include "server/base/error.h"
+
 namespace bulkhead {
 namespace {
 
@@ -32,6 +35,15 @@ EpochCut Cut(const BatchPlan::Config& config, uint64_t left) {
 }
 
 }  // namespace
+
+absl::Status BatchPlan::Check() const {
+  if (batches_per_epoch() > 0) return absl::OkStatus();
+  return MakeError(absl::StatusCode::kFailedPrecondition, reason::kNoSamples,
+                   absl::StrCat("an epoch of ", config_.samples_per_epoch,
+                                " samples does not fill one batch of ", config_.batch_size,
+                                " on each of ", config_.world_size,
+                                " ranks; use a smaller batch.size, or last: partial or pad"));
+}
 
 BatchPlan::BatchPlan(const Config& config) : config_(config) {}
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "absl/status/status.h"
 #include "bulkhead/v1/pipeline.pb.h"
 
 namespace bulkhead {
@@ -41,6 +42,9 @@ class BatchPlan {
   // Batches of this rank in a whole epoch, and in the rest of the cursor's epoch.
   uint64_t batches_per_epoch() const;
   uint64_t batches_left_in_first_epoch() const;
+
+  // OK if an epoch has batches. NO_SAMPLES: its samples do not fill one on every rank.
+  absl::Status Check() const;
 
   // Batch `sequence` (0: the first after the cursor), counted through all epochs; O(1). Only when
   // batches_per_epoch() > 0 or sequence < batches_left_in_first_epoch().

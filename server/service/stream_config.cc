@@ -274,13 +274,7 @@ absl::StatusOr<BatchPlan> PlanBatches(const v1::Open& open, const PreparedPipeli
   const BatchPlan plan(config);
   BULKHEAD_RETURN_IF_ERROR(
       CheckCompleted(open.cursor(), prepared, world_size, plan.batches_left_in_first_epoch()));
-  if (plan.batches_per_epoch() == 0) {
-    return MakeError(
-        absl::StatusCode::kFailedPrecondition, reason::kNoSamples,
-        absl::StrCat("an epoch of ", prepared.samples_per_epoch,
-                     " samples does not fill one batch of ", config.batch_size, " on each of ",
-                     world_size, " ranks; use a smaller batch.size, or last: partial or pad"));
-  }
+  BULKHEAD_RETURN_IF_ERROR(plan.Check());
   return plan;
 }
 

@@ -78,7 +78,7 @@ Tables AllTables() {
        Option("batch").Required("how samples are grouped"), OrderOf(), Option("seed").Default(0),
        Option("epochs")
            .Otherwise("`forever`")
-           .Between(1, kNoLimit, "must be at least 1, or forever"),
+           .Between(1, kNoLimit, "must be at least 1; or write forever"),
        Option("errors").Otherwise("`{policy: fail}`"),
        Option("outputs").Otherwise("all features that are left after the stages, sorted by name"),
        Option("deterministic").Otherwise("true"), Option("filter").Otherwise("all records"),

@@ -15,6 +15,8 @@
 namespace bulkhead {
 namespace {
 
+using ::testing::Contains;
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
@@ -56,6 +58,25 @@ TEST(AllMistakesTest, ThoseOfEverySortComeTogether) {
                   StartsWith("f:6:20: stages[2].one_hot.input: takes one integer label"),
                   StartsWith("f:7:18: outputs[1]: unknown output `lable`"),
                   StartsWith("f:8:9: epochs: must be at least 1")));
+}
+
+TEST(AllMistakesTest, WhatStandsInTheWrongPlaceOrWithoutItsKeyIsToldWhereAndHow) {
+  EXPECT_THAT(
+      Mistakes("source:\nimage_folder: {path: p}\nbatch: {size: 2}\nstages: [decode_image]\n"),
+      Contains(EndsWith("`image_folder` belongs below `source`: indent it by two spaces")));
+  EXPECT_THAT(Mistake("stages: [decode_image]\nresize: {size: 8}\n"),
+              EndsWith("`resize` is a stage: put it below `stages`, after a dash"));
+  EXPECT_THAT(Mistake("outputs: label\nerrors: skip\n"),
+              HasSubstr("but is `skip`; write `errors: {policy: substitute}`"));
+  EXPECT_THAT(Mistake("outputs: label\nfilter: label == 3\n"),
+              HasSubstr("but is `label == 3`; write such as {feature: label, in: [3]}"));
+  EXPECT_THAT(StageMistake("filter: label == 3"),
+              HasSubstr("belongs at the top of the spec: `filter: [{feature: label, in: [3]}]`"));
+  EXPECT_THAT(Mistakes("source: {image_folder: {path: p}}\nbatch: {size: 2}\noutputs: label\n"
+                       "split: {train: 0.8, val: 0.2}\n"),
+              Each(HasSubstr("write `split: {parts: {train: 0.8, validation: 0.2}, use: train}`")));
+  EXPECT_THAT(Mistake("outputs: label\nepochs: -1\n"),
+              HasSubstr("must be at least 1, but is `-1`; or write forever"));
 }
 
 TEST(AllMistakesTest, EveryStageIsJudgedByWhatItWouldGet) {

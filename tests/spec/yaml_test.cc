@@ -302,7 +302,7 @@ TEST(ParseSpecTest, EveryProblemHasItsLineInTheOrderOfTheText) {
             "f.yaml:2:1: sorce: unknown field `sorce`; did you mean `source`?\n"
             "f.yaml:3:15: batch.size: must be a whole number, but is `x`");
   EXPECT_EQ(MessageOf("epochs: 0\nsource: {range: {size: 0}}\nbatch: {size: 2}\n"),
-            "f.yaml:1:9: epochs: must be at least 1, or forever\n"
+            "f.yaml:1:9: epochs: must be at least 1; or write forever\n"
             "f.yaml:2:24: source.range.size: is 0; it must be at least 1");
 }
 

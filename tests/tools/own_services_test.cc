@@ -2,11 +2,16 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "server/os/sockets/unix_address.h"
@@ -107,6 +112,27 @@ TEST_F(OwnServicesTest, AFolderThatHasTwoNamesIsLookedIntoOnce) {
   }
   const RuntimeFolder runtime(parent_);
   EXPECT_THAT(EmbeddedParents(), ElementsAre(parent_, "/tmp"));
+}
+
+TEST_F(OwnServicesTest, AServiceOnAnotherSocketIsFoundWhereThereIsNoUsualOne) {
+  const std::string path = MakeFolder("some where") + "/x.sock";
+  const std::string door = path + ".arena";
+  // Named as the daemon is, and gone with this test.
+  const pid_t child = fork();
+  if (child == 0) {
+    prctl(PR_SET_NAME, "bulkheadd");
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    const auto service = ListenUnixStream(path, 5);
+    const auto arena = ListenUnixStream(door, 5);
+    pause();
+  }
+  while (!IsUnixListener(door)) std::this_thread::yield();
+  EXPECT_THAT(OwnTargets(), Contains("unix:" + path));
+  EXPECT_THAT(OwnTargets(), Not(Contains("unix:" + door)));
+  EXPECT_THAT(UsualTargets(), Not(Contains("unix:" + path)));
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  EXPECT_THAT(OwnTargets(), Not(Contains("unix:" + path)));
 }
 
 TEST(OnlyServiceTest, NamesAllOfSeveralAndSaysWhenThereIsNone) {

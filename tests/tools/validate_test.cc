@@ -30,6 +30,7 @@ class ValidateTest : public ::testing::Test {
   ValidateTest() {
     std::string pattern = (std::filesystem::temp_directory_path() / "validate-XXXXXX").string();
     folder_ = mkdtemp(pattern.data());
+    std::filesystem::create_directory(folder_ / "p");
   }
   ~ValidateTest() override { std::filesystem::remove_all(folder_); }
 
@@ -100,6 +101,26 @@ TEST_F(ValidateTest, SaysWhatIsLeftOfEachSelectiveSourceOfAMixture) {
   EXPECT_EQ(Run({file}, true), 0);
   EXPECT_THAT(out_.str(), AllOf(HasSubstr("\"samples_per_epoch\": 10"),
                                 HasSubstr("\"samples_per_epoch\": 60")));
+}
+
+TEST_F(ValidateTest, WarnsOfDataThatAreNotThere) {
+  const std::string file =
+      Write("gone.yaml",
+            "source: {tfrecord: {files: [a.tfrecord, 'b*']}}\nbatch: {size: 4}\nfeatures: "
+            "{label: int64}\n");
+  EXPECT_EQ(Run({file}), 0);
+  EXPECT_EQ(err_.str(),
+            file + ": warning: source.tfrecord.files: a.tfrecord does not exist on this machine\n");
+}
+
+TEST_F(ValidateTest, ABatchThatNoEpochFillsIsAnError) {
+  const std::string file =
+      Write("large.yaml", "source: {range: {size: 9}}\nbatch: {size: 10, last: drop}\n");
+  look_.count = [](const v1::PipelineSpec&, const std::string&) {
+    return DataCounts{Counted(0, 0, 0, 9), {}};
+  };
+  EXPECT_EQ(Run({file}), 1);
+  EXPECT_THAT(err_.str(), HasSubstr("an epoch of 9 samples does not fill one batch of 10"));
 }
 
 TEST_F(ValidateTest, WarnsOfWhatNoMachineHolds) {

@@ -16,6 +16,9 @@
 namespace bulkhead::tools {
 namespace {
 
+// The arena door's path is its service's with this suffix (server/service/doors/arena_door.h).
+constexpr absl::string_view kDoorSuffix = ".arena";
+
 // Whether a process listens at "unix:/path".
 bool Listens(const std::string& target) {
   return IsUnixListener(std::string(absl::StripPrefix(target, "unix:")));
@@ -62,9 +65,19 @@ std::string DefaultTarget() {
       "/loader.sock");
 }
 
-std::vector<std::string> OwnTargets() {
+std::vector<std::string> UsualTargets() {
   std::vector<std::string> targets = EmbeddedTargets(EmbeddedParents());
   if (Listens(DefaultTarget())) targets.insert(targets.begin(), DefaultTarget());
+  return targets;
+}
+
+std::vector<std::string> OwnTargets() {
+  std::vector<std::string> targets = UsualTargets();
+  for (const std::string& path : ListeningPathsOf("bulkheadd")) {
+    const std::string target = absl::StrCat("unix:", path);
+    const bool known = std::find(targets.begin(), targets.end(), target) != targets.end();
+    if (!known && !absl::EndsWith(path, kDoorSuffix)) targets.push_back(target);
+  }
   return targets;
 }
 
@@ -73,7 +86,8 @@ absl::StatusOr<std::string> OnlyService(const std::vector<std::string>& targets)
   if (targets.empty()) {
     return absl::NotFoundError(
         absl::StrCat("no service of yours runs: none at ", DefaultTarget(),
-                     ", and none that a trainer has started for itself; --target names another"));
+                     ", none at another Unix socket, and none that a trainer has started for "
+                     "itself; --target names one that is reached over TCP or runs elsewhere"));
   }
   return absl::FailedPreconditionError(absl::StrCat(
       targets.size(), " services of yours run (`bulkhead status --all` tells more); name one: ",
@@ -84,7 +98,8 @@ absl::StatusOr<std::string> OnlyService(const std::vector<std::string>& targets)
 
 absl::StatusOr<std::string> FindService(const std::string& target) {
   if (!target.empty()) return target;
-  return OnlyService(OwnTargets());
+  const std::vector<std::string> usual = UsualTargets();
+  return OnlyService(usual.empty() ? OwnTargets() : usual);
 }
 
 Option FoundTargetOption(std::string& target) {

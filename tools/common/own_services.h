@@ -22,14 +22,20 @@ std::vector<std::string> EmbeddedParents();
 // (server/app/server_config.cc).
 std::string DefaultTarget();
 
-// The targets of all services of this user: the one at DefaultTarget(), then those of trainers.
+// The targets of services that are found without a search: the one at DefaultTarget(), then those
+// of trainers.
+std::vector<std::string> UsualTargets();
+
+// The targets of all services of this user on this machine that listen on a Unix socket:
+// UsualTargets(), then those that were started with another --listen.
 std::vector<std::string> OwnTargets();
 
 // The only one of `targets`, services of this user. NOT_FOUND when there is none,
 // FAILED_PRECONDITION when there are several, with all of them.
 absl::StatusOr<std::string> OnlyService(const std::vector<std::string>& targets);
 
-// The service that a command asks: `target`, or, where that is empty, the only one of this user.
+// The service that a command asks: `target`, or, where that is empty, the only one of
+// UsualTargets(), or if there is none, of OwnTargets().
 // Errors: those of OnlyService.
 absl::StatusOr<std::string> FindService(const std::string& target);
 

@@ -115,6 +115,11 @@ absl::StatusOr<Findings> Inspect(const std::vector<std::string>& files, uint64_t
   }
   if (IsImageList(files[0])) {
     BULKHEAD_ASSIGN_OR_RETURN(const ListSurvey survey, ListSurvey::Of(files[0], count));
+    if (survey.finds_nothing()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "no line of ", files[0], " names a file that is there: ", survey.missing()[0],
+          "; is this an image list, and do its paths start from its folder?"));
+    }
     std::vector<std::string> problems = survey.missing();
     problems.insert(problems.end(), survey.images().problems().begin(),
                     survey.images().problems().end());
@@ -162,6 +167,8 @@ absl::StatusOr<int> RunInspectCommand(const InspectArguments& arguments) {
           absl::StrCat("--out: ", arguments.data[0], " is a spec already"));
     BULKHEAD_RETURN_IF_ERROR(spec.status());
     BULKHEAD_RETURN_IF_ERROR(WriteSpec(arguments.out, *spec));
+    std::fprintf(stderr, "wrote %s; `bulkhead preview %s` draws its samples\n",
+                 arguments.out.c_str(), ShellQuoted(arguments.out).c_str());
   }
   if (arguments.json) {
     findings.json.Add("spec", spec.ok() ? *spec : "");

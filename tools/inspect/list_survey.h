@@ -45,6 +45,8 @@ class ListSurvey {
   uint64_t rows() const { return rows_; }
   // "train.txt:17: photos/a.jpg: there is no such file"; at most ImageSurvey::kMostProblems.
   const std::vector<std::string>& missing() const { return missing_; }
+  // Whether there are lines, and none names a file that is there.
+  bool finds_nothing() const { return rows_ > 0 && missing_count_ == rows_; }
   std::string Text() const;
   JsonObject Json() const;
 

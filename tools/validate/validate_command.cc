@@ -22,6 +22,7 @@
 #include "server/base/element_type.h"
 #include "server/base/error.h"
 #include "server/os/process/process_usage.h"
+#include "server/sampler/batch_plan.h"
 #include "server/spec/batch_layout.h"
 #include "server/spec/batch_stages.h"
 #include "server/spec/fingerprint.h"
@@ -77,6 +78,11 @@ absl::Status ExamineData(const std::string& name, const DataLook& look, Report& 
   const std::string folder = name == "-" ? place.string() : place.parent_path().string();
   if (look.count) {
     BULKHEAD_ASSIGN_OR_RETURN(report.counts, look.count(report.spec, folder));
+    BatchPlan::Config plan;
+    plan.samples_per_epoch = report.counts->whole.samples();
+    plan.batch_size = report.spec.batch().size();
+    plan.last = report.spec.batch().last();
+    BULKHEAD_RETURN_IF_ERROR(BatchPlan(plan).Check());
   }
   if (!look.kept || report.caches.empty()) return absl::OkStatus();
   absl::StatusOr<KeptLook> kept = look.kept(report.spec, folder);
@@ -198,12 +204,40 @@ void PrintTable(const std::string& name, const Report& report, std::ostream& out
   for (const CacheReport& cache : report.caches) out << "  " << DescribeCache(cache) << "\n";
 }
 
+// Paths of the spec's data that are not there, with their place in the spec; a pattern is not
+// looked at. `name` is the spec's file, from whose folder they start.
+std::vector<std::string> MissingPaths(const std::string& name, const v1::PipelineSpec& spec) {
+  const auto folder = std::filesystem::path(name == "-" ? "" : name).parent_path();
+  std::vector<std::string> missing;
+  const auto look = [&](const std::string& place, const std::string& path) {
+    std::error_code error;
+    if (path.empty() || path.find_first_of("*?[{") != std::string::npos) return;
+    if (std::filesystem::exists(folder / path, error) || error) return;
+    missing.push_back(absl::StrCat(place, ": ", path));
+  };
+  for (const SourceChain& chain : SourceChains(spec)) {
+    const v1::Source& source = *chain.source;
+    const std::string place = chain.path.empty() ? "source" : absl::StrCat(chain.path, ".source");
+    look(place + ".image_folder.path", source.image_folder().path());
+    look(place + ".image_list.path", source.image_list().path());
+    for (const std::string& file : source.tfrecord().files()) look(place + ".tfrecord.files", file);
+    for (const std::string& file : source.tar().files()) look(place + ".tar.files", file);
+  }
+  return missing;
+}
+
 // What is doubtful about a valid spec, a line each.
 std::vector<std::string> Warnings(const std::string& name, const Report& report) {
   std::vector<std::string> warnings = report.notes.warnings;
   for (const CacheReport& cache : report.caches) {
     if (const auto warning = CacheWarning(cache)) {
       warnings.push_back(absl::StrCat(name, ": warning: ", *warning));
+    }
+  }
+  if (!report.counts.has_value()) {  // else all were found
+    for (const std::string& path : MissingPaths(name, report.spec)) {
+      warnings.push_back(
+          absl::StrCat(name, ": warning: ", path, " does not exist on this machine"));
     }
   }
   const v1::MemoryPlan& plan = report.memory;

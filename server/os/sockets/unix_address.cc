@@ -9,8 +9,13 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "server/os/files/fd.h"
 #include "server/os/files/filesystem.h"
 
@@ -98,6 +103,40 @@ absl::Status PrepareUnixAddress(const std::string& path) {
   }
   if (unlink(path.c_str()) != 0) return SystemError(errno, absl::StrCat("removing ", path));
   return absl::OkStatus();
+}
+
+std::vector<std::string> ListeningPathsOf(const std::string& program) {
+  // "Num RefCount Protocol Flags Type St Inode Path", where a path may have blanks.
+  constexpr absl::string_view kListens = "00010000";
+  constexpr absl::string_view kStream = "0001";
+  std::map<std::string, std::string> paths;  // by the socket's link in /proc/PID/fd
+  std::ifstream sockets("/proc/net/unix");
+  for (std::string line; std::getline(sockets, line);) {
+    const std::vector<absl::string_view> words = absl::StrSplit(line, ' ', absl::SkipEmpty());
+    const size_t slash = line.find('/');
+    if (words.size() < 8 || words[3] != kListens || words[4] != kStream || words[7][0] != '/') {
+      continue;
+    }
+    paths[absl::StrCat("socket:[", words[6], "]")] = line.substr(slash);
+  }
+  std::set<std::string> found;
+  for (const std::string& process : NamesIn("/proc")) {
+    const std::string folder = absl::StrCat("/proc/", process);
+    std::ifstream comm(folder + "/comm");
+    std::string name;
+    struct stat info {};
+    if (!std::getline(comm, name) || name != program || stat(folder.c_str(), &info) != 0 ||
+        info.st_uid != getuid()) {
+      continue;
+    }
+    for (const std::string& fd : NamesIn(folder + "/fd")) {
+      std::error_code error;
+      const auto link = std::filesystem::read_symlink(absl::StrCat(folder, "/fd/", fd), error);
+      const auto path = paths.find(link.string());
+      if (!error && path != paths.end()) found.insert(path->second);
+    }
+  }
+  return {found.begin(), found.end()};
 }
 
 absl::StatusOr<UniqueFd> ListenUnix(const std::string& path, int type, int backlog) {

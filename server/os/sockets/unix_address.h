@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -44,6 +45,10 @@ absl::Status PrepareUnixAddress(const std::string& path);
 
 // Whether a process listens for stream connections at `path`. Does not wait.
 bool IsUnixListener(const std::string& path);
+
+// The absolute paths of the stream sockets at which processes of this user listen whose program is
+// called `program` (/proc/PID/comm), sorted. Those of other PID namespaces are not seen.
+std::vector<std::string> ListeningPathsOf(const std::string& program);
 
 // A socket of `type` (SOCK_STREAM, SOCK_SEQPACKET) that listens at `path` (prepared by
 // PrepareUnixAddress). Non-blocking, close-on-exec. Its file has mode 0600 from the start, so only

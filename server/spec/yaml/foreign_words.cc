@@ -55,6 +55,12 @@ constexpr char kFunction[] =
 constexpr char kChance[] = "give the stage itself `probability: $0`";
 constexpr char kBatchSize[] = "write `batch: {size: $0}`";
 constexpr char kDropLast[] = "write `batch: {size: 64, drop_remainder: $0}`";
+constexpr char kParts[] =
+    "parts stand below `parts`: write `split: {parts: {train: 0.8, validation: 0.2}, use: train}`";
+constexpr char kSubstitute[] =
+    "write `errors: {policy: substitute}`: the next good sample takes the place of a bad one, so "
+    "that batches keep their size";
+constexpr char kFail[] = "write `errors: {policy: fail}`";
 constexpr char kTopOfSpec[] = "belongs at the top of the spec: $0";
 
 const Words& StageWords() {
@@ -132,6 +138,10 @@ const Words& StageWords() {
       {"batch", {kTopOfSpec, "`batch: {size: 64}`"}},
       {"repeat", {kTopOfSpec, "`epochs: forever`"}},
       {"prefetch", {kAhead}},
+      {"filter", {kTopOfSpec, "`filter: [{feature: label, in: [3]}]`"}},
+      {"split", {kTopOfSpec, "`split: {parts: {train: 0.8, validation: 0.2}, use: train}`"}},
+      {"skip", {kTopOfSpec, "`skip: 1000`"}},
+      {"take", {kTopOfSpec, "`take: 1000`"}},
   };
   return words;
 }
@@ -222,6 +232,21 @@ const Words& SourceWords() {
   return words;
 }
 
+const Words& SplitWords() {
+  static const auto& words =
+      *new Words{{"train", {kParts}}, {"training", {kParts}},   {"val", {kParts}},
+                 {"valid", {kParts}}, {"validation", {kParts}}, {"test", {kParts}}};
+  return words;
+}
+
+const Words& ErrorWords() {
+  static const auto& words =
+      *new Words{{"skip", {kSubstitute}}, {"ignore", {kSubstitute}},  {"continue", {kSubstitute}},
+                 {"warn", {kSubstitute}}, {"replace", {kSubstitute}}, {"drop", {kSubstitute}},
+                 {"raise", {kFail}},      {"strict", {kFail}},        {"stop", {kFail}}};
+  return words;
+}
+
 // "randomflipleftright" of "tf.image.random_flip_left_right", "centercrop" of "T.CenterCrop(224)".
 std::string Folded(absl::string_view word) {
   word = word.substr(0, word.find('('));
@@ -304,6 +329,8 @@ const Words* WordsOf(const google::protobuf::Descriptor& type) {
          : &type == v1::Batch::descriptor()        ? &BatchWords()
          : &type == v1::Order::descriptor()        ? &OrderWords()
          : &type == v1::Source::descriptor()       ? &SourceWords()
+         : &type == v1::Split::descriptor()        ? &SplitWords()
+         : &type == v1::ErrorPolicy::descriptor()  ? &ErrorWords()
                                                    : nullptr;
 }
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "bulkhead/v1/pipeline.pb.h"
 #include "server/base/nearest_name.h"
 #include "server/spec/declared_options.h"
@@ -80,8 +81,9 @@ std::string KeyNoun(const Descriptor& type) {
   return pure ? type.oneof_decl(0)->name() : "field";
 }
 
-// Where a stage that `type` lacks belongs: stages work on samples or on batches, few on both.
-std::string StageOfAnotherList(const std::string& key, const Descriptor& type) {
+// Where a key that `type` lacks belongs: stages work on samples or on batches, few on both, and a
+// source or a stage may stand at the top of the spec because it is not indented.
+std::string OfAnotherPlace(const std::string& key, const Descriptor& type) {
   if (&type == v1::Stage::descriptor() &&
       FindField(*v1::BatchStage::descriptor(), key) != nullptr) {
     return absl::StrCat("; `", key, "` works on whole batches: put it into batch_stages");
@@ -89,6 +91,13 @@ std::string StageOfAnotherList(const std::string& key, const Descriptor& type) {
   if (&type == v1::BatchStage::descriptor() &&
       FindField(*v1::Stage::descriptor(), key) != nullptr) {
     return absl::StrCat("; `", key, "` works on samples: put it into stages");
+  }
+  if (&type != v1::PipelineSpec::descriptor()) return "";
+  if (FindField(*v1::Source::descriptor(), key) != nullptr) {
+    return absl::StrCat("; `", key, "` belongs below `source`: indent it by two spaces");
+  }
+  if (FindField(*v1::Stage::descriptor(), key) != nullptr) {
+    return absl::StrCat("; `", key, "` is a stage: put it below `stages`, after a dash");
   }
   return "";
 }
@@ -109,7 +118,7 @@ std::string LacksSpace(absl::string_view text, const Descriptor& type) {
 std::string UnknownWord(absl::string_view noun, const std::string& word, const YamlNode* value,
                         const Descriptor& type, const std::vector<std::string>& names) {
   std::string advice = ForeignWordAdvice(word, value, type);
-  const std::string elsewhere = StageOfAnotherList(word, type);
+  const std::string elsewhere = OfAnotherPlace(word, type);
   if (advice.empty() && elsewhere.empty()) {
     std::vector<std::string> known = names;
     for (const ForeignWord& foreign : ForeignWords(type)) known.push_back(foreign.word);
@@ -166,6 +175,13 @@ std::string NoMap(const YamlNode& node, const Message& message, const std::strin
   const Descriptor& type = *message.GetDescriptor();
   const std::string text = YamlText(node);
   if (std::string problem = LacksSpace(text, type); !problem.empty()) return problem;
+  if (const std::string advice = ForeignWordAdvice(text, nullptr, type); !advice.empty()) {
+    return absl::StrCat("must be a map, but is `", text, "`; ", advice);
+  }
+  if (&type == v1::Condition::descriptor() && node.kind == YamlNode::Kind::kScalar) {
+    return absl::StrCat("must be a map, but is `", text,
+                        "`; write such as {feature: label, in: [3]}, or {feature: width, min: 64}");
+  }
   const FieldDescriptor* const meant = MeantField(node, message);
   // "resize", "batch"; an item of a list has no name.
   const std::string name = path.substr(path.find_last_of('.') + 1);
@@ -301,7 +317,9 @@ class Mapper {
     }
     if (field.full_name() == kEpochs && value.text == "forever") return;
     std::string problem = SetScalar(value.text, field, message);
-    if (!problem.empty() && field.full_name() == kEpochs) problem += "; or write forever";
+    if (!problem.empty() && field.full_name() == kEpochs) {
+      problem = absl::StrReplaceAll(problem, {{"at least 0", "at least 1"}}) + "; or write forever";
+    }
     if (problem.empty()) problem = ProblemOfZero(field, message);
     if (problem.empty()) return;
     Problem(value.mark, path, problem);

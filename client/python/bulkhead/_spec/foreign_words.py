@@ -17,6 +17,41 @@ WORDS: Dict[str, Dict[str, Tuple[str, str, str]]] = {
         ),
         "shuffle": ("`order: global`, beside `batch`, shuffles the whole epoch", "", ""),
     },
+    "bulkhead.v1.ErrorPolicy": {
+        "continue": (
+            "write `errors: {policy: substitute}`: the next good sample takes the place "
+            "of a bad one, so that batches keep their size",
+            "", "",
+        ),
+        "drop": (
+            "write `errors: {policy: substitute}`: the next good sample takes the place "
+            "of a bad one, so that batches keep their size",
+            "", "",
+        ),
+        "ignore": (
+            "write `errors: {policy: substitute}`: the next good sample takes the place "
+            "of a bad one, so that batches keep their size",
+            "", "",
+        ),
+        "raise": ("write `errors: {policy: fail}`", "", ""),
+        "replace": (
+            "write `errors: {policy: substitute}`: the next good sample takes the place "
+            "of a bad one, so that batches keep their size",
+            "", "",
+        ),
+        "skip": (
+            "write `errors: {policy: substitute}`: the next good sample takes the place "
+            "of a bad one, so that batches keep their size",
+            "", "",
+        ),
+        "stop": ("write `errors: {policy: fail}`", "", ""),
+        "strict": ("write `errors: {policy: fail}`", "", ""),
+        "warn": (
+            "write `errors: {policy: substitute}`: the next good sample takes the place "
+            "of a bad one, so that batches keep their size",
+            "", "",
+        ),
+    },
     "bulkhead.v1.Order": {
         "false": ("write `order: sequential`", "", ""),
         "none": ("write `order: sequential`", "", ""),
@@ -150,6 +185,38 @@ WORDS: Dict[str, Dict[str, Tuple[str, str, str]]] = {
         "wds": ("write `tar: {files: $0}`", "data/*.tar", ""),
         "webdataset": ("write `tar: {files: $0}`", "data/*.tar", ""),
     },
+    "bulkhead.v1.Split": {
+        "test": (
+            "parts stand below `parts`: write `split: {parts: {train: 0.8, validation: "
+            "0.2}, use: train}`",
+            "", "",
+        ),
+        "train": (
+            "parts stand below `parts`: write `split: {parts: {train: 0.8, validation: "
+            "0.2}, use: train}`",
+            "", "",
+        ),
+        "training": (
+            "parts stand below `parts`: write `split: {parts: {train: 0.8, validation: "
+            "0.2}, use: train}`",
+            "", "",
+        ),
+        "val": (
+            "parts stand below `parts`: write `split: {parts: {train: 0.8, validation: "
+            "0.2}, use: train}`",
+            "", "",
+        ),
+        "valid": (
+            "parts stand below `parts`: write `split: {parts: {train: 0.8, validation: "
+            "0.2}, use: train}`",
+            "", "",
+        ),
+        "validation": (
+            "parts stand below `parts`: write `split: {parts: {train: 0.8, validation: "
+            "0.2}, use: train}`",
+            "", "",
+        ),
+    },
     "bulkhead.v1.Stage": {
         "adjustbrightness": ("write `color_jitter: {brightness: $0}`", "0.2", ""),
         "adjustcontrast": ("write `color_jitter: {contrast: $0}`", "0.2", ""),
@@ -176,6 +243,10 @@ WORDS: Dict[str, Dict[str, Tuple[str, str, str]]] = {
         "convertimagetofloat": ("write `normalize: {divide: 255}`", "", ""),
         "decodejpeg": ("write `decode_image`", "", ""),
         "decodepng": ("write `decode_image`", "", ""),
+        "filter": (
+            "belongs at the top of the spec: $0",
+            "`filter: [{feature: label, in: [3]}]`", "",
+        ),
         "flipleftright": (
             "write `random_horizontal_flip`, or `{probability: $0}` below it",
             "0.5", "random_horizontal_flip",
@@ -279,7 +350,13 @@ WORDS: Dict[str, Dict[str, Tuple[str, str, str]]] = {
             "", "",
         ),
         "shuffle": ("belongs at the top of the spec: $0", "`order: global`", ""),
+        "skip": ("belongs at the top of the spec: $0", "`skip: 1000`", ""),
         "smallestmaxsize": ("write `resize: {shorter_side: $0}`", "256", ""),
+        "split": (
+            "belongs at the top of the spec: $0",
+            "`split: {parts: {train: 0.8, validation: 0.2}, use: train}`", "",
+        ),
+        "take": ("belongs at the top of the spec: $0", "`take: 1000`", ""),
         "todtype": ("write `normalize: {divide: 255}`", "", ""),
         "toimage": ("leave it out: decoded images are arrays of uint8", "", ""),
         "totensor": (
