@@ -1,5 +1,7 @@
 """Datasets for test_python_source.py; a module, so that workers can import it."""
 
+import os
+
 import numpy as np
 
 
@@ -37,3 +39,10 @@ class Pairs:
 class Nested(Pairs):
     def __getitem__(self, index):
         return {"a": {"b": index}}
+
+
+class Dies(Pairs):
+    def __getitem__(self, index):
+        if index == self.bad:
+            os._exit(3)
+        return np.float32(index), index

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import signal
 import sys
 
@@ -103,7 +104,7 @@ def test_what_is_no_source_is_refused_in_words(dataset, options, words):
 @pytest.mark.parametrize(
     "odd, words",
     [
-        ({"image": b"x" * 99999, "label": 1}, r"list\[17\]: its value\['image'\] takes 99999 bytes, but room .*; give room=99999"),
+        ({"image": b"x" * 99999, "label": 1}, r"list\[17\]: its value\['image'\] takes 99999 bytes, but there is room for 4096, .*; give bulkhead.Source room=\{'image': 262144\}"),
         ({"image": b"x" * 10, "label": "dog"}, r"list\[17\]: its value\['label'\] is a str, in the samples looked at first it was"),
     ],
     ids=["large", "text"],
@@ -114,6 +115,42 @@ def test_a_sample_that_is_unlike_the_first_ones_says_how(odd, words):
     with pytest.raises(bulkhead.DataError, match=words):
         with bulkhead.Loader(spec_of(dataset, 4, None), workers=1) as loader:
             list(loader)
+
+
+def varying_images():
+    """One of them is 1,000 times as large as the others, and is none of those that are looked at first."""
+    done, noise = cv2.imencode(".png", np.random.default_rng(1).integers(0, 256, (300, 300, 3), np.uint8))
+    assert done and len(noise) > 200_000
+    images = [png(number) for number in range(100)]
+    images[50] = noise.tobytes()
+    return images
+
+
+def test_encoded_images_may_differ_widely_in_size():
+    spec = spec_of(own.Photos(varying_images()), 10, stages=["decode_image", {"resize": {"size": 8}}], epochs=1)
+    with bulkhead.Loader(spec, workers=1) as loader:
+        assert [label for batch in loader for label in batch["label"]] == list(range(100))
+
+
+def test_the_room_that_an_error_names_is_enough():
+    def labels(**room):
+        source = bulkhead.Source(own.Photos(varying_images()), **room)
+        spec = {"source": {"python": source}, "outputs": ["image", "label"], "batch": {"size": 1}, "epochs": 1}
+        with bulkhead.Loader(spec, workers=1) as loader:
+            return [label for batch in loader for label in batch["label"]]
+
+    with pytest.raises(bulkhead.DataError, match="give bulkhead.Source room=") as raised:
+        labels()
+    assert labels(room=eval(re.search(r"room=({.*?})", str(raised.value))[1])) == list(range(100))
+
+
+def test_a_record_is_called_a_sample_of_the_dataset():
+    with bulkhead.Loader(spec_of(own.Dies(100, bad=7), 4, ("x", "y")), workers=1) as loader:
+        with pytest.raises(bulkhead.BulkheadError) as raised:
+            list(loader)
+    said = str(raised.value)
+    assert said.startswith("sample 7 of own_sources.Dies ended 3 fresh workers") and "in own_sources.Dies.__getitem__ at" in said
+    assert "stages[0]" not in said and "bulkhead quarantine add 'range@7'" in said
 
 
 def test_a_cache_needs_to_know_which_data_it_keeps(tmp_path):

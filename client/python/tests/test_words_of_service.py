@@ -24,6 +24,13 @@ def test_a_dataset_that_does_not_load_is_named():
     assert words.of_source("Photos")(said) == "Photos cannot be loaded in a worker: ImportError: no"
 
 
+def test_a_record_of_a_source_is_a_sample_but_not_in_a_command():
+    told = words.of_source("Photos")(POISON)
+    assert told.startswith("sample 5 of Photos ended 3 fresh workers") and "by signal 11 in Photos.__getitem__ at position 3" in told
+    assert "`bulkhead quarantine add 'range@5'`" in told
+    assert words.of_source("Photos")("range@5: stages[1] python: no") == "sample 5 of Photos: stages[1] python: no"
+
+
 @pytest.mark.parametrize("one, named", [("{dataset}[{number}]", "Photos[5]"), ("batch {number} of {dataset}", "batch 5 of Photos")])
 def test_who_wrote_no_spec_reads_of_none(one, named):
     assert words.of_data_loader("Photos", one)(POISON) == (

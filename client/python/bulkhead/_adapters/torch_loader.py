@@ -95,8 +95,8 @@ class DataLoader(torch.utils.data.DataLoader):
     wait for a batch, in seconds; 0 is 300. `multiprocessing_context` is refused.
 
     `probe` samples, or whole batches, spread over the dataset, decide the layout: which values are arrays of one shape.
-    Values whose sizes differ get room for 4 times the largest of these; `room` is another number of bytes. A sample that does
-    not fit is an error that says so.
+    Values whose sizes differ get room for 4 times the largest of these; `room` is another number of bytes. A sample
+    that does not fit is an error that says which `room` to give.
 
     `errors="substitute"` puts another sample in the place of one whose `__getitem__` raises, of up to `max_fraction` of an
     epoch; it needs samples that no `collate_fn` or sampler arranges. `loader.substitutions` and `loader.quarantined` list

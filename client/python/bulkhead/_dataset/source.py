@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Tuple, Union
 
 from .._boundary import public
 from .._service.arguments import Arguments
@@ -12,6 +12,9 @@ from . import stages
 from .image import Image
 from .words import Words, of_source
 from .worker.bulkhead_leaves import Layout, Leaf
+
+# Of bytes that no batch has: only the part of a worker's room that a sample fills takes memory.
+_NOT_DELIVERED_ROOM = 16 << 20
 
 
 @public
@@ -39,10 +42,11 @@ class Source:
     value is a number, a NumPy array or tensor, whose dtype is the same in all samples and whose shape may differ in its first
     dimension; `bytes`, which stages such as decode_image read; or a `str`, which is delivered as UTF-8. `probe` samples,
     spread over the dataset, decide dtypes and shapes; of what differs in length there is room for 4 times the longest of them,
-    or for `room` bytes, which may be a dict by field. A sample that does not fit is a sample error.
+    and for at least 16 MiB of `bytes` that decode_image reads or that `outputs` leaves out. `room` is another number of bytes,
+    or a dict of them by field. A sample that does not fit is a sample error, which says what `room` to give.
 
-    In the service this is a range with a first stage that reads the dataset, so messages call your first stage stages[1], and
-    a sample is called `range@17`. `name` and `version` are part of the fingerprint, beside class, length and code.
+    In the service this is a range with a first stage that reads the dataset, so messages call your first stage stages[1]; the
+    record that they call "sample 17 of Files" is `range@17` in cursors and commands. `name` and `version` are part of the fingerprint, beside class, length and code.
 
     Works with a service of this process's own, not with a `target`. Raises InvalidArgument when the dataset cannot be pickled,
     with the part at fault.
@@ -83,7 +87,7 @@ class Source:
     def _words(self) -> Words:
         return of_source(self._identity.dataset)
 
-    def _first_stage(self, given: Arguments, timeout: float) -> Dict[str, Any]:
+    def _first_stage(self, spec: Mapping[str, Any], given: Arguments, timeout: float) -> Dict[str, Any]:
         """The stage that reads the dataset; a worker of a service with these arguments looks at samples."""
         arguments = self._identity.arguments()
         if self._layout is None:
@@ -99,14 +103,20 @@ class Source:
                 raise InvalidArgument(
                     f"room names `{unknown[0]}`, but a sample of {self._identity.dataset} has {', '.join(known)}"
                 )
-            self._layout = learned.with_room(
-                lambda number: self._rooms.get(known[number], self._room)
-            )
+            self._layout = learned
         names = self._names(self._layout)
-        outputs = [self._output(name, leaf) for name, leaf in zip(names, self._layout.leaves)]
-        return stages.stage(
-            "record", {**arguments, "layout": json.dumps(list(self._layout))}, outputs
-        )
+        layout = self._layout.with_room(lambda number: self._room_of(number, names, _not_delivered(spec, names)))
+        outputs = [self._output(name, leaf) for name, leaf in zip(names, layout.leaves)]
+        return stages.stage("record", {**arguments, "layout": json.dumps(list(layout))}, outputs)
+
+    def _room_of(self, number: int, names: Sequence[str], not_delivered: Set[str]) -> int:
+        """Bytes for a value whose size may differ; 0: what was learned."""
+        given = self._rooms.get(names[number], self._room)
+        if given or names[number] not in not_delivered:
+            return given
+        assert self._layout is not None
+        leaf = self._layout.leaves[number]
+        return max(leaf["room"], _NOT_DELIVERED_ROOM) if leaf["kind"] == "bytes" else 0
 
     def _names(self, layout: Layout) -> List[str]:
         tree, count = layout.tree, len(layout.leaves)
@@ -151,6 +161,22 @@ class Source:
         )
 
 
+def _not_delivered(spec: Mapping[str, Any], names: Sequence[str]) -> Set[str]:
+    """Features that are in no batch as they are: room for them reserves nothing in the slots."""
+    outputs = spec.get("outputs")
+    found = set(names) - set(outputs) if isinstance(outputs, (list, tuple)) and outputs else set()
+    for stage in _stages_of(spec):
+        options = stage.get("decode_image") if isinstance(stage, Mapping) else None
+        if stage == "decode_image" or isinstance(stage, Mapping) and "decode_image" in stage:
+            found.add((options.get("input") if isinstance(options, Mapping) else None) or "image")
+    return found
+
+
+def _stages_of(spec: Mapping[str, Any]) -> List[Any]:
+    given = spec.get("stages", [])
+    return list(given) if isinstance(given, (list, tuple)) else [given]
+
+
 def _product(extents: Sequence[int]) -> int:
     product = 1
     for extent in extents:
@@ -163,16 +189,13 @@ def resolved(
 ) -> Tuple[Dict[str, Any], Arguments]:
     """The spec with a range and a stage in the place of a Source, and the arguments of its service."""
     source: Source = spec["source"]["python"]
-    stages_of_spec = spec.get("stages", [])
-    following = (
-        list(stages_of_spec) if isinstance(stages_of_spec, (list, tuple)) else [stages_of_spec]
-    )
+    following = _stages_of(spec)
     if not source._is_named() and any(stage == "cache" or "cache" in stage for stage in following):
         raise InvalidArgument(
             "a `cache` stage finds its results again by the dataset's class, length, name and version: give "
             "bulkhead.Source a name= or version=, another one for other data"
         )
-    first = source._first_stage(given, timeout)
+    first = source._first_stage(spec, given, timeout)
     whole = {**spec, "source": {"range": {"size": len(source)}}, "stages": [first, *following]}
     return whole, given._replace(dataset=tuple(source._image.paths()))
 

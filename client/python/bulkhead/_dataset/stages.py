@@ -12,8 +12,9 @@ from .image import Image
 from .words import Words, of_data_loader
 from .worker.bulkhead_leaves import Layout
 
-# Samples that are looked at to learn what samples are.
+# Samples that are looked at to learn what samples are; always as many, since what is learned is part of the fingerprint.
 LOOKED_AT = 4
+_HANG_SECONDS, _MOST_HANG_SECONDS = 30.0, 86400.0  # worker_hang_timeout's default and limit
 # Of what the functions in `worker` make of a sample. Another one when that changes: their code is not in the fingerprint.
 _FORMAT = "1"
 _MOST_LAYOUT_BYTES = 1 << 16
@@ -109,7 +110,12 @@ def learned(
     said = {"name": "layout", "dtype": "uint8", "shape": [-1], "max_count": _MOST_LAYOUT_BYTES}
     spec = spec_of(1, stage("describe", arguments, [said]), ["layout"], {"size": 1}, epochs=1)
     words = of_data_loader(arguments["dataset"], "one of the samples of {dataset} that are looked at first")
-    with DatasetLoader(image, spec, words, **{**options, "workers": 1, "credits": 1}) as loader:
+    # All are looked at in one call of the stage, which has the time of several.
+    patience = options.get("worker_hang_timeout", _HANG_SECONDS)
+    if isinstance(patience, (int, float)):  # the service refuses others
+        patience = max(patience, min(patience * (count // LOOKED_AT), _MOST_HANG_SECONDS))
+    options = {**options, "workers": 1, "credits": 1, "worker_hang_timeout": patience}
+    with DatasetLoader(image, spec, words, **options) as loader:
         for batch in loader:
             text = batch["layout"][0][: int(batch["layout_count"][0])].tobytes()
     return Layout(*json.loads(text))

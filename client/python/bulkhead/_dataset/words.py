@@ -10,7 +10,10 @@ from .._service.arguments import in_arguments
 _RAISED = re.compile(
     r"(?:position \d+: )?range@\d+: stages\[0\] python: bulkhead_dataset:\w+: DatasetError: "
 )
-_NOT_LOADED = "stages[0] python: importing bulkhead_dataset failed: "
+_READS = "stages[0] python"
+_NOT_LOADED = f"{_READS}: importing bulkhead_dataset failed: "
+# Not in a command, which has it in quotes.
+_RECORD = re.compile(r"(?<!')\brange@(\d+)\b(?!')")
 _POLICY_OF_SPEC = re.compile(r"errors\.policy: substitute puts such a record .* on the same cache folder for that")
 
 
@@ -22,21 +25,25 @@ def of_source(dataset: str) -> Words:
     """For who wrote a spec with a Source of this class."""
 
     def words(text: str) -> str:
-        text = _RAISED.sub("", in_arguments(text))
-        return text.replace(_NOT_LOADED, f"{dataset} cannot be loaded in a worker: ")
+        text = _common(dataset, text).replace(_READS, f"{dataset}.__getitem__")
+        return _RECORD.sub(lambda match: f"sample {match[1]} of {dataset}", text)
 
     return words
 
 
+def _common(dataset: str, text: str) -> str:
+    text = _RAISED.sub("", in_arguments(text))
+    return text.replace(_NOT_LOADED, f"{dataset} cannot be loaded in a worker: ")
+
+
 def of_data_loader(dataset: str, one: str) -> Words:
     """For who wrote no spec; `one`: what the number {number} of the range stands for, "{dataset}[{number}]"."""
-    words_of_source = of_source(dataset)
 
     def words(text: str) -> str:
-        text = words_of_source(text)
+        text = _common(dataset, text)
         text = _POLICY_OF_SPEC.sub('errors="substitute" leaves it out and takes another', text)
         text = text.replace("Repair the record, or", "Repair the sample, or")
-        text = text.replace("stages[0] python", "the dataset's code")
+        text = text.replace(_READS, "the dataset's code")
         return re.sub(r"range@(\d+)", lambda match: one.format(dataset=dataset, number=match[1]), text)
 
     return words

@@ -38,6 +38,14 @@ class Unlike(Exception):
     """A value does not fit the layout."""
 
 
+class TooLarge(Unlike):
+    """A value has no room; `room` is one that it has, and others somewhat larger."""
+
+    def __init__(self, told: str, room: int):
+        super().__init__(f"{told}; give room={room}")
+        self.told, self.room = told, room
+
+
 class Layout(NamedTuple):
     tree: Tree
     leaves: List[Leaf]
@@ -73,8 +81,14 @@ class Layout(NamedTuple):
         is not of this layout."""
         found: List[Any] = []
         _gather(self.tree, value, found, "")
-        for leaf, (part, where) in zip(self.leaves, found):
-            _encode(leaf, part, where, [])  # for its errors
+        for number, (leaf, (part, where)) in enumerate(zip(self.leaves, found)):
+            try:
+                _encode(leaf, part, where, [])  # for its errors
+            except TooLarge as error:
+                if not isinstance(self.tree, dict) or "dict" not in self.tree:
+                    raise
+                name = self.tree["dict"][number][0]
+                raise Unlike(f"{error.told}; give bulkhead.Source room={{{name!r}: {error.room}}}") from None
         return tuple(_as_field(part, where) for part, where in found)
 
     def values(self, value: Any) -> Tuple[Any, ...]:
@@ -301,9 +315,10 @@ def _itemsize(leaf: Leaf) -> int:
 def _check_room(leaf: Leaf, size: int, where: str) -> None:
     if size > leaf["room"]:
         itemsize = _itemsize(leaf)
-        raise Unlike(
-            f"{_place(where)} takes {size * itemsize} bytes, but room was left for {leaf['room'] * itemsize}, "
-            f"by the largest of the samples looked at first; give room={size * itemsize} or more"
+        raise TooLarge(
+            f"{_place(where)} takes {size * itemsize} bytes, but there is room for {leaf['room'] * itemsize}, "
+            "by `room` or the largest of the samples looked at first",
+            1 << (2 * size * itemsize - 1).bit_length(),
         )
 
 
@@ -328,7 +343,8 @@ def _leaf(values: List[Any], may_differ: bool) -> Leaf:
     found, first, dtype = arrays[0]
     if found and all((of, name) == (found, dtype) for of, _, name in arrays):
         shapes = {array.shape for _, array, _ in arrays}  # type: ignore[union-attr]
-        if len(shapes) == 1 and not (may_differ and first.ndim):  # type: ignore[union-attr]
+        may_differ = may_differ and first.ndim or first.shape[:1] == (0,)  # type: ignore[union-attr]
+        if len(shapes) == 1 and not may_differ:
             return {"kind": "array", "of": found, "dtype": dtype, "shape": list(first.shape)}  # type: ignore[union-attr]
         if len({len(shape) for shape in shapes}) == 1:
             largest = max(array.size for _, array, _ in arrays)  # type: ignore[union-attr]
