@@ -81,8 +81,8 @@ class Loader(LoaderState):
     The options of that service mean what bulkheadd's flags of these names mean, with its defaults:
     `workers`, `threads`, `cache_dir`, `worker_quota` and `memory_budget` ("512MiB", or bytes),
     `worker_hang_timeout` (seconds), `sandbox`, `metrics` (an address), `log_level`, `native_path`
-    (a folder, or several) and `trace_python`. Its log is kept in `logs` in the cache folder: the newest
-    16 services, 2 MiB of each.
+    (a folder, or several) and `trace_python`. Beside a `target` they are refused. The log is kept in
+    `logs` in the cache folder: the newest 16 services, 2 MiB of each.
 
     `credentials` identify this client and the service at `target` to each other.
 
@@ -98,8 +98,8 @@ class Loader(LoaderState):
 
     `timeout` bounds every wait, in seconds: for a batch, and for preparation that makes no
     progress. `credits` and `credit_bytes` bound what the loader holds ahead of the trainer,
-    without the batches that it handed out. Over shared memory `credits` bounds both together, and
-    `credit_bytes` does not apply, since that memory is the service's.
+    without the batches that it handed out. Over shared memory `credits` bounds both together, of
+    which there are at most 64, and `credit_bytes` does not apply, since that memory is the service's.
 
     Arrays smaller than `copy_below` bytes are copied as a batch is handed out, so that a label
     that is kept does not keep the memory of its whole batch; 0 copies nothing.

@@ -53,9 +53,12 @@ def test_an_unknown_argument_is_named_with_the_nearest():
         bulkhead.Loader({}, zzz=1)
 
 
-def test_a_service_of_somebody_else_cannot_be_told():
-    with pytest.raises(bulkhead.InvalidArgument, match="give that one --worker-quota"):
-        bulkhead.Loader({}, "unix:/nowhere", worker_quota="1GiB")
+@pytest.mark.parametrize("option", [{"worker_quota": "1GiB"}, {"workers": 2}, {"threads": 1}, {"cache_dir": "c"}, {"trace_python": True}])
+def test_a_service_of_somebody_else_cannot_be_told(option):
+    [name] = option
+    flag = "--" + name.replace("_", "-")
+    with pytest.raises(bulkhead.InvalidArgument, match=f"{name} is an option .* leave {name} out, or give that one {flag}$"):
+        bulkhead.Loader({}, "unix:/nowhere", **option)
 
 
 @pytest.mark.parametrize(

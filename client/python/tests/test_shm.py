@@ -249,6 +249,14 @@ def test_the_slots_of_the_plan_are_a_limit_too(fake_shm):
     assert [indices(batch)[0] for batch in kept] == [0, 8]
 
 
+def test_credits_that_the_shared_memory_lacks_are_told_once(fake_shm, caplog):
+    fake_shm.open(samples=800, slots=3, loader={"credits": 1000})
+    told = "credits=1000 is more than this stream's shared memory holds: at most 2 batches wait or are held at a time"
+    assert caplog.text.count(told) == 1
+    fake_shm.open(samples=800, loader={"credits": 4})
+    assert caplog.text.count("credits=") == 1
+
+
 def test_a_slow_service_is_no_exhaustion(fake_shm):
     loader = fake_shm.open(mode="stall")
     with pytest.raises(bulkhead.DeadlineExceeded):

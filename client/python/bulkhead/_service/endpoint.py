@@ -30,18 +30,14 @@ def check_target(target: Any) -> None:
     )
 
 
-# Are ignored where there is a target.
-_HARMLESS = ("workers", "threads", "cache_dir")
-
-
 def _refuse(arguments: Arguments) -> None:
     """Raises InvalidArgument for options that only a service of the loader's own can have."""
-    wrong = [name for name in arguments.given() if name not in _HARMLESS]
+    wrong = arguments.given()
     if wrong:
         flag = "--" + wrong[0].replace("_", "-")
         raise InvalidArgument(
             f"{wrong[0]} is an option of a service that the loader starts; the one at `target` was "
-            f"started by somebody else: give that one {flag}"
+            f"started by somebody else: leave {wrong[0]} out, or give that one {flag}"
         )
 
 

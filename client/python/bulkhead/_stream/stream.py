@@ -274,6 +274,11 @@ class Stream:
         if opened.transport == proto.TRANSPORT_SHM:
             arena = receive_arena(self._door, opened, layout, self._target, lambda: self._closed)
             self._transport = OverArena(arena, self._credits, layout, self._order, self._target)
+            if self._credits.batches > arena.slot_count and self._first_sequence == 0:
+                _log.warning(
+                    "credits=%d is more than this stream's shared memory holds: at most %d batches wait or are held at a time",
+                    self._credits.batches, arena.slot_count - 1,
+                )
         else:
             self._transport = OverGrpc(self._call, self._credits, layout, self._order, self._changed)
         if opened.announced_at_door:
