@@ -14,7 +14,7 @@ from torch.utils.data._utils.collate import default_collate
 from torch.utils.data._utils.pin_memory import pin_memory as pinned
 
 from .. import errors as _errors
-from .._boundary import public
+from .._boundary import ends_at_caller, meant, public
 from .._dataset import stages
 from .._dataset.image import Image
 from .._dataset.words import of_data_loader
@@ -281,6 +281,7 @@ class DataLoader(torch.utils.data.DataLoader):
         self._loops += 1
         return self._loop(loader, self._loops)
 
+    @ends_at_caller
     def _loop(self, loader: stages.DatasetLoader, loop: int) -> Iterator[Any]:
         self._check_loop(loop)
         pins = self.pin_memory and torch.cuda.is_available()
@@ -295,8 +296,8 @@ class DataLoader(torch.utils.data.DataLoader):
 
     def _check_loop(self, loop: int) -> None:
         if loop != self._loops:
-            raise RuntimeError(
-                "another loop over this DataLoader has begun, which ends this one: use a DataLoader for each"
+            raise meant(
+                RuntimeError("another loop over this DataLoader has begun, which ends this one: use a DataLoader for each")
             )
 
     def _values(self, loader: stages.DatasetLoader, finish: Any) -> Iterator[Tuple[Any, Any]]:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import traceback
 
 import bulkhead
 import numpy as np
@@ -327,6 +328,12 @@ def test_a_meter_tells_epochs_of_one_size_apart():
             assert read["loader/samples_per_second"] > 0 and 0 <= read["loader/wait_share"] <= 1
 
 
+def assert_no_frame_of_the_package(error):
+    files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+    assert files and all("/bulkhead/" not in file for file in files), files
+    assert error.__context__ is None or error.__suppress_context__, repr(error.__context__)
+
+
 def test_an_exception_names_dataset_index_and_line():
     with DataLoader(own.Fails(24, 7), batch_size=4, shuffle=True, generator=seeded(1)) as loader:
         with pytest.raises(bulkhead.DataError) as raised:
@@ -334,6 +341,7 @@ def test_an_exception_names_dataset_index_and_line():
     said = str(raised.value)
     assert said.startswith("own_datasets.Fails[7]: ValueError: no sample 7 (at ")
     assert "in __getitem__: `raise ValueError(" in said and "bulkhead_dataset.py" not in said
+    assert_no_frame_of_the_package(raised.value)
 
 
 def test_a_bad_sample_is_substituted():
@@ -461,8 +469,9 @@ REFUSED = [
 
 @pytest.mark.parametrize("make, words", REFUSED, ids=[words[:20] for _, words in REFUSED])
 def test_what_cannot_be_is_refused_in_words(make, words):
-    with pytest.raises(bulkhead.InvalidArgument, match=words):
+    with pytest.raises(bulkhead.InvalidArgument, match=words) as raised:
         make()
+    assert_no_frame_of_the_package(raised.value)
 
 
 @pytest.mark.parametrize(
@@ -528,8 +537,9 @@ def test_a_second_loop_ends_the_first():
         first = iter(loader)
         next(first)
         assert len(list(loader)) == 6
-        with pytest.raises(RuntimeError, match="another loop over this DataLoader has begun"):
+        with pytest.raises(RuntimeError, match="another loop over this DataLoader has begun") as raised:
             next(first)
+        assert_no_frame_of_the_package(raised.value)
         early, late = iter(loader), iter(loader)
         with pytest.raises(RuntimeError, match="another loop"):
             next(early)
