@@ -202,6 +202,9 @@ def test_a_long_complaint_about_a_deep_path_reaches_the_client(start, folder):
 @pytest.mark.parametrize("function, outputs, reason, text", [
     ("as_float64", [{"name": "x", "dtype": "float32", "shape": [3]}], "STAGE_UNUSABLE",
      "`x` has the dtype float64, but is declared as float32; convert it"),
+    ("as_list", [{"name": "x", "dtype": "float32", "shape": [2]}], "STAGE_UNUSABLE",
+     "`x` is a list of float64, but is declared as float32; convert it (numpy.asarray(…, numpy.float32)) or correct the spec"),
+    ("as_list", [{"name": "x", "dtype": "bfloat16", "shape": [2]}], "STAGE_UNUSABLE", "(numpy.asarray(…, ml_dtypes.bfloat16))"),
     ("as_float64", [{"name": "x", "dtype": "float64", "shape": [2]}], "WRONG_SHAPE",
      "`x` has the shape [3], but is declared as float64 [2]"),
     ("two_values", [number("x", "float32")], "STAGE_UNUSABLE", "returned 2 values, but is declared to return 1 (x)"),

@@ -449,6 +449,7 @@ def test_a_wrong_dtype_is_told_with_what_to_write(folder, stages):
     ("bool", np.zeros(2), "dtype float64 here, declared as bool; return it with .astype('bool'), or declare dtype: float64"),
     ("bfloat16", np.zeros(2, "M8[s]"), "dtype datetime64[s] here, declared as bfloat16; return it with .astype(ml_dtypes.bfloat16)"),
     ("float32", np.array([None]), "dtype object here, declared as float32; return it with .astype(numpy.float32)"),
+    ("float32", [0.5, 1], "dtype float64 here, declared as float32; return it with numpy.asarray(…, numpy.float32), or declare dtype: float64"),
     ("float32", [np.zeros(2), np.zeros(3)], "arrays of different shapes here; one output is one array"),
     ("float32", np.zeros(2, np.float32), None),
 ])

@@ -95,6 +95,10 @@ def keep_in_cycle(image):
     return np.float64(image.sum())
 
 
+def as_list(index):
+    return [0.5, float(index)]
+
+
 def as_float64(index):
     return np.zeros(3, np.float64)
 

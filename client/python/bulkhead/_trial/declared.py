@@ -35,5 +35,8 @@ def _wrong(output: Any, value: Any) -> str:
         return f"{output.name}: arrays of different shapes here; one output is one array"
     if found == wanted or (wanted, found) == ("bfloat16", "uint16"):
         return ""
-    text = f"{output.name}: dtype {found} here, declared as {wanted}; return it with .astype({_WRITTEN.get(wanted, f'numpy.{wanted}')})"
+    dtype = _WRITTEN.get(wanted, f"numpy.{wanted}")
+    # Lists and tensors have no astype.
+    how = f".astype({dtype})" if hasattr(value, "astype") else f"numpy.asarray(…, {dtype})"
+    text = f"{output.name}: dtype {found} here, declared as {wanted}; return it with {how}"
     return f"{text}, or declare dtype: {found}" if found in proto.DTYPE_NAMES.values() else text

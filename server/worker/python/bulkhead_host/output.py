@@ -8,6 +8,9 @@ import types
 from bulkhead_host.memory import MAX_CACHED, WRITE, view_of_memory
 from bulkhead_host.verdict import OVER_BOUND, UNUSABLE, WRONG_SHAPE, Refusal
 
+# Types that NumPy lacks, or has under no name that each of its versions knows.
+_WRITTEN = {"bfloat16": "ml_dtypes.bfloat16", "bool": "bool"}
+
 
 class Output:
     """One declared output: checks what the function returned and copies it to its place."""
@@ -41,10 +44,11 @@ class Output:
             return self._store_bytes(value, address)
         if self.of_batch:
             self.shape = (rows, *self.rest)
+        returned = value
         if type(value) is not self._numpy.ndarray:
             value = self.as_array(value)
         if value.dtype != self.dtype:
-            value = self._same_bits(value)
+            value = self._same_bits(value, returned)
         place = self._places.get((address, self.shape))
         if place is None:
             place = self._place(address)
@@ -91,13 +95,17 @@ class Output:
                 UNUSABLE, f"output `{self.name}` is a {type(value).__name__}, which NumPy cannot convert to an array: {error}"
             ) from None
 
-    def _same_bits(self, value):
+    def _same_bits(self, value, returned):
         if self.dtype_name == "bfloat16" and value.dtype.name == "bfloat16":
             return value.view(self.dtype)
+        wanted = _WRITTEN.get(self.dtype_name, f"numpy.{self.dtype_name}")
+        if hasattr(returned, "astype"):
+            found, how = f"has the dtype {value.dtype}", f".astype({wanted})"
+        else:  # a list or a tensor
+            found, how = f"is a {type(returned).__name__} of {value.dtype}", f"numpy.asarray(…, {wanted})"
         raise Refusal(
             UNUSABLE,
-            f"output `{self.name}` has the dtype {value.dtype}, but is declared as {self.dtype_name}; "
-            f"convert it (.astype(numpy.{self.dtype})) or correct the spec",
+            f"output `{self.name}` {found}, but is declared as {self.dtype_name}; convert it ({how}) or correct the spec",
         )
 
     def _place(self, address: int):
