@@ -58,6 +58,10 @@ def test_many_mistakes_are_cut_short():
         (lambda p: p.decode_image(max_pixels=0), "max_pixels: is 0; it must be at least 1"),
         (lambda p: p.order_block(5, window=0), "order.block.window: is 0; it must be at least 1"),
         (lambda p: p.batch(0), "batch.size: is 0; it must lie between 1 and 16777216"),
+        (lambda p: p.batch(-1), "batch.size: is -1; it must lie between 1 and 16777216"),
+        (lambda p: p.epochs(0), "epochs: is 0; it must be at least 1, or forever"),
+        (lambda p: p.epochs(-1), "epochs: is -1; it must be at least 1, or forever"),
+        (lambda p: p.epochs(1.5), "epochs: must be a whole number, but is 1.5 .float.; or write forever"),
         (lambda p: p.order_interleave(0), "cycle_length: is 0; it must be at least 1"),
         (lambda p: p.random_affine(interpolation="lanczos"), "there are: nearest, linear$"),
     ],
@@ -93,7 +97,10 @@ def test_a_misspelt_option_is_answered_with_the_nearest(make, words):
 @pytest.mark.parametrize(
     "make, words",
     [
-        (lambda p: p.resize(64), r"resize takes its options by name: resize\(size=64\); its options are: input, size"),
+        (lambda p: p.resize(64), r"resize takes its options by name: resize\(size=64\) for a square, resize\(shorter_side=64\) for what"),
+        (lambda p: p.resize(64, 48), r"resize takes its options by name: resize\(size=\[64, 48\]\); its options are: input, size"),
+        (lambda p: p.resize((64, 48)), r"resize takes its options by name: resize\(size=\(64, 48\)\); its options are"),
+        (lambda p: p.center_crop(64, 48), r"center_crop takes all but size by name: center_crop\(size=\[64, 48\]\); its options"),
         (lambda p: p.normalize([1, 2]), r"normalize\(mean=\[1, 2\]\)"),
         (lambda p: p.batch(8, True), r"batch takes all but size by name: batch\(8, drop_remainder=True\)"),
         (lambda p: p.random_resized_crop(), "missing a required argument: 'size'; its options are: size, input"),

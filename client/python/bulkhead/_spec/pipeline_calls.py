@@ -67,7 +67,11 @@ def _how_to_call(
     free = [each for each in parameters if each not in placed and each.name not in options]
     meant_one = next((each.name for each in free if _takes(each, surplus)), "")
     text = f"{name} takes {'its options' if not placed else 'all but ' + placed[0].name} by name"
-    if meant_one:
+    if "size" in names and len(args) == 2 and all(type(each) is int for each in args):
+        text += f": {name}(size={list(args)})"
+    elif name == "resize" and type(surplus) is int and len(args) == 1:
+        text += f": resize(size={surplus}) for a square, resize(shorter_side={surplus}) for what torchvision's Resize({surplus}) does"
+    elif meant_one:
         words = [repr(value) for value in args[: len(placed)]] + [f"{meant_one}={surplus!r:.60}"]
         text += f": {name}({', '.join(words)})"
     return f"{text}; its options are: {', '.join(names)}"

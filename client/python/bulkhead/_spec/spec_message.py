@@ -28,6 +28,8 @@ _NOT_FINITE = {
     "-.inf": -math.inf,
     "-infinity": -math.inf,
 }
+_EPOCHS = "bulkhead.v1.PipelineSpec.epochs"  # the one thing a spec writes differently: without it there is no end
+_EPOCHS_ZERO = "is 0; it must be at least 1, or forever"
 _INTEGERS = {
     descriptor.INT32: (-(1 << 31), 1 << 31),
     descriptor.INT64: (-(1 << 63), 1 << 63),
@@ -141,11 +143,11 @@ class _Filler:
         elif field.message_type is not None:
             getattr(message, name).SetInParent()
             self.message(getattr(message, name), value, path)
-        elif field.full_name != "bulkhead.v1.PipelineSpec.epochs" or value != "forever":
+        elif field.full_name != _EPOCHS or value != "forever":
             number = self._scalar(field, value, path)
             if number is None:
                 return
-            zero = option_limits.ZEROS.get(field.full_name)
+            zero = _least(field)
             if number == 0 and zero is not None:  # else it would look as if it was not set
                 self._wrong(path, zero)
             setattr(message, name, number)
@@ -189,7 +191,7 @@ class _Filler:
             return None
         try:
             if kind in _INTEGERS:
-                return _integer(value, *_INTEGERS[kind])
+                return _integer(value, *_INTEGERS[kind], _least(field))
             if kind in (descriptor.DOUBLE, descriptor.FLOAT):
                 return _real(value, kind == descriptor.FLOAT)
             if kind == descriptor.BOOL:
@@ -200,7 +202,8 @@ class _Filler:
             in_map = field.containing_type.GetOptions().map_entry  # constants of a user's stage
             return _text(value, numbers_too=in_map)
         except ValueError as error:
-            self._wrong(path, str(error))
+            told = str(error)
+            self._wrong(path, told if field.full_name != _EPOCHS or "forever" in told else f"{told}; or write forever")
             return None
 
 
@@ -219,12 +222,20 @@ def _shown(value: Any) -> str:
     return shown if isinstance(value, Text) else f"{shown} ({type(value).__name__})"
 
 
-def _integer(value: Any, low: int, end: int) -> int:
+def _least(field: Any) -> Optional[str]:
+    """Why a number cannot be 0; None: it can."""
+    return _EPOCHS_ZERO if field.full_name == _EPOCHS else option_limits.ZEROS.get(field.full_name)
+
+
+def _integer(value: Any, low: int, end: int, zero: Optional[str] = None) -> int:
+    """`zero`: why it cannot be 0."""
     if isinstance(value, Text) and _WHOLE.fullmatch(value):
         value = int(value)
     if isinstance(value, (str, bool)) or not isinstance(value, numbers.Integral):
         raise ValueError(f"must be a whole number, but is {_shown(value)}")
     number = int(value)
+    if number < low == 0 and zero is not None:
+        raise ValueError(zero.replace("is 0;", f"is {number};", 1))
     if number < low:
         raise ValueError(f"must be at least {low}, but is {number}")
     if number >= end:
