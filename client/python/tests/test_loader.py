@@ -1,8 +1,10 @@
 import gc
 import json
 import logging
+import math
 import mmap
 import os
+import re
 import signal
 import threading
 import time
@@ -406,8 +408,33 @@ def test_a_child_that_is_forked_in_the_middle_of_a_take_can_take():
         thread.join()
 
 
-@pytest.mark.parametrize("name, value", [("consumed", True), ("quarantined", "a@1"), ("quarantined", b"a@1")])
+@pytest.mark.parametrize("name, value", [
+    ("consumed", True), ("quarantined", "a@1"), ("quarantined", b"a@1"), ("quarantined", [5]), ("epoch", "x"),
+    ("epoch", 1.5), ("epoch", None), ("epoch", math.nan), ("epoch", [1]), ("order_fingerprint", 5),
+])
 def test_a_cursor_whose_member_is_of_another_kind_is_refused(fake, name, value):
-    state = {**fake.open().state_dict(), name: value}
-    with pytest.raises(bulkhead.InvalidArgument, match=f"not one that a batch gave: `{name}` is a "):
+    loader = fake.open()
+    state = {**loader.state_dict(), name: value}
+    words = f"not one that a batch gave: `{name}` is a .*, not {re.escape(repr(value))}$"
+    with pytest.raises(bulkhead.InvalidArgument, match=words):
         fake.open(loader={"cursor": state})
+    with pytest.raises(bulkhead.InvalidArgument, match=words):
+        loader.load_state_dict(state)
+
+
+@pytest.mark.parametrize("name, value, most", [
+    ("substitutions", 1 << 63, (1 << 63) - 1), ("epoch", 1 << 63, (1 << 63) - 1), ("consumed", -1, (1 << 63) - 1), ("version", 1 << 32, (1 << 32) - 1),
+])
+def test_a_cursor_with_a_number_that_no_count_has_is_refused(fake, name, value, most):
+    loader = fake.open()
+    with pytest.raises(bulkhead.InvalidArgument, match=f"gave: `{name}` lies between 0 and {most}, and is {value}$"):
+        loader.load_state_dict({**loader.state_dict(), name: value})
+    assert loader.next_batch() is not None
+
+
+def test_a_whole_number_of_another_type_is_one(fake):
+    state = fake.open().state_dict()
+    same = {**state, "epoch": 0.0, "consumed": np.int64(state["consumed"]), "substitutions": np.zeros((), int)}
+    assert fake.open(loader={"cursor": same}).state_dict() == state
+    with pytest.raises(bulkhead.InvalidArgument, match="it is '.*, not the dict that state_dict.. gave"):
+        fake.open().load_state_dict(json.dumps(state))

@@ -233,7 +233,7 @@ class Adapter(LoaderFacts):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continues from a cursor; what was fetched ahead is dropped. Raises as Loader does."""
-        if dict(state) == self._cursor == self.loader.state_dict():
+        if isinstance(state, Mapping) and dict(state) == self._cursor == self.loader.state_dict():
             return  # where it stands already, as after opening with `cursor`
         self.loader.load_state_dict(state)
         self._stand_at(self.loader.state_dict())

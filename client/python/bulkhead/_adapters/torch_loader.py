@@ -14,6 +14,7 @@ from torch.utils.data._utils.collate import default_collate
 from torch.utils.data._utils.pin_memory import pin_memory as pinned
 
 from .. import errors as _errors
+from .._batch.batch import cursor_from_dict
 from .._boundary import ends_at_caller, meant, public
 from .._dataset import stages
 from .._dataset.image import Image
@@ -26,6 +27,7 @@ from .torch_values import Joining, MadeAhead
 _log = logging.getLogger("bulkhead")
 
 _STATE_VERSION = 1
+_STATE = ("begun", "cursor", "epoch", "first_epoch", "layout", "list", "seed", "standings")  # of one that is not at the start
 _QUOTA = "1GiB"  # the import of a PyTorch with CUDA takes 400 MiB of it
 _NO_ITERABLE = (
     "{} is an IterableDataset, whose samples have no numbers, so that they can be neither found again nor given exactly "
@@ -502,10 +504,13 @@ class DataLoader(torch.utils.data.DataLoader):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """The next loop goes on where `state` was taken. InvalidArgument if it is not one of state_dict()."""
-        if state.get("bulkhead") != _STATE_VERSION:
+        known = isinstance(state, Mapping) and state.get("bulkhead") == _STATE_VERSION
+        if not known or "cursor" in state and not all(name in state for name in _STATE):
             raise _errors.InvalidArgument(
                 "this is not a state that bulkhead.torch.DataLoader.state_dict() gave"
             )
+        if "cursor" in state:
+            cursor_from_dict(state["cursor"])  # for its errors
         self._loops += 1  # ends a loop that goes on
         self._resumed = copy.deepcopy(dict(state)) if "cursor" in state else None
 

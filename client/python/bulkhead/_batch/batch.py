@@ -139,7 +139,10 @@ _CURSOR_FIELDS = (
 
 # Only of a cursor with batches that were delivered out of turn.
 UNORDERED_CURSOR_FIELDS = ("completed", "batch_size", "world_size")
-_NO_NUMBERS = ("order_fingerprint", "bytes_fingerprint", "quarantined", "completed", "code")
+_TEXTS = ("order_fingerprint", "bytes_fingerprint")
+_NO_NUMBERS = (*_TEXTS, "quarantined", "completed", "code")
+_END_OF_NUMBERS = {"version": 1 << 32, "world_size": 1 << 32}
+_END_OF_COUNTS = 1 << 63
 
 
 def cursor_to_dict(cursor) -> Dict[str, Any]:
@@ -170,20 +173,35 @@ def copy_cursor(values: Mapping[str, Any]) -> Dict[str, Any]:
 
 
 def _number(name: str, value: Any) -> int:
-    if isinstance(value, bool):
-        raise TypeError(f"`{name}` is a number, not {value}")
-    return int(value)
+    try:
+        number = int(value)
+        whole = not isinstance(value, bool) and (isinstance(value, str) or number == value)
+    except (TypeError, ValueError, OverflowError):
+        whole = False
+    if not whole:
+        raise TypeError(f"`{name}` is a whole number, not {value!r:.40}")
+    end = _END_OF_NUMBERS.get(name, _END_OF_COUNTS)
+    if not 0 <= number < end:
+        raise ValueError(f"`{name}` lies between 0 and {end - 1}, and is {number}")
+    return number
 
 
 def cursor_from_dict(values: Mapping[str, Any]):
+    """InvalidArgument for what no `state_dict` gave."""
     try:
+        if not isinstance(values, Mapping):
+            raise TypeError(f"it is {values!r:.40}, not the dict that state_dict() gave")
         numbers = {
             name: _number(name, value)
             for name, value in values.items()
             if name not in _NO_NUMBERS
         }
-        if isinstance(values.get("quarantined"), (str, bytes)):
-            raise TypeError("`quarantined` is a list of records, not one text")
+        for name in _TEXTS:
+            if not isinstance(values.get(name, ""), str):
+                raise TypeError(f"`{name}` is a text, not {values[name]!r:.40}")
+        records = values.get("quarantined", ())
+        if isinstance(records, (str, bytes)) or not all(isinstance(record, str) for record in records):
+            raise TypeError(f"`quarantined` is a list of records' names, not {records!r:.40}")
         return proto.Cursor(**{**values, **numbers})
     except (AttributeError, TypeError, ValueError) as error:
         raise InvalidArgument(f"the cursor is not one that a batch gave: {error}") from None

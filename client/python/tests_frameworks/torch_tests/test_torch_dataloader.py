@@ -184,8 +184,11 @@ def test_a_state_of_another_list_or_dataset_is_refused():
         loader.load_state_dict(state)
         with pytest.raises(bulkhead.CursorMismatch):
             next(iter(loader))
-        with pytest.raises(bulkhead.InvalidArgument, match="not a state"):
-            loader.load_state_dict({"epoch": 1})
+        for wrong in ({"epoch": 1}, json.dumps(state), {"bulkhead": 1, "cursor": state["cursor"]}):
+            with pytest.raises(bulkhead.InvalidArgument, match="not a state"):
+                loader.load_state_dict(wrong)
+        with pytest.raises(bulkhead.InvalidArgument, match="`epoch` is a whole number, not 'x'"):
+            loader.load_state_dict({**state, "cursor": {**state["cursor"], "epoch": "x"}})
 
 
 @pytest.mark.parametrize("way", ["in order", "of a rank"])
