@@ -112,3 +112,22 @@ def test_a_service_that_floods_the_log_is_cut_short_and_counted(caplog):
     said = [record.getMessage() for record in caplog.records[line_limit.AT_ONCE :]]
     assert said[0] == "800 lines were left out here" and said[1].endswith("a worker hung and was ended: ")
     assert len(said) == 2 and len(events.hangs) == 2  # what is not logged is known all the same
+
+
+def test_a_flood_that_goes_on_is_counted_once_a_minute(caplog):
+    now = types.SimpleNamespace(seconds=0.0)
+    events = Events()
+    events._limit = line_limit.LineLimit(lambda: now.seconds)
+    sent, seconds = 0, 150
+    with caplog.at_level(logging.INFO, "bulkhead"):
+        for _ in range(seconds * 10):
+            now.seconds += 0.1
+            for _ in range(20):
+                events.log_note(note("a line"))
+                sent += 1
+        now.seconds += 100
+        events.log_note(note("the last"))
+    said = [record.getMessage() for record in caplog.records]
+    counts = [int(text.split()[0]) for text in said if text.endswith("lines were left out here")]
+    assert len(counts) == 4  # after 0, 60 and 120 s, and at the end
+    assert sum(counts) + len(said) - len(counts) == sent + 1

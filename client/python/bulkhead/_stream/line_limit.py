@@ -9,6 +9,8 @@ from typing import Callable, Optional
 # Twice what a service sends to a stream (docs/user_stages.md), which counts what it leaves out itself.
 AT_ONCE = 200
 PER_SECOND = 40
+# Between two lines that say how many were dropped.
+TOLD_SECONDS = 60.0
 
 
 class LineLimit:
@@ -20,9 +22,10 @@ class LineLimit:
         self._left = float(AT_ONCE)
         self._then = clock()
         self._left_out = 0
+        self._told: Optional[float] = None  # when a number of dropped lines was given last
 
     def admit(self) -> Optional[int]:
-        """The number of lines dropped before this one; None: it is dropped, too."""
+        """The number of lines to tell as dropped before this one, 0 within a minute of the last; None: it is dropped, too."""
         with self._lock:
             now = self._clock()
             self._left = min(self._left + (now - self._then) * PER_SECOND, AT_ONCE)
@@ -31,5 +34,8 @@ class LineLimit:
                 self._left_out += 1
                 return None
             self._left -= 1
+            if self._left_out == 0 or self._told is not None and now - self._told < TOLD_SECONDS:
+                return 0
+            self._told = now
             left_out, self._left_out = self._left_out, 0
             return left_out
