@@ -163,6 +163,8 @@ class Loader(LoaderState):
         self._owner = os.getpid()
         refuse_unknown(type(self), unknown, Loader)
         check(
+            name=name,
+            cache_dir=cache_dir,
             rank=rank,
             world_size=world_size,
             credits=credits,

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import inspect
+import numbers
+import os
 import re
-from typing import Any, Collection, Mapping
+from typing import Any, Collection, Mapping, Sequence
 
 from . import errors
 from ._boundary import meant
 from ._rpc import proto
 from ._spec.spec_input import SpecInput
-from ._words import did_you_mean
+from ._words import did_you_mean, nearest
 
 _TRANSPORTS = ("auto", "shm", "grpc")
 
@@ -65,14 +67,40 @@ def refuse_unknown(
         if name in known:
             continue
         text = f"{owner.__name__} has no argument {name!r}"
-        advice = _FOREIGN.get(name, "")
+        advisable = [each for each in dict.fromkeys(known) if each not in without]
+        advice = _FOREIGN.get(_foreign(name, advisable), "")
         if type(value) is int and value > 0:
             advice = re.sub(r"\bN\b", str(value), advice)
-        raise meant(TypeError(f"{text}; {advice}" if advice else text + did_you_mean(name, [each for each in dict.fromkeys(known) if each not in without])))
+        raise meant(TypeError(f"{text}; {advice}" if advice else text + did_you_mean(name, advisable)))
+
+
+def _foreign(name: str, known: Sequence[str]) -> str:
+    """The argument of another library that `name` is, or is nearer to than to a known one; empty: none."""
+    others = [each for each in _FOREIGN if each not in known]
+    own = nearest(name, known, 0.8)
+    # Nearly the same word, or the only one that is near.
+    near = nearest(name, [own, *others] if own else others, 0.8) or (nearest(name, others) if not nearest(name, known) else "")
+    return near if near in others else ""
+
+
+def _check_kinds(whole: Mapping[str, Any], seconds: Mapping[str, Any], name: Any, cache_dir: Any) -> None:
+    """InvalidArgument for the first value of another type."""
+    for each, value in whole.items():
+        if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+            raise errors.InvalidArgument(f"{each} must be a whole number, not {value!r:.60}")
+    for each, value in seconds.items():
+        if isinstance(value, bool) or not isinstance(value, numbers.Real):
+            raise errors.InvalidArgument(f"{each} must be a number of seconds, not {value!r:.60}")
+    if name is not None and not isinstance(name, str):
+        raise errors.InvalidArgument(f"name must be a text, not {name!r:.60}")
+    if cache_dir is not None and not isinstance(cache_dir, (str, os.PathLike)):
+        raise errors.InvalidArgument(f"cache_dir must be the path of a folder, not {cache_dir!r:.60}")
 
 
 def check(
     *,
+    name: Any,
+    cache_dir: Any,
     rank: int,
     world_size: int,
     credits: int,
@@ -84,12 +112,14 @@ def check(
     cursor: Any,
 ) -> None:
     """InvalidArgument for the first impossible value."""
+    whole = {"rank": rank, "world_size": world_size, "credits": credits, "credit_bytes": credit_bytes, "copy_below": copy_below}
+    _check_kinds(whole, {"timeout": timeout, "reconnect_timeout": reconnect_timeout}, name, cache_dir)
     if world_size < 1 or not 0 <= rank < world_size:
         advice = "; give world_size= too, the number of ranks" if world_size == 1 and rank > 0 else ""
         raise errors.InvalidArgument(f"rank {rank} is not below world_size {world_size}{advice}")
     if not 1 <= credits < 1 << 32:
-        raise errors.InvalidArgument(f"credits must be at least 1, not {credits}")
-    if not isinstance(timeout, (int, float)) or not timeout > 0:
+        raise errors.InvalidArgument(f"credits lies between 1 and {(1 << 32) - 1}, and is {credits}")
+    if not timeout > 0:
         raise errors.InvalidArgument(f"timeout must be a number of seconds above 0, not {timeout!r}")
     if cursor is not None and not (isinstance(cursor, Mapping) and cursor):
         raise errors.InvalidArgument(

@@ -38,10 +38,10 @@ def _escaped(character: str) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """The known name nearest to a wrong one; empty: none is near."""
+def nearest(name: str, known: Iterable[str], likeness: float = 0.6) -> str:
+    """The known name nearest to a wrong one; empty: none is as near as `likeness`, of 1 for the same."""
     folded = {each.lower(): each for each in known}
-    near = difflib.get_close_matches(name.lower().replace("-", "_"), folded, 1)
+    near = difflib.get_close_matches(name.lower().replace("-", "_"), folded, 1, likeness)
     return folded[near[0]] if near else ""
 
 
@@ -56,5 +56,10 @@ def did_you_mean(name: str, known: Iterable[str], quote: str = "'") -> str:
     near = nearest(name, names)
     if near:
         return f"; did you mean {quote}{near}{quote}?"
+    parts = [each for each in names if name in each.split("_")]
+    if len(parts) == 1:
+        return f"; did you mean {quote}{parts[0]}{quote}?"
+    if parts:
+        return f"; there are: {', '.join(quote + each + quote for each in parts)}"
     more = f", … ({len(names)} in all)" if len(names) > _MOST_NAMES else ""
     return f"; there are: {', '.join(names[:_MOST_NAMES])}{more}"

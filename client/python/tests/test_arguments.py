@@ -103,10 +103,36 @@ def test_arguments_of_another_loader_are_answered_with_what_does_that_here():
         bulkhead.Loader({}, drop_last=True)
 
 
+@pytest.mark.parametrize("name, advice", [
+    ("worker", "did you mean 'workers'?"),
+    ("num_worker", "give workers=2"),
+    ("batchsize", "write batch: {size: 2} in the spec"),
+    ("batchSize", "write batch: {size: 2} in the spec"),
+    ("seeds", "write seed: 2 in the spec"),
+    ("epoch", "write epochs: 2 in the spec"),
+    ("quota", "did you mean 'worker_quota'?"),
+    ("memory", "did you mean 'memory_budget'?"),
+    ("worldsize", "did you mean 'world_size'?"),
+    ("loglevel", "did you mean 'log_level'?"),
+])
+def test_a_name_that_is_nearly_one_is_answered_with_that_one(name, advice):
+    with pytest.raises(TypeError) as raised:
+        bulkhead.Loader({}, **{name: 2})
+    assert str(raised.value) == f"Loader has no argument '{name}'; {advice}"
+
+
 @pytest.mark.parametrize("arguments, message", [
-    ({"credits": 0}, "credits must be at least 1, not 0"),
+    ({"credits": 0}, "credits lies between 1 and 4294967295, and is 0"),
+    ({"credits": 1 << 32}, "credits lies between 1 and 4294967295, and is 4294967296"),
+    ({"credits": "4"}, "credits must be a whole number, not '4'"),
+    ({"credits": 2.5}, "credits must be a whole number, not 2.5"),
+    ({"rank": "0"}, "rank must be a whole number, not '0'"),
+    ({"world_size": True}, "world_size must be a whole number, not True"),
+    ({"name": 1}, "name must be a text, not 1"),
+    ({"cache_dir": 5}, "cache_dir must be the path of a folder, not 5"),
     ({"timeout": -1}, "timeout must be a number of seconds above 0, not -1"),
-    ({"timeout": "5"}, "timeout must be a number of seconds above 0, not '5'"),
+    ({"timeout": "5"}, "timeout must be a number of seconds, not '5'"),
+    ({"reconnect_timeout": "5"}, "reconnect_timeout must be a number of seconds, not '5'"),
     ({"cursor": '{"version": 2}'}, "cursor must be the dict that state_dict.. gave.*json.loads"),
     ({"cursor": {}}, "without a cursor a stream begins at its start"),
 ])

@@ -168,5 +168,7 @@ def test_text_is_one_bounded_line():
 def test_the_nearest_name_is_found_whatever_its_case():
     assert did_you_mean("Lable", ["label", "image"]) == "; did you mean 'label'?"
     assert did_you_mean("lable", ["LABEL", "image"]) == "; did you mean 'LABEL'?"
+    assert did_you_mean("flip", ["random_flip", "label"]) == "; did you mean 'random_flip'?"
+    assert did_you_mean("flip", ["random_horizontal_flip", "random_vertical_flip", "label"]).startswith("; there are: 'random_horizontal_flip', '")
     assert did_you_mean("x", ["label", "image"]) == "; there are: label, image"
     assert did_you_mean("zz", (f"name{i}" for i in range(300))).endswith("name99, … (300 in all)")

@@ -118,6 +118,9 @@ def test_a_wrong_call_is_answered_with_the_options(make, words):
     "make, kind, words",
     [
         (lambda p: p.shuffle(100), AttributeError, "unknown method `shuffle`; write `order_global()`"),
+        (lambda p: p.shufle(100), AttributeError, "unknown method `shufle`; write `order_global()`"),
+        (lambda p: p.worker(2), AttributeError, "unknown method `worker`; no part of a spec: write it in the program, Loader(..., workers="),
+        (lambda p: p.flip(), AttributeError, "unknown method `flip`; there are: `random_horizontal_flip`, `random_vertical_flip`"),
         (lambda p: p.ToTensor(), AttributeError, "write `normalize(divide=255)`, for channels first `layout(to='nchw')`"),
         (lambda p: p.repeat(3), AttributeError, "write `epochs(10)`, or leave it out to go on forever"),
         (lambda p: p.image_size(64), AttributeError, "write `resize(size=224)`"),

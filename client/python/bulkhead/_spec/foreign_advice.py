@@ -6,6 +6,7 @@ import re
 from typing import Any, Iterable
 
 from .._rpc import proto
+from .._words import nearest
 from .foreign_words import OPTION_NAMES, WORDS
 
 NOTHING = object()  # the value of a word that stands alone
@@ -40,6 +41,20 @@ def advice(message: str, word: str, value: Any = NOTHING, known: Iterable[str] =
     if not shown or too_long or no_number or sentence.startswith(_TOP_OF_SPEC):
         shown = example
     return sentence.replace("$0", shown)
+
+
+_OF_METHODS = tuple(f"bulkhead.v1.{message}" for message in ("PipelineSpec", "Stage", "Source", "Order"))
+
+
+def of_method(name: str) -> str:
+    """For a method that a Pipeline lacks; empty: no library has that word."""
+    return next((told for told in (advice(message, name) for message in _OF_METHODS) if told), "")
+
+
+def near_method(name: str) -> str:
+    """The word of another library that is nearly `name`; empty: none is."""
+    words = (word for message in _OF_METHODS for word in WORDS.get(message, {}))
+    return nearest(name.replace("_", ""), words, 0.8)
 
 
 def _options_of(stage: str, values: Any) -> str:

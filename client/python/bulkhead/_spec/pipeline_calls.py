@@ -7,6 +7,7 @@ import inspect
 from typing import TYPE_CHECKING, Any, Callable, List, Mapping, Tuple, Type, TypeVar
 
 from .._boundary import ends_at_caller, meant
+from .._words import nearest
 from . import foreign_advice, spec_message
 
 _Methods = TypeVar("_Methods")
@@ -105,10 +106,11 @@ def no_method(cls: type, name: str) -> AttributeError:
     if name.startswith("_"):
         return AttributeError(name)
     names = [word for word in dir(cls) if not word.startswith("_")]
-    for message in ("PipelineSpec", "Stage", "Source", "Order"):
-        told = foreign_advice.advice(f"bulkhead.v1.{message}", name)
-        if told:
-            return meant(
-                AttributeError(f"a Pipeline: unknown method `{name}`; {foreign_advice.in_calls(told)}")
-            )
+    told = foreign_advice.of_method(name)
+    if not told and not nearest(name, names):
+        told = foreign_advice.of_method(foreign_advice.near_method(name))
+    if told:
+        return meant(
+            AttributeError(f"a Pipeline: unknown method `{name}`; {foreign_advice.in_calls(told)}")
+        )
     return meant(AttributeError("a Pipeline: " + spec_message.unknown("method", name, names)))
