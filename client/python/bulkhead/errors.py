@@ -18,6 +18,8 @@ class BulkheadError(Exception):
 
     default_reason = "INTERNAL"
     default_code = "INTERNAL"
+    # What its reader has to do, unless the loader does that by itself.
+    _advice = ""
 
     def __init__(
         self,
@@ -38,7 +40,18 @@ class BulkheadError(Exception):
         To be kept, and raised more than once: a traceback keeps the variables of the functions it
         passed through, batches among them.
         """
-        return type(self)(self.message, self.reason, self.metadata, self.code)
+        return self._saying(self.message)
+
+    def _saying(self, message: str) -> "BulkheadError":
+        """The same error with another message."""
+        error = type(self)(message, self.reason, self.metadata, self.code)
+        error._advice = self._advice
+        return error
+
+    def _final(self) -> "BulkheadError":
+        """The same error, for who has to act on it."""
+        message = f"{self.message}; {self._advice}" if self._advice else self.message
+        return type(self)(message, self.reason, self.metadata, self.code)
 
     def __reduce__(self):
         # Errors cross process walls in many trainers.
@@ -265,16 +278,17 @@ def from_rpc(error: grpc.RpcError, target: str, embedded: bool = False) -> Bulkh
     metadata = {"target": target}
     # UNKNOWN is gRPC's word when the connection goes while a call begins.
     if code in ("UNAVAILABLE", "CANCELLED", "UNKNOWN"):
-        if embedded:
-            advice = "it was started for this job, and the next loader starts another;"
-        else:
-            advice = "check that bulkheadd runs there, then"
-        return ServiceUnavailable(
-            f"the service at {target} cannot be reached or has ended ({text}); {advice} go on "
-            "from the last cursor",
+        lost = ServiceUnavailable(
+            f"the service at {target} cannot be reached or has ended ({text})",
             metadata=metadata,
             code="UNAVAILABLE",
         )
+        lost._advice = (
+            "it was started for this job, and the next loader starts another; go on from the last cursor"
+            if embedded
+            else "check that bulkheadd runs there, then go on from the last cursor"
+        )
+        return lost
     if code == "DEADLINE_EXCEEDED":
         return DeadlineExceeded(
             f"the service at {target} did not answer in time", metadata=metadata, code=code

@@ -41,7 +41,7 @@ def test_other_options_mean_another_service(fake_program):
             assert first.target != second.target
 
 
-def test_a_killed_service_is_started_again_for_all_its_loaders(fake_program):
+def test_a_killed_service_is_started_again_for_all_its_loaders(fake_program, caplog):
     with bulkhead.Loader({"samples": 40}, timeout=30, credits=1) as first:
         with bulkhead.Loader({"samples": 40}, timeout=30, credits=1) as second:
             assert [int(b["index"][0]) for b in (first.next_batch(), second.next_batch())] == [0, 0]
@@ -52,6 +52,7 @@ def test_a_killed_service_is_started_again_for_all_its_loaders(fake_program):
                 assert batches == [(8, 1), (16, 2), (24, 3), (32, 4)]
                 assert loader.reconnects == 1
             assert first.target == second.target != old
+            assert "the loader connects again by itself" in caplog.text and "cursor" not in caplog.text
             assert not os.path.exists(os.path.dirname(old[len("unix:") :]))
 
 

@@ -136,14 +136,20 @@ def test_a_target_that_never_answers_meets_the_deadline():
             bulkhead.Loader({}, f"127.0.0.1:{mute.getsockname()[1]}", timeout=0.5)
 
 
-def test_a_service_that_ends_is_unavailable_within_the_deadline(fake):
-    loader = fake.open(samples=10**6, batch=8, loader={"reconnect_timeout": 0.5})
+@pytest.mark.parametrize("patience", [0, 0.5])
+def test_a_service_that_ends_is_unavailable_within_the_deadline(fake, caplog, patience):
+    loader = fake.open(samples=10**6, batch=8, loader={"reconnect_timeout": patience})
     loader.next_batch()
     fake.server.stop(None).wait(30)
     started = time.monotonic()
-    with pytest.raises(bulkhead.ServiceUnavailable):
+    with pytest.raises(bulkhead.ServiceUnavailable) as raised:
         drain(loader)
     assert time.monotonic() - started < 10
+    # Who reads the log of a loader that heals has nothing to do; who reads the error has.
+    said = str(raised.value)
+    assert said.endswith("; check that bulkheadd runs there, then go on from the last cursor") and said.count("cursor") == 1
+    assert "cursor" not in caplog.text
+    assert ("the loader connects again by itself and goes on where it was: the service at" in caplog.text) == (patience > 0)
 
 
 def test_close_while_reconnecting_leaves_no_thread(fake):
@@ -208,8 +214,8 @@ class Lost(grpc.RpcError):
 
 
 def test_a_lost_service_of_ones_own_is_not_to_be_looked_for():
-    assert "check that bulkheadd runs there" in str(errors.from_rpc(Lost(), "unix:/x"))
-    own = str(errors.from_rpc(Lost(), "unix:/x", True))
+    assert "check that bulkheadd runs there" in str(errors.from_rpc(Lost(), "unix:/x").again()._final())
+    own = str(errors.from_rpc(Lost(), "unix:/x", True)._final())
     assert "check that" not in own and "the next loader starts another" in own
 
 

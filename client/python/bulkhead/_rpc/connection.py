@@ -73,11 +73,12 @@ class _PinnedSocket:
             self.close()
             if isinstance(failure, BulkheadError):
                 raise
-            raise ServiceUnavailable(
-                f"the service at {target} cannot be reached or has ended ({failure.strerror}); check "
-                "that bulkheadd runs there",
+            lost = ServiceUnavailable(
+                f"the service at {target} cannot be reached or has ended ({failure.strerror})",
                 metadata={"target": target},
-            ) from None
+            )
+            lost._advice = "check that bulkheadd runs there"
+            raise lost from None
         except BaseException:
             self.close()
             raise

@@ -52,8 +52,8 @@ class StreamCall:
         try:
             self.connection = Connection(target, credentials, _CHANNEL_OPTIONS)
         except ServiceUnavailable as failure:
-            text = f"{failure.message}, then go on from the last cursor"
-            self.messages = _NoCall(ServiceUnavailable(text, metadata=failure.metadata))
+            failure._advice += ", then go on from the last cursor"
+            self.messages = _NoCall(failure.again())
             return
         start = self.connection.channel.stream_stream(
             "/bulkhead.v1.Loader/Stream",

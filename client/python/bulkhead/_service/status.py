@@ -29,7 +29,11 @@ def service_status(
     live_streams.check_fork()
     grpc = grpc_library.load()
     options = [("grpc.use_local_subchannel_pool", 1)]
-    with contextlib.closing(Connection(address, known, options)) as connection:
+    try:
+        connected = Connection(address, known, options)
+    except errors.ServiceUnavailable as failure:
+        raise failure._final() from None
+    with contextlib.closing(connected) as connection:
         ask = connection.channel.unary_unary(
             "/bulkhead.v1.Loader/GetStatus",
             request_serializer=lambda _: b"",

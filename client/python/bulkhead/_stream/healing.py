@@ -239,6 +239,8 @@ class HealingStream:
         except errors.BulkheadError as error:
             answered = self._stream.answered or error.reason in _SERVICES_WORDS
             if not answered or not _is_loss(error) or self._deadline <= 0:
+                if error._advice:
+                    raise error._final() from None
                 raise
             self._open_again(error.again(), progress)
         self._first = self._stream.opened
@@ -263,7 +265,7 @@ class HealingStream:
         with self._changed:
             self._lost_since = time.monotonic()
             self._losses = 1
-        _log.warning("the service was lost while it prepared and is being reconnected: %s", cause)
+        _log.warning("the service was lost while it prepared; the loader connects again by itself: %s", cause)
         try:
             stream = self._find_again(self._open, 0, cause, progress)
             if stream is None or not self._go_on_with(stream):
@@ -308,7 +310,7 @@ class HealingStream:
 
     def _start_healing(self, stream: Stream, cause: errors.BulkheadError) -> None:
         if self._deadline <= 0:
-            raise cause
+            raise cause._final()
         with self._changed:
             if self._closed or self._healer or self._failure or self._stream is not stream:
                 return
@@ -317,7 +319,7 @@ class HealingStream:
             self._failure = self._given_up(cause)
             if self._failure is not None:
                 return
-            _log.warning("the service was lost and is being reconnected: %s", cause)
+            _log.warning("the service was lost; the loader connects again by itself and goes on where it was: %s", cause)
             request = proto.Open()
             request.CopyFrom(self._open)
             request.cursor.CopyFrom(stream.resume_cursor())
@@ -474,7 +476,8 @@ class HealingStream:
             )
         else:
             return None
-        return errors.ServiceUnavailable(f"{cause.message}; {why}", metadata=cause.metadata)
+        advice = cause._advice or "go on from the last cursor"
+        return errors.ServiceUnavailable(f"{cause.message}; {why}; {advice}", metadata=cause.metadata)
 
     def close(self) -> None:
         with self._changed:

@@ -41,7 +41,7 @@ def with_post_mortem(
     died = post_mortem() if post_mortem is not None and error.reason == "SERVICE_UNAVAILABLE" else ""
     if not died:
         return error
-    return type(error)(f"{error.message}; {died}", error.reason, error.metadata, error.code)
+    return error._saying(f"{error.message}; {died}")
 
 
 class Stream:
@@ -178,7 +178,7 @@ class Stream:
 
     def _explain(self, failure: grpc.RpcError) -> errors.BulkheadError:
         error = errors.from_rpc(failure, self._target, self._post_mortem is not None)
-        error = type(error)(self._words(error.message), error.reason, error.metadata, error.code)
+        error = error._saying(self._words(error.message))
         connection = self._call.connection
         if connection is not None and not (self._closed or self.answered):
             error = connection.explain(error)
