@@ -153,6 +153,14 @@ def test_a_record_is_called_a_sample_of_the_dataset():
     assert "stages[0]" not in said and "bulkhead quarantine add 'range@7'" in said
 
 
+def test_a_sample_that_ends_the_first_look_is_one_of_those_that_are_named():
+    with pytest.raises(bulkhead.BulkheadError) as raised:
+        bulkhead.Loader(spec_of(own.Dies(100, bad=33), 4, ("x", "y")), workers=1)
+    said = str(raised.value)
+    assert said.startswith("one of the samples 0, 33, 66, 99 of own_sources.Dies (looked at first) ended 3 fresh workers")
+    assert "Call __getitem__ with each of them to find which" in said and "substitute" not in said
+
+
 def test_a_cache_needs_to_know_which_data_it_keeps(tmp_path):
     def labels(spec):
         with bulkhead.Loader(spec, workers=1, cache_dir=str(tmp_path / "own")) as loader:

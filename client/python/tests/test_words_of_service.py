@@ -39,6 +39,13 @@ def test_who_wrote_no_spec_reads_of_none(one, named):
     )
 
 
+def test_of_the_samples_that_are_looked_at_first_none_can_be_left_out():
+    assert words.of_first_look("Photos", " 0, 9")(POISON) == (
+        "one of the samples 0, 9 of Photos (looked at first) ended 3 fresh workers that did nothing else; the last one: "
+        "killed by signal 11 in the dataset's code at position 3 of epoch 0. Call __getitem__ with each of them to find which, and repair it"
+    )
+
+
 def test_options_are_named_as_arguments():
     assert words.of_source("Photos")("raise --worker-quota") == "raise worker_quota="
 

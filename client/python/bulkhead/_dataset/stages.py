@@ -9,8 +9,8 @@ from .._loader import Loader
 from .._service.arguments import Arguments
 from ..errors import InvalidArgument
 from .image import Image
-from .words import Words, of_data_loader
-from .worker.bulkhead_leaves import Layout
+from .words import Words, of_first_look
+from .worker.bulkhead_leaves import Layout, looked_at
 
 # Samples that are looked at to learn what samples are; always as many, since what is learned is part of the fingerprint.
 LOOKED_AT = 4
@@ -18,6 +18,7 @@ _HANG_SECONDS, _MOST_HANG_SECONDS = 30.0, 86400.0  # worker_hang_timeout's defau
 # Of what the functions in `worker` make of a sample. Another one when that changes: their code is not in the fingerprint.
 _FORMAT = "1"
 _MOST_LAYOUT_BYTES = 1 << 16
+_MOST_NAMED = 8  # samples in a message
 
 
 class Identity(NamedTuple):
@@ -109,7 +110,9 @@ def learned(
     arguments = {**arguments, "size": str(size), "count": str(count), "list_of": str(list_of)}
     said = {"name": "layout", "dtype": "uint8", "shape": [-1], "max_count": _MOST_LAYOUT_BYTES}
     spec = spec_of(1, stage("describe", arguments, [said]), ["layout"], {"size": 1}, epochs=1)
-    words = of_data_loader(arguments["dataset"], "one of the samples of {dataset} that are looked at first")
+    known = not size and "listed" not in arguments and count <= _MOST_NAMED
+    samples = f" {', '.join(map(str, looked_at(int(arguments['total']), count)))}" if known else ""
+    words = of_first_look(arguments["dataset"], samples)
     # All are looked at in one call of the stage, which has the time of several.
     patience = options.get("worker_hang_timeout", _HANG_SECONDS)
     if isinstance(patience, (int, float)):  # the service refuses others

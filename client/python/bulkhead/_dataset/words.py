@@ -15,6 +15,7 @@ _NOT_LOADED = f"{_READS}: importing bulkhead_dataset failed: "
 # Not in a command, which has it in quotes.
 _RECORD = re.compile(r"(?<!')\brange@(\d+)\b(?!')")
 _POLICY_OF_SPEC = re.compile(r"errors\.policy: substitute puts such a record .* on the same cache folder for that")
+_LEAVE_OUT = re.compile(r"Repair the record, or leave it out: .* on the same cache folder for that")
 
 
 # What makes of a message of the service one in words that the program's author knows.
@@ -34,6 +35,17 @@ def of_source(dataset: str) -> Words:
 def _common(dataset: str, text: str) -> str:
     text = _RAISED.sub("", in_arguments(text))
     return text.replace(_NOT_LOADED, f"{dataset} cannot be loaded in a worker: ")
+
+
+def of_first_look(dataset: str, samples: str) -> Words:
+    """While a worker looks at some samples, to learn what they are; `samples`: " 0, 33, 66", or empty."""
+    words_of_others = of_data_loader(dataset, f"one of the samples{samples} of {{dataset}} (looked at first)")
+
+    def words(text: str) -> str:
+        # Nothing can take their place yet.
+        return words_of_others(_LEAVE_OUT.sub("Call __getitem__ with each of them to find which, and repair it", text))
+
+    return words
 
 
 def of_data_loader(dataset: str, one: str) -> Words:

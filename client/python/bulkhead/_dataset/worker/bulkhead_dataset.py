@@ -260,8 +260,8 @@ def describe(index, *, rng, list_of, size, total, count, listed=False, **identit
 
 
 def _spread(of_all: int, count: int) -> List[int]:
-    """`count` numbers below `of_all`, from first to last, then others in the place of those that fail."""
-    first = sorted({(of_all - 1) * k // max(1, count - 1) for k in range(count)})
+    """`count` numbers below `of_all`, then others in the place of those that fail."""
+    first = leaves.looked_at(of_all, count)
     return first + [number for number in range(min(of_all, 8 * count)) if number not in first]
 
 

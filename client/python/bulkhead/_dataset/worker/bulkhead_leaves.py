@@ -325,6 +325,11 @@ def _check_room(leaf: Leaf, size: int, where: str) -> None:
 # From several values to a layout.
 
 
+def looked_at(of_all: int, count: int) -> List[int]:
+    """`count` numbers below `of_all`, from first to last."""
+    return sorted({(of_all - 1) * k // max(1, count - 1) for k in range(count)})
+
+
 def layout_of(values: List[Any], may_differ: bool) -> Layout:
     """The layout that fits them all. `may_differ`: others may have other shapes also where these have one."""
     trees, all_leaves = [], []
