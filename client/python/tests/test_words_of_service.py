@@ -55,3 +55,25 @@ def test_a_service_that_does_not_start_says_first_what_ended_it():
     told = service_process.how_it_ended(7, 1, said, "")
     assert told.endswith("; its last words: the folder cannot be used; give another cache_dir=")
     assert service_process.how_it_ended(7, -9, said[:39], "").endswith("(pid 7) was killed by signal 9")
+
+
+CRASHED = (
+    "killed by signal 11 in stages[0] python (data.Photos) at position 3 of epoch 0 (if other records end workers there, too, "
+    "the code is to blame: bulkhead.try_stage runs a Python function in your own process, where a debugger works)"
+)
+ALL_CRASH = (
+    "3 different records ended 3 workers each in stages[0] python (data.Photos), and no sample passed it. Run the code in a "
+    "process of your own, where a debugger shows where it ends: bulkhead.try_stage does so for a Python function"
+)
+
+
+def test_code_that_ends_workers_is_the_datasets_own():
+    source = words.of_source("data.Photos")
+    assert source(CRASHED).startswith("killed by signal 11 in data.Photos.__getitem__ at position 3")
+    assert source(CRASHED).endswith("call data.Photos.__getitem__ in your own process, where a debugger works)")
+    assert source(ALL_CRASH).endswith(
+        "each in data.Photos.__getitem__, and no sample passed it. Call data.Photos.__getitem__ in a process of your own, where a "
+        "debugger shows where it ends"
+    )
+    loader = words.of_data_loader("data.Photos", "{dataset}[{number}]")
+    assert "in the dataset's code at position 3" in loader(CRASHED) and "try_stage" not in loader(ALL_CRASH)

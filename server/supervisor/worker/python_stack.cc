@@ -13,6 +13,8 @@ namespace bulkhead {
 namespace {
 
 constexpr absl::string_view kHost = "/bulkhead_host/";
+// Where the client's functions lie that call a dataset of the user.
+constexpr absl::string_view kDatasetHost = "/bulkhead/_dataset/worker/";
 // The frame through which the worker calls a stage, the outermost of such a thread.
 constexpr absl::string_view kCallFile = "/bulkhead_host/calls.py";
 constexpr absl::string_view kCallFunction = "call";
@@ -42,7 +44,9 @@ bool ParseFrame(absl::string_view text, Frame& frame) {
 std::string Describe(const std::vector<Frame>& frames) {
   std::vector<std::string> parts;
   for (const Frame& frame : frames) {
-    if (absl::StrContains(frame.file, kHost) || parts.size() == kMaxFrames) break;
+    const bool is_ours =
+        absl::StrContains(frame.file, kHost) || absl::StrContains(frame.file, kDatasetHost);
+    if (is_ours || parts.size() == kMaxFrames) break;
     parts.push_back(absl::StrCat(frame.file, ":", frame.line, " in ", frame.function));
   }
   if (parts.empty()) parts.push_back("the worker's own code");

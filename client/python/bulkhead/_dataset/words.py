@@ -10,8 +10,16 @@ from .._service.arguments import in_arguments
 _RAISED = re.compile(
     r"(?:position \d+: )?range@\d+: stages\[0\] python: bulkhead_dataset:\w+: DatasetError: "
 )
-_READS = "stages[0] python"
-_NOT_LOADED = f"{_READS}: importing bulkhead_dataset failed: "
+_NOT_LOADED = "stages[0] python: importing bulkhead_dataset failed: "
+# With the dataset's class, where its code is meant.
+_READS = re.compile(r"stages\[0\] python( \([^()]*\))?")
+_TRY_STAGE = {
+    "bulkhead.try_stage runs a Python function in your own process, where a debugger works": (
+        "call {dataset}.__getitem__ in your own process, where a debugger works"
+    ),
+    "Run the code in a process of your own, where a debugger shows where it ends: bulkhead.try_stage does so for a Python "
+    "function": "Call {dataset}.__getitem__ in a process of your own, where a debugger shows where it ends",
+}
 # Not in a command, which has it in quotes.
 _RECORD = re.compile(r"(?<!')\brange@(\d+)\b(?!')")
 _POLICY_OF_SPEC = re.compile(r"errors\.policy: substitute puts such a record .* on the same cache folder for that")
@@ -26,7 +34,7 @@ def of_source(dataset: str) -> Words:
     """For who wrote a spec with a Source of this class."""
 
     def words(text: str) -> str:
-        text = _common(dataset, text).replace(_READS, f"{dataset}.__getitem__")
+        text = _READS.sub(f"{dataset}.__getitem__", _common(dataset, text))
         return _RECORD.sub(lambda match: f"sample {match[1]} of {dataset}", text)
 
     return words
@@ -34,6 +42,8 @@ def of_source(dataset: str) -> Words:
 
 def _common(dataset: str, text: str) -> str:
     text = _RAISED.sub("", in_arguments(text))
+    for advice, own in _TRY_STAGE.items():
+        text = text.replace(advice, own.format(dataset=dataset))
     return text.replace(_NOT_LOADED, f"{dataset} cannot be loaded in a worker: ")
 
 
@@ -55,7 +65,7 @@ def of_data_loader(dataset: str, one: str) -> Words:
         text = _common(dataset, text)
         text = _POLICY_OF_SPEC.sub('errors="substitute" leaves it out and takes another', text)
         text = text.replace("Repair the record, or", "Repair the sample, or")
-        text = text.replace(_READS, "the dataset's code")
+        text = _READS.sub("the dataset's code", text)
         return re.sub(r"range@(\d+)", lambda match: one.format(dataset=dataset, number=match[1]), text)
 
     return words
