@@ -39,6 +39,8 @@ class ValueStore {
                         std::string& part) = 0;
   // Whether Add would keep a value.
   virtual bool HasRoom() = 0;
+  // The same, after it has waited a while for room that may soon be there. By default it does not.
+  virtual bool AwaitRoom() { return HasRoom(); }
   // Keeps `value`; false if it cannot.
   virtual bool Add(const StoreKey& key, absl::string_view value) = 0;
 };

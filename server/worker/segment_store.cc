@@ -22,6 +22,7 @@ absl::Status SegmentStore::AddSegment(int fd, bool writable) {
   absl::MutexLock lock(&writer_mutex_);
   has_room_ = !writing->full();
   writer_ = std::move(writing);
+  gave_up_ = false;
   return absl::OkStatus();
 }
 
@@ -40,6 +41,16 @@ bool SegmentStore::FindPart(const StoreKey& key, size_t head_bytes, ChoosePart c
     if (segment->FindPart(key, head_bytes, choose, part)) return true;
   }
   return false;
+}
+
+bool SegmentStore::AwaitRoom() {
+  absl::MutexLock lock(&writer_mutex_);
+  if (has_room_ || gave_up_) return has_room_;
+  gave_up_ = !writer_mutex_.AwaitWithTimeout(
+      absl::Condition(
+          +[](std::atomic<bool>* has_room) { return has_room->load(); }, &has_room_),
+      kPatience);
+  return has_room_;
 }
 
 void SegmentStore::StopWriting() {

@@ -11,6 +11,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "server/base/value_store.h"
 #include "server/cache/segment.h"
 
@@ -36,9 +37,13 @@ class SegmentStore final : public ValueStore {
   bool FindPart(const StoreKey& key, size_t head_bytes, ChoosePart choose,
                 std::string& part) override;
   bool HasRoom() override { return has_room_.load(std::memory_order_relaxed); }
+  // Waits up to kPatience for a writable segment: the first one, or the one after a full one.
+  bool AwaitRoom() override;
   bool Add(const StoreKey& key, absl::string_view value) override;
 
  private:
+  static constexpr absl::Duration kPatience = absl::Seconds(5);
+
   const std::function<void()> on_full_;
   const std::function<void()> before_add_;
   std::atomic<bool> has_room_ = false;
@@ -47,6 +52,8 @@ class SegmentStore final : public ValueStore {
   std::vector<Segment> segments_ ABSL_GUARDED_BY(segments_mutex_);
   absl::Mutex writer_mutex_;
   std::optional<Segment> writer_ ABSL_GUARDED_BY(writer_mutex_);
+  // Waited in vain since the last writable segment.
+  bool gave_up_ ABSL_GUARDED_BY(writer_mutex_) = false;
 };
 
 }  // namespace bulkhead

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <thread>
 
+#include "absl/time/clock.h"
 #include "server/os/memory/memory_map.h"
 
 namespace bulkhead {
@@ -102,6 +103,19 @@ TEST(SegmentStoreTest, WhatIsLoadedBeforeAValueIsAddedEndsTheSegment) {
   const UniqueFd next = NewSegment();
   ASSERT_TRUE(cache.AddSegment(next.get(), true).ok());
   EXPECT_TRUE(cache.Add(Key(2), "of new code"));
+}
+
+TEST(SegmentStoreTest, WhoMayWaitGetsTheNextSegment) {
+  SegmentStore cache([] {});
+  std::thread lender([&] {
+    absl::SleepFor(absl::Milliseconds(50));
+    const UniqueFd fd = NewSegment();
+    ASSERT_TRUE(cache.AddSegment(fd.get(), true).ok());
+  });
+  EXPECT_FALSE(cache.HasRoom());
+  EXPECT_TRUE(cache.AwaitRoom());
+  lender.join();
+  EXPECT_TRUE(cache.Add(Key(1), "value"));
 }
 
 TEST(SegmentStoreTest, IsForManyThreads) {

@@ -416,7 +416,8 @@ jpeg::Fallback JpegDecoder::DecodeKept(PixelFormat format, const Rect& rect,
   absl::string_view bands = value_;
   if (!found) {
     const bool may_make =
-        stores_.making != Making::kNone && store->HasRoom() && (all || policy_.MayMake(begin));
+        all ? store->AwaitRoom()
+            : stores_.making != Making::kNone && store->HasRoom() && policy_.MayMake(begin);
     if (has_none || !may_make) return jpeg::Fallback::kForced;
     const absl::string_view made = MakeCoefficients();
     const std::optional<ValuePart> part = part_of(made);
@@ -440,7 +441,12 @@ absl::string_view JpegDecoder::MakeCoefficients() {
                         : own_->WriteCoefficients(key_, writer_) == jpeg::Fallback::kNone;
   // Of a file without coefficients is kept that it has none.
   const absl::string_view bytes = good ? writer_.bytes() : jpeg::Coefficients::None();
-  if (stores_.coefficients->Add(key_, bytes)) ++counts_.coefficients_made;
+  bool kept = stores_.coefficients->Add(key_, bytes);
+  // The segment may be full, and the next one on its way.
+  if (!kept && stores_.making == Making::kAll && stores_.coefficients->AwaitRoom()) {
+    kept = stores_.coefficients->Add(key_, bytes);
+  }
+  if (kept) ++counts_.coefficients_made;
   return bytes;
 }
 
