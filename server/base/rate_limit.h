@@ -11,6 +11,8 @@ namespace bulkhead {
 // is the caller's. Not thread-safe.
 class RateLimit {
  public:
+  static constexpr int64_t kTellingNs = int64_t{10} * 1'000'000'000;
+
   RateLimit(double per_second, double burst)
       : per_second_(per_second), burst_(burst), left_(burst) {}
 
@@ -25,13 +27,20 @@ class RateLimit {
     return true;
   }
   // Items were lost in another way; they count as refused.
-  void CountRefused(uint64_t items = 1) { refused_ += items; }
-  // The items refused since the last call, if one may pass that says so; else 0.
+  void CountRefused() { ++refused_; }
+  // The items refused since the last call, to be told: 0 if an item may not pass, or the last telling
+  // was less than kTellingNs ago, so that a flood of items is not followed by one of tellings.
   uint64_t TakeRefused(int64_t now_ns) {
     Refill(now_ns);
-    if (refused_ == 0 || left_ < 1) return 0;
+    if (refused_ == 0 || left_ < 1 || now_ns < not_told_before_ns_) return 0;
     left_ -= 1;
+    not_told_before_ns_ = now_ns + kTellingNs;
     return std::exchange(refused_, 0);
+  }
+  // These could not be told.
+  void PutBack(uint64_t items) {
+    refused_ += items;
+    not_told_before_ns_ = 0;
   }
   uint64_t refused() const { return refused_; }
   // Whether a whole burst may pass.
@@ -52,6 +61,7 @@ class RateLimit {
   double left_;
   int64_t last_ns_ = 0;
   uint64_t refused_ = 0;
+  int64_t not_told_before_ns_ = 0;
 };
 
 }  // namespace bulkhead

@@ -100,6 +100,12 @@ absl::Status CheckCursor(const v1::Open& open, const PreparedPipeline& prepared)
         "source, filter, split, skip, take, order or seed of the spec differ, or the files "
         "have changed: go back to those that the cursor was made with, or start without it");
   }
+  if (cursor.substitutions() / prepared.samples_per_epoch > cursor.epoch() + 1) {
+    return MakeError(absl::StatusCode::kFailedPrecondition, reason::kCursorMismatch,
+                     absl::StrCat("the cursor is damaged: it says that ", cursor.substitutions(),
+                                  " samples were substituted by epoch ", cursor.epoch(), ", of ",
+                                  prepared.samples_per_epoch, " each"));
+  }
   if (!open.allow_changed_bytes()) {
     BULKHEAD_RETURN_IF_ERROR(CheckCode(cursor, prepared.code_on_disk));
   }

@@ -27,7 +27,7 @@ void NoteSender::TellDroppedNow(int64_t now_ns) {
   const uint64_t dropped = limit_.TakeRefused(now_ns);
   if (dropped == 0) return;
   const bool told = SendNow(v1::Note::LEVEL_WARNING, last_stage_, DroppedText(dropped));
-  if (!told) limit_.CountRefused(dropped);
+  if (!told) limit_.PutBack(dropped);
 }
 
 bool NoteSender::SendNow(v1::Note::Level level, const std::string& stage, const std::string& text) {

@@ -34,7 +34,8 @@ TEST(RateLimitTest, TellsTheRefusedOnceWhenThereIsRoomForIt) {
   EXPECT_EQ(limit.TakeRefused(kSecond), 0U) << "there is no room to say so";
   EXPECT_EQ(limit.TakeRefused(2 * kSecond), 2U);
   EXPECT_FALSE(limit.Take(2 * kSecond)) << "saying so takes a place";
-  EXPECT_EQ(limit.TakeRefused(3 * kSecond), 1U);
+  EXPECT_EQ(limit.TakeRefused(3 * kSecond), 0U) << "a flood of items is no flood of tellings";
+  EXPECT_EQ(limit.TakeRefused(2 * kSecond + RateLimit::kTellingNs), 1U);
 }
 
 TEST(RateLimitTest, TimeThatGoesBackGivesNothing) {

@@ -1,5 +1,6 @@
 """A cursor saved by one client, moved by the tool, looked at again; and the example that resumes elastically."""
 
+import contextlib
 import json
 import os
 import subprocess
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 import bulkhead
-from conftest import BIN, HERE, PYTHON_PACKAGE, write_spec
+from conftest import BIN, HERE, PYTHON_PACKAGE, Service, write_spec
 
 
 def bulkhead_command(*arguments, check=True):
@@ -104,6 +105,21 @@ def test_the_largest_cursor_reaches_the_service_and_a_larger_one_is_refused_by_t
     reason, message = refusal(8192)
     assert reason == "INVALID_ARGUMENT"
     assert "over the limit of 8388608 of a request" in message
+
+
+def test_a_cursor_with_more_substitutions_than_samples_is_refused(folder):
+    service = Service(folder, "--root", folder)
+    spec = write_spec(folder / "spec.json", source={"range": {"size": 100}}, batch={"size": 10})
+    with bulkhead.Loader(spec, service.target) as loader:
+        next(iter(loader))
+        cursor = dict(loader.state_dict())
+    assert cursor["substitutions"] == 0
+    for count, ok in [(100, True), (1 << 62, False)]:
+        with contextlib.ExitStack() as stack:
+            if not ok:
+                error = stack.enter_context(pytest.raises(bulkhead.CursorMismatch, match="substituted by epoch 0, of 100 each"))
+            with bulkhead.Loader(spec, service.target, cursor={**cursor, "substitutions": count}) as loader:
+                assert next(iter(loader))["index"][0] == 10
 
 
 def test_the_elastic_resume_example_proves_what_it_says(folder):

@@ -32,7 +32,7 @@ TEST_F(NoteSenderTest, SendsWhatAStageSays) {
 TEST_F(NoteSenderTest, DropsAFloodAndCountsIt) {
   const int64_t said = 100000;
   for (int64_t i = 0; i < said; ++i) sender_.Send(v1::Note::LEVEL_INFO, "s", "x");
-  // However long that took, every line is told or counted.
+  // However long that took, every line is told, counted, or left to be counted.
   uint64_t lines = 0;
   uint64_t counted = 0;
   const auto count = [&] {
@@ -48,11 +48,10 @@ TEST_F(NoteSenderTest, DropsAFloodAndCountsIt) {
   count();
   EXPECT_LT(lines, uint64_t{said} / 2);
   EXPECT_GE(lines, static_cast<uint64_t>(kNotesAtOnce));
-  while (lines + counted < static_cast<uint64_t>(said)) {
-    sender_.TellDropped();
-    count();
-  }
-  EXPECT_EQ(lines + counted, static_cast<uint64_t>(said));
+  EXPECT_LE(lines + counted, static_cast<uint64_t>(said));
+  const size_t before = sent_.size();
+  for (int i = 0; i < 1000; ++i) sender_.TellDropped();
+  EXPECT_LE(sent_.size(), before + 1) << "what was left out is told every 10 s";
 }
 
 TEST_F(NoteSenderTest, WhatTheSocketDoesNotTakeIsCounted) {
