@@ -35,6 +35,15 @@ def test_all_mistakes_are_in_the_error(folder):
     assert raised.value.reason == "SPEC_INVALID" and raised.value.metadata["line"] == "2"
 
 
+def test_a_spec_that_nobody_wrote_as_text_has_no_lines():
+    spec = {"source": {"range": {"size": 9}}, "batch": {"sise": 2}}
+    with pytest.raises(bulkhead.SpecError) as raised:
+        bulkhead.Loader(spec)
+    assert str(raised.value) == "batch.sise: unknown field `sise`; did you mean `size`?"
+    with pytest.raises(bulkhead.SpecError, match="^spec:2:9: batch.sise"):
+        bulkhead.Loader("source: {range: {size: 9}}\nbatch: {sise: 2}\n")
+
+
 # Known options and others, of all stages together; constants of 0 to 1, and one that is beyond; too much to repeat.
 WRITTEN_OPTIONS = (
     "{bogus: [[1]], p: 0.3, kernel_size: 5, size: 32, padding: 4, mean: [0.485, 0.456, .406], std: 0.229, brightness: 0.4}",

@@ -205,7 +205,8 @@ class Loader(LoaderState):
         unique = f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
         # A name that no other loader has: the newer of two of one name supersedes the older.
         own_name = name or f"py-{socket.gethostname()}-{unique}"
-        self._open = open_request(load(spec), own_name, rank, world_size, credits, credit_bytes, allow_changed_bytes)
+        source = load(spec)
+        self._open = open_request(source, own_name, rank, world_size, credits, credit_bytes, allow_changed_bytes)
         self._spec_name = self._open.spec.text.name
         message = cursor_from_dict(cursor) if cursor is not None else None
         live_streams.check_fork()
@@ -217,6 +218,9 @@ class Loader(LoaderState):
             self._endpoint = Endpoint(target, self._service_arguments(own), timeout, suffix, self._words())
             self._start(message)
             self._renaming.check([output.name for output in self._check().layout.outputs])
+        except errors.SpecError as error:
+            self.close()
+            raise error._saying(source.in_words(error.message)) from None
         except BaseException:
             self.close()
             raise

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 from typing import Any, Mapping, NamedTuple, Union
 
 from .._words import nearest, printable
@@ -22,6 +23,11 @@ class SpecInput(NamedTuple):
     name: str
     base_dir: str
     is_file: bool = False
+    is_written: bool = True  # by a person, who can count its lines
+
+    def in_words(self, message: str) -> str:
+        """A service's message about the spec, without lines and columns if nobody wrote it as text."""
+        return message if self.is_written else re.sub(rf"^{self.name}:\d+:\d+: ", "", message, flags=re.MULTILINE)
 
 
 def _looks_like_path(spec: str) -> bool:
@@ -102,9 +108,9 @@ def load(spec: Spec) -> SpecInput:
     Relative paths start from the file's or the Pipeline's folder, else from the current one.
     """
     if isinstance(spec, PipelineBase):
-        result = SpecInput(spec.to_yaml(), "pipeline", spec.base_dir or os.getcwd())
+        result = SpecInput(spec.to_yaml(), "pipeline", spec.base_dir or os.getcwd(), is_written=False)
     elif isinstance(spec, Mapping):
-        result = SpecInput(_json(spec), "spec", os.getcwd())
+        result = SpecInput(_json(spec), "spec", os.getcwd(), is_written=False)
     elif isinstance(spec, os.PathLike):
         result = _read(os.fspath(spec))
     elif isinstance(spec, str):

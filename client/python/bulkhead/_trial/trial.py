@@ -134,7 +134,7 @@ def _pipeline(spec: Any) -> Pipeline:
         return spec
     if isinstance(spec, PipelineBase):
         raise InvalidArgument(f"a spec is a path, text, a dict or a Pipeline, not {type(spec).__name__}")
-    text, _, base_dir, _ = spec_input.load(spec)
+    text, _, base_dir, *_ = spec_input.load(spec)
     try:
         values = json.loads(text)
     except ValueError:
