@@ -4,6 +4,7 @@ import os
 import pathlib
 import re
 import signal
+import subprocess
 import sys
 
 import bulkhead
@@ -101,6 +102,12 @@ def test_what_is_no_source_is_refused_in_words(dataset, options, words):
         bulkhead.Loader({"source": {"python": bulkhead.Source(dataset, **options)}, "batch": {"size": 1}}, workers=1)
 
 
+@pytest.mark.parametrize("make", [lambda source: source, lambda source: {"source": source}, lambda _: own.Pairs(3)])
+def test_a_dataset_where_a_spec_is_wanted_is_told_its_place(make):
+    with pytest.raises(bulkhead.SpecError, match=r'"source": \{"python": bulkhead.Source\(dataset\)\}'):
+        bulkhead.Loader(make(bulkhead.Source(own.Pairs(3))))
+
+
 @pytest.mark.parametrize(
     "odd, words",
     [
@@ -159,6 +166,36 @@ def test_a_sample_that_ends_the_first_look_is_one_of_those_that_are_named():
     said = str(raised.value)
     assert said.startswith("one of the samples 0, 33, 66, 99 of own_sources.Dies (looked at first) ended 3 fresh workers")
     assert "Call __getitem__ with each of them to find which" in said and "substitute" not in said
+
+
+PROGRAM = '''
+import argparse
+import numpy as np
+import bulkhead
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--scale", type=int, required=True)
+scale = parser.parse_args().scale
+
+class Scaled:
+    def __len__(self):
+        return 4
+    def __getitem__(self, index):
+        return {"x": np.int64(index * scale)}
+
+if __name__ == "__main__":
+    spec = {"source": {"python": bulkhead.Source(Scaled())}, "batch": {"size": 4}, "epochs": 1}
+    with bulkhead.Loader(spec, workers=1) as loader:
+        for batch in loader:
+            print(batch["x"].tolist())
+'''
+
+
+def test_workers_import_the_program_with_its_arguments(tmp_path):
+    program = tmp_path / "train.py"
+    program.write_text(PROGRAM)
+    ran = subprocess.run([sys.executable, program, "--scale", "10"], capture_output=True, text=True, timeout=120)
+    assert ran.stdout == "[0, 10, 20, 30]\n", ran.stderr
 
 
 def test_a_cache_needs_to_know_which_data_it_keeps(tmp_path):

@@ -157,6 +157,16 @@ def test_an_exception_is_a_sample_error_with_its_lines(start, folder):
     assert error.metadata["position"] == "1"
 
 
+def test_an_exception_deep_in_a_library_has_the_line_of_the_user_too(start, folder):
+    text = str(error_of(start(), over_range(folder, "fails_deep_in_a_library", [number()])))
+    assert "called from user_functions.py" in text and "in fails_deep_in_a_library" in text, text
+
+
+def test_a_variable_that_workers_lack_is_answered_with_the_option(start, folder):
+    text = str(error_of(start(), over_range(folder, "reads_a_variable", [number()])))
+    assert "KeyError: 'NOT_PASSED_ON'" in text and "name others with --worker-env" in text, text
+
+
 @pytest.mark.parametrize("policy", ["fail", "substitute"])
 def test_neither_prints_nor_exceptions_command_a_terminal(start, folder, policy):
     service = start()

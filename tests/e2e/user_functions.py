@@ -1,5 +1,6 @@
 """What the tests' Python stages call."""
 
+import copy
 import ctypes
 import os
 import random
@@ -224,3 +225,11 @@ def closes_descriptors(index):
 
 def three_frames(image):
     return np.concatenate([image, 255 - image, image[::-1]], axis=2)
+
+
+def fails_deep_in_a_library(index):
+    return copy.deepcopy([[[[[[[[threading.Lock()]]]]]]]])
+
+
+def reads_a_variable(index):
+    return len(os.environ["NOT_PASSED_ON"])

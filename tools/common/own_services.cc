@@ -74,9 +74,15 @@ std::vector<std::string> UsualTargets() {
 std::vector<std::string> OwnTargets() {
   std::vector<std::string> targets = UsualTargets();
   for (const std::string& path : ListeningPathsOf("bulkheadd")) {
-    const std::string target = absl::StrCat("unix:", path);
-    const bool known = std::find(targets.begin(), targets.end(), target) != targets.end();
-    if (!known && !absl::EndsWith(path, kDoorSuffix)) targets.push_back(target);
+    // The socket may have another name, through a link.
+    const auto is_it = [&path](const std::string& target) {
+      std::error_code error;
+      const absl::string_view name = absl::StripPrefix(target, "unix:");
+      return name == path || std::filesystem::equivalent(std::string(name), path, error);
+    };
+    const bool known = std::any_of(targets.begin(), targets.end(), is_it);
+    if (!known && !absl::EndsWith(path, kDoorSuffix))
+      targets.push_back(absl::StrCat("unix:", path));
   }
   return targets;
 }
@@ -98,8 +104,7 @@ absl::StatusOr<std::string> OnlyService(const std::vector<std::string>& targets)
 
 absl::StatusOr<std::string> FindService(const std::string& target) {
   if (!target.empty()) return target;
-  const std::vector<std::string> usual = UsualTargets();
-  return OnlyService(usual.empty() ? OwnTargets() : usual);
+  return OnlyService(OwnTargets());
 }
 
 Option FoundTargetOption(std::string& target) {

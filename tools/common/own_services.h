@@ -35,7 +35,7 @@ std::vector<std::string> OwnTargets();
 absl::StatusOr<std::string> OnlyService(const std::vector<std::string>& targets);
 
 // The service that a command asks: `target`, or, where that is empty, the only one of
-// UsualTargets(), or if there is none, of OwnTargets().
+// OwnTargets().
 // Errors: those of OnlyService.
 absl::StatusOr<std::string> FindService(const std::string& target);
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import logging
+import os
 import sys
 from typing import Any, Dict, Iterator, Mapping, NamedTuple, Optional, Tuple
 
@@ -39,6 +40,7 @@ _RANKS = "give a DistributedSampler as sampler, which knows rank and world size"
 _NOT_HERE = {
     "target": "a dataset runs in a service that this process starts for itself (one that others use takes no code from its "
     "clients): leave target out",
+    "device": "pin_memory=True, and `images.to(device, non_blocking=True)` in the loop, move batches as with PyTorch",
     "rank": _RANKS,
     "world_size": _RANKS,
     "cursor": "load_state_dict takes a state of this class",
@@ -149,15 +151,19 @@ class DataLoader(torch.utils.data.DataLoader):
         self._ahead: Optional[MadeAhead] = None
         if isinstance(dataset, torch.utils.data.IterableDataset):
             raise _errors.InvalidArgument(_NO_ITERABLE.format(stages.class_name(dataset)))
+        if isinstance(dataset, (str, os.PathLike)):
+            raise _errors.InvalidArgument(
+                f"{os.fspath(dataset)!r} is no dataset, whose samples are {{index: value}}: a spec goes to bulkhead.torch.Dataset(spec)"
+            )
         _check_unsupported(multiprocessing_context, pin_memory_device)
         length = stages.length_of(dataset)
         if num_workers < 0 or (prefetch_factor is not None and prefetch_factor < 1) or timeout < 0:
             raise _errors.InvalidArgument(
                 "num_workers and timeout are at least 0, prefetch_factor is at least 1"
             )
-        refuse_unknown(DataLoader, options, stages.Loader, without=_NOT_HERE)
         for option in _NOT_HERE.keys() & options.keys():
             raise _errors.InvalidArgument(f"{option} has no place here: {_NOT_HERE[option]}")
+        refuse_unknown(DataLoader, options, stages.Loader, without=_NOT_HERE)
         own_collate = collate_fn is not None and collate_fn is not default_collate
         super().__init__(  # checks the arguments that go together, and makes the sampler
             dataset,

@@ -91,7 +91,7 @@ class Image:
             )
         main = _main_program() if pickler.names_main else None
         self.code = _digest_of_main(main is not None or _names_main(sent))
-        self.fd = _sealed({**facts, "main": main}, data, [buffer.raw() for buffer in buffers])
+        self.fd = _sealed({**facts, "main": main, "argv": sys.argv}, data, [buffer.raw() for buffer in buffers])
         self._owner = os.getpid()
         self.lists_fd = -1
         self.lists_fd = _memory_file("bulkhead-lists")

@@ -92,6 +92,16 @@ def _json(spec: Mapping[str, Any]) -> str:
         raise SpecError(f"the dict is no spec: {error}") from None
 
 
+def _of_dataset(value: Any) -> str:
+    """Advice for who gives a dataset of their own, or a bulkhead.Source of it, where a spec is wanted."""
+    if not hasattr(value, "_first_stage") and not (hasattr(value, "__getitem__") and hasattr(value, "__len__")):
+        return ""
+    return (
+        ': a dataset of your own is a source, {"source": {"python": bulkhead.Source(dataset)}, "batch": {"size": 64}}; '
+        "bulkhead.torch.DataLoader(dataset, ...) takes it as PyTorch's does"
+    )
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return dict(value)
@@ -99,7 +109,7 @@ def _plain(value: Any) -> Any:
         return os.fspath(value)
     if hasattr(value, "tolist"):  # of NumPy
         return value.tolist()
-    raise TypeError(f"it holds text, numbers, lists and dicts, not {type(value).__name__}")
+    raise TypeError(f"it holds text, numbers, lists and dicts, not {type(value).__name__}{_of_dataset(value)}")
 
 
 def load(spec: Spec) -> SpecInput:
@@ -116,7 +126,7 @@ def load(spec: Spec) -> SpecInput:
     elif isinstance(spec, str):
         result = _read(spec) if _looks_like_path(spec) else SpecInput(spec, "spec", os.getcwd())
     else:
-        raise SpecError(f"a spec is a path, text, a dict or a Pipeline, not {type(spec).__name__}")
+        raise SpecError(f"a spec is a path, text, a dict or a Pipeline, not {type(spec).__name__}{_of_dataset(spec)}")
     try:
         size = len(result.text.encode("utf-8"))
     except UnicodeEncodeError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import logging
+import math
 import os
 import threading
 import time
@@ -32,6 +33,8 @@ _log = logging.getLogger("bulkhead")
 
 # For what workers said of the last samples, when a loader is closed behind the last batch.
 _LAST_WORDS_SECONDS = 2.0
+# Until the log says why the first batch has not come.
+_LONG_WAIT = 10
 
 
 def with_post_mortem(
@@ -96,6 +99,7 @@ class Stream:
         self.next_sequence = first_sequence
         self._events = events
         self._activity = ""  # what the workers were doing at the last heartbeat, if no batch has come since
+        self._tells_wait_at = time.monotonic() + _LONG_WAIT  # for the first batch; inf: it was told
         self._idle = False  # by the last heartbeat: the stream's workers serve others
         self._silence = SilenceWatch(from_the_beginning=post_mortem is not None)
         self._call = StreamCall(target, credentials, open_request)
@@ -208,13 +212,18 @@ class Stream:
             else:
                 self._on_event(item.event)
         elif kind == "note":
-            if not item.note.stage:
+            if item.note.stage:
+                item.note.stage = self._words(item.note.stage)
+            else:
                 item.note.text = self._words(item.note.text)
             self._events.log_note(item.note)
         elif kind == "heartbeat":
             silent = item.heartbeat.supervisor_silent
             self._silence.told(silent.seconds + silent.nanos * 1e-9)
             self._activity = item.heartbeat.activity
+            if self._activity and self.next_sequence == self._first_sequence and time.monotonic() > self._tells_wait_at:
+                self._tells_wait_at = math.inf
+                _log.warning("the first batch takes more than %d s: %s", _LONG_WAIT, self._words(self._activity))
             if item.heartbeat.idle and not self._idle:
                 _log.warning("the service at %s lends this stream's workers to others until a batch is taken", self._target)
             self._idle = item.heartbeat.idle

@@ -491,13 +491,19 @@ def test_what_cannot_be_is_refused_in_words(make, words):
             "rank has no place here: give a DistributedSampler",
         ),
         ({"cursor": {}}, bulkhead.InvalidArgument, "cursor has no place here: load_state_dict"),
+        ({"device": "cuda"}, bulkhead.InvalidArgument, "device has no place here: pin_memory=True, and"),
         ({"spec": "train.yaml"}, bulkhead.InvalidArgument, "spec has no place here: the dataset takes"),
     ],
-    ids=["misspelt", "rank", "cursor", "spec"],
+    ids=["misspelt", "rank", "cursor", "device", "spec"],
 )
 def test_an_option_that_it_lacks_is_answered_at_once(options, kind, words):
     with pytest.raises(kind, match=words):
         DataLoader(own.Numbers(), **options)
+
+
+def test_a_spec_is_no_dataset():
+    with pytest.raises(bulkhead.InvalidArgument, match="a spec goes to bulkhead.torch.Dataset"):
+        DataLoader("train.yaml", batch_size=4)
 
 
 def test_it_says_what_it_is():

@@ -133,6 +133,11 @@ def advice(error: BaseException | None) -> str:
             return f"; {_INSTEAD}"
         if isinstance(error, PermissionError) and error.errno is not None:  # the kernel says it
             return _allowed(error)
+        if isinstance(error, KeyError) and _is_of_environment(error):
+            return (
+                "; workers get only a few variables of the service's environment: name others with --worker-env "
+                "(docs/sandbox.md)"
+            )
         text = str(error)
         if isinstance(error, ValueError) and "read-only" in text:
             return "; a stage's inputs are read-only: change a copy of them (.copy())"
@@ -143,6 +148,11 @@ def advice(error: BaseException | None) -> str:
             )
         error = error.__cause__ or error.__context__
     return ""
+
+
+def _is_of_environment(error: KeyError) -> bool:
+    frames = traceback.extract_tb(error.__traceback__)
+    return bool(frames) and frames[-1].filename == os.__file__ and frames[-1].name == "__getitem__"
 
 
 def _allowed(error: PermissionError) -> str:
@@ -175,6 +185,18 @@ def _short(path: str) -> str:
     return path
 
 
+def _is_users(path: str) -> bool:
+    inside = any(path.startswith(folder + os.sep) for folder in allowed_folders)
+    return inside and "site-packages" not in path and "dist-packages" not in path
+
+
+def _shown(frames: list[traceback.FrameSummary]) -> list[traceback.FrameSummary]:
+    """The innermost frames; among them one of the user's own code, however deep a library was when it failed."""
+    shown = frames[-_MAX_FRAMES:]
+    users = [frame for frame in frames if _is_users(frame.filename)]
+    return [users[-1], *shown[1:]] if users and users[-1] not in shown else shown
+
+
 def describe(error: BaseException) -> str:
     """An exception with the lines of the user's code that led to it, the innermost first."""
     try:
@@ -191,7 +213,7 @@ def describe(error: BaseException) -> str:
     ]
     lines = [
         f"{_short(frame.filename)}:{frame.lineno} in {frame.name}" + (f": `{frame.line}`" if frame.line else "")
-        for frame in reversed(frames[-_MAX_FRAMES:])
+        for frame in reversed(_shown(frames))
     ]
     if isinstance(error, SyntaxError) and error.filename and error.text:
         said = f"{error.msg} (at {_short(error.filename)}:{error.lineno}: `{error.text.strip()}`)"

@@ -37,6 +37,7 @@ class _Dataset:
         view = memoryview(self._memory)
         size = int.from_bytes(view[:8], "little")
         self.facts: Dict[str, Any] = json.loads(bytes(view[8 : 8 + size]))
+        sys.argv[:] = self.facts["argv"]  # as a spawned process of multiprocessing has it
         if self.facts["main"]:
             _become_main(self.facts["main"])
         at, length = self.facts["pickle"]

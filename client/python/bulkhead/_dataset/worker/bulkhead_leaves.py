@@ -293,6 +293,7 @@ def _encode(leaf: Leaf, value: Any, where: str, outputs: List[Any]) -> None:
         data = value
     else:
         data = _pickled(value, where)
+        where += f" (a {type(value).__module__}.{type(value).__qualname__}, no array or tensor, so that it travels pickled)"
     _check_room(leaf, len(data), where)
     outputs.append(np.frombuffer(data, np.uint8))
 
