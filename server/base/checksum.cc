@@ -7,7 +7,10 @@
 #include <isa-l/crc.h>
 #include <openssl/sha.h>
 
+#include <cstring>
+
 #include "absl/strings/escaping.h"
+#include "server/base/value_store.h"
 
 namespace bulkhead {
 
@@ -48,5 +51,16 @@ std::string Sha256::Finish() {
 }
 
 std::string Sha256::FinishHex() { return absl::BytesToHexString(Finish()); }
+
+StoreKey KeyOf(absl::string_view bytes) {
+  SHA256_CTX sha;
+  SHA256_Init(&sha);
+  SHA256_Update(&sha, bytes.data(), bytes.size());
+  unsigned char digest[SHA256_DIGEST_LENGTH];
+  SHA256_Final(digest, &sha);
+  StoreKey key;
+  std::memcpy(key.words, digest, sizeof(key.words));
+  return key;
+}
 
 }  // namespace bulkhead

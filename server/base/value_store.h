@@ -11,12 +11,17 @@
 
 namespace bulkhead {
 
-// The key of a value. The words need not be well mixed.
+// The key of a value. Values of all data sets and pipelines may lie in one store, so whoever can
+// choose what goes into a key must not be able to meet the key of another's value: KeyOf makes
+// keys.
 struct StoreKey {
   uint64_t words[2] = {};
 
   friend bool operator==(const StoreKey&, const StoreKey&) = default;
 };
+
+// The first 16 bytes of the SHA-256 of `bytes`.
+StoreKey KeyOf(absl::string_view bytes);
 
 // A part of a value.
 struct ValuePart {

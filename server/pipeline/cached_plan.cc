@@ -46,7 +46,7 @@ std::vector<size_t> ReadsOf(const StagePlan& plan) {
 
 }  // namespace
 
-StoreKey CachedPlan::KeyOf(uint64_t identity_hash, const std::vector<Value>& values) const {
+StoreKey CachedPlan::KeptKey(const StoreKey& record, const std::vector<Value>& values) const {
   uint32_t crc32c = 0;
   uint64_t bytes = 0;
   for (const size_t feature : reads) {
@@ -56,7 +56,9 @@ StoreKey CachedPlan::KeyOf(uint64_t identity_hash, const std::vector<Value>& val
     crc32c = Crc32c({reinterpret_cast<const char*>(value.data), value.size_bytes}, crc32c);
     bytes += value.size_bytes;
   }
-  return {{MixBits(identity_hash, made_by), uint64_t{crc32c} << 32 | (bytes & 0xffffffff)}};
+  const uint64_t parts[] = {record.words[0],  record.words[1], made_by.words[0],
+                            made_by.words[1], crc32c,          bytes};
+  return KeyOf({reinterpret_cast<const char*>(parts), sizeof(parts)});
 }
 
 absl::StatusOr<CachedPlan> PlanCached(const SourceChain& chain, const SourceSignature& signature,
@@ -64,7 +66,7 @@ absl::StatusOr<CachedPlan> PlanCached(const SourceChain& chain, const SourceSign
   CachedPlan cached;
   BULKHEAD_ASSIGN_OR_RETURN(cached.plan, PlanStagesCut(chain, signature, schema, fuse));
   cached.label = chain.caches[0].path + " cache";
-  cached.made_by = StableHash(Recipe(chain, signature));
+  cached.made_by = KeyOf(Recipe(chain, signature));
   cached.reads = ReadsOf(cached.plan);
   return cached;
 }

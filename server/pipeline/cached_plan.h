@@ -19,11 +19,11 @@ struct CachedPlan {
   StagePlan plan;
   std::string label;          // "stages[2] cache"
   uint32_t number = 0;        // the cache stage's number for StageObserver
-  uint64_t made_by = 0;       // hash of everything that decides the kept values, except the record
+  StoreKey made_by;           // of everything that decides the kept values, except the record
   std::vector<size_t> reads;  // features of the source that the stages before the cut read
 
   // The key of kept values: the record's identity, its content, and the stages.
-  StoreKey KeyOf(uint64_t identity_hash, const std::vector<Value>& values) const;
+  StoreKey KeptKey(const StoreKey& record, const std::vector<Value>& values) const;
 };
 
 // Errors: those of PlanStages.

@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <map>
+#include <type_traits>
 
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
-#include "server/base/random.h"
 #include "server/base/record_name.h"
+#include "server/base/value_store.h"
 #include "server/pipeline/stage_observer.h"
 
 namespace bulkhead {
@@ -42,21 +43,40 @@ absl::Status RecordReader::Read(uint64_t record, StagedContext& own) const {
   Name(record, own);
   own.Enter(StageObserver::kSource);
   own.record.list = {};
-  return part.source->Read(record - part.first_record, *own.read[number], own.record);
+  own.record.files.clear();
+  BULKHEAD_RETURN_IF_ERROR(
+      part.source->Read(record - part.first_record, *own.read[number], own.record));
+  SetStores(own);
+  return absl::OkStatus();
+}
+
+void RecordReader::GoBackTo(uint64_t record, StagedContext& own) const {
+  Name(record, own);
+  SetStores(own);
 }
 
 void RecordReader::Name(uint64_t record, StagedContext& own) const {
-  if (own.observer != nullptr || own.stores.any()) {
-    SetIdentity(record, own.identity);
-    own.Name(own.identity);
-    own.identity_hash = StableHash(own.identity);
-    using Making = JpegDecoder::Making;
-    const Making making = own.keeps_all     ? Making::kAll
-                          : own.reads_again ? Making::kInPassing
-                                            : Making::kNone;
-    own.decoder.SetStores(
-        {own.stores.seek_entries, own.stores.coefficients, own.identity_hash, making});
-  }
+  if (own.observer == nullptr && !own.stores.any()) return;
+  SetIdentity(record, own.identity);
+  own.Name(own.identity);
+}
+
+void RecordReader::SetStores(StagedContext& own) {
+  if (!own.stores.any()) return;
+  static_assert(std::has_unique_object_representations_v<FileIdentity>);
+  // Files first, so that no name can look like them.
+  own.key_bytes.clear();
+  const uint64_t count = own.record.files.size();
+  own.key_bytes.append(reinterpret_cast<const char*>(&count), sizeof(count));
+  own.key_bytes.append(reinterpret_cast<const char*>(own.record.files.data()),
+                       count * sizeof(FileIdentity));
+  own.key_bytes.append(own.identity);
+  own.record_key = KeyOf(own.key_bytes);
+  using Making = JpegDecoder::Making;
+  const Making making = own.keeps_all     ? Making::kAll
+                        : own.reads_again ? Making::kInPassing
+                                          : Making::kNone;
+  own.decoder.SetStores({own.stores.seek_entries, own.stores.coefficients, own.record_key, making});
 }
 
 absl::Status RecordReader::NameFailure(const absl::Status& read, const absl::Status& produced,

@@ -33,8 +33,8 @@ class RecordReader {
   void Expect(uint64_t record, StagedContext& own) const;
   // Reads the record, which becomes the current one. Errors: those of Source::Read.
   absl::Status Read(uint64_t record, StagedContext& own) const;
-  // Sets the record whose name errors have from now on.
-  void Name(uint64_t record, StagedContext& own) const;
+  // The current record is `record` again, whose bytes are own.record.
+  void GoBackTo(uint64_t record, StagedContext& own) const;
   // An error in reading the record (`read`) or in making a sample of it (`produced`), with the
   // record's name and position.
   absl::Status NameFailure(const absl::Status& read, const absl::Status& produced, uint64_t record,
@@ -42,6 +42,10 @@ class RecordReader {
 
  private:
   size_t NumberOf(uint64_t record) const;
+  // Sets the record whose name errors have from now on.
+  void Name(uint64_t record, StagedContext& own) const;
+  // What is kept across samples is found by the current record.
+  static void SetStores(StagedContext& own);
 
   const std::vector<PipelinePart>& parts_;
 };

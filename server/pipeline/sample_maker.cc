@@ -38,7 +38,7 @@ class SampleMaker::Partners {
     if (!begun_) return;
     std::swap(own_.record, own_.partner_record);
     own_.aside.Restore(own_.values, plan_.partnered.bystanders);
-    maker_.records_.Name(sample_.record_of_all, own_);
+    maker_.records_.GoBackTo(sample_.record_of_all, own_);
   }
 
   // As PartnerMaker::make.
@@ -120,7 +120,7 @@ bool SampleMaker::MakeKept(const PipelinePart& part, const Sample& sample,
                            absl::Span<std::byte* const> destinations) {
   const CachedPlan& cached = *part.cached;
   own_.Enter(cached.number);
-  const StoreKey key = cached.KeyOf(own_.identity_hash, own_.values);
+  const StoreKey key = cached.KeptKey(own_.record_key, own_.values);
   if (own_.stores.cache_stages->Find(key, own_.kept)) {
     own_.decode_share.Take(own_.kept.size());
     if (UseKept(cached)) {

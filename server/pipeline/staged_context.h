@@ -59,8 +59,10 @@ class StagedContext final : public PipelineContext {
   GeometryTrail trail;                          // of the stage that is running
   std::vector<FollowerMemory> follower_memory;  // by feature
   ScratchBuffer batch_scratch;
-  std::string identity;        // of the current record
-  uint64_t identity_hash = 0;  // of that
+  std::string identity;  // of the current record
+  // Of that, and of the files that its bytes were read from.
+  StoreKey record_key;
+  std::string key_bytes;  // what it was made of
   // For a cache stage: the found values, or those to keep.
   std::string kept;
   std::vector<Value> kept_values;

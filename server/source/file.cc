@@ -68,7 +68,8 @@ absl::Status FileError(int error, absl::string_view name, absl::string_view acti
 FileIdentity IdentityOf(const struct stat& info) {
   return {static_cast<uint64_t>(info.st_size),
           static_cast<int64_t>(info.st_mtim.tv_sec) * 1'000'000'000 + info.st_mtim.tv_nsec,
-          static_cast<uint64_t>(info.st_ino)};
+          static_cast<uint64_t>(info.st_ino),
+          static_cast<int64_t>(info.st_ctim.tv_sec) * 1'000'000'000 + info.st_ctim.tv_nsec};
 }
 
 absl::StatusOr<FileIdentity> IdentifyFile(const std::string& path, absl::string_view name) {

@@ -20,6 +20,9 @@ struct FileIdentity {
   uint64_t size_bytes = 0;
   int64_t mtime_ns = 0;
   uint64_t inode = 0;
+  // The time of the last change of any kind, which nobody can set. Not compared: it changes with a
+  // file's name and rights, too.
+  int64_t ctime_ns = 0;
 };
 
 // An open regular file of a data set, for positioned reads. Its bytes are untrusted, and the file

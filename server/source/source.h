@@ -12,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "bulkhead/internal/v1/worker.pb.h"
 #include "bulkhead/v1/pipeline.pb.h"
+#include "server/source/file.h"
 #include "server/spec/signature.h"
 
 namespace bulkhead {
@@ -35,6 +36,9 @@ struct Record {
   // Its origin, for messages: its name (Source::RecordName), for a list's record after the line:
   // "pos-003.tfrecord@81923", "cats/one.jpg", "train.txt:17 (cats/one.jpg)".
   std::string origin;
+  // The files that its bytes were read from, as they were then; those of lists and indexes are not
+  // among them.
+  std::vector<FileIdentity> files;
   // The list that names the record, a view of the source, and the line in it; empty: no list.
   absl::string_view list;
   uint64_t line = 0;

@@ -8,6 +8,8 @@ import signal
 import sys
 
 import bulkhead
+import cv2
+import numpy as np
 import pytest
 from conftest import AUGMENTED, Service, tool, write_spec
 
@@ -212,3 +214,64 @@ def test_index_says_what_it_cannot_do(start, spec, folder):
     service = start(keep="0")
     said = tool("index", "--spec", spec, "--coefficients", "--target", service.target, code=1)
     assert "--coefficient-cache-bytes is 0" in said
+
+
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = CRC_TABLE[(crc ^ byte) & 0xFF] ^ crc >> 8
+    return crc ^ 0xFFFFFFFF
+
+
+def table_entry(crc):
+    for _ in range(8):
+        crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc
+
+
+CRC_TABLE = [table_entry(byte) for byte in range(256)]
+
+
+def forged(image, like):
+    """The file `image`, with a comment that gives it the length and the CRC32C of the file `like`."""
+    room = len(like) - len(image) - 4
+    assert 4 <= room < 65000
+
+    def with_patch(patch):
+        comment = b"\xff\xfe" + (room + 2).to_bytes(2, "big") + patch.to_bytes(4, "little") + b"\1" * (room - 4)
+        return image[:2] + comment + image[2:]
+
+    base = crc32c(with_patch(0))
+    rows = [(crc32c(with_patch(1 << bit)) ^ base, 1 << bit) for bit in range(32)]
+    wanted, patch = crc32c(like) ^ base, 0
+    for bit in range(32):  # Gauss, over single bits
+        pivot = next(row for row in rows if row[0] >> bit & 1)
+        rows = [(a ^ pivot[0], b ^ pivot[1]) if a >> bit & 1 else (a, b) for a, b in rows if (a, b) != pivot]
+        if wanted >> bit & 1:
+            wanted, patch = wanted ^ pivot[0], patch ^ pivot[1]
+    made = with_patch(patch)
+    assert len(made) == len(like) and crc32c(made) == crc32c(like)
+    return made
+
+
+@pytest.mark.parametrize("stages", [["decode_image", {"resize": {"size": 32}}], ["decode_image", {"resize": {"size": 32}}, "cache"]])
+def test_a_file_of_another_data_set_with_the_same_name_length_and_crc_changes_nothing(start, folder, stages):
+    noise = np.random.default_rng(1).integers(0, 255, (64, 64, 3), np.uint8)
+    encode = lambda pixels: cv2.imencode(".jpg", pixels)[1].tobytes()  # noqa: E731
+    honest = encode(noise)
+    for name, data in [("mine", honest), ("theirs", forged(encode(np.full((64, 64, 3), 200, np.uint8)), honest))]:
+        (folder / name / "cat").mkdir(parents=True)
+        (folder / name / "cat" / "a.jpg").write_bytes(data)
+
+    def spec_of(name):
+        return write_spec(folder / f"{name}.json", source={"image_folder": {"path": name}}, stages=stages, batch={"size": 1})
+
+    def image_of(service, name):
+        with bulkhead.Loader(spec_of(name), service.target) as loader:
+            return [np.array(next(iter(loader))["image"]) for _ in range(3)][-1]
+
+    service = start("--root", folder)
+    before = image_of(service, "theirs")
+    tool("index", "--spec", spec_of("theirs"), "--coefficients", "--target", service.target)
+    mine = image_of(service, "mine")
+    assert before.std() < 5 and mine.std() > 20

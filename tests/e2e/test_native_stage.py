@@ -235,7 +235,7 @@ def test_out_of_memory_ends_the_worker(start, folder, what):
     assert error.reason == "WORKER_CRASH_LOOP", error
     deaths = bulkhead.service_status(service.target)["recent_exits"]
     assert {death["cause"] for death in deaths} == {"EXIT_CAUSE_OUT_OF_MEMORY"}
-    assert {death["refused_stage"] for death in deaths} == {"stages[0] native"}
+    assert {death["refused_stage"] for death in deaths} == {"stages[0] native (libstage.so)"}
 
 
 @pytest.mark.parametrize("library, reason, text", [

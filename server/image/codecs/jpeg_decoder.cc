@@ -374,9 +374,12 @@ void JpegDecoder::Count(const Rect& rect) {
   counts_.mcus_read += own_->mcus_read();
 }
 
-void JpegDecoder::SetKey() {
-  key_ = {{stores_.record, uint64_t{Crc32c(file_)} << 32 | file_.size()}};
+StoreKey JpegDecoder::FileKey(const StoreKey& record, absl::string_view file) {
+  const uint64_t parts[] = {record.words[0], record.words[1], Crc32c(file), file.size()};
+  return KeyOf({reinterpret_cast<const char*>(parts), sizeof(parts)});
 }
+
+void JpegDecoder::SetKey() { key_ = FileKey(stores_.record, file_); }
 
 bool JpegDecoder::DecodeScans(PixelFormat format, const Rect& rect, const MutableImageView& out) {
   if (own_->Open(file_, jpeg::Scans::kAny) != jpeg::Fallback::kNone) return false;

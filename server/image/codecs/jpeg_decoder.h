@@ -77,10 +77,12 @@ class JpegDecoder {
   struct Stores {
     ValueStore* seek = nullptr;          // seek entries, for rectangles
     ValueStore* coefficients = nullptr;  // also for whole images
-    uint64_t record = 0;                 // the hash of the identity of the record of the next files
+    StoreKey record;                     // of the record of the next files
     Making making = Making::kNone;
   };
   void SetStores(const Stores& stores) { stores_ = stores; }
+  // By which the stores know `file`, of a record that may have several.
+  static StoreKey FileKey(const StoreKey& record, absl::string_view file);
 
   const jpeg::DecodeCounts& counts() const { return counts_; }
 

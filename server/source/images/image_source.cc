@@ -46,6 +46,7 @@ struct ReadBytes {
   uint64_t row = 0;
   absl::string_view bytes;  // in `buffer`
   bool is_read = false;
+  FileIdentity file;
   ByteBuffer buffer;
 };
 
@@ -120,6 +121,7 @@ class ImageSource final : public Source {
           return Annotate(status, record.origin, {{"offset", "0"}});
         }
         bytes = read.bytes;
+        record.files.push_back(read.file);
         if (parts_.overlaps) frame = (index + column.frame) * images + column.number + 1;
       } else if (column.kind == Column::Kind::kLabel) {
         bytes = mine.rows[0].labels.substr(column.number * column.label_bytes, column.label_bytes);
@@ -274,6 +276,7 @@ class ImageSource final : public Source {
     BULKHEAD_RETURN_IF_ERROR(file.CheckStill());
     if (got != size) return FileError(EIO, image.path, "read");
     read.row = row_number;
+    read.file = file.identity();
     read.bytes = absl::string_view(buffer, size);
     read.is_read = true;
     return absl::OkStatus();

@@ -78,7 +78,7 @@ class RecordSource final : public Source {
     NameOffset(file, begin, record.origin);
     auto& mine = static_cast<Context&>(context);
     absl::string_view data;
-    absl::Status status = ReadBytes(number, begin, end, mine, data);
+    absl::Status status = ReadBytes(number, begin, end, mine, data, record.files);
     if (status.ok()) status = format_->Read(data, *mine.scratch, record.values);
     if (status.ok()) return status;
     // The index may have been overwritten behind its check.
@@ -130,7 +130,7 @@ class RecordSource final : public Source {
 
   // Reads [begin, end) of a file's stream.
   absl::Status ReadBytes(size_t number, uint64_t begin, uint64_t end, Context& context,
-                         absl::string_view& data) const {
+                         absl::string_view& data, std::vector<FileIdentity>& files) const {
     if (end <= begin) return IndexDamaged(files_[number].name, "has impossible offsets");
     if (end - begin > kMaxRecordBytes) {
       return SampleError(reason::kRecordTooLarge,
@@ -140,6 +140,7 @@ class RecordSource final : public Source {
     const size_t size = static_cast<size_t>(end - begin);
     char* bytes = context.bytes.Reserve(size);
     BULKHEAD_ASSIGN_OR_RETURN(const DataFile* file, Open(number, context));
+    files.push_back(file->identity());
     const bool plain = files_[number].index.compression() == v1::COMPRESSION_NONE;
     absl::StatusOr<size_t> got = plain ? file->ReadAt(begin, bytes, size)
                                        : Inflate(number, *file, begin, bytes, size, context);

@@ -22,7 +22,7 @@ struct Keeping {
 
   Keeping() { Use(1, JpegDecoder::Making::kAll); }
   void Use(uint64_t record, JpegDecoder::Making making) {
-    with.SetStores({.coefficients = &map, .record = record, .making = making});
+    with.SetStores({.coefficients = &map, .record = {{record, 0}}, .making = making});
   }
 
   void ExpectEqual(const std::string& file, const Rect& share, PixelFormat format) {
@@ -198,7 +198,7 @@ TEST(JpegCoefficientsTest, MayBeAnyBytes) {
     for (size_t at = begin; at < end; ++at) {
       if (random.NextBelow(share) == 0) bad[at] = static_cast<char>(random.NextBelow(256));
     }
-    Forge(bad, {{1, uint64_t{Crc32c(file)} << 32 | file.size()}});
+    Forge(bad, JpegDecoder::FileKey({{1, 0}}, file));
     decoders.map.only() = bad;
     const uint64_t found = decoders.with.counts().coefficients_found;
     DecodeShareOf(decoders.with, file, PixelFormat::kRgb, RandomRectIn({4096, 4096}, random));

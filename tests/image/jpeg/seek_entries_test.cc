@@ -17,7 +17,7 @@ struct Indexed {
   JpegDecoder without{JpegDecoder::Way::kFastest};
 
   Indexed() {
-    with.SetStores({.seek = &map, .record = 1, .making = JpegDecoder::Making::kInPassing});
+    with.SetStores({.seek = &map, .record = {{1, 0}}, .making = JpegDecoder::Making::kInPassing});
   }
 
   void ExpectEqual(const std::string& file, const Rect& share, PixelFormat format) {
@@ -155,7 +155,7 @@ TEST(JpegSeekEntriesTest, AreMadeOfCropsOnlyAndWhereThereIsRoom) {
   decoders.ExpectEqual(file, kMiddleShare, PixelFormat::kRgb);
   EXPECT_EQ(decoders.map.size(), 0u);
   decoders.map.has_room = true;
-  decoders.with.SetStores({.seek = &decoders.map, .record = 1});
+  decoders.with.SetStores({.seek = &decoders.map, .record = {{1, 0}}});
   decoders.ExpectEqual(file, kMiddleShare, PixelFormat::kRgb);
   EXPECT_EQ(decoders.map.size(), 0u);
 }
