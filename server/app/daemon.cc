@@ -50,6 +50,7 @@ UniqueFd WatchSignals() {
   sigaddset(&signals, SIGUSR1);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file beyond `ulimit -f` is refused with an error, too
   return UniqueFd(signalfd(-1, &signals, SFD_CLOEXEC));
 }
 

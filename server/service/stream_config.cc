@@ -100,6 +100,12 @@ absl::Status CheckCursor(const v1::Open& open, const PreparedPipeline& prepared)
         "source, filter, split, skip, take, order or seed of the spec differ, or the files "
         "have changed: go back to those that the cursor was made with, or start without it");
   }
+  constexpr uint64_t kMostEpochs = uint64_t{1} << 62;
+  if (cursor.epoch() > kMostEpochs) {
+    return MakeError(
+        absl::StatusCode::kFailedPrecondition, reason::kCursorMismatch,
+        absl::StrCat("the cursor is damaged: it says that ", cursor.epoch(), " epochs are done"));
+  }
   if (cursor.substitutions() / prepared.samples_per_epoch > cursor.epoch() + 1) {
     return MakeError(absl::StatusCode::kFailedPrecondition, reason::kCursorMismatch,
                      absl::StrCat("the cursor is damaged: it says that ", cursor.substitutions(),

@@ -1,5 +1,7 @@
 #include "server/supervisor/worker/worker_process.h"
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -45,8 +47,11 @@ std::string DescribeExit(const ProcessExit& exit, bool told) {
 v1::ExitCause CauseOf(const ProcessExit& exit, bool told) {
   if (EndedAsTold(exit, told)) return v1::EXIT_CAUSE_TOLD;
   if (exit.outcome == ProcessExit::Outcome::kSignaled) {
-    const bool from_outside = exit.code == SIGKILL || exit.code == SIGTERM || exit.code == SIGINT;
-    return from_outside ? v1::EXIT_CAUSE_KILLED : v1::EXIT_CAUSE_CRASHED;
+    // A program's own faults raise these; all others are sent, as by a terminal that is closed.
+    constexpr std::array<int, 9> kOwn = {SIGSEGV, SIGBUS,  SIGABRT, SIGFPE, SIGILL,
+                                         SIGTRAP, SIGSYS, SIGXCPU, SIGXFSZ};
+    const bool own = std::find(kOwn.begin(), kOwn.end(), exit.code) != kOwn.end();
+    return own ? v1::EXIT_CAUSE_CRASHED : v1::EXIT_CAUSE_KILLED;
   }
   if (exit.code == kExitOutOfMemory) return v1::EXIT_CAUSE_OUT_OF_MEMORY;
   return exit.code == kExitProtocol ? v1::EXIT_CAUSE_PROTOCOL : v1::EXIT_CAUSE_CRASHED;
