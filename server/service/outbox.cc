@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "server/arena/note.h"
 #include "server/base/error.h"
 #include "server/os/event_loop.h"
@@ -104,6 +105,27 @@ void Outbox::ReleaseSlots(uint32_t slots) {
   NoteWaits(/*released=*/true);
 }
 
+std::shared_ptr<Assignments> Outbox::ExpectAssignments() {
+  absl::MutexLock lock(&mutex_);
+  assignments_ = std::make_shared<Assignments>();
+  return assignments_;
+}
+
+absl::Status Outbox::Assign(const v1::Assign& assign) {
+  absl::MutexLock lock(&mutex_);
+  if (assignments_ == nullptr || !open_) {
+    return MakeError(absl::StatusCode::kInvalidArgument, reason::kProtocolViolation,
+                     "Assign needs Open.assigned, and comes after the answer to Open");
+  }
+  if (!assignments_->Add(assign)) {
+    return MakeError(
+        absl::StatusCode::kInvalidArgument, reason::kProtocolViolation,
+        absl::StrCat("more than ", Assignments::kMostWaiting, " batches wait to be begun"));
+  }
+  NoteWaits(/*released=*/false);
+  return absl::OkStatus();
+}
+
 void Outbox::OnWritten(bool ok) {
   absl::MutexLock lock(&mutex_);
   write_active_ = false;
@@ -140,7 +162,8 @@ void Outbox::NoteWaits(bool released) {
                             : std::min(credits_.batches(), transport_.slots);
   if (!open_) return;  // what it gets until then is no batch
   const int64_t now_ns = MonotonicNanos();
-  const bool has_all = !queue_.empty() || unreleased_.size() >= most;
+  const bool asks_nothing = assignments_ != nullptr && assignments_->empty();
+  const bool has_all = !queue_.empty() || unreleased_.size() >= most || asks_nothing;
   meter_->Waits(has_all ? StreamMeter::Waiting::kForTrainer : StreamMeter::Waiting::kForWorkers,
                 now_ns);
   if (!has_all) {
@@ -189,6 +212,11 @@ void Outbox::WriteNext(bool beat) {
   }
 }
 
+void Outbox::NoteSent(const v1::BatchHeader& header) {
+  meter_->CountBatch(header, MonotonicNanos());
+  if (assignments_ != nullptr) assignments_->NoteSent(header.sequence());
+}
+
 void Outbox::FrameNote() {
   // Progress and the answer to Open go first.
   const bool waits = !queue_.empty() && std::holds_alternative<grpc::ByteBuffer>(queue_.front());
@@ -215,7 +243,7 @@ void Outbox::FrameNext() {
   } else {
     auto& batch = std::get<ReadyBatch>(next);
     if (!HasCredit(batch)) return;
-    meter_->CountBatch(batch.header, MonotonicNanos());
+    NoteSent(batch.header);
     if (transport_.client == nullptr) {
       const uint64_t bytes = PayloadBytes(transport_.schema, batch.header.sample_count());
       unreleased_.emplace_back(batch.header.sequence(), bytes);
@@ -240,7 +268,7 @@ bool Outbox::AnnounceNext() {
     *packet.mutable_event()->mutable_event() = *event;
     *response.mutable_event() = std::move(*event);
   } else if (auto* batch = std::get_if<ReadyBatch>(&next); batch != nullptr && HasCredit(*batch)) {
-    meter_->CountBatch(batch->header, MonotonicNanos());
+    NoteSent(batch->header);
     auto slot = HandOut(std::move(*batch));
     if (!slot.has_value()) {
       queue_.clear();

@@ -17,6 +17,7 @@
 #include "absl/synchronization/mutex.h"
 #include "bulkhead/v1/loader.pb.h"
 #include "server/service/doors/arena_client.h"
+#include "server/supervisor/leases/assignments.h"
 
 namespace bulkhead {
 
@@ -68,6 +69,11 @@ class Outbox {
   // The client has released all batches up to `through_sequence`, or `slots` batches.
   void Release(uint64_t through_sequence) ABSL_LOCKS_EXCLUDED(mutex_);
   void ReleaseSlots(uint32_t slots) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The client will ask for each batch. Call it before Open.
+  std::shared_ptr<Assignments> ExpectAssignments() ABSL_LOCKS_EXCLUDED(mutex_);
+  // The client asks for batches. INVALID_ARGUMENT (PROTOCOL_VIOLATION) if it may not, or for too
+  // many.
+  absl::Status Assign(const v1::Assign& assign) ABSL_LOCKS_EXCLUDED(mutex_);
   void OnWritten(bool ok) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Ends the call with `status` after what is queued, unless its end is already decided.
@@ -98,6 +104,7 @@ class Outbox {
   // Gives the slot to the client. Absent, and the stream ends, if the client is gone.
   std::optional<v1::SlotBatch> HandOut(ReadyBatch batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  void NoteSent(const v1::BatchHeader& header) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Notes who waits now. `released`: the client has released a batch just now.
   void NoteWaits(bool released) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -109,7 +116,8 @@ class Outbox {
   absl::Mutex mutex_;
   v1::Credits credits_ ABSL_GUARDED_BY(mutex_);
   Transport transport_ ABSL_GUARDED_BY(mutex_);
-  grpc::ByteBuffer opened_ ABSL_GUARDED_BY(mutex_);  // until Open
+  std::shared_ptr<Assignments> assignments_ ABSL_GUARDED_BY(mutex_);  // null: it gets all batches
+  grpc::ByteBuffer opened_ ABSL_GUARDED_BY(mutex_);                   // until Open
   std::deque<Outgoing> queue_ ABSL_GUARDED_BY(mutex_);
   bool open_ ABSL_GUARDED_BY(mutex_) = false;  // the answer to Open is in the queue, or sent
   std::deque<v1::Note> notes_ ABSL_GUARDED_BY(mutex_);

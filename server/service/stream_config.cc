@@ -152,9 +152,18 @@ std::vector<v1::CodeFile> CodeOf(const v1::Cursor& cursor, const PreparedPipelin
 }
 
 // Checks an unordered stream's batches delivered out of turn against those that are left.
-absl::Status CheckCompleted(const v1::Cursor& cursor, const PreparedPipeline& prepared,
+absl::Status CheckCompleted(const v1::Open& open, const PreparedPipeline& prepared,
                             uint64_t world_size, uint64_t batches_left) {
+  const v1::Cursor& cursor = open.cursor();
   if (cursor.completed().empty()) return absl::OkStatus();
+  if (open.assigned()) {
+    return MakeError(
+        absl::StatusCode::kFailedPrecondition, reason::kCursorMismatch,
+        absl::StrCat("the cursor stands between batches that were delivered out of turn (",
+                     cursor.completed_size(),
+                     " of them): go on with one service until a cursor has none, the end of an "
+                     "epoch at the latest"));
+  }
   if (!IsUnordered(prepared.spec)) {
     return MakeError(
         absl::StatusCode::kFailedPrecondition, reason::kCursorMismatch,
@@ -285,7 +294,7 @@ absl::StatusOr<BatchPlan> PlanBatches(const v1::Open& open, const PreparedPipeli
   config.consumed = open.cursor().consumed();
   const BatchPlan plan(config);
   BULKHEAD_RETURN_IF_ERROR(
-      CheckCompleted(open.cursor(), prepared, world_size, plan.batches_left_in_first_epoch()));
+      CheckCompleted(open, prepared, world_size, plan.batches_left_in_first_epoch()));
   BULKHEAD_RETURN_IF_ERROR(plan.Check());
   return plan;
 }
@@ -317,7 +326,9 @@ v1::Opened MakeOpened(const v1::Open& open, const PreparedPipeline& prepared, co
   const bool over = prepared.spec.has_epochs() && open.cursor().epoch() >= prepared.spec.epochs();
   const auto completed = static_cast<uint64_t>(open.cursor().completed_size());
   opened.set_batches_left_in_epoch(over ? 0 : plan.batches_left_in_first_epoch() - completed);
-  opened.set_unordered(IsUnordered(prepared.spec));
+  opened.set_unordered(IsUnordered(prepared.spec) && !open.assigned());
+  opened.set_assigned(open.assigned());
+  opened.set_max_substitutions(MaxSubstitutions(prepared, std::max(open.world_size(), 1u)));
   v1::Cursor& cursor = *opened.mutable_cursor();
   cursor = open.cursor();
   cursor.set_version(kCursorVersion);
@@ -399,7 +410,7 @@ StreamConfig MakeStreamConfig(const v1::Open& open, const PreparedPipeline& prep
   config.partners = MostPartners(prepared.spec);
   config.first_epoch = open.cursor().epoch();
   config.substitutions_so_far = open.cursor().substitutions();
-  config.ordered = !IsUnordered(prepared.spec);
+  config.ordered = !IsUnordered(prepared.spec) || open.assigned();
   config.completed.assign(open.cursor().completed().begin(), open.cursor().completed().end());
   config.code = CodeOf(open.cursor(), prepared);
   for (v1::CodeFile& file : config.code) {

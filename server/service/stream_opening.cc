@@ -121,6 +121,7 @@ absl::Status StreamOpening::Open(v1::Open& open, RequestMemory::Place& place, Se
   config.peer = caller_.peer;
   config.peer_pid = caller_.process;
   config.meter = outbox_.meter();
+  if (open.assigned()) config.assignments = outbox_.ExpectAssignments();
 
   v1::StreamResponse response;
   v1::Opened& opened = *response.mutable_opened();

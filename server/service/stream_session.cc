@@ -19,7 +19,7 @@ constexpr absl::Duration kHeartbeat = absl::Seconds(1);
 constexpr absl::Duration kLastWords = absl::Seconds(1);
 
 constexpr absl::string_view kOrderOfMessages =
-    "the first message must be Open, every later one Release";
+    "the first message must be Open, every later one Release or Assign";
 
 absl::Status ProtocolViolation(absl::string_view what) {
   return MakeError(absl::StatusCode::kInvalidArgument, reason::kProtocolViolation, what);
@@ -63,12 +63,8 @@ void StreamSession::OnReadDone(bool ok) {
   if (opened_) {
     v1::StreamRequest request;
     absl::Status parsed = ParseRequest(incoming_, request);
-    if (parsed.ok() && !request.has_release()) parsed = ProtocolViolation(kOrderOfMessages);
-    if (parsed.ok()) {
-      outbox_.Release(request.release().through_sequence());
-    } else {
-      outbox_.Finish(parsed);
-    }
+    if (parsed.ok()) parsed = OnRequest(request);
+    if (!parsed.ok()) outbox_.Finish(parsed);
   } else if (const absl::Status sound = CheckRequest(incoming_, v1::StreamRequest::descriptor());
              !sound.ok()) {
     outbox_.Finish(sound);
@@ -77,6 +73,13 @@ void StreamSession::OnReadDone(bool ok) {
   }
   incoming_.Clear();
   StartRead(&incoming_);
+}
+
+absl::Status StreamSession::OnRequest(const v1::StreamRequest& request) {
+  if (request.has_assign()) return outbox_.Assign(request.assign());
+  if (!request.has_release()) return ProtocolViolation(kOrderOfMessages);
+  outbox_.Release(request.release().through_sequence());
+  return absl::OkStatus();
 }
 
 void StreamSession::ExpectOpen() {

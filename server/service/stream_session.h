@@ -63,6 +63,8 @@ class StreamSession final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   void HandleOpen(grpc::ByteBuffer bytes);
   // The body of the preparing thread.
   absl::Status Open(grpc::ByteBuffer bytes);
+  // A message behind Open. INVALID_ARGUMENT (PROTOCOL_VIOLATION).
+  absl::Status OnRequest(const v1::StreamRequest& request);
   // Ends the call unless Open comes soon, since a call without Open takes a place for nothing.
   void ExpectOpen();
   // Sends a heartbeat, every second. Ends the call if the preparing thread's storage hangs.

@@ -270,5 +270,20 @@ TEST_F(OutboxTest, AFailedWriteIsTheEnd) {
   EXPECT_EQ(end_->code(), absl::StatusCode::kCancelled);
 }
 
+TEST_F(OutboxTest, AClientThatAsksForNothingWaitsForItsTrainer) {
+  outbox_.ExpectAssignments();
+  Open();
+  EXPECT_NE(*outbox_.unread_since(), 0);
+  v1::Assign assign;
+  assign.add_sequences(4);
+  EXPECT_TRUE(outbox_.Assign(assign).ok());
+  EXPECT_EQ(*outbox_.unread_since(), 0);
+}
+
+TEST_F(OutboxTest, OnlyAClientThatSaidSoAsksForBatches) {
+  Open();
+  EXPECT_EQ(outbox_.Assign({}).code(), absl::StatusCode::kInvalidArgument);
+}
+
 }  // namespace
 }  // namespace bulkhead

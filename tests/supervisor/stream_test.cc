@@ -61,6 +61,7 @@ class StreamTest : public testing::Test {
     config.arena = Arena::Create(4096, 8).value();
     config.ordered = ordered;
     config.completed = std::move(completed);
+    config.assignments = assignments_;
     config.code = code_;
     config.max_substitutions_per_epoch = 100;
     config.observer = recorder_;
@@ -112,7 +113,18 @@ class StreamTest : public testing::Test {
 
   const std::shared_ptr<EventLoop> loop_ = EventLoop::Create().value();
   const std::shared_ptr<Tracer> tracer_ = std::make_shared<Tracer>(loop_);
+  // Asks for batches, and gives the workers what the stream then begins.
+  void Ask(std::vector<uint64_t> sequences, uint64_t needed_from = 0) {
+    v1::Assign assign;
+    assign.mutable_sequences()->Assign(sequences.begin(), sequences.end());
+    assign.set_needed_from(needed_from);
+    EXPECT_TRUE(assignments_->Add(assign));
+    stream_->BeginBatches();
+    TakeLeases();
+  }
+
   uint64_t samples_ = 1;  // of a batch
+  std::shared_ptr<Assignments> assignments_;
   bool whole_batches_ = false;
   std::vector<v1::CodeFile> code_;  // that the client knows
   const std::shared_ptr<Recorder> recorder_ = std::make_shared<Recorder>();
@@ -371,6 +383,86 @@ TEST_F(StreamTest, IsNoPartOfATraceOfAnotherStream) {
   const v1::TraceResponse part = tracer_->log()->Take(trace).value();
   EXPECT_EQ(part.moments_size(), 0);
   EXPECT_EQ(part.streams_size(), 0);
+}
+
+TEST_F(StreamTest, MakesOnlyTheBatchesThatItIsAskedFor) {
+  assignments_ = std::make_shared<Assignments>();
+  Open(/*ordered=*/true, /*per_epoch=*/4);
+  EXPECT_TRUE(leases_.empty());
+  Ask({5, 1});
+  Finish(1, 1);
+  EXPECT_EQ(recorder_->Sequences(), std::vector<uint64_t>{}) << "batch 1 goes first";
+  Finish(0, 1);
+  EXPECT_EQ(recorder_->Sequences(), (std::vector<uint64_t>{1, 5}));
+  EXPECT_FALSE(recorder_->ended);
+}
+
+TEST_F(StreamTest, MakesAnEarlierBatchAndTheSameOneAgain) {
+  assignments_ = std::make_shared<Assignments>();
+  Open(/*ordered=*/true, /*per_epoch=*/4);
+  Ask({3});
+  Finish(0, 3);
+  leases_.clear();
+  Ask({0, 3});
+  Finish(0, 0);
+  Finish(0, 3);
+  EXPECT_EQ(recorder_->Sequences(), (std::vector<uint64_t>{3, 0, 3}));
+}
+
+TEST_F(StreamTest, ABatchBehindTheLastIsIgnored) {
+  assignments_ = std::make_shared<Assignments>();
+  Open(/*ordered=*/true, /*per_epoch=*/1);
+  Ask({7, 1});
+  Finish(1, 0);
+  EXPECT_EQ(recorder_->Sequences(), (std::vector<uint64_t>{1}));
+  EXPECT_FALSE(recorder_->ended);
+}
+
+TEST_F(StreamTest, WithAssignmentsTheClientCountsTheSubstitutions) {
+  assignments_ = std::make_shared<Assignments>();
+  Open(/*ordered=*/true, /*per_epoch=*/4);
+  Ask({0, 2});
+  Finish(0, 0, /*substitutions=*/101);  // one more than an epoch may have
+  Finish(0, 2, /*substitutions=*/3);
+  ASSERT_EQ(recorder_->headers.size(), 2u);
+  EXPECT_EQ(recorder_->headers[0].substituted(), 101u);
+  EXPECT_EQ(recorder_->headers[1].substituted(), 3u);
+  EXPECT_EQ(recorder_->headers[1].substitutions(), 0u);
+}
+
+TEST(AssignmentsTest, GivesTheLowestFirstAndDropsWhatIsNotNeeded) {
+  Assignments assignments;
+  v1::Assign assign;
+  for (const uint64_t sequence : {9, 4, 6}) assign.add_sequences(sequence);
+  EXPECT_TRUE(assignments.Add(assign));
+  EXPECT_EQ(assignments.Take(), 4u);
+  assign.clear_sequences();
+  assign.set_needed_from(7);
+  EXPECT_TRUE(assignments.Add(assign));
+  EXPECT_EQ(assignments.Take(), 9u);
+  EXPECT_EQ(assignments.Take(), std::nullopt);
+}
+
+TEST(AssignmentsTest, IsEmptyWhenEverythingWasSent) {
+  Assignments assignments;
+  v1::Assign assign;
+  assign.add_sequences(3);
+  EXPECT_TRUE(assignments.empty());
+  EXPECT_TRUE(assignments.Add(assign));
+  EXPECT_FALSE(assignments.empty());
+  EXPECT_EQ(assignments.Take(), 3u);
+  EXPECT_FALSE(assignments.empty());
+  assignments.NoteSent(3);
+  EXPECT_TRUE(assignments.empty());
+}
+
+TEST(AssignmentsTest, TakesNoMoreThanTheMost) {
+  Assignments assignments;
+  v1::Assign assign;
+  for (uint64_t i = 0; i < Assignments::kMostWaiting; ++i) assign.add_sequences(i);
+  EXPECT_TRUE(assignments.Add(assign));
+  assign.add_sequences(Assignments::kMostWaiting);
+  EXPECT_FALSE(assignments.Add(assign));
 }
 
 }  // namespace

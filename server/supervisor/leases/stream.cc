@@ -139,18 +139,40 @@ Stream::Stream(uint64_t id, StreamConfig config, std::shared_ptr<EventLoop> loop
 
 void Stream::BeginBatches() {
   while (!finished_ && !exhausted_ && leases_.has_free_slot()) {
-    while (ahead_.count(next_sequence_) > 0) ++next_sequence_;
-    const auto header = config_.batch_at(next_sequence_);
+    const auto header = NextBatch();
     if (!header.has_value()) {
-      exhausted_ = true;
-      DeliverFinished();
+      if (exhausted_) DeliverFinished();
       return;
     }
-    ++next_sequence_;
+    next_sequence_ = header->sequence() + 1;
     if (leases_.pending() == 0) waits_since_ns_ = MonotonicNanos();
     leases_.BeginBatch(*header);
     if (trace_.on()) trace_.Note(BegunMoment(*header));
   }
+}
+
+std::optional<v1::BatchHeader> Stream::NextBatch() {
+  if (config_.assignments == nullptr) {
+    while (ahead_.count(next_sequence_) > 0) ++next_sequence_;
+    auto header = config_.batch_at(next_sequence_);
+    exhausted_ = !header.has_value();
+    return header;
+  }
+  if (!std::exchange(listens_, true)) {
+    config_.assignments->WhenAdded([loop = loop_, weak = weak_from_this()] {
+      loop->Post([weak] {
+        const std::shared_ptr<Stream> stream = weak.lock();
+        if (stream == nullptr) return;
+        stream->BeginBatches();
+        stream->wake_();
+      });
+    });
+  }
+  while (const auto sequence = config_.assignments->Take()) {
+    if (auto header = config_.batch_at(*sequence)) return header;
+    config_.assignments->NoteSent(*sequence);  // there is no such batch
+  }
+  return std::nullopt;
 }
 
 std::optional<internal::v1::Lease> Stream::Assign(LeaseTable::WorkerId worker, bool suspect) {
@@ -321,9 +343,11 @@ void Stream::DeliverFinished() {
       Fail(counted);
       return;
     }
-    ahead_.insert(batch->header.sequence());
-    const uint64_t in_turn = leases_.head_sequence().value_or(next_sequence_);
-    ahead_.erase(ahead_.begin(), ahead_.lower_bound(in_turn));
+    if (config_.assignments == nullptr) {
+      ahead_.insert(batch->header.sequence());
+      const uint64_t in_turn = leases_.head_sequence().value_or(next_sequence_);
+      ahead_.erase(ahead_.begin(), ahead_.lower_bound(in_turn));
+    }
     waits_since_ns_ = MonotonicNanos();
     ++delivered_;
     samples_delivered_ += batch->header.valid_count();
@@ -357,7 +381,9 @@ absl::Status Stream::CountSubstitutions(LeaseTable::FinishedBatch& batch) {
     *event.mutable_metadata() = substitution.error().metadata();
     config_.observer->OnEvent(event);
     notes_.CountSubstitution(event.message());
-    if (epoch_substitutions_ > config_.max_substitutions_per_epoch) {
+    // With assignments only the client knows all substitutions of the epoch.
+    const bool counts = config_.assignments == nullptr;
+    if (counts && epoch_substitutions_ > config_.max_substitutions_per_epoch) {
       return Annotate(
           MakeError(absl::StatusCode::kDataLoss, reason::kTooManySubstitutions,
                     absl::StrCat("epoch ", epoch_, " needed ", epoch_substitutions_,
@@ -370,7 +396,10 @@ absl::Status Stream::CountSubstitutions(LeaseTable::FinishedBatch& batch) {
   // The cursor after the last batch of an epoch starts a new epoch, without substitutions.
   const bool last = config_.ordered ? batch.header.next_epoch() != epoch_
                                     : batch.header.batches_left_in_epoch() == 0;
-  batch.header.set_substitutions(last ? 0 : epoch_substitutions_);
+  batch.header.set_substituted(batch.substitutions.size());
+  if (config_.assignments == nullptr) {
+    batch.header.set_substitutions(last ? 0 : epoch_substitutions_);
+  }
   return absl::OkStatus();
 }
 

@@ -19,6 +19,7 @@
 #include "server/arena/arena.h"
 #include "server/base/quarantine_set.h"
 #include "server/os/event_loop.h"
+#include "server/supervisor/leases/assignments.h"
 #include "server/supervisor/leases/lease_table.h"
 #include "server/supervisor/leases/stream_meter.h"
 #include "server/supervisor/leases/stream_notes.h"
@@ -125,6 +126,9 @@ struct StreamConfig {
   // false: batches come as they finish, each once, none before the last of an earlier epoch, and
   // none more than 63 before its turn.
   bool ordered = true;
+  // With it the stream makes only these batches, whatever their order, and has no end; null: it
+  // makes all. Needs `ordered`, and no `completed` batches.
+  std::shared_ptr<Assignments> assignments;
   // The user files that made the batches so far, as the client knows them.
   std::vector<v1::CodeFile> code;
   // Batches of the first epoch that were delivered earlier and are skipped. Each is above 0 and
@@ -220,6 +224,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
   void AppendTotals(v1::GetStatusResponse& response) const;
 
  private:
+  // The next batch to begin; absent if there is none, with assignments for now.
+  std::optional<v1::BatchHeader> NextBatch();
   void DeliverFinished();
   // Counts and reports a batch's substitutions; an error if there are too many.
   absl::Status CountSubstitutions(LeaseTable::FinishedBatch& batch);
@@ -244,6 +250,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   // Sequences delivered before their turn, by this stream or before it.
   std::set<uint64_t> ahead_;
   bool exhausted_ = false;  // batch_at has no more batches
+  bool listens_ = false;    // to the assignments, if there are any
   bool finished_ = false;
   int64_t waits_since_ns_ =
       0;  // since the last delivery, or since a batch was begun when none was in work
