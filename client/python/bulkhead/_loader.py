@@ -8,7 +8,7 @@ import os
 import socket
 import time
 import uuid
-from typing import Any, Callable, Dict, Iterator, Mapping, NoReturn, Optional
+from typing import Any, Callable, Dict, Iterator, Mapping, NoReturn, Optional, Sequence, Union
 
 from . import _progress_line, errors
 from ._arena import holdings, reaper
@@ -22,6 +22,8 @@ from ._batch.batch import (
 from ._batch.renaming import Renaming
 from ._boundary import ends_at_caller, meant, public
 from ._display.loaders import described, described_html
+from ._fleet.choice import AnyEndpoint, AnyStream, endpoint_of, stream_of
+from ._fleet.fleet_stream import FleetStream
 from ._loader_arguments import check, open_request, refuse_unknown
 from ._loader_state import LoaderState
 from ._progress_line import ProgressOption
@@ -30,11 +32,10 @@ from ._rpc.credentials import Credentials
 from ._rpc.stream_call import MAX_REQUEST_BYTES
 from ._service import arguments, target_file
 from ._service.arguments import Folders, Size
-from ._service.endpoint import Endpoint
 from ._service.status import service_status
 from ._spec.spec_input import Spec, load
 from ._stats import remember
-from ._stream.healing import HealingStream, close_all
+from ._stream.healing import close_all
 from ._stream.incarnation import next_incarnation
 
 atexit.register(close_all)
@@ -43,7 +44,7 @@ atexit.register(close_all)
 _FIELDS_TO_COME = 1024
 
 
-def _end(stream: Optional[HealingStream], endpoint: Optional[Endpoint]) -> None:
+def _end(stream: Optional[AnyStream], endpoint: Optional[AnyEndpoint]) -> None:
     try:
         if stream is not None:
             stream.close()
@@ -52,7 +53,7 @@ def _end(stream: Optional[HealingStream], endpoint: Optional[Endpoint]) -> None:
             endpoint.close()
 
 
-def _with_dataset(spec: Any, own: arguments.Arguments, target: Optional[str], timeout: float) -> Any:
+def _with_dataset(spec: Any, own: arguments.Arguments, target: Any, timeout: float) -> Any:
     """The spec and the arguments of the service, if a bulkhead.Source is the source."""
     from ._dataset.source import holds_dataset, resolved  # which open loaders themselves
 
@@ -73,8 +74,10 @@ class Loader(LoaderState):
                     train(batch["image"], batch["label"])
 
     `spec` is a path, YAML or JSON text, a dict or a Pipeline. `target` is "host:port",
-    "unix:/path" or the name of a target file (*.yaml), which has `credentials`, too. Without a target
-    a service is started for this process and ends with it; loaders with equal options of that service
+    "unix:/path" or the name of a target file (*.yaml), which has `credentials`, too. Several of them,
+    as a list or separated by commas, also in the file, or "dns:///name:port" for all addresses of a
+    name, are replicas that make the stream together: the batches and their order are those of one.
+    Without a target a service is started for this process and ends with it; loaders with equal options of that service
     share it. The processes of a job on one host share one service: `workers` then counts for all
     ranks together, and the service ends with the last.
 
@@ -131,7 +134,7 @@ class Loader(LoaderState):
     def __init__(
         self,
         spec: Spec,
-        target: Optional[str] = None,
+        target: Union[str, Sequence[str], None] = None,
         *,
         credentials: Optional[Credentials] = None,
         name: Optional[str] = None,
@@ -200,7 +203,8 @@ class Loader(LoaderState):
         self._renaming = Renaming(rename)
         self._copy_below = copy_below
         self._transport = transport
-        target, self._credentials = target_file.resolve(target, credentials)
+        address, self._credentials = target_file.resolve(target, credentials)
+        path = str(target) if address != target else ""
         self._suspended = False  # load_state_dict failed; the next batch reopens the stream
         unique = f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
         # A name that no other loader has: the newer of two of one name supersedes the older.
@@ -215,7 +219,7 @@ class Loader(LoaderState):
         try:
             # Processes that share a service know nothing of each other's names.
             suffix = f"-{unique}" if name else ""
-            self._endpoint = Endpoint(target, self._service_arguments(own), timeout, suffix, self._words())
+            self._endpoint = endpoint_of(address, path, self._service_arguments(own), timeout, suffix, self._words())
             self._start(message)
             self._renaming.check([output.name for output in self._check().layout.outputs])
         except errors.SpecError as error:
@@ -248,7 +252,7 @@ class Loader(LoaderState):
             )
         assert self._endpoint is not None
         before = self._stream
-        self._stream = stream = HealingStream(
+        self._stream = stream = stream_of(
             self._endpoint, self._credentials, self._open, self._reconnect_timeout, self._transport
         )
         progress = _progress_line.reporter(self._progress)
@@ -397,11 +401,12 @@ class Loader(LoaderState):
         self.load_state_dict({**state, "epoch": epoch, "consumed": 0, "substitutions": 0})
 
     def status(self, timeout: float = 10.0) -> Dict[str, Any]:
-        """What the loader's service is doing now, as `service_status` returns it.
+        """What the loader's service, of several replicas the first, is doing now, as `service_status` returns it.
 
         `verdicts` says of each pipeline how its workers' memory develops, and which stage keeps memory.
         """
-        return service_status(self.target, timeout, credentials=self._credentials)
+        target = self._stream.target_here if isinstance(self._stream, FleetStream) else self.target
+        return service_status(target, timeout, credentials=self._credentials)
 
     # The end.
 

@@ -9,10 +9,9 @@ from . import errors
 from ._batch.renaming import Renaming
 from ._batch.schema import Schema
 from ._boundary import public
-from ._service.endpoint import Endpoint
+from ._fleet.choice import AnyEndpoint, AnyStream
 from ._stats import LoaderStats
 from ._stream.events import Hang, Substitution
-from ._stream.healing import HealingStream
 
 
 @public
@@ -21,8 +20,8 @@ class LoaderState:
 
     # The state before anything is opened, for `close` and reprs.
     _closed = True
-    _endpoint: Optional[Endpoint] = None
-    _stream: Optional[HealingStream] = None
+    _endpoint: Optional[AnyEndpoint] = None
+    _stream: Optional[AnyStream] = None
     _reconnects_before = 0  # in streams that load_state_dict ended
     _owner = 0
     _spec_name = ""
@@ -34,7 +33,7 @@ class LoaderState:
     def _is_open(self) -> bool:
         return not self._closed and self._owner == os.getpid()
 
-    def _check(self) -> HealingStream:
+    def _check(self) -> AnyStream:
         if self._owner != os.getpid():
             raise errors.LoaderClosed(
                 "this loader belongs to the process that this one was forked from; use it there, "
@@ -54,7 +53,7 @@ class LoaderState:
         """The outputs, in the order that they have in batches."""
         return self._schema_of(self._check())
 
-    def _schema_of(self, stream: HealingStream) -> Schema:
+    def _schema_of(self, stream: AnyStream) -> Schema:
         return Schema(output._replace(name=self._renaming.of(output.name)) for output in stream.layout.outputs)
 
     @property
@@ -124,7 +123,7 @@ class LoaderState:
 
     @property
     def target(self) -> str:
-        """Where the service listens; an embedded service started again has another address."""
+        """Where the service listens, of several replicas all of them, separated by commas; an embedded service started again has another address."""
         return self._endpoint.target if self._endpoint is not None else ""
 
     @property

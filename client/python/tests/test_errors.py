@@ -199,7 +199,7 @@ def test_closing_on_the_reconnecting_thread_itself_closes_everything(fake):
     healing._healer = threading.Thread(target=close)
     healing._healer.start()
     healing._healer.join()
-    assert done and healing not in healing_module._open_streams
+    assert done and healing not in healing_module.open_streams
 
 
 class Lost(grpc.RpcError):

@@ -18,6 +18,30 @@ def quarantine_digest(records: Iterable[str]) -> str:
     return hashlib.sha256(names).hexdigest() if names else ""
 
 
+def with_record(cursor: Mapping[str, Any], record: str) -> Dict[str, Any]:
+    """The cursor with one more record in quarantine."""
+    records = sorted({*cursor["quarantined"], record})
+    if not record or len(records) > _MOST_QUARANTINED:
+        raise ProtocolError(
+            f"the service quarantined record '{record}', which has no name or is more than a "
+            "cursor holds"
+        )
+    return {**cursor, "quarantined": records}
+
+
+def check_header(header, layout: Layout, digest: str, quarantined: int) -> None:
+    """Raises ProtocolError unless the header makes sense; `digest`: of the `quarantined` records in quarantine."""
+    if not 1 <= header.sample_count <= layout.batch_size:
+        raise ProtocolError(f"the service sent a batch of {header.sample_count} samples")
+    if header.valid_count > header.sample_count or header.payload_bytes > layout.batch_bytes:
+        raise ProtocolError("the service sent a batch header that contradicts itself")
+    if header.quarantine_digest != digest:
+        raise ProtocolError(
+            f"batch {header.sequence} was made with other records in quarantine than the "
+            f"{quarantined} that the service reported"
+        )
+
+
 class Order:
     """Every batch exactly once; in turn, unless the stream is unordered.
 
@@ -47,14 +71,8 @@ class Order:
 
     def quarantine(self, record: str) -> None:
         """The record is left out of the batches that come from now on."""
-        records = sorted({*self._cursor["quarantined"], record})
-        if not record or len(records) > _MOST_QUARANTINED:
-            raise ProtocolError(
-                f"the service quarantined record '{record}', which has no name or is more than a "
-                "cursor holds"
-            )
-        self._cursor = {**self._cursor, "quarantined": records}
-        self._quarantine_digest = quarantine_digest(records)
+        self._cursor = with_record(self._cursor, record)
+        self._quarantine_digest = quarantine_digest(self._cursor["quarantined"])
 
     def check(self, header) -> None:
         """Raises ProtocolError unless the batch may come now."""
@@ -69,16 +87,7 @@ class Order:
         begun = bool(self._ahead) or low != self._epoch_base[0]
         if self._unordered and (header.epoch < self._epoch or begun and header.epoch != self._epoch):
             raise ProtocolError("the service sent a batch of another epoch than the one under way")
-        layout = self._layout
-        if not 1 <= header.sample_count <= layout.batch_size:
-            raise ProtocolError(f"the service sent a batch of {header.sample_count} samples")
-        if header.valid_count > header.sample_count or header.payload_bytes > layout.batch_bytes:
-            raise ProtocolError("the service sent a batch header that contradicts itself")
-        if header.quarantine_digest != self._quarantine_digest:
-            raise ProtocolError(
-                f"batch {sequence} was made with other records in quarantine than the "
-                f"{len(self._cursor['quarantined'])} that the service reported"
-            )
+        check_header(header, self._layout, self._quarantine_digest, len(self._cursor["quarantined"]))
 
     def note(self, header) -> Dict[str, Any]:
         """Notes that the checked batch came whole; returns the cursor after it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import queue
-from typing import Any, Iterator, Optional
+from typing import Any, Iterable, Iterator, Optional
 
 from ..errors import ServiceUnavailable
 from . import proto
@@ -44,13 +44,15 @@ class StreamCall:
     Errors are those of Connection; that nothing listens comes with the messages, as a loss does.
     """
 
-    def __init__(self, target: str, credentials: Credentials, open_request):
+    def __init__(self, target: str, credentials: Credentials, open_request, authority: str = ""):
+        """`authority`: the name in the service's certificate, if that is not the target's."""
         self._requests: "queue.SimpleQueue[Any]" = queue.SimpleQueue()
         self._requests.put(proto.StreamRequest(open=open_request))
         self.connection: Optional[Connection] = None
         self.messages: Any
+        options = [*_CHANNEL_OPTIONS, *([("grpc.ssl_target_name_override", authority)] if authority else [])]
         try:
-            self.connection = Connection(target, credentials, _CHANNEL_OPTIONS)
+            self.connection = Connection(target, credentials, options)
         except ServiceUnavailable as failure:
             failure._advice += ", then go on from the last cursor"
             self.messages = _NoCall(failure.again())
@@ -66,6 +68,10 @@ class StreamCall:
     def release(self, through: int) -> None:
         """Gives back the credits of the batches up to that one."""
         self._requests.put(proto.StreamRequest(release={"through_sequence": through}))
+
+    def assign(self, sequences: Iterable[int], needed_from: int) -> None:
+        """Asks for batches; those before `needed_from` are no longer needed."""
+        self._requests.put(proto.StreamRequest(assign={"sequences": sequences, "needed_from": needed_from}))
 
     def cancel(self) -> None:
         """Ends the call; what came before can still be read."""

@@ -30,7 +30,7 @@ def check_target(target: Any) -> None:
     )
 
 
-def _refuse(arguments: Arguments) -> None:
+def refuse_options(arguments: Arguments) -> None:
     """Raises InvalidArgument for options that only a service of the loader's own can have."""
     wrong = arguments.given()
     if wrong:
@@ -58,7 +58,7 @@ class Endpoint:
         """
         if target is not None:
             check_target(target)
-            _refuse(arguments)
+            refuse_options(arguments)
         self._suffix = suffix
         self._arguments = arguments.absolute()  # the program may change its folder
         self.embedded = target is None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Dict, Optional, Tuple
+from typing import Any, Dict, Optional, Tuple
 
 from .._rpc.credentials import Credentials, with_environment
 from ..errors import InvalidArgument
@@ -21,8 +21,8 @@ _HAS = "a target file has " + ", ".join(_KEYS[:-1]) + " and " + _KEYS[-1]
 
 
 def resolve(
-    target: Optional[str], credentials: Optional[Credentials]
-) -> Tuple[Optional[str], Credentials]:
+    target: Any, credentials: Optional[Credentials]
+) -> Tuple[Any, Credentials]:
     """The address, and by what it and this client know each other.
 
     What is given counts before what a target file says, and that before the environment.

@@ -41,14 +41,14 @@ _LOST = frozenset(
     )
 )
 # The service says that a later opening will be another matter.
-_SERVICES_WORDS = ("SHUTTING_DOWN", "INDEX_DAMAGED", _TOO_OFTEN)
+SERVICES_WORDS = ("SHUTTING_DOWN", "INDEX_DAMAGED", _TOO_OFTEN)
 
 # What a stream had that was open it gets again, as soon as others have given back what they got meanwhile,
 # or the storage answers.
-_REFUSED = frozenset(("BUDGET_EXCEEDED", "TOO_MANY_CALLS", "STORAGE_STALLED"))
+REFUSED = frozenset(("BUDGET_EXCEEDED", "TOO_MANY_CALLS", "STORAGE_STALLED"))
 
 
-def _is_loss(error: errors.BulkheadError) -> bool:
+def is_loss(error: errors.BulkheadError) -> bool:
     if error.reason == "TRANSPORT_UNAVAILABLE":  # the door broke in mid-stream
         return error.code == "UNAVAILABLE"
     return error.reason in _LOST
@@ -56,11 +56,11 @@ def _is_loss(error: errors.BulkheadError) -> bool:
 
 ProgressFn = Callable[[Progress], None]
 
-_open_streams: "weakref.WeakSet[HealingStream]" = weakref.WeakSet()
+open_streams: "weakref.WeakSet[Any]" = weakref.WeakSet()
 
 
-def _check_same(before, now) -> None:
-    """Raises CursorMismatch if the stream would not continue with the same samples and bytes."""
+def differences(before, now) -> List[str]:
+    """What keeps a stream that was opened as `before` from going on with the same samples and bytes as `now`."""
     changed: List[str] = []
     if before.cursor.order_fingerprint != now.cursor.order_fingerprint:
         changed.append("the data or its order")
@@ -72,6 +72,12 @@ def _check_same(before, now) -> None:
         )
     if before.schema != now.schema:
         changed.append("the outputs")
+    return changed
+
+
+def _check_same(before, now) -> None:
+    """Raises CursorMismatch if the stream would not continue with the same samples and bytes."""
+    changed = differences(before, now)
     if changed:
         raise errors.CursorMismatch(
             "after the connection was lost the service offers another stream; changed: "
@@ -119,7 +125,7 @@ class HealingStream:
         self.reconnects = 0
         self.events = Events()
         self._stream = self._start(open_request, 0, door_module.WELCOME_SECONDS)
-        _open_streams.add(self)
+        open_streams.add(self)
 
     def _start(self, open_request, first_sequence: int, patience: float) -> Stream:
         request = proto.Open()
@@ -237,8 +243,8 @@ class HealingStream:
         try:
             self._wait_opened(silence, progress)
         except errors.BulkheadError as error:
-            answered = self._stream.answered or error.reason in _SERVICES_WORDS
-            if not answered or not _is_loss(error) or self._deadline <= 0:
+            answered = self._stream.answered or error.reason in SERVICES_WORDS
+            if not answered or not is_loss(error) or self._deadline <= 0:
                 if error._advice:
                     raise error._final() from None
                 raise
@@ -281,7 +287,7 @@ class HealingStream:
             try:
                 batch = stream.next(max(until - time.monotonic(), 0.0), timeout)
             except errors.BulkheadError as error:
-                if not _is_loss(error):
+                if not is_loss(error):
                     raise
                 self._start_healing(stream, error.again())
                 continue
@@ -401,10 +407,10 @@ class HealingStream:
         """Whether another attempt may succeed a little later."""
         if error.reason == "TRANSPORT_UNAVAILABLE" and self._demands_shm():
             return self._door is None  # a service that just starts has none yet
-        if error.reason in _REFUSED:
+        if error.reason in REFUSED:
             return self._first is not None
         # Files that are just being replaced may be right in a moment.
-        return _is_loss(error) or error.reason in ("OUT_OF_THREADS", "CREDENTIALS_INVALID")
+        return is_loss(error) or error.reason in ("OUT_OF_THREADS", "CREDENTIALS_INVALID")
 
     def _go_on_with(self, stream: Stream) -> bool:
         """Makes the candidate the stream; not when the loader was closed."""
@@ -465,7 +471,7 @@ class HealingStream:
     def _given_up(self, cause: errors.BulkheadError) -> Optional[errors.BulkheadError]:
         """Counts a loss; returns the error if no further attempt is allowed."""
         tried = time.monotonic() - (self._lost_since or 0.0)
-        if cause.reason in _REFUSED or cause.reason == _TOO_OFTEN:
+        if cause.reason in REFUSED or cause.reason == _TOO_OFTEN:
             return cause.again() if tried >= self._deadline else None
         self._losses += 1
         if tried >= self._deadline:
@@ -495,11 +501,11 @@ class HealingStream:
             if healer is not None and healer is not threading.current_thread():
                 # Not for ever: an interrupt in a `with` of the caller's may have left `_changed` locked.
                 healer.join(_HEALER_END_SECONDS)
-            _open_streams.discard(self)
+            open_streams.discard(self)
 
 
 def close_all() -> None:
     """At interpreter exit: gRPC's threads must not outlive the interpreter."""
-    for stream in list(_open_streams):
+    for stream in list(open_streams):
         stream.close()
     live_streams.close_all()

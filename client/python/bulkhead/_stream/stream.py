@@ -67,12 +67,15 @@ class Stream:
         first_sequence: int,
         events: Events,
         words: Callable[[str], str],
+        order: Callable[..., Any] = Order,
+        authority: str = "",
     ):
         """`first_sequence` is what the caller calls the first batch; on the wire it is 0.
 
         `events` are added to; other streams of the loader have added theirs. `door` is what the
         request's token came from. `post_mortem` tells how a service of our own ended; such a one was ready before, so its
         silence counts from the beginning. `words` makes of its messages those that the program's author knows.
+        `order` makes what checks which batch may come. `authority` is the name in the service's certificate, if that is not the target's.
         """
         self._target = target
         self._credits = open_request.credits
@@ -86,7 +89,8 @@ class Stream:
         self._before: Deque[Tuple[Any, int]] = collections.deque()  # for each of them, how a stream goes on with it
         self._opened: Any = None
         self._layout: Optional[Layout] = None
-        self._order: Optional[Order] = None
+        self._make_order = order
+        self._order: Any = None
         self._transport: Optional[Transport] = None
         self._announcements: Optional[Announcements] = None  # unless slots come on the stream
         self._opening = Opening()
@@ -102,7 +106,7 @@ class Stream:
         self._tells_wait_at = time.monotonic() + _LONG_WAIT  # for the first batch; inf: it was told
         self._idle = False  # by the last heartbeat: the stream's workers serve others
         self._silence = SilenceWatch(from_the_beginning=post_mortem is not None)
-        self._call = StreamCall(target, credentials, open_request)
+        self._call = StreamCall(target, credentials, open_request, authority)
         self._reader = threading.Thread(target=self._read, name="bulkhead-reader", daemon=True)
         try:
             self._reader.start()
@@ -279,7 +283,7 @@ class Stream:
             raise errors.ProtocolError("the service opened the stream twice")
         layout = make_layout(opened.schema)
         self._resume = cursor_to_dict(opened.cursor)
-        self._order = Order(opened, layout, self._world_size, self._resume)
+        self._order = self._make_order(opened, layout, self._world_size, self._resume)
         if opened.transport == proto.TRANSPORT_SHM:
             arena = receive_arena(self._door, opened, layout, self._target, lambda: self._closed)
             self._transport = OverArena(arena, self._credits, layout, self._order, self._target)

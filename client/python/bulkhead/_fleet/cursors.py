@@ -1,0 +1,79 @@
+"""The cursors of a stream whose batches come from several replicas."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Iterable, List, Mapping
+
+from .._batch.batch import copy_cursor, with_code
+from ..errors import CodeChanged, DataError, ResourceExhausted
+
+_MOST_QUARANTINED = 256
+
+
+class Cursors:
+    """The cursor after each batch, as one service would have given it.
+
+    A replica knows only the substitutions of its own batches, so they are added up here, and
+    errors.max_fraction is enforced here. The quarantine set is that of all replicas together.
+    """
+
+    def __init__(self, cursor: Mapping[str, Any], max_substitutions: int):
+        """`cursor`: before the first batch. `max_substitutions`: that an epoch may have."""
+        self._cursor: Dict[str, Any] = copy_cursor(cursor)
+        self._most = max_substitutions
+        self._counted = cursor["substitutions"]
+        self._epoch = cursor["epoch"]
+
+    @property
+    def cursor(self) -> Dict[str, Any]:
+        """After the last batch that was handed out."""
+        return self._cursor
+
+    @property
+    def quarantined(self) -> List[str]:
+        return list(self._cursor["quarantined"])
+
+    def quarantine(self, records: Iterable[str]) -> None:
+        """Records that are left out from the next batch on. ResourceExhausted when they are too many."""
+        union = sorted({*self._cursor["quarantined"], *records})
+        if len(union) > _MOST_QUARANTINED:
+            raise ResourceExhausted(
+                f"the replicas together have {len(union)} records in quarantine, and a cursor holds {_MOST_QUARANTINED}",
+                "QUARANTINE_FULL",
+                code="RESOURCE_EXHAUSTED",
+            )
+        self._cursor = {**self._cursor, "quarantined": union}
+
+    def note_code(self, files: Iterable[Any], target: str) -> None:
+        """A replica has loaded these files. CodeChanged when another replica has others of these names."""
+        known = {file["name"]: file["digest"] for file in self._cursor.get("code", ())}
+        for file in files:
+            if known.get(file.name, file.digest) != file.digest:
+                raise CodeChanged(
+                    f"the replica at {target} has loaded another content of {file.name} than the replicas before it; "
+                    "give all replicas the same code",
+                    metadata={"file": file.name, "target": target},
+                    code="FAILED_PRECONDITION",
+                )
+        if files:
+            self._cursor = {**self._cursor, "code": with_code(self._cursor.get("code", ()), files)}
+
+    def after(self, header: Any) -> Dict[str, Any]:
+        """The cursor after the next batch. DataError when its epoch has too many substitutions."""
+        if header.epoch != self._epoch:
+            self._epoch, self._counted = header.epoch, 0
+        self._counted += header.substituted
+        if self._counted > self._most:
+            raise DataError(
+                f"epoch {header.epoch} needed {self._counted} substitutions on this rank, errors.max_fraction allows "
+                f"{self._most}; the loader's `substitutions` has them",
+                "TOO_MANY_SUBSTITUTIONS",
+                code="DATA_LOSS",
+            )
+        self._cursor = {
+            **self._cursor,
+            "epoch": header.next_epoch,
+            "consumed": header.next_consumed,
+            "substitutions": 0 if header.next_epoch != header.epoch else self._counted,
+        }
+        return self._cursor

@@ -1,0 +1,365 @@
+"""One stream that several replicas of a service make."""
+
+from __future__ import annotations
+
+import collections
+import logging
+import threading
+import time
+from typing import Any, Deque, Dict, List, Optional, Tuple
+
+import numpy as np
+
+from .. import errors
+from .._batch.batch import Batch, Layout, cursor_from_dict
+from .._rpc import proto
+from .._rpc.credentials import Credentials
+from .._stream.events import Events, Progress
+from .._stream.healing import ProgressFn, open_streams
+from .assembly import Assembly
+from .keepers import Again, Keepers
+from .member import AWAY, FIRST_PAUSE, HERE, LEFT_OUT_PAUSE, Member, none_can, passes
+from .replica_stream import ReplicaStream
+from .replicas import FleetEndpoint
+
+_log = logging.getLogger("bulkhead")
+
+_OTHERS_SECONDS = 2.0  # for the other replicas, when one is ready
+_BYTES_WITHOUT_LIMIT = 1 << 62
+_REASON = "several replicas make the batches"
+
+
+class FleetStream:
+    """Asks each replica for a part of the batches, and hands them out in order; stands in the place of a HealingStream.
+
+        reader of each replica's stream ──on_batch──▶ here, by number ──next, in order──▶ trainer
+                                         Striping: who is asked for what
+        Keepers: open the replicas' streams, again when they were lost; watch which replicas there are
+
+    A replica that is lost, or that cannot serve, is left out while others can; its batches are made
+    by those. It comes back by itself. All replicas that make batches have the same quarantine set,
+    the union of theirs: when it grows, batches that were not handed out are made again, and the
+    other replicas' streams are opened again.
+
+    Locks: `_lock` is the innermost one. A reader that calls holds its stream's lock, so with `_lock`
+    held no stream is called, but for `ask`. Thread-safe.
+    """
+
+    transport = "grpc"
+    transport_reason = _REASON
+    held_slots = 0
+
+    def __init__(self, endpoint: FleetEndpoint, credentials: Credentials, open_request: Any, deadline: float, transport: str):
+        if transport == "shm":
+            raise errors.TransportUnavailable(
+                f"shared memory was demanded and cannot be had: {_REASON}; transport='auto' takes gRPC instead",
+                metadata={"target": endpoint.target},
+            )
+        self._target = endpoint.target
+        self._open = open_request
+        self._deadline = deadline
+        self._lock = threading.RLock()
+        self._came = threading.Condition(self._lock)
+        self._assembly = Assembly(open_request.credits)
+        self._news: Optional[Progress] = None
+        self._moved_at = time.monotonic()  # when something last got on with opening
+        self._lost_since: Optional[float] = None  # since when no replica is here
+        self._failure: Optional[errors.BulkheadError] = None
+        self._closed = False
+        self._said: Deque[Tuple[int, str]] = collections.deque()  # for the log, once no lock is held
+        self.reconnects = 0
+        self.events = Events()
+        self._keepers = Keepers(self, self._lock, endpoint, credentials, self.events, deadline, self._assembly.resize)
+        open_streams.add(self)
+        try:
+            self._keepers.start()
+        except BaseException:
+            self.close()
+            raise
+
+    # Facts.
+
+    @property
+    def opened(self) -> Any:
+        """The facts of the stream."""
+        return self._assembly.opened
+
+    @property
+    def layout(self) -> Layout:
+        assert self._assembly.layout is not None
+        return self._assembly.layout
+
+    @property
+    def ready_batches(self) -> int:
+        return self._assembly.ready
+
+    @property
+    def boot_id(self) -> str:
+        """Of the first replica that is here."""
+        with self._lock:
+            return next((member.boot_id for member in self._here()), "")
+
+    @property
+    def target_here(self) -> str:
+        """The address of the first replica that is here; while there is none, of the first."""
+        with self._lock:
+            return next((member.target for member in [*self._here(), *self._members()]), self._target)
+
+    def shares(self) -> Dict[str, float]:
+        """By target, the part of the batches that each replica makes now."""
+        with self._lock:
+            shares = self._assembly.striping.shares() if self._assembly.begun else {}
+            return {member.target: shares[member] for member in self._here() if member in shares}
+
+    # Opening.
+
+    def wait_opened(self, silence: float, progress: Optional[ProgressFn]) -> None:
+        """Until replicas are ready; those that are late join later. Raises when none can serve, or when they differ."""
+        settled = False
+        while not settled:
+            with self._lock:
+                news, self._news = self._news, None
+                settled = news is None and self._is_settled()
+                if settled:
+                    self._begin()
+                elif news is None and time.monotonic() - self._moved_at >= silence:
+                    raise errors.DeadlineExceeded(
+                        f"the services at {self._target} made no progress for {silence:g} s while opening the stream",
+                        metadata={"target": self._target},
+                    )
+                elif news is None:
+                    self._came.wait(0.1)
+            self.tell()
+            if news is not None and progress is not None:
+                progress(news)
+
+    def _is_settled(self) -> bool:
+        """Whether no replica needs to be waited for."""
+        if self._failure is not None:
+            raise self._failure.again()
+        if self._closed:
+            raise errors.LoaderClosed("the loader is closed")
+        now = time.monotonic()
+        if self._here() and now - self._moved_at >= _OTHERS_SECONDS:
+            return True
+        # A service that has answered is lost, not absent: it is given time, unless others are here.
+        patient = not self._here() and now - self._moved_at < self._deadline
+        return all(member.state == HERE or member.has_failed(patient) for member in self._members())
+
+    def _begin(self) -> None:
+        here = self._here()
+        missing = [member for member in self._members() if member.error is not None]
+        if not here:
+            raise none_can(missing)
+        self._assembly.begin(here, len(self._members()))
+        for member in missing:
+            self.say(logging.WARNING, f"the replica at {member.target} is left out for now: {member.error}")
+
+    # Batches.
+
+    def next(self, timeout: float) -> Optional[Batch]:
+        """The next batch, or None after the last epoch."""
+        until = time.monotonic() + timeout
+        while True:
+            with self._lock:
+                if self._closed:
+                    raise errors.LoaderClosed("the loader is closed")
+                if self._assembly.striping.has_head:
+                    return self._assembly.hand_out()
+                if self._assembly.striping.finished:
+                    return None
+                self._judge()
+                if self._failure is not None:
+                    raise self._failure.again()
+                if time.monotonic() >= until:
+                    text = f"no batch came within {timeout:g} s{self._assembly.why_late(self._lost_since)}"
+                    raise errors.DeadlineExceeded(text, metadata={"target": self._target})
+                watched = [member.stream for member in self._here() if member.stream is not None]
+            self._wait(until, watched)
+            self.tell()
+
+    def _wait(self, until: float, watched: List[ReplicaStream]) -> None:
+        """Waits a moment for the head; notices replicas that are silent or late."""
+        started = time.monotonic()
+        moments = [stream.begin_wait(until - started) for stream in watched]
+        with self._lock:
+            late = self._assembly.striping.late_at()
+            ends = min([until, started + 1.0, *([late] if late is not None else [])])
+            if not (self._assembly.striping.has_head or self._closed or self._failure):
+                self._came.wait(max(ends - time.monotonic(), 0.0))
+            self._assembly.look()
+        waited = time.monotonic() - started
+        for stream, moment in zip(watched, moments):
+            stream.waited(waited, moment)
+
+    # What the replicas' readers call.
+
+    def on_batch(self, stream: ReplicaStream, header: Any, arrays: Dict[str, np.ndarray]) -> None:
+        with self._lock:
+            member = self._maker(stream)
+            if member is None:
+                return
+            self._lost_since = None
+            try:
+                if self._assembly.arrived(member, header, arrays):
+                    self._came.notify_all()
+            except errors.CodeChanged as failure:
+                self._fail(failure)
+
+    def on_quarantined(self, stream: ReplicaStream, record: str) -> None:
+        with self._lock:
+            member = self._maker(stream)
+            if member is not None:
+                self._adopt_quarantine(member, stream)
+
+    def on_end(self, stream: ReplicaStream, error: errors.BulkheadError) -> None:
+        with self._lock:
+            member = self._maker(stream)
+            if member is not None and not self._closed:
+                self._lose(member, error)
+
+    def _maker(self, stream: ReplicaStream) -> Optional[Member]:
+        """The member that makes batches by this stream."""
+        return next((member for member in self._here() if member.stream is stream), None)
+
+    # With `_lock` held.
+
+    def _members(self) -> List[Member]:
+        return list(self._keepers.members.values())
+
+    def _here(self) -> List[Member]:
+        return [member for member in self._members() if member.state == HERE]
+
+    def _fail(self, error: errors.BulkheadError) -> None:
+        if self._failure is None:
+            self._failure = error.again()
+        self._came.notify_all()
+
+    def _judge(self) -> None:
+        """Gives up when no replica is left for too long."""
+        if self._failure is not None or not self._assembly.begun or self._here():
+            return
+        members = self._members()
+        if self._lost_since is None:
+            self._lost_since = time.monotonic()
+        tried = time.monotonic() - self._lost_since
+        if members and all(member.cannot_serve for member in members):
+            self._fail(none_can(members))
+        elif tried >= self._deadline:
+            cause = next((member.error for member in members if member.error is not None), None)
+            said = cause.message if cause is not None else "there is no replica"
+            text = f"{said}; tried to reconnect for {tried:.3g} s"
+            self._fail(errors.ServiceUnavailable(text, metadata={"target": self._target}))
+
+    def _lose(self, member: Member, error: errors.BulkheadError) -> None:
+        """A replica that was here makes no more batches."""
+        self.dismiss(member, error.again())
+        if error.reason == "SUPERSEDED":
+            return self._fail(error)
+        if passes(error):
+            self.reconnects += 1
+            what = "others make its batches" if self._here() else "is being reconnected"
+            self.say(logging.WARNING, f"the replica at {member.target} was lost, and {what}: {error}")
+        else:
+            self.say(logging.WARNING, f"the replica at {member.target} is left out: {error}")
+            member.pause = LEFT_OUT_PAUSE
+        self._judge()
+
+    def _adopt_quarantine(self, member: Member, stream: ReplicaStream) -> None:
+        """The member leaves out records that the others do not: from the first batch on that was not handed out, all do."""
+        try:
+            records = self._assembly.quarantine(stream.records)
+        except errors.ResourceExhausted as failure:
+            return self._fail(failure)
+        if records is None:
+            return
+        for other in self._here():
+            if other.stream is not None and other.stream.records != records:
+                self.dismiss(other, None)
+        self._assembly.redo()
+
+    # What the keepers call; with `_lock` held, but for the last four.
+
+    def request_for(self, member: Member) -> Any:
+        request = proto.Open()
+        request.CopyFrom(self._open)
+        request.assigned = True
+        request.transport = proto.TRANSPORT_GRPC
+        # The window is what bounds them.
+        request.credits.batches = self._open.credits.batches + 2 * len(self._members()) + 8
+        request.credits.bytes = _BYTES_WITHOUT_LIMIT
+        member.base = self._assembly.striping.head
+        if self._assembly.cursor is not None:
+            request.cursor.CopyFrom(cursor_from_dict(self._assembly.cursor))
+        # That the cursor may differ was for the first opening.
+        request.allow_changed_bytes = self._open.allow_changed_bytes and not self._assembly.begun
+        return request
+
+    def admit(self, member: Member, stream: ReplicaStream) -> None:
+        opened = stream.opened
+        twin = next((each for each in self._here() if each.boot_id == opened.boot_id), None)
+        if twin is not None:
+            raise errors.InvalidArgument(f"it is the service at {twin.target} by another address")
+        try:
+            self._assembly.compare(member, opened, stream.layout)
+        except errors.CursorMismatch as failure:
+            if not self._assembly.begun:
+                self._fail(failure)
+            raise
+        if stream.end is not None:  # before it could be noted that it makes batches
+            raise stream.end
+        if self._assembly.lacks(stream.records):
+            raise Again  # others have added to it meanwhile
+        member.state, member.boot_id, member.error, member.pause = HERE, opened.boot_id, None, FIRST_PAUSE
+        self._moved_at = time.monotonic()
+        self._adopt_quarantine(member, stream)
+        self._assembly.join([member])
+        if self._assembly.begun:
+            self.say(logging.INFO, f"the replica at {member.target} makes batches")
+        self._came.notify_all()
+
+    def dismiss(self, member: Member, error: Optional[errors.BulkheadError]) -> None:
+        member.state, member.error = AWAY, error
+        member.pause = FIRST_PAUSE if error is not None else 0.0
+        self._assembly.leave(member)
+        self._came.notify_all()
+        self._keepers.wake()
+
+    def note_away(self, member: Member, error: Optional[errors.BulkheadError]) -> None:
+        with self._lock:
+            told = member.error.message if member.error is not None else ""
+            member.state, member.error = AWAY, error
+            member.wait_longer()
+            if member.cannot_serve and self._assembly.begun and not self._closed and str(error) != told:
+                self.say(logging.WARNING, f"the replica at {member.target} is left out: {error}")
+            if error is not None and error.reason == "SUPERSEDED":
+                self._fail(error)
+            self._judge()
+            self._came.notify_all()
+
+    def note_progress(self, progress: Progress) -> None:
+        with self._lock:
+            self._news = progress
+            self._moved_at = time.monotonic()
+            if self._lost_since is not None:
+                self._lost_since = self._moved_at
+            self._came.notify_all()
+
+    def say(self, level: int, text: str) -> None:
+        """A line for the log, once no lock is held: logging runs code of the program."""
+        self._said.append((level, text))
+
+    def tell(self) -> None:
+        while self._said:
+            try:
+                level, text = self._said.popleft()
+            except IndexError:  # another thread was faster
+                return
+            _log.log(level, "%s", text)
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            self._came.notify_all()
+        self._keepers.close()
+        open_streams.discard(self)

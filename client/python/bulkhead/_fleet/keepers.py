@@ -1,0 +1,203 @@
+"""The threads that open the streams of a fleet's replicas, and that watch which replicas there are."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import Any, Callable, Dict, List, Optional, Protocol
+
+from .. import errors
+from .._rpc.credentials import Credentials
+from .._stream.events import Events, Progress
+from .member import AWAY, HERE, OPENING, Member
+from .replica_stream import Receiver, ReplicaStream
+from .replicas import FleetEndpoint, Replica
+
+_END_SECONDS = 10.0
+_LEAST_PATIENCE = 30.0
+
+
+class Again(Exception):
+    """The replica must be opened once more, at once."""
+
+
+class Fleet(Receiver, Protocol):
+    """What keepers tell of their work."""
+
+    def request_for(self, member: Member) -> Any:
+        """What to open the member's stream with. With the lock held."""
+
+    def admit(self, member: Member, stream: ReplicaStream) -> None:
+        """The member's stream is open. With the lock held. Again, or an error that keeps it out."""
+
+    def dismiss(self, member: Member, error: Optional[errors.BulkheadError]) -> None:
+        """The member is no longer one of the replicas. With the lock held."""
+
+    def note_away(self, member: Member, error: Optional[errors.BulkheadError]) -> None:
+        """An attempt to open the member has failed; without an error it is repeated at once."""
+
+    def note_progress(self, progress: Progress) -> None:
+        """A replica gets on with preparing."""
+
+    def say(self, level: int, text: str) -> None:
+        """A line for the log."""
+
+    def tell(self) -> None:
+        """Logs what was said. Without the lock."""
+
+
+class Keepers:
+    """A thread for each replica, which opens its stream, again when it was lost; and one that looks for other replicas.
+
+    `lock` is the fleet's and guards the members.
+    """
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        lock: Any,
+        endpoint: FleetEndpoint,
+        credentials: Credentials,
+        events: Events,
+        patience: float,
+        resize: Callable[[int], None],
+    ):
+        """`resize` is called with the lock held when there are more or fewer replicas."""
+        self._fleet = fleet
+        self._lock = lock
+        self._moved = threading.Condition(lock)
+        self._endpoint = endpoint
+        self._credentials = credentials
+        self._events = events
+        self._patience = max(patience, _LEAST_PATIENCE)
+        self._resize = resize
+        self._closed = False
+        self.members: Dict[Replica, Member] = {}
+
+    def start(self) -> None:
+        with self._lock:
+            for replica in self._endpoint.replicas:
+                self._add(replica)
+        if self._endpoint.look_every:
+            self._start_thread(self._watch, "bulkhead-replicas")
+
+    def wake(self) -> None:
+        """A member is away. With the lock held."""
+        self._moved.notify_all()
+
+    def close(self) -> None:
+        """Ends all streams and threads. Without the lock."""
+        with self._lock:
+            self._closed = True
+            members = list(self.members.values())
+            self._moved.notify_all()
+        for member in members:
+            stream = member.stream
+            if stream is not None:
+                stream.close()
+        for member in members:
+            if member.keeper is not None and member.keeper is not threading.current_thread():
+                member.keeper.join(_END_SECONDS)
+
+    def _start_thread(self, run: Any, name: str, *arguments: Any) -> threading.Thread:
+        thread = threading.Thread(target=run, args=arguments, name=name, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as failure:
+            raise errors.OutOfThreads(f"the loader cannot watch its replicas: {failure}") from None
+        return thread
+
+    def _add(self, replica: Replica) -> None:
+        member = self.members[replica] = Member(replica)
+        member.keeper = self._start_thread(self._keep, "bulkhead-replica", member)
+
+    # The watcher's thread.
+
+    def _watch(self) -> None:
+        while True:
+            with self._lock:
+                self._moved.wait_for(lambda: self._closed, self._endpoint.look_every)
+                if self._closed:
+                    return
+            replicas = self._endpoint.look(lambda text: self._fleet.say(logging.WARNING, text))
+            try:
+                with self._lock:
+                    self._go_by(replicas)
+            except errors.OutOfThreads as failure:
+                self._fleet.say(logging.WARNING, failure.message)
+            self._fleet.tell()
+
+    def _go_by(self, replicas: List[Replica]) -> None:
+        """Adds replicas that are new, and drops those that are gone."""
+        known = list(self.members)
+        for replica in replicas:
+            if replica not in self.members:
+                self._add(replica)
+        for replica in known:
+            member = self.members[replica]
+            # A name may be slow to tell of one that works: that one ends by itself.
+            if replica not in replicas and (not replica.authority or member.state != HERE):
+                if member.state == HERE:
+                    self._fleet.dismiss(member, None)
+                del self.members[replica]
+        self._moved.notify_all()
+        if known != list(self.members):
+            self._resize(len(self.members))
+
+    # The thread of a member's keeper.
+
+    def _keep(self, member: Member) -> None:
+        while True:
+            request = self._next_attempt(member)
+            if request is None:
+                break
+            try:
+                self._try(member, request)
+            except Again:
+                self._fleet.note_away(member, None)
+            except errors.BulkheadError as failure:
+                self._fleet.note_away(member, failure.again())
+            except Exception as failure:
+                self._fleet.note_away(member, errors.BulkheadError(f"the loader could not connect: {failure!r}"))
+            self._fleet.tell()
+        if member.stream is not None:
+            member.stream.close()
+
+    def _next_attempt(self, member: Member) -> Any:
+        """Waits until the member is to be opened; what to open it with, None when it is not to be any more."""
+
+        def over() -> bool:
+            return self._closed or self.members.get(member.replica) is not member
+
+        with self._lock:
+            self._moved.wait_for(lambda: over() or member.state == AWAY)
+        self._fleet.tell()
+        with self._lock:
+            self._moved.wait_for(over, member.pause)
+            if over():
+                return None
+            member.state = OPENING
+            old, member.stream = member.stream, None
+            request = self._fleet.request_for(member)
+        if old is not None:
+            old.close()
+        return request
+
+    def _try(self, member: Member, request: Any) -> None:
+        stream = ReplicaStream(
+            member.target, self._credentials, member.replica.authority, request, self._events, self._fleet
+        )
+        try:
+            with self._lock:
+                if self._closed:
+                    raise errors.LoaderClosed("the loader is closed")
+                member.stream = stream
+            stream.wait_opened(self._patience, self._fleet.note_progress)
+            with self._lock:
+                if self.members.get(member.replica) is not member:
+                    raise errors.LoaderClosed("it is not among the replicas any more")
+                self._fleet.admit(member, stream)
+        except BaseException:
+            member.answered = member.answered or stream.answered
+            stream.close()
+            raise

@@ -1,0 +1,73 @@
+"""One replica of a fleet, and what keeps it away."""
+
+from __future__ import annotations
+
+import threading
+from typing import List, Optional
+
+from .. import errors
+from .._stream.healing import REFUSED, is_loss
+from .replica_stream import ReplicaStream
+from .replicas import Replica
+
+AWAY, OPENING, HERE = "away", "opening", "here"
+
+FIRST_PAUSE = 0.05
+_LONGEST_PAUSE = 2.0
+LEFT_OUT_PAUSE = 30.0  # of a replica that answers, and cannot serve
+
+
+class Member:
+    """One replica of the fleet. Guarded by the fleet's lock.
+
+        away ──keeper──▶ opening ──opened, the same stream──▶ here ──lost, left out, other quarantine──▶ away
+    """
+
+    def __init__(self, replica: Replica):
+        self.replica = replica
+        self.state = AWAY
+        self.stream: Optional[ReplicaStream] = None
+        self.base = 0  # the batch that is number 0 on the wire
+        self.boot_id = ""
+        self.pause = 0.0  # before it is opened again
+        self.error: Optional[errors.BulkheadError] = None  # why it is away
+        self.answered = False
+        self.keeper: Optional[threading.Thread] = None
+
+    @property
+    def target(self) -> str:
+        return self.replica.target
+
+    @property
+    def cannot_serve(self) -> bool:
+        """It was left out, for another reason than that it cannot be reached now."""
+        return self.error is not None and not passes(self.error)
+
+    def has_failed(self, patient: bool) -> bool:
+        """Whether its last attempt failed; not when it is `patient`ly waited for, because it answered before it was lost."""
+        return self.error is not None and not (patient and self.answered and is_loss(self.error))
+
+    def wait_longer(self) -> None:
+        """Another attempt has failed with `error`."""
+        if self.error is None:
+            self.pause = 0.0
+        elif passes(self.error):
+            self.pause = min(max(2 * self.pause, FIRST_PAUSE), _LONGEST_PAUSE)
+        else:
+            self.pause = LEFT_OUT_PAUSE
+
+
+def passes(error: errors.BulkheadError) -> bool:
+    """Whether the replica may well be back in a moment."""
+    return is_loss(error) or error.reason in REFUSED or isinstance(error, (errors.DeadlineExceeded, errors.OutOfThreads))
+
+
+def none_can(missing: List[Member]) -> errors.BulkheadError:
+    """The error of a fleet of which no replica can serve: that of one that answered, if there is one."""
+    worst = next((member for member in missing if member.cannot_serve), missing[0])
+    assert worst.error is not None
+    if len(missing) == 1:
+        return worst.error.again()
+    others = "; ".join(f"{member.target}: {member.error}" for member in missing if member is not worst)
+    text = f"none of the {len(missing)} replicas can serve; {worst.target}: {worst.error}; {others}"
+    return type(worst.error)(text, worst.error.reason, worst.error.metadata, worst.error.code)

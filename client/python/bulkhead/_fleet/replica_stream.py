@@ -1,0 +1,95 @@
+"""The stream of one replica, which makes the batches that it is asked for."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Iterable, List, Optional, Protocol
+
+import numpy as np
+
+from .. import errors
+from .._rpc.credentials import Credentials
+from .._stream.events import Events
+from .._stream.stream import Stream
+from .assigned_order import AssignedOrder
+
+
+class Receiver(Protocol):
+    """What takes the batches of a ReplicaStream, on its reader's thread."""
+
+    def on_batch(self, stream: "ReplicaStream", header: Any, arrays: Dict[str, np.ndarray]) -> None:
+        """A batch came."""
+
+    def on_quarantined(self, stream: "ReplicaStream", record: str) -> None:
+        """The replica leaves out a record from its next batch on."""
+
+    def on_end(self, stream: "ReplicaStream", error: errors.BulkheadError) -> None:
+        """The stream has ended. Must not call the stream."""
+
+
+class ReplicaStream(Stream):
+    """Hands its batches to a receiver as they come, over gRPC."""
+
+    def __init__(self, target: str, credentials: Credentials, authority: str, open_request: Any, events: Events, receiver: Receiver):
+        """`authority`: the name that the service's certificate has; empty: the target's."""
+        self._receiver = receiver
+        super().__init__(
+            target, credentials, open_request, None, None, 0, events, str, order=AssignedOrder, authority=authority
+        )
+
+    @property
+    def records(self) -> List[str]:
+        """The quarantine set that the replica's next batch is made with."""
+        assert self._order is not None
+        return list(self._order.cursor["quarantined"])
+
+    @property
+    def end(self) -> Optional[errors.BulkheadError]:
+        """Why the stream has ended; None while it has not. Takes no lock: the receiver is told of the end after this says so."""
+        if not self._ended:
+            return None
+        return self._error or errors.ServiceUnavailable(
+            f"the service at {self._target} ended the stream", metadata={"target": self._target}
+        )
+
+    def ask(self, batches: Iterable[int], needed_from: int) -> None:
+        """Asks for batches, by their numbers on the wire. Does not wait, and takes no lock that a reader holds."""
+        assert isinstance(self._order, AssignedOrder)
+        batches = list(batches)
+        self._order.assign(batches, needed_from)
+        self._call.assign(batches, needed_from)
+
+    def begin_wait(self, left: float) -> float:
+        """For how long to wait before `waited` is called, at most the `left` seconds."""
+        with self._changed:
+            return self._silence.begin_wait(left)
+
+    def waited(self, seconds: float, moment: float) -> None:
+        """A wait of `moment` seconds took `seconds`. A service that was silent for too long is lost."""
+        with self._changed:
+            self._lose_if_silent(seconds, moment)
+
+    @property
+    def activity(self) -> str:
+        """What the replica's workers were doing at its last heartbeat, if no batch has come since."""
+        return self._activity
+
+    def _deliver(self, header: Any, arrays: Dict[str, np.ndarray]) -> None:
+        assert self._order is not None and self._transport is not None
+        self._order.note(header)
+        with self._changed:
+            if self._ended or self._closed:
+                return
+            self._silence.told(0.0)
+            self._activity = ""
+            self._transport.hand_out(header.sequence, self._ended)
+        self._receiver.on_batch(self, header, arrays)
+
+    def _on_quarantined(self, event: Any) -> None:
+        super()._on_quarantined(event)
+        self._receiver.on_quarantined(self, event.record)
+
+    def _notify(self) -> None:
+        super()._notify()
+        error = self.end
+        if error is not None and not self._closed:
+            self._receiver.on_end(self, error)
