@@ -405,7 +405,11 @@ def test_one_service_by_two_addresses_counts_once(folder, replicas, caplog):
     [replica] = replicas(1)
     spec = range_spec(folder)
     twice = [replica.target, f"localhost:{replica.port}"]
-    assert history(spec, twice) == history(spec, replica.target)
+    expected = history(spec, replica.target)
+    with bulkhead.Loader(spec, twice, timeout=60) as loader:
+        assert [history_of(batch) for batch in loader.stream()] == expected
+        assert len(loader._stream.shares()) == 1
+    assert "by another address" in caplog.text
 
 
 def test_shared_memory_cannot_be_demanded(folder, replicas):
