@@ -11,6 +11,8 @@
 #include "absl/strings/str_format.h"
 #include "client/cpp/internal/base/error.h"
 #include "client/cpp/internal/batch/layout.h"
+#include "client/cpp/internal/fleet/fleet_stream.h"
+#include "client/cpp/internal/fleet/replicas.h"
 #include "client/cpp/internal/rpc/channel.h"
 #include "client/cpp/internal/service/embedded_options.h"
 #include "client/cpp/internal/service/endpoint.h"
@@ -164,6 +166,18 @@ absl::StatusOr<std::unique_ptr<Loader>> Loader::Open(LoaderOptions options) {
   config.deadline = options.reconnect_deadline;
   config.silence = options.silence_deadline;
   config.held_deadline = options.held_deadline;
+  const std::vector<std::string> targets = client_internal::FleetTargets(service->address);
+  if (!targets.empty()) {
+    const bool is_file = service->address != options.target;
+    auto replicas =
+        client_internal::Replicas::Make(targets, is_file ? options.target : std::string());
+    if (!replicas.ok()) return replicas.status();
+    auto stream = client_internal::FleetStream::Open(std::move(config), *std::move(replicas),
+                                                     options.open_deadline, options.on_progress);
+    if (!stream.ok()) return stream.status();
+    loader->stream_ = *std::move(stream);
+    return loader;
+  }
   auto stream = HealingStream::Open(std::move(config), options.open_deadline, options.on_progress);
   if (!stream.ok()) return loader->endpoint_->ForProgram(stream.status());
   loader->stream_ = *std::move(stream);

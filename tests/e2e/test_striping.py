@@ -16,7 +16,7 @@ import pytest
 
 import bulkhead
 from bulkhead import errors
-from conftest import AUGMENTED, BIN, start_digest, finish_digest, write_spec
+from conftest import AUGMENTED, BIN, CLIENTS, finish_digest, start_digest, write_spec
 
 
 class Replica:
@@ -99,7 +99,7 @@ def range_spec(folder, size=400, **more):
     )
 
 
-@pytest.mark.parametrize("client", ["python"])
+@pytest.mark.parametrize("client", CLIENTS)
 def test_photos_have_the_bytes_of_one_service(folder, photos, replicas, client):
     spec = write_spec(
         folder / "photos.yaml",
@@ -160,6 +160,53 @@ def test_a_killed_replica_costs_no_batch_and_changes_none(folder, replicas, afte
         came += [history_of(batch) for batch in loader.stream()]
         assert came == expected
         assert loader.reconnects == (1 if after < 98 else loader.reconnects)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("stop", ["kill", "end"])
+def test_both_clients_go_on_when_a_replica_is_lost_and_comes_back(folder, replicas, client, stop):
+    spec = range_spec(folder, 8000)
+    fleet = replicas(3)
+    expected = finish_digest(start_digest(client, spec, target=fleet[0].target))
+    running = start_digest(client, spec, target=",".join(targets(fleet)), pause_after=100)
+    assert running.stdout.readline() == "paused\n"
+    getattr(fleet[1], stop)()
+    running.stdin.write("\n")
+    running.stdin.flush()
+    replicas.also(fleet[1].again())
+    came = finish_digest(running)
+    told = came.pop("notes")
+    assert client == "python" or any("was lost, and others make its batches" in line for line in told)
+    assert came.pop("reconnects", 1) == 1 and came == {key: expected[key] for key in came}
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_both_clients_say_which_replica_differs_and_leave_out_one_that_is_not_there(folder, replicas, client):
+    fleet = replicas(2)
+    spec = range_spec(folder)
+    gone = "127.0.0.1:9"
+    assert finish_digest(start_digest(client, spec, target=f"{gone},{fleet[0].target}"))["batches"] == 100
+    said = start_digest(client, spec, target=f"{gone},127.0.0.1:19").communicate(timeout=60)[0]
+    error = json.loads(said.splitlines()[-1])["error"]
+    assert error["reason"] == "SERVICE_UNAVAILABLE" and "none of the 2 replicas can serve" in error["message"]
+    said = start_digest(client, spec, target="dns:///no-such-host.invalid:7077").communicate(timeout=60)[0]
+    error = json.loads(said.splitlines()[-1])["error"]
+    assert "the name no-such-host.invalid resolves to nothing" in error["message"]
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_both_clients_unite_the_quarantines(folder, replicas, client):
+    spec = range_spec(folder, errors={"policy": "substitute", "max_fraction": 0.2})
+    fleet = replicas(3)
+    [reference] = replicas(1)
+    for number, replica in zip((10, 11, 300), fleet):
+        for each in (replica, reference):
+            subprocess.run([BIN / "bulkhead", "quarantine", "add", f"range@{number}", "--target", each.target], check=True)
+    expected, came = (
+        finish_digest(start_digest(client, spec, target=target)) for target in (reference.target, ",".join(targets(fleet)))
+    )
+    assert expected.pop("notes") and came.pop("notes")  # each service sums up its own substitutions
+    assert came == expected
 
 
 def test_all_replicas_are_replaced_one_after_another_while_the_trainer_works(folder, replicas, caplog):

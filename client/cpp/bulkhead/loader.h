@@ -33,7 +33,7 @@ namespace bulkhead {
 
 namespace client_internal {
 class Endpoint;
-class HealingStream;
+class LoaderStream;
 }  // namespace client_internal
 
 // The spec to load.
@@ -130,8 +130,10 @@ const char* TransportName(Transport transport);
 struct LoaderOptions {
   SpecSource spec;
   // "host:port", "unix:/path" or the name of a target file (*.yaml; docs/security.md), which has
-  // `credentials`, too. Empty: a service is started for this process and ends with it; loaders with
-  // equal `embedded` options share it.
+  // `credentials`, too. Several of them, separated by commas, also in the file, or
+  // "dns:///name:port" for all addresses of a name, are replicas that make the stream together: the
+  // batches and their order are those of one (docs/fleet.md). Empty: a service is started for this
+  // process and ends with it; loaders with equal `embedded` options share it.
   std::string target;
   Credentials credentials;  // for a target
   EmbeddedOptions embedded;
@@ -154,7 +156,8 @@ struct LoaderOptions {
   Transport transport = Transport::kAuto;
   // The most batches, and bytes of batches, that this process holds, including those handed out and
   // not yet destroyed. One batch is always allowed. With shared memory the limit is the number of
-  // slots of the stream's arena less one, if that is lower.
+  // slots of the stream's arena less one, if that is lower. With several replicas it holds two
+  // batches more for each replica, and those handed out do not count.
   uint32_t credit_batches = 4;
   uint64_t credit_bytes = uint64_t{256} << 20;
 
@@ -285,7 +288,7 @@ class Loader {
 
   const int process_;
   std::shared_ptr<client_internal::Endpoint> endpoint_;
-  std::unique_ptr<client_internal::HealingStream> stream_;
+  std::unique_ptr<client_internal::LoaderStream> stream_;
 };
 
 }  // namespace bulkhead

@@ -14,8 +14,9 @@ constexpr uint64_t kWindow = 64;
 }  // namespace
 
 ArrivalWindow::ArrivalWindow(const v1::Cursor& start, bool unordered, uint32_t world_size,
-                             uint64_t batch_size)
+                             uint64_t batch_size, bool assigned)
     : unordered_(unordered),
+      assigned_(assigned),
       world_size_(std::max<uint32_t>(world_size, 1)),
       batch_size_(batch_size),
       state_{start.epoch(), start.consumed()},
@@ -28,7 +29,7 @@ ArrivalWindow::ArrivalWindow(const v1::Cursor& start, bool unordered, uint32_t w
 
 absl::Status ArrivalWindow::Check(const v1::BatchHeader& header) const {
   const uint64_t sequence = header.sequence();
-  if (sequence == mark_) return absl::OkStatus();
+  if (assigned_ || sequence == mark_) return absl::OkStatus();
   if (!unordered_ || sequence < mark_ || sequence - mark_ >= kWindow) {
     return ProtocolError(
         absl::StrCat("batch ", mark_, " was due, batch ", sequence, " came",
@@ -45,6 +46,7 @@ absl::Status ArrivalWindow::Check(const v1::BatchHeader& header) const {
 }
 
 void ArrivalWindow::Add(const v1::BatchHeader& header) {
+  if (assigned_) return;
   ahead_[header.sequence()] = State{header.next_epoch(), header.next_consumed()};
   substitutions_ = header.substitutions();
   if (unordered_ && header.batches_left_in_epoch() == 0) {

@@ -21,8 +21,11 @@ namespace bulkhead::client_internal {
 // the batches that it calls completed do not come again. Not thread-safe.
 class ArrivalWindow {
  public:
-  // `world_size` and `batch_size` of the stream, which a cursor with completed batches needs.
-  ArrivalWindow(const v1::Cursor& start, bool unordered, uint32_t world_size, uint64_t batch_size);
+  // `world_size` and `batch_size` of the stream, which a cursor with completed batches needs. With
+  // `assigned` any batch may come, since whoever asked for it knows; then this class keeps no
+  // count.
+  ArrivalWindow(const v1::Cursor& start, bool unordered, uint32_t world_size, uint64_t batch_size,
+                bool assigned = false);
 
   // Whether that batch may come now; INTERNAL (PROTOCOL_VIOLATION) when it may not.
   absl::Status Check(const v1::BatchHeader& header) const;
@@ -41,6 +44,7 @@ class ArrivalWindow {
   };
 
   const bool unordered_;
+  const bool assigned_;
   const uint32_t world_size_;
   const uint64_t batch_size_;
   uint64_t mark_ = 0;

@@ -8,9 +8,10 @@
 
 namespace bulkhead::client_internal {
 
-Assembler::Assembler(std::shared_ptr<BatchContext> context, bool unordered, uint32_t world_size)
+Assembler::Assembler(std::shared_ptr<BatchContext> context, bool unordered, uint32_t world_size,
+                     bool assigned)
     : context_(std::move(context)),
-      window_(context_->cursor, unordered, world_size, context_->layout.batch_size) {}
+      window_(context_->cursor, unordered, world_size, context_->layout.batch_size, assigned) {}
 
 absl::StatusOr<std::unique_ptr<BatchData>> Assembler::Add(const PartView& part) {
   const BatchLayout& layout = context_->layout;

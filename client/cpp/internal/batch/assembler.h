@@ -18,7 +18,9 @@ namespace bulkhead::client_internal {
 // no byte of an earlier batch is left in a batch. Owned by one thread.
 class Assembler {
  public:
-  Assembler(std::shared_ptr<BatchContext> context, bool unordered, uint32_t world_size);
+  // `assigned`: as for ArrivalWindow.
+  Assembler(std::shared_ptr<BatchContext> context, bool unordered, uint32_t world_size,
+            bool assigned = false);
 
   // Takes the next part, copying its data. The batch when this part completed it, else null.
   absl::StatusOr<std::unique_ptr<BatchData>> Add(const PartView& part);

@@ -92,7 +92,8 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectUnix(const std::string& ta
 
 absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(const std::string& target,
                                                            const Credentials& credentials,
-                                                           Caller caller) {
+                                                           Caller caller,
+                                                           const std::string& authority) {
   channel_process = getpid();
   static const bool calmed = CalmMalloc();
   (void)calmed;
@@ -100,7 +101,9 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(const std::string& ta
   if (!path.empty()) return ConnectUnix(target, path, credentials, caller);
   auto made = TcpCredentials(credentials);
   if (!made.ok()) return made.status();
-  return grpc::CreateCustomChannel(target, *made, MakeArguments());
+  grpc::ChannelArguments arguments = MakeArguments();
+  if (!authority.empty()) arguments.SetSslTargetNameOverride(authority);
+  return grpc::CreateCustomChannel(target, *made, arguments);
 }
 
 absl::Status FailureToConnect(const grpc::Status& status, const std::string& target,

@@ -21,10 +21,11 @@ inline constexpr int kMaxRequestBytes = 8 << 20;
 // A channel to `target` with this library's settings, on a connection of its own. A Unix socket is
 // connected at once: SERVICE_UNAVAILABLE when nothing listens, UNTRUSTED_SERVICE when the wrong
 // user does (CheckSocketUser). CREDENTIALS_INVALID as TcpCredentials. The credentials are those of
-// ResolveTarget.
+// ResolveTarget. `authority`: the name in the service's certificate, if that is not the target's.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(const std::string& target,
                                                            const Credentials& credentials,
-                                                           Caller caller = Caller::kOneCall);
+                                                           Caller caller = Caller::kOneCall,
+                                                           const std::string& authority = "");
 
 // FromRpcStatus for a call that no service ever answered: says what is wrong with TLS, if that is
 // why. May block as ExplainTls does.

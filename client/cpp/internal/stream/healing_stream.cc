@@ -10,6 +10,7 @@
 #include "client/cpp/internal/base/thread.h"
 #include "client/cpp/internal/rpc/channel.h"
 #include "client/cpp/internal/service/stale_folders.h"
+#include "client/cpp/internal/stream/losses.h"
 
 namespace bulkhead::client_internal {
 namespace {
@@ -19,33 +20,8 @@ constexpr absl::Duration kLongestPause = absl::Seconds(1);
 // An embedded service that was lost so often in a row without giving a batch dies of what it
 // serves.
 constexpr int kMostEmbeddedLosses = 5;
-constexpr size_t kMostTold = 1000;
 // A door greets at once, if its service lives.
 constexpr absl::Duration kDoorPatience = absl::Seconds(5);
-
-// Whether the service has no place for the stream now. What a stream had that was open it gets
-// again, as soon as others have given back what they got meanwhile, or the storage answers.
-bool IsRefused(const absl::Status& status) {
-  const std::string reason = ErrorReason(status);
-  return reason == "BUDGET_EXCEEDED" || reason == "TOO_MANY_CALLS" || reason == "STORAGE_STALLED";
-}
-
-// The service says that a later opening will be another matter: it is replaced, builds a damaged
-// index anew, or takes so many openings in a time.
-bool IsServicesWord(const std::string& reason) {
-  return reason == "SHUTTING_DOWN" || reason == "INDEX_DAMAGED" || reason == kOpenedTooOften;
-}
-
-// Whether another connection may help.
-bool IsLost(const absl::Status& status) {
-  const std::string reason = ErrorReason(status);
-  // The connection to the arena door broke, and with it the stream; another one may stand. (Shared
-  // memory that cannot be had at all is FAILED_PRECONDITION.)
-  if (reason == client_reason::kTransportUnavailable) return absl::IsUnavailable(status);
-  return reason == client_reason::kServiceUnavailable || IsServicesWord(reason) ||
-         reason == client_reason::kServiceSilent || reason == client_reason::kServiceStartFailed ||
-         reason == "STREAM_IDLE";
-}
 
 std::string SecondsText(absl::Duration duration) {
   return absl::FormatDuration(absl::Trunc(duration, absl::Milliseconds(1)));
@@ -53,20 +29,7 @@ std::string SecondsText(absl::Duration duration) {
 
 // CURSOR_MISMATCH when the stream would not go on with the same samples and bytes.
 absl::Status CheckSame(const v1::Opened& before, const v1::Opened& now) {
-  std::vector<std::string> changed;
-  if (before.cursor().order_fingerprint() != now.cursor().order_fingerprint()) {
-    changed.emplace_back("the data or its order");
-  }
-  if (before.cursor().bytes_fingerprint() != now.cursor().bytes_fingerprint()) {
-    changed.emplace_back("the processing");
-  }
-  if (before.samples_per_epoch() != now.samples_per_epoch()) {
-    changed.push_back(absl::StrCat("the number of samples (", before.samples_per_epoch(), ", now ",
-                                   now.samples_per_epoch(), ")"));
-  }
-  if (before.schema().SerializeAsString() != now.schema().SerializeAsString()) {
-    changed.emplace_back("the outputs");
-  }
+  const std::vector<std::string> changed = Differences(before, now);
   if (changed.empty()) return absl::OkStatus();
   return MakeClientError(
       absl::StatusCode::kFailedPrecondition, "CURSOR_MISMATCH",
@@ -195,10 +158,14 @@ Stream::Config HealingStream::MakeConfig(const Route& route, v1::Open open,
   config.on_hang = config_.on_hang;
   config.on_note = config_.on_note;
   if (config_.on_substitution) {
-    config.on_substitution = [this](const SubstitutionEvent& event) { OnSubstitution(event); };
+    config.on_substitution = [this](const SubstitutionEvent& event) {
+      if (told_.IsNew(event)) config_.on_substitution(event);
+    };
   }
   if (config_.on_quarantine) {
-    config.on_quarantine = [this](const QuarantineEvent& event) { OnQuarantine(event); };
+    config.on_quarantine = [this](const QuarantineEvent& event) {
+      if (told_.IsNew(event)) config_.on_quarantine(event);
+    };
   }
   if (config_.endpoint->embedded()) {
     // Weakly: a batch that is dropped may be a stream's last holder, and must not end a service.
@@ -208,25 +175,6 @@ Stream::Config HealingStream::MakeConfig(const Route& route, v1::Open open,
     };
   }
   return config;
-}
-
-void HealingStream::OnSubstitution(const SubstitutionEvent& event) {
-  const std::pair<uint64_t, uint64_t> place(event.epoch, event.position);
-  {
-    absl::MutexLock lock(&events_mutex_);
-    if (std::find(told_.begin(), told_.end(), place) != told_.end()) return;
-    told_.push_back(place);
-    if (told_.size() > kMostTold) told_.pop_front();
-  }
-  config_.on_substitution(event);
-}
-
-void HealingStream::OnQuarantine(const QuarantineEvent& event) {
-  {
-    absl::MutexLock lock(&events_mutex_);
-    if (!told_records_.insert(event.record).second) return;
-  }
-  config_.on_quarantine(event);
 }
 
 absl::StatusOr<std::optional<Batch>> HealingStream::Next(absl::Duration deadline) {

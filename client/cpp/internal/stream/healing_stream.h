@@ -2,14 +2,11 @@
 #define BULKHEAD_CLIENT_CPP_INTERNAL_STREAM_HEALING_STREAM_H_
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <thread>
-#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
@@ -17,7 +14,9 @@
 #include "absl/time/time.h"
 #include "bulkhead/loader.h"
 #include "client/cpp/internal/service/endpoint.h"
+#include "client/cpp/internal/stream/loader_stream.h"
 #include "client/cpp/internal/stream/stream.h"
+#include "client/cpp/internal/stream/told_events.h"
 
 namespace bulkhead::client_internal {
 
@@ -37,7 +36,7 @@ namespace bulkhead::client_internal {
 // Each stream is opened by the best transport: with the arena door of the target, if there is one,
 // and over gRPC when the door or the arena cannot be used, or the service does not offer them. One
 // door serves all streams until it breaks or the target changes. Thread-safe.
-class HealingStream {
+class HealingStream final : public LoaderStream {
  public:
   struct Config {
     std::shared_ptr<Endpoint> endpoint;
@@ -59,20 +58,20 @@ class HealingStream {
   static absl::StatusOr<std::unique_ptr<HealingStream>> Open(
       Config config, absl::Duration patience,
       const std::function<void(const LoaderProgress&)>& on_progress);
-  ~HealingStream();
+  ~HealingStream() override;
 
-  absl::StatusOr<std::optional<Batch>> Next(absl::Duration deadline);
+  absl::StatusOr<std::optional<Batch>> Next(absl::Duration deadline) override;
   // Ends everything. Returns promptly even while a stream is being opened, but waits for an
   // ExplainTls that has begun.
-  void Close();
+  void Close() override;
 
   // Of the first stream.
-  const StreamInfo& info() const { return info_; }
-  Transport transport() const ABSL_LOCKS_EXCLUDED(mutex_);
-  std::string transport_reason() const ABSL_LOCKS_EXCLUDED(mutex_);
-  std::string boot_id() const ABSL_LOCKS_EXCLUDED(mutex_);
-  uint64_t reconnects() const ABSL_LOCKS_EXCLUDED(mutex_);
-  LoaderStats stats() const ABSL_LOCKS_EXCLUDED(mutex_);
+  const StreamInfo& info() const override { return info_; }
+  Transport transport() const override ABSL_LOCKS_EXCLUDED(mutex_);
+  std::string transport_reason() const override ABSL_LOCKS_EXCLUDED(mutex_);
+  std::string boot_id() const override ABSL_LOCKS_EXCLUDED(mutex_);
+  uint64_t reconnects() const override ABSL_LOCKS_EXCLUDED(mutex_);
+  LoaderStats stats() const override ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   // The door of a stream, or why there is none, and what Open says about it.
@@ -100,8 +99,6 @@ class HealingStream {
       ABSL_LOCKS_EXCLUDED(mutex_);
   void NoteAnswer(const std::shared_ptr<Stream>& stream) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Count(const Batch& batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void OnSubstitution(const SubstitutionEvent& event);
-  void OnQuarantine(const QuarantineEvent& event);
   // Starts the healer for a lost `stream`, unless it was started already.
   absl::Status StartHealing(const std::shared_ptr<Stream>& stream, const absl::Status& cause);
   void Heal(const v1::Open& open, const std::shared_ptr<Stream>& lost, const absl::Status& cause);
@@ -145,10 +142,7 @@ class HealingStream {
   int losses_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Duration pause_ ABSL_GUARDED_BY(mutex_);
 
-  // Positions that were told of, the newest last: a batch that is sent again reports again.
-  absl::Mutex events_mutex_;
-  std::deque<std::pair<uint64_t, uint64_t>> told_ ABSL_GUARDED_BY(events_mutex_);
-  std::set<std::string> told_records_ ABSL_GUARDED_BY(events_mutex_);
+  ToldEvents told_;
 };
 
 }  // namespace bulkhead::client_internal

@@ -135,6 +135,16 @@ bool Inbox::given_up() const {
   return closed_ || !status_.ok();
 }
 
+absl::Status Inbox::status() const {
+  absl::MutexLock lock(&mutex_);
+  return status_;
+}
+
+std::string Inbox::activity() const {
+  absl::MutexLock lock(&mutex_);
+  return activity_;
+}
+
 v1::Cursor Inbox::resume_cursor() const {
   absl::MutexLock lock(&mutex_);
   return resume_cursor_;

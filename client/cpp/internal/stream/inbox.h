@@ -84,6 +84,10 @@ class Inbox {
   absl::Duration age() const { return since_start_.elapsed(); }
   // Its age when the service last made progress with opening the stream; 0 if it made none.
   absl::Duration preparing_time() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // How it failed or ended; OK while it did not, or ended as it should.
+  absl::Status status() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // What the workers were doing at the last heartbeat, if no batch has come since.
+  std::string activity() const ABSL_LOCKS_EXCLUDED(mutex_);
   // The state after all batches that arrived whole, and the number of the first one that did not.
   v1::Cursor resume_cursor() const ABSL_LOCKS_EXCLUDED(mutex_);
   uint64_t next_sequence() const ABSL_LOCKS_EXCLUDED(mutex_);

@@ -58,6 +58,13 @@ absl::Status Receiver::OnSlot(const v1::SlotBatch& slot) {
 }
 
 void Receiver::Deliver(std::unique_ptr<BatchData> batch) {
+  if (config_.on_batch) {
+    const uint64_t sequence = batch->header.sequence();
+    inbox_->SetActivity("");
+    config_.on_batch(std::move(batch));
+    release_(sequence);  // whoever asks for the batches bounds their number
+    return;
+  }
   batch->on_release = [release = release_, sequence = batch->header.sequence()] {
     release(sequence);
   };
@@ -128,11 +135,16 @@ absl::Status Receiver::OnSampleEvent(const v1::SampleEvent& event) {
   }
   // Whatever comes next comes without the record, also from another service.
   inbox_->SetQuarantined(batch_context_->cursor);
+  if (config_.on_left_out) config_.on_left_out(event.record());
   return absl::OkStatus();
 }
 
 absl::Status Receiver::OnOpened(const v1::Opened& opened) {
   if (batch_context_ != nullptr) return ProtocolError("the stream was opened twice");
+  if (config_.open.assigned() && !opened.assigned()) {
+    return ProtocolError(
+        "it is of a version that cannot share a stream with other replicas; update it");
+  }
   auto layout = MakeLayout(opened.schema());
   if (!layout.ok()) return layout.status();
   opened_ = opened;
@@ -141,7 +153,8 @@ absl::Status Receiver::OnOpened(const v1::Opened& opened) {
   Describe(opened, *layout);
   batch_context_ = std::make_shared<BatchContext>(*std::move(layout), opened.cursor(),
                                                   config_.open.credits().batches());
-  assembler_.emplace(batch_context_, opened.unordered(), config_.open.world_size());
+  assembler_.emplace(batch_context_, opened.unordered(), config_.open.world_size(),
+                     opened.assigned());
   inbox_->Open(LimitsOf(opened), opened.cursor());
   return absl::OkStatus();
 }

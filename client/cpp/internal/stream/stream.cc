@@ -26,7 +26,7 @@ void TakeWorkingMemory() {
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<Stream>> Stream::Start(Config config) {
-  auto channel = MakeChannel(config.target, config.credentials, Caller::kStream);
+  auto channel = MakeChannel(config.target, config.credentials, Caller::kStream, config.authority);
   if (!channel.ok()) return channel.status();
   std::shared_ptr<Stream> stream(new Stream(std::move(config), *std::move(channel)));
   const auto release = [weak = std::weak_ptr<Stream>(stream)](uint64_t sequence) {
@@ -92,6 +92,7 @@ void Stream::OnFinished(const grpc::Status& status) {
   if (receiver_->has_arena() && ErrorReason(end) == "STREAM_IDLE") inbox_.ForgetUnread();
   receiver_->RetireArena();
   inbox_.End(std::move(end));
+  if (config_.on_end) config_.on_end(inbox_.status());
 }
 
 absl::Status Stream::Explain(const grpc::Status& status) const {

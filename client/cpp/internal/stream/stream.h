@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 
@@ -49,6 +50,11 @@ class Stream : private StreamCallReader {
     return inbox_.Next(left, asked);
   }
   const Inbox& inbox() const { return inbox_; }
+  // With Open.assigned: asks for batches, by their numbers on the wire. Takes no lock under which
+  // this class calls anybody.
+  void Ask(const std::set<uint64_t>& batches, uint64_t needed_from) {
+    call_.Assign(batches, needed_from);
+  }
   void Close();
 
   // Whether there is, or was, a service at the address: it said something here or at its door, or

@@ -124,11 +124,24 @@ void StreamCall::Release(uint64_t through_sequence) {
   WriteIfIdle();
 }
 
+void StreamCall::Assign(const std::set<uint64_t>& sequences, uint64_t needed_from) {
+  absl::MutexLock lock(&mutex_);
+  if (!assign_.has_value()) assign_.emplace();
+  for (const uint64_t sequence : sequences) assign_->add_sequences(sequence);
+  assign_->set_needed_from(needed_from);
+  WriteIfIdle();
+}
+
 void StreamCall::WriteIfIdle() {
-  if (!may_write_ || writing_ || !release_.has_value()) return;
+  if (!may_write_ || writing_) return;
   v1::StreamRequest request;
-  request.mutable_release()->set_through_sequence(*release_);
-  release_.reset();
+  if (assign_.has_value()) {
+    *request.mutable_assign() = *std::exchange(assign_, std::nullopt);
+  } else if (release_.has_value()) {
+    request.mutable_release()->set_through_sequence(*std::exchange(release_, std::nullopt));
+  } else {
+    return;
+  }
   writing_ = true;
   call_->Write(Serialize(request), TagOf(kWrite));
 }

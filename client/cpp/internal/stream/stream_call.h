@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "absl/base/thread_annotations.h"
@@ -36,11 +37,11 @@ class StreamCallReader {
 // One call of Loader.Stream: what is sent, what is received, and how it ends.
 //
 //   Run: start ─▶ read ◀─▶ OnMessage … ─▶ finish ─▶ OnFinished
-//         └────▶ write Open ─▶ write Release …
+//         └────▶ write Open ─▶ write Release or Assign …
 //
 // One completion queue has at most one read, one write and one finish under way.
 //
-// Release and Cancel may be called by any thread, Run once and by one.
+// Release, Assign and Cancel may be called by any thread, Run once and by one.
 class StreamCall {
  public:
   StreamCall(std::shared_ptr<grpc::Channel> channel, absl::Duration silence);
@@ -49,6 +50,9 @@ class StreamCall {
   void Run(const v1::Open& open, StreamCallReader* reader);
   // Returns the credits of all batches up to `through_sequence`. No effect after the call.
   void Release(uint64_t through_sequence) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Asks for batches; those before `needed_from` are no longer needed. No effect after the call.
+  void Assign(const std::set<uint64_t>& sequences, uint64_t needed_from)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   // Ends the call, even before it runs. OnFinished is called then, too.
   void Cancel() { context_.TryCancel(); }
 
@@ -74,8 +78,9 @@ class StreamCall {
   SilenceWatch silence_;
 
   absl::Mutex mutex_;
-  std::optional<uint64_t> release_ ABSL_GUARDED_BY(mutex_);  // to be written
-  bool may_write_ ABSL_GUARDED_BY(mutex_) = false;           // between start and finish
+  std::optional<uint64_t> release_ ABSL_GUARDED_BY(mutex_);   // to be written
+  std::optional<v1::Assign> assign_ ABSL_GUARDED_BY(mutex_);  // to be written
+  bool may_write_ ABSL_GUARDED_BY(mutex_) = false;            // between start and finish
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
 };

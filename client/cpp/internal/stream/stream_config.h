@@ -6,11 +6,13 @@
 #include <memory>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "bulkhead/credentials.h"
 #include "bulkhead/loader.h"
 #include "bulkhead/v1/loader.pb.h"
 #include "client/cpp/internal/arena/arena_door.h"
+#include "client/cpp/internal/batch/batch_data.h"
 
 namespace bulkhead::client_internal {
 
@@ -32,6 +34,15 @@ struct StreamConfig {
   std::function<void(const HangEvent&)> on_hang;
   std::function<void(const NoteEvent&)> on_note;
   std::function<void(const std::string&)> on_warning;
+  // With Open.assigned the stream's batches go here, by their numbers on the wire, and not to Next;
+  // called on the reader thread, as are the next two.
+  std::function<void(std::unique_ptr<BatchData>)> on_batch;
+  // The service leaves out a record from the next batch on.
+  std::function<void(const std::string& record)> on_left_out;
+  // The stream is over, by which status; it is the last call.
+  std::function<void(const absl::Status&)> on_end;
+  // The name in the service's certificate, if that is not the target's.
+  std::string authority;
   // Explains a lost service, such as "it was killed by signal 9"; may be empty.
   std::function<std::string()> post_mortem;
 };

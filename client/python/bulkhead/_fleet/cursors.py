@@ -60,20 +60,19 @@ class Cursors:
 
     def after(self, header: Any) -> Dict[str, Any]:
         """The cursor after the next batch. DataError when its epoch has too many substitutions."""
-        if header.epoch != self._epoch:
-            self._epoch, self._counted = header.epoch, 0
-        self._counted += header.substituted
-        if self._counted > self._most:
+        counted = header.substituted + (self._counted if header.epoch == self._epoch else 0)
+        if counted > self._most:
             raise DataError(
-                f"epoch {header.epoch} needed {self._counted} substitutions on this rank, errors.max_fraction allows "
+                f"epoch {header.epoch} needed {counted} substitutions on this rank, errors.max_fraction allows "
                 f"{self._most}; the loader's `substitutions` has them",
                 "TOO_MANY_SUBSTITUTIONS",
                 code="DATA_LOSS",
             )
+        self._epoch, self._counted = header.epoch, counted
         self._cursor = {
             **self._cursor,
             "epoch": header.next_epoch,
             "consumed": header.next_consumed,
-            "substitutions": 0 if header.next_epoch != header.epoch else self._counted,
+            "substitutions": 0 if header.next_epoch != header.epoch else counted,
         }
         return self._cursor

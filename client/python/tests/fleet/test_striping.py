@@ -60,6 +60,15 @@ def test_more_replicas_than_the_window_has_places_all_make_batches():
     assert sum(measured(*[0.1] * 9).of(3).values()) == pytest.approx(1.0)
 
 
+# As in tests/client/striping_test.cc: both clients decide alike.
+CHOICES = "010200102010021001020010201002010010201002100102001020100201"
+
+
+def test_it_decides_as_the_other_client_does():
+    shares = measured(0.1, 0.23, 0.31)
+    assert "".join(str(shares.choose(64, 0.0)) for _ in range(60)) == CHOICES
+
+
 def test_a_replica_too_slow_for_the_window_gets_one_batch_now_and_then():
     shares = measured(0.01, 1.0)
     assert {shares.choose(8, 1.0) for _ in range(50)} == {0}
