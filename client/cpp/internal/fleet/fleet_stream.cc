@@ -40,6 +40,19 @@ absl::Status NoneCan(const Assembly::Members& missing) {
                          ErrorMetadata(worst->error));
 }
 
+// Whether no replica needs to be waited for. `quiet`: since something got on with opening.
+bool IsSettled(const Assembly::Members& members, absl::Duration quiet, absl::Duration deadline) {
+  const bool any = std::any_of(members.begin(), members.end(),
+                               [](const auto& member) { return member->here(); });
+  if (any && quiet >= kOthers) return true;
+  // A service that has answered is lost, not absent: it is given time, unless others are here.
+  const bool patient = !any && quiet < deadline;
+  return std::all_of(members.begin(), members.end(), [&](const auto& member) {
+    if (member->here()) return true;
+    return !member->error.ok() && !(patient && member->answered && IsLost(member->error));
+  });
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<FleetStream>> FleetStream::Open(
@@ -88,8 +101,11 @@ absl::Status FleetStream::WaitOpened(
       absl::MutexLock lock(&mutex_);
       if (!failure_.ok()) return failure_;
       news.swap(news_);
-      if (!news.has_value() && IsSettled()) return Begin();
-      if (!news.has_value() && moved_.elapsed() >= patience) {
+      const absl::Duration quiet = moved_.elapsed();
+      if (!news.has_value() && IsSettled(keepers_.members(), quiet, config_.deadline)) {
+        return Begin();
+      }
+      if (!news.has_value() && quiet >= patience) {
         return MakeClientError(
             absl::StatusCode::kDeadlineExceeded, client_reason::kDeadlineExceeded,
             absl::StrCat("the services at ", config_.endpoint->target(), " made no progress for ",
@@ -101,18 +117,6 @@ absl::Status FleetStream::WaitOpened(
     Tell();
     if (news.has_value() && on_progress) on_progress(*news);
   }
-}
-
-bool FleetStream::IsSettled() const {
-  const bool any = !Here().empty();
-  if (any && moved_.elapsed() >= kOthers) return true;
-  // A service that has answered is lost, not absent: it is given time, unless others are here.
-  const bool patient = !any && moved_.elapsed() < config_.deadline;
-  const auto& members = keepers_.members();
-  return std::all_of(members.begin(), members.end(), [&](const auto& member) {
-    if (member->here()) return true;
-    return !member->error.ok() && !(patient && member->answered && IsLost(member->error));
-  });
 }
 
 absl::Status FleetStream::Begin() {

@@ -76,8 +76,6 @@ class FleetStream final : public LoaderStream, private Fleet {
   absl::Status WaitOpened(absl::Duration patience,
                           const std::function<void(const LoaderProgress&)>& on_progress)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // Whether no replica needs to be waited for.
-  bool IsSettled() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Begin() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The result of Next, if it is known by now.
   std::optional<absl::StatusOr<std::optional<Batch>>> Take() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -119,7 +119,7 @@ Striping::Replica Striping::Quickest(const std::vector<Replica>& helpers) const 
 
 void Striping::Release(const std::set<uint64_t>& batches) {
   for (const uint64_t batch : batches) {
-    if (batch >= head_ && here_.count(batch) == 0 && Makers(batch).empty()) free_.insert(batch);
+    if (Makers(batch).empty()) free_.insert(batch);
   }
 }
 

@@ -179,7 +179,7 @@ class Striping:
     def _release(self, batches: Set[int]) -> None:
         """Those that nobody else was asked for are free."""
         for batch in batches:
-            if batch >= self._head and batch not in self._here and not self.makers(batch):
+            if not self.makers(batch):
                 bisect.insort(self._free, batch)
 
     def _fill(self, now: float) -> None:

@@ -128,6 +128,12 @@ def test_without_a_replica_nothing_is_lost():
     assert striping.orders() == {"b": [0, 2]}
 
 
+def test_nothing_is_asked_of_a_replica_that_is_gone_before_it_was_told():
+    striping = striping_of(3, "a")
+    striping.leave("a", 0.1)
+    assert striping.orders() == {}
+
+
 def test_after_another_quarantine_what_waits_is_made_again():
     striping = striping_of(3, "a")
     striping.orders()
@@ -157,6 +163,9 @@ def test_a_replica_that_keeps_the_head_waiting_is_helped_and_gets_no_new_batches
     striping.tick(due)
     assert striping.orders() == {quick: owed}
     assert striping.shares()[slow] == 0.0
+    gone = copy.deepcopy(striping)
+    gone.leave(slow, due)
+    assert gone.orders() == {}, "the others make them already"
     assert run(striping, quick, owed[0], due + 0.1)
     striping.take(due + 0.1)
     assert slow not in striping.orders()
