@@ -6,8 +6,10 @@ import types
 import pytest
 
 from bulkhead import errors
+from bulkhead._fleet.assembly import Assembly
 from bulkhead._fleet.assigned_order import AssignedOrder
 from bulkhead._fleet.cursors import Cursors
+from bulkhead._fleet.member import Member
 from bulkhead._fleet.replicas import FleetEndpoint, Replica, find, is_fleet, named_by
 from bulkhead._rpc import proto
 
@@ -138,3 +140,50 @@ def test_a_batch_with_another_quarantine_is_refused():
     checked.quarantine("x")
     with pytest.raises(errors.ProtocolError, match="other records in quarantine"):
         checked.check(header(sequence=1))
+
+
+class Asked:
+    """Stands in for a replica's stream."""
+
+    def __init__(self):
+        self.batches = []
+
+    def ask(self, batches, needed_from):
+        self.batches += batches
+
+
+def assembly_of(*members):
+    opened = proto.StreamResponse(opened={"batches_per_epoch": 100, "epochs": 1, "batches_left_in_epoch": 100}).opened
+    assembly = Assembly(types.SimpleNamespace(batches=2, bytes=1 << 30))
+    for member in members:
+        member.stream = Asked()
+        assembly.compare(member, opened, types.SimpleNamespace(batch_bytes=8, ragged={}, class_names={}))
+    assembly.begin(list(members), len(members))
+    return assembly
+
+
+def test_when_the_quarantine_grows_what_came_before_is_made_again():
+    one, two = Member(Replica("h:1", "")), Member(Replica("h:2", ""))
+    assembly = assembly_of(one, two)
+    assert sorted(one.stream.batches + two.stream.batches) == list(range(6))  # credits, and two for each
+    [first, *_] = two.stream.batches
+    assembly.arrived(two, header(sequence=first), {})
+    assert assembly.ready == 1
+    assert assembly.quarantine(["x"]) == ["x"] and assembly.quarantine(["x"]) is None
+    assembly.redo()
+    assert assembly.ready == 0
+    assert (one.stream.batches + two.stream.batches).count(first) == 2
+
+
+def test_a_replica_that_joined_later_counts_from_where_it_began():
+    one, two = Member(Replica("h:1", "")), Member(Replica("h:2", ""))
+    assembly = assembly_of(one)
+    for sequence in range(3):
+        assembly.arrived(one, header(sequence=sequence), {})
+        assert assembly.hand_out().sequence == sequence
+    two.stream, two.base = Asked(), 3
+    assembly.join([two])
+    assembly.leave(one)
+    assert two.stream.batches == [0, 1, 2, 3], "the window, by its own numbers"
+    assert assembly.arrived(two, header(sequence=0), {})
+    assert assembly.hand_out().sequence == 3
