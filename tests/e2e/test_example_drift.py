@@ -9,8 +9,9 @@ import sys
 import pytest
 
 import bulkhead
-from conftest import HERE
+from conftest import HERE, extended
 
+pytestmark = extended
 EXAMPLE = HERE.parents[1] / "examples/native-drift"
 
 
