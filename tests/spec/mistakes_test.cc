@@ -15,12 +15,14 @@
 namespace bulkhead {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 std::vector<std::string> Mistakes(absl::string_view text) {
@@ -339,6 +341,163 @@ TEST(PunctuationTest, ABracketThatIsNotClosedIsNamedByItsPlace) {
   EXPECT_THAT(
       Mistakes("source: {range: {size: 9}} # {\nbatch: {size: 2}\noutputs: [index, 'it''s {'\n"),
       ElementsAre("f:3:10: the `[` here is not closed; write `]` behind what belongs to it"));
+}
+
+// The one fault of a text that is no YAML.
+std::string Fault(absl::string_view text) {
+  const std::vector<std::string> mistakes = Mistakes(text);
+  EXPECT_EQ(mistakes.size(), 1u) << testing::PrintToString(mistakes);
+  return mistakes.empty() ? "" : mistakes[0];
+}
+
+std::string StageFault(absl::string_view stages) {
+  return Fault(
+      absl::StrCat("source: {image_folder: {path: p}}\nstages:\n", stages, "batch: {size: 4}\n"));
+}
+
+TEST(YamlDiagnosisTest, AQuoteThatIsNotClosedIsNamedByItsPlace) {
+  EXPECT_EQ(Fault("source:\n  image_folder: {path: '../photos}\nbatch: {size: 4}\n"),
+            "f:2:24: the `'` here is not closed; write `'` behind what belongs to it");
+  EXPECT_EQ(Fault("source:\n  image_folder: {path: \"../photos}\noutputs: [\"image\"]\n"),
+            "f:2:24: the `\"` here is not closed; write `\"` behind what belongs to it");
+  EXPECT_THAT(Fault("source: {image_folder: {path: it's}}\nbatch: {size: 4]\n"),
+              StartsWith("f:2:8: the `{` here is not closed"));
+}
+
+TEST(YamlDiagnosisTest, ABracketThatClosesNothingOrAnotherIsNamed) {
+  EXPECT_EQ(Fault("source:\n  image_folder: {path: photos]}\nbatch: {size: 4}\n"),
+            "f:2:30: the `]` here closes nothing; remove it");
+  EXPECT_EQ(Fault("source: {range: {size: 9}}}\nbatch: {size: 4}\n"),
+            "f:1:27: the `}` here closes nothing; remove it");
+  const char* const open =
+      "f:4:18: the `[` here is not closed; write `]` behind what belongs to it";
+  EXPECT_EQ(StageFault("- decode_image\n- resize: {size: [64, 64}\n"), open);
+  EXPECT_EQ(StageFault("- decode_image\n- resize: {size: [64, 64}}\n"), open);
+}
+
+TEST(YamlDiagnosisTest, TwoKeysInOneEntryLackAComma) {
+  EXPECT_EQ(StageFault("- resize: {size: 64 interpolation: cubic}\n"),
+            "f:3:21: write a comma before `interpolation:`");
+  EXPECT_THAT(Fault("source: {image_folder: path: photos}\nbatch: {size: 4}\n"),
+              EndsWith("f:1:24: a key cannot follow a key; put what belongs together into "
+                       "brackets: `{path: ...}`"));
+}
+
+TEST(YamlDiagnosisTest, ADashInAnotherColumnIsTold) {
+  const std::string first = "the dash must stand in the column of the dash above it (column 1)";
+  const std::string third = "the dash must stand in the column of the dash above it (column 3)";
+  const std::string resize = "resize: {size: 64}\n";
+  EXPECT_EQ(StageFault("- decode_image\n  - " + resize), "f:4:3: " + first);
+  EXPECT_EQ(StageFault("- decode_image\n - " + resize), "f:4:2: " + first);
+  EXPECT_EQ(StageFault("- decode_image: {}\n  - " + resize), "f:4:3: " + first);
+  EXPECT_EQ(StageFault("  - decode_image\n - " + resize), "f:4:2: " + third);
+  EXPECT_EQ(StageFault("  - decode_image\n- " + resize), "f:4:1: " + third);
+}
+
+TEST(YamlDiagnosisTest, AKeyInAnotherColumnIsTold) {
+  EXPECT_EQ(Fault("source: {range: {size: 9}}\nbatch: {size: 4}\n  order: global\n"),
+            "f:3:3: `order` is indented further than `batch`, which has its value already: begin "
+            "it in column 1");
+  EXPECT_THAT(Fault("source:\n    range: {size: 9}\n  order: global\nbatch: {size: 4}\n"),
+              EndsWith("begin it in column 1 or in column 5"));
+  EXPECT_EQ(Fault("  source: {range: {size: 9}}\nbatch: {size: 4}\n"),
+            "f:2:1: `batch` must stand in the column of the key above it (column 3)");
+  for (const char* const indent : {"  ", "    "}) {
+    EXPECT_THAT(
+        StageFault(absl::StrCat("  - decode_image\n", indent, "resize: {size: 64}\n")),
+        EndsWith(": write a dash before `resize`, in the column of the dash above it (column "
+                 "3)"));
+  }
+}
+
+TEST(YamlDiagnosisTest, AColonThatLacksOrIsTooManyIsTold) {
+  EXPECT_EQ(Fault("source\n  image_folder: {path: p}\nbatch: {size: 4}\n"),
+            "f:1:1: write a colon after `source`");
+  EXPECT_EQ(Fault("source: {image_folder: {path: p}}\nstages # of a photo\n- decode_image\n"
+                  "- resize: {size: 64}\nbatch: {size: 4}\n"),
+            "f:2:1: write a colon after `stages`");
+  EXPECT_EQ(Fault("source: image_folder: {path: p}\nbatch: {size: 4}\n"),
+            "f:1:9: `image_folder:` cannot follow `source:` in its line: begin it on a new line, "
+            "indented further than `source`");
+  EXPECT_THAT(Fault("source:\n  image_folder:\n    path: my photos: all\nbatch: {size: 4}\n"),
+              EndsWith("must stand in quotes: `path: \"my photos: all\"`"));
+}
+
+TEST(YamlDiagnosisTest, ADashThatLacksItsSpaceIsTold) {
+  EXPECT_EQ(StageFault("  - decode_image\n  -resize: {size: 64}\n"),
+            "f:4:3: write a space after the dash: `- resize:`");
+  EXPECT_EQ(StageFault("-decode_image\n-resize: {size: 64}\n"),
+            "f:3:1: write a space after the dash: `- decode_image`");
+  EXPECT_THAT(
+      StageFault("- decode_image\n-resize: {size: 64}\n"),
+      HasSubstr("f:4:1: -resize: `-resize` lacks a space after the dash: write `- resize`"));
+}
+
+TEST(YamlDiagnosisTest, WhatIsUnsureKeepsTheParsersWords) {
+  for (const char* const text :
+       {"seed: -\nbatch: 4\n", "a: |\n  - b\n c: [\n", "a: *nothing\n",
+        "{\"source\": {\"range\": {\"size\": 9}}, \"batch\": {\"size\": 2}"}) {
+    EXPECT_THAT(Fault(text), testing::AnyOf(HasSubstr("not valid YAML"), HasSubstr("alias")))
+        << text;
+  }
+}
+
+TEST(PunctuationTest, AnEqualsSignOrABlankInPlaceOfAColonIsTold) {
+  EXPECT_EQ(StageMistake("resize: {size=64}"),
+            "f:6:12: stages[1].resize.size=64: `size=64` lacks a colon and a space: write "
+            "`size: 64`");
+  EXPECT_THAT(StageMistake("resize: {size 64}"), EndsWith("write `size: 64`"));
+  EXPECT_THAT(StageMistake("resize: size=64"), EndsWith("write `{size: 64}`"));
+  EXPECT_THAT(Mistakes("source: {range: {size: 9}}\nbatch {size: 4}\n"),
+              Contains(HasSubstr("write a colon after `batch`")));
+}
+
+TEST(ForeignWordsTest, OfTypesAreTold) {
+  EXPECT_THAT(StageMistake("cast: float"),
+              EndsWith("must be a map, but is `float`; write cast: {dtype: float32}"));
+  EXPECT_THAT(StageMistake("cast: {dtype: float}"),
+              EndsWith("unknown value `float`; write float32"));
+  EXPECT_THAT(StageMistake("cast: {dtype: double}"), EndsWith("write float64"));
+  EXPECT_THAT(StageMistake("cast: {dtype: int}"), EndsWith("write int64"));
+  EXPECT_THAT(StageMistake("cast: {dtype: str}"), Not(HasSubstr("write bytes")));
+  EXPECT_THAT(StageMistake("python: {function: \"a:b\", outputs: [{name: x, dtype: float, shape: "
+                           "[2]}]}"),
+              EndsWith("outputs[0].dtype: unknown value `float`; write float32"));
+}
+
+TEST(ForeignWordsTest, OfOptionsAreTold) {
+  EXPECT_THAT(StageMistake("random_crop: {size: 8, padding_mode: reflect}"),
+              AllOf(HasSubstr("write `fill: 0`"), Not(HasSubstr("`padding`"))));
+  EXPECT_THAT(StageMistake("resize: {size: 8, method: bilinear}"),
+              EndsWith("unknown field `method`; write `interpolation: linear`"));
+  EXPECT_THAT(StageMistake("resize: {size: 8, interpolation: bicubic}"), EndsWith("write cubic"));
+  EXPECT_THAT(StageMistake("rand_augment: {num_ops: 2}"), EndsWith("write `operations: 2`"));
+  for (const char* const word : {"root", "dir"}) {
+    EXPECT_THAT(Mistakes(absl::StrCat("source: {image_folder: {", word,
+                                      ": ../a}}\nbatch: {size: 4}\noutputs: label\n")),
+                Contains(EndsWith(absl::StrCat("unknown field `", word, "`; write `path: ../a`"))));
+  }
+}
+
+TEST(ForeignWordsTest, OfSourcesAreTold) {
+  const auto said = [](absl::string_view source) {
+    return Mistakes(absl::StrCat("source: ", source, "\nbatch: {size: 4}\n"));
+  };
+  EXPECT_THAT(said("../photos"),
+              ElementsAre(EndsWith("Write `source: {image_folder: {path: ../photos}}`")));
+  EXPECT_THAT(said("data/train.csv"),
+              ElementsAre(EndsWith("Write `source: {image_list: {path: data/train.csv}}`")));
+  EXPECT_THAT(said("{image_dir: a/b}"), ElementsAre(EndsWith("write `image_folder: {path: a/b}`")));
+  EXPECT_THAT(said("{csv: a.csv}"), ElementsAre(EndsWith("write `image_list: {path: a.csv}`")));
+}
+
+TEST(ListOfNamesTest, LacksItsBrackets) {
+  EXPECT_EQ(Mistake("stages: [decode_image, resize: {size: 8}]\noutputs: image, label\n"),
+            "f:4:10: outputs: `image, label` is one name; write a list: `outputs: [image, label]`");
+}
+
+TEST(StageNamesTest, LeaveOutTheOneForTests) {
+  EXPECT_THAT(StageMistake("qqqqqq"), AllOf(HasSubstr("valid are "), Not(HasSubstr("fault"))));
 }
 
 // Every line that is offered is one.

@@ -154,8 +154,8 @@ INSTANTIATE_TEST_SUITE_P(
         ErrorCase{Range("stages:\n  - resize: {size: 3, interpolation: lanczos}\n"),
                   "f.yaml:4:38: stages[0].resize.interpolation: unknown value `lanczos`; valid are "
                   "nearest, linear, area, cubic"},
-        ErrorCase{"source: {range: {size: 10}, csv: {}}\nbatch: {size: 2}\n",
-                  "f.yaml:1:29: source.csv: unknown source `csv`; valid are tfrecord, image_list, "
+        ErrorCase{"source: {range: {size: 10}, sql: {}}\nbatch: {size: 2}\n",
+                  "f.yaml:1:29: source.sql: unknown source `sql`; valid are tfrecord, image_list, "
                   "image_folder, range, mixture, tar"},
         ErrorCase{Range("stages:\n  - decode_image:\n    channels: 3\n"),
                   "f.yaml:5:5: stages[0].channels: `channels` belongs to `decode_image`: indent it "
@@ -279,7 +279,8 @@ INSTANTIATE_TEST_SUITE_P(
                   "f.yaml:1:4: the byte 0xe2 is not text; save the file as UTF-8"}));
 
 TEST(ParseSpecTest, SyntaxErrorsHaveAPlace) {
-  EXPECT_THAT(MessageOf("source: {range\nbatch: ]\n"), StartsWith("f.yaml:1:10: not valid YAML: "));
+  EXPECT_THAT(MessageOf("source: {range\nbatch: ]\n"), StartsWith("f.yaml:1:9: the `{` here"));
+  EXPECT_THAT(MessageOf("seed: -\n"), StartsWith("f.yaml:1:7: not valid YAML: "));
   EXPECT_THAT(MessageOf("source: *nothing\n"), StartsWith("f.yaml:1:9: "));
 }
 

@@ -13,6 +13,7 @@
 #include "absl/strings/strip.h"
 #include "absl/strings/substitute.h"
 #include "bulkhead/v1/pipeline.pb.h"
+#include "server/spec/yaml/yaml_scalar.h"
 
 namespace bulkhead {
 namespace {
@@ -46,6 +47,8 @@ constexpr char kRanks[] =
 constexpr char kAhead[] = "leave it out: the service works ahead by itself";
 constexpr char kStages[] = "write `stages:` and each step on a line of its own, after a dash";
 constexpr char kFolder[] = "write `source: {image_folder: {path: $0}}`";
+constexpr char kFolderHere[] = "write `image_folder: {path: $0}`";
+constexpr char kListHere[] = "write `image_list: {path: $0}`";
 constexpr char kDecode[] = "write `decode_image`";
 constexpr char kRotation[] = "write `random_affine: {degrees: $0}`";
 constexpr char kLayout[] = "write `layout: {to: nchw}`";
@@ -217,13 +220,25 @@ const Words& OrderWords() {
 
 const Words& SourceWords() {
   static const auto& words = *new Words{
-      {"folder", {"write `image_folder: {path: $0}`", "photos"}},
-      {"imagefolder", {"write `image_folder: {path: $0}`", "photos"}},
-      {"imagedatasetfromdirectory", {"write `image_folder: {path: $0}`", "photos"}},
-      {"directory", {"write `image_folder: {path: $0}`", "photos"}},
+      {"folder", {kFolderHere, "photos"}},
+      {"imagedir", {kFolderHere, "photos"}},
+      {"imagedirectory", {kFolderHere, "photos"}},
+      {"images", {kFolderHere, "photos"}},
+      {"datadir", {kFolderHere, "photos"}},
+      {"dir", {kFolderHere, "photos"}},
+      {"root", {kFolderHere, "photos"}},
+      {"path", {kFolderHere, "photos"}},
+      {"csv", {kListHere, "train.csv"}},
+      {"csvfile", {kListHere, "train.csv"}},
+      {"tsv", {kListHere, "train.tsv"}},
+      {"txt", {kListHere, "train.txt"}},
+      {"filelist", {kListHere, "train.txt"}},
+      {"imagefolder", {kFolderHere, "photos"}},
+      {"imagedatasetfromdirectory", {kFolderHere, "photos"}},
+      {"directory", {kFolderHere, "photos"}},
       {"tfrecorddataset", {"write `tfrecord: {files: $0}`", "data/*.tfrecord"}},
       {"tfrecords", {"write `tfrecord: {files: $0}`", "data/*.tfrecord"}},
-      {"list", {"write `image_list: {path: $0}`", "train.txt"}},
+      {"list", {kListHere, "train.txt"}},
       {"shards", {"write `tar: {files: $0}`", "data/*.tar"}},
       {"tars", {"write `tar: {files: $0}`", "data/*.tar"}},
       {"wds", {"write `tar: {files: $0}`", "data/*.tar"}},
@@ -348,7 +363,9 @@ std::vector<ForeignWord> ForeignWords(const google::protobuf::Descriptor& type) 
 
 const std::map<std::string, std::string>& ForeignOptionNames() {
   static const auto& names = *new std::map<std::string, std::string>{
-      {"p", "probability"}, {"prob", "probability"}, {"kernel_size", "kernel"}};
+      {"p", "probability"},      {"prob", "probability"},     {"kernel_size", "kernel"},
+      {"num_ops", "operations"}, {"method", "interpolation"}, {"root", "path"},
+      {"dir", "path"},           {"directory", "path"},       {"folder", "path"}};
   return names;
 }
 
@@ -357,7 +374,9 @@ std::string ForeignWordAdvice(absl::string_view word, const YamlNode* value,
   const std::string text = value == nullptr ? "" : ValueText(*value);
   if (const std::string name = OptionName(word);
       name != word && type.FindFieldByName(name) != nullptr) {
-    return absl::StrCat("write `", name, ": ", text.empty() ? "0.5" : text, "`");
+    const std::string foreign = ForeignEnumValue(text, *type.FindFieldByName(name));
+    const std::string shown = foreign.empty() ? text : foreign;
+    return absl::StrCat("write `", name, ": ", shown.empty() ? "0.5" : shown, "`");
   }
   const Words* const words = WordsOf(type);
   if (words == nullptr) return "";

@@ -4,9 +4,13 @@
 #include <memory>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "bulkhead/v1/pipeline.pb.h"
 #include "server/base/nearest_name.h"
 #include "server/spec/declared_options.h"
@@ -49,15 +53,24 @@ const FieldDescriptor* FindField(const Descriptor& type, const std::string& name
   return nullptr;
 }
 
+// A stage for tests of services, which no message offers.
+bool IsForTests(const FieldDescriptor& field) {
+  return field.message_type() == v1::Fault::descriptor();
+}
+
 std::vector<std::string> FieldNames(const Descriptor& type) {
   std::vector<std::string> names;
-  for (int i = 0; i < type.field_count(); ++i) names.push_back(type.field(i)->name());
+  for (int i = 0; i < type.field_count(); ++i) {
+    if (!IsForTests(*type.field(i))) names.push_back(type.field(i)->name());
+  }
   return names;
 }
 
 std::vector<std::string> MemberNames(const OneofDescriptor& oneof) {
   std::vector<std::string> names;
-  for (int i = 0; i < oneof.field_count(); ++i) names.push_back(oneof.field(i)->name());
+  for (int i = 0; i < oneof.field_count(); ++i) {
+    if (!IsForTests(*oneof.field(i))) names.push_back(oneof.field(i)->name());
+  }
   return names;
 }
 
@@ -102,15 +115,32 @@ std::string OfAnotherPlace(const std::string& key, const Descriptor& type) {
   return "";
 }
 
-// "size: 8" of `size:8`, which YAML takes for one word, where `type` has a field of that name.
-std::string LacksSpace(absl::string_view text, const Descriptor& type) {
-  const size_t colon = text.find(':');
-  if (colon == absl::string_view::npos || colon + 1 == text.size() ||
-      FindField(type, std::string(text.substr(0, colon))) == nullptr) {
+// What is to be written instead of `size:8`, `size=8`, `size 8` or `-resize`, which YAML takes for
+// one word, where `type` has a field, or specs a stage, of that name; empty: it is none of these.
+// `is_alone`: the word stands where a map is wanted.
+std::string LacksSpace(absl::string_view text, const Descriptor& type, bool is_alone = false) {
+  const std::string undashed(absl::StripPrefix(text, "-"));
+  if (undashed.size() < text.size() &&
+      (FindField(*v1::Stage::descriptor(), undashed) != nullptr ||
+       FindField(*v1::BatchStage::descriptor(), undashed) != nullptr)) {
+    return absl::StrCat("`", text, "` lacks a space after the dash: write `- ", undashed, "`");
+  }
+  const size_t end = text.find_first_of(":= ");
+  if (end == absl::string_view::npos || end + 1 == text.size() ||
+      FindField(type, std::string(text.substr(0, end))) == nullptr) {
     return "";
   }
-  return absl::StrCat("`", text, "` lacks a space after the colon: write `", text.substr(0, colon),
-                      ": ", text.substr(colon + 1), "`");
+  const absl::string_view name = text.substr(0, end);
+  if (text[end] == ' ' && absl::StrContains("{[", text[end + 1])) {
+    return absl::StrCat("write a colon after `", name, "`");
+  }
+  const std::string entry =
+      absl::StrCat(name, ": ", absl::StripLeadingAsciiWhitespace(text.substr(end + 1)));
+  if (text[end] == ':') {
+    return absl::StrCat("`", text, "` lacks a space after the colon: write `", entry, "`");
+  }
+  return absl::StrCat("`", text, "` lacks a colon and a space: write `", is_alone ? "{" : "", entry,
+                      is_alone ? "}`" : "`");
 }
 
 // A word that stands where one of `names`, those of `type`, is wanted; null: with nothing behind
@@ -134,6 +164,10 @@ std::string UnknownWord(absl::string_view noun, const std::string& word, const Y
 // stage instead of below it; the next one, a word of another library.
 std::string UnknownKey(const std::string& key, const YamlNode& value, const Descriptor& type,
                        const std::map<const OneofDescriptor*, const FieldDescriptor*>& chosen) {
+  if (key == "padding_mode" && FindField(type, "fill") != nullptr) {
+    return "unknown field `padding_mode`; added pixels have one value: write `fill: 0`, or leave "
+           "it out";
+  }
   for (const auto& [oneof, field] : chosen) {
     if (field->message_type() != nullptr && FindField(*field->message_type(), key) != nullptr) {
       return absl::StrCat("`", key, "` belongs to `", field->name(), "`: indent it further");
@@ -160,6 +194,7 @@ const FieldDescriptor* MeantField(const YamlNode& value, const Message& message)
       continue;
     }
     const std::unique_ptr<Message> scratch(message.New());
+    if (!ForeignEnumValue(item->text, field).empty()) return &field;
     if (!SetScalar(item->text, field, *scratch).empty()) continue;
     SpecProblems problems;
     if (const OptionTable* const table = DeclaredOptions(&type); table != nullptr && !is_list) {
@@ -174,7 +209,9 @@ const FieldDescriptor* MeantField(const YamlNode& value, const Message& message)
 std::string NoMap(const YamlNode& node, const Message& message, const std::string& path) {
   const Descriptor& type = *message.GetDescriptor();
   const std::string text = YamlText(node);
-  if (std::string problem = LacksSpace(text, type); !problem.empty()) return problem;
+  if (std::string problem = LacksSpace(text, type, /*is_alone=*/true); !problem.empty()) {
+    return problem;
+  }
   if (const std::string advice = ForeignWordAdvice(text, nullptr, type); !advice.empty()) {
     return absl::StrCat("must be a map, but is `", text, "`; ", advice);
   }
@@ -192,8 +229,47 @@ std::string NoMap(const YamlNode& node, const Message& message, const std::strin
                         names.empty() ? "" : absl::StrCat(" ({", names[0], ": ...})"), ", but is ",
                         KindName(node));
   }
+  const std::string foreign = ForeignEnumValue(text, *meant);
   return absl::StrCat("must be a map, but is `", text, "`; write ", name, ": {", meant->name(),
-                      ": ", text, "}", OtherMeaning(type, text));
+                      ": ", foreign.empty() ? text : foreign, "}", OtherMeaning(type, text));
+}
+
+// `source: ../photos`: the source that reads what lies at a path; empty: `text` is no path.
+std::string SourceOfPath(absl::string_view text) {
+  if (text.size() > kMaxShownBytes || !absl::StrContains(text, '/')) return "";
+  const absl::string_view file = text.substr(text.rfind('/') + 1);
+  const bool is_list = absl::EndsWith(file, ".csv") || absl::EndsWith(file, ".txt") ||
+                       absl::EndsWith(file, ".tsv") || absl::EndsWith(file, ".lst");
+  return absl::StrContains(file, ".tfrecord") ? absl::StrCat("{tfrecord: {files: ", text, "}}")
+         : absl::StrContains(file, ".tar")    ? absl::StrCat("{tar: {files: ", text, "}}")
+         : is_list                            ? absl::StrCat("{image_list: {path: ", text, "}}")
+                                              : absl::StrCat("{image_folder: {path: ", text, "}}");
+}
+
+// What is wrong with a word alone that names no member of the oneof of `type`, where it is no slip
+// in a name.
+std::string BareNameProblem(absl::string_view text, const Descriptor& type) {
+  if (std::string problem = LacksSpace(text, type); !problem.empty()) return problem;
+  if (&type != v1::Source::descriptor()) return "";
+  const std::string source = SourceOfPath(text);
+  return source.empty() ? ""
+                        : absl::StrCat("`", text, "` is a path, but which source is to read it? ",
+                                       "Write `source: ", source, "`");
+}
+
+// "[image, label]" of `image, label`, which YAML takes for one name; empty: these are no names.
+std::string ListOfNames(absl::string_view text) {
+  if (!absl::StrContains(text, ',') || text.size() > kMaxShownBytes) return "";
+  std::vector<absl::string_view> names;
+  for (absl::string_view name : absl::StrSplit(text, ',')) {
+    name = absl::StripAsciiWhitespace(name);
+    if (name.empty()) return "";
+    for (const char c : name) {
+      if (!absl::ascii_isalnum(c) && c != '_') return "";
+    }
+    names.push_back(name);
+  }
+  return absl::StrCat("[", absl::StrJoin(names, ", "), "]");
 }
 
 class Mapper {
@@ -244,6 +320,10 @@ class Mapper {
     const FieldDescriptor* field = FindField(*message.GetDescriptor(), node.text);
     if (field == nullptr || field->real_containing_oneof() == nullptr ||
         field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE) {
+      if (std::string problem = BareNameProblem(node.text, *message.GetDescriptor());
+          !problem.empty()) {
+        return Problem(node.mark, path, problem);
+      }
       Problem(node.mark, path,
               UnknownWord(oneof.name(), node.text, nullptr, *message.GetDescriptor(),
                           MemberNames(oneof)));
@@ -334,6 +414,12 @@ class Mapper {
     if (value.kind == YamlNode::Kind::kNull) {
       Problem(key.mark, path, "has no value; write [] for an empty list");
       return;
+    }
+    if (const std::string names = ListOfNames(value.text);
+        !names.empty() && field.cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
+      return Problem(value.mark, path,
+                     absl::StrCat("`", value.text, "` is one name; write a list: `", field.name(),
+                                  ": ", names, "`"));
     }
     if (value.kind != YamlNode::Kind::kSequence) {
       return MapItem(key.mark, value, field, message, absl::StrCat(path, "[0]"));

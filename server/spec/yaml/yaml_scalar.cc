@@ -125,6 +125,9 @@ std::string ParseEnum(absl::string_view text, const FieldDescriptor& field,
   std::vector<std::string> names;  // that the field accepts
   const Option* const option = DeclaredOption(field);
   const EnumDescriptor& type = *field.enum_type();
+  if (const std::string meant = ForeignEnumValue(text, field); !meant.empty()) {
+    return absl::StrCat("unknown value `", text.substr(0, kShownBytes), "`; write ", meant);
+  }
   for (int i = 0; i < type.value_count(); ++i) {
     const EnumValueDescriptor& candidate = *type.value(i);
     if (candidate.number() == 0) continue;  // …_UNSPECIFIED: what leaving the field out means
@@ -219,6 +222,32 @@ std::string SetScalar(absl::string_view text, const FieldDescriptor& field, Mess
 }
 
 #undef BULKHEAD_STORE
+
+std::string ForeignEnumValue(absl::string_view word, const FieldDescriptor& field) {
+  struct Meaning {
+    const char* word;
+    const char* value;
+  };
+  // Each value is one of one enum only. `int` is NumPy's and Python's.
+  constexpr Meaning kMeanings[] = {
+      {"float", "float32"}, {"single", "float32"},    {"double", "float64"},  {"half", "float16"},
+      {"int", "int64"},     {"integer", "int64"},     {"long", "int64"},      {"short", "int16"},
+      {"byte", "uint8"},    {"char", "int8"},         {"boolean", "bool"},    {"str", "bytes"},
+      {"string", "bytes"},  {"complex", "complex64"}, {"bilinear", "linear"}, {"bicubic", "cubic"},
+  };
+  if (field.cpp_type() != FieldDescriptor::CPPTYPE_ENUM) return "";
+  const Option* const option = DeclaredOption(field);
+  const EnumDescriptor& type = *field.enum_type();
+  for (const Meaning& meaning : kMeanings) {
+    if (!absl::EqualsIgnoreCase(word, meaning.word)) continue;
+    for (int i = 1; i < type.value_count(); ++i) {
+      const bool accepted =
+          option == nullptr || option->only == nullptr || option->only(type.value(i)->number());
+      if (accepted && EnumTail(*type.value(i)) == meaning.value) return meaning.value;
+    }
+  }
+  return "";
+}
 
 std::string EnumTail(const EnumValueDescriptor& value) {
   // Buf's style: every value begins with the enum's name, and the first one ends in UNSPECIFIED.

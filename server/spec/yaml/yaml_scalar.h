@@ -18,6 +18,11 @@ std::string SetScalar(absl::string_view text, const google::protobuf::FieldDescr
 // An enum's value as specs write it: "linear" for INTERPOLATION_LINEAR.
 std::string EnumTail(const google::protobuf::EnumValueDescriptor& value);
 
+// The value of an enum that a word of another library means, "float32" of "float"; empty: none that
+// `field` has.
+std::string ForeignEnumValue(absl::string_view word,
+                             const google::protobuf::FieldDescriptor& field);
+
 }  // namespace bulkhead
 
 #endif  // BULKHEAD_SERVER_SPEC_YAML_YAML_SCALAR_H_

@@ -4,15 +4,15 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
-#include <optional>
 #include <sstream>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "server/base/utf8.h"
+#include "server/spec/yaml/yaml_diagnosis.h"
+#include "server/spec/yaml/yaml_shape.h"
 
 namespace bulkhead {
 namespace {
@@ -53,75 +53,6 @@ YamlMark MarkOfNothing(absl::string_view text, const YAML::Mark& next) {
 struct OverLimit {
   YamlFault fault;
 };
-
-YamlMark MarkAt(absl::string_view text, size_t offset) {
-  YamlMark mark;
-  for (const char c : text.substr(0, offset)) {
-    if (c == '\n') {
-      ++mark.line;
-      mark.column = 1;
-    } else {
-      ++mark.column;
-    }
-  }
-  return mark;
-}
-
-// The first tab that a line begins with, in a text that is no YAML: most probably because of it.
-std::optional<YamlFault> TabFault(absl::string_view text) {
-  std::optional<YamlFault> fault;
-  int line = 0;
-  int others = 0;
-  for (const absl::string_view content : absl::StrSplit(text, '\n')) {
-    ++line;
-    const size_t tab = content.find_first_not_of(' ');
-    if (tab == absl::string_view::npos || content[tab] != '\t') continue;
-    if (fault.has_value()) {
-      ++others;
-    } else {
-      fault = YamlFault{{line, static_cast<int>(tab) + 1}, ""};
-    }
-  }
-  if (!fault.has_value()) return fault;
-  fault->message = absl::StrCat("is indented by a tab",
-                                others == 0 ? "" : absl::StrCat(", and so are ", others, " more"),
-                                "; YAML takes spaces only: write two spaces for each tab");
-  return fault;
-}
-
-// The last bracket that is not closed, in a text that is no YAML: most probably because of it.
-std::optional<YamlFault> BracketFault(absl::string_view text) {
-  std::vector<size_t> open;
-  char quote = 0;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    const bool after_space = i == 0 || absl::ascii_isspace(text[i - 1]);
-    if (quote != 0) {
-      // \" in double quotes, and '' in single ones, end nothing.
-      if (quote == '"' ? c == '\\' : text.substr(i, 2) == "''") {
-        ++i;
-      } else if (c == quote) {
-        quote = 0;
-      }
-    } else if (c == '#' && after_space) {
-      i = std::min(text.find('\n', i), text.size());
-    } else if ((c == '"' || c == '\'') && (after_space || absl::StrContains("{[,:", text[i - 1]))) {
-      quote = c;
-    } else if (c == '{' || c == '[') {
-      open.push_back(i);
-    } else if ((c == '}' || c == ']') && !open.empty()) {
-      open.pop_back();
-    }
-  }
-  // A document that is one bracket, as JSON is, was most probably cut off: its end is the place.
-  if (open.empty() || quote != 0 || open.back() == text.find_first_not_of(" \t\r\n")) {
-    return std::nullopt;
-  }
-  const char* const end = text[open.back()] == '{' ? "}" : "]";
-  return YamlFault{MarkAt(text, open.back()), absl::StrCat("the `", text.substr(open.back(), 1),
-                                                           "` here is not closed; write `", end,
-                                                           "` behind what belongs to it")};
-}
 
 }  // namespace
 
@@ -258,15 +189,15 @@ std::variant<YamlTree, YamlFault> YamlTree::Parse(absl::string_view text) {
     }
     YamlTreeBuilder second(text);
     if (parser.HandleNextDocument(second) && second.has_root()) {
-      return YamlFault{second.Take().root().mark,
-                       "a second document begins here; a spec is one document"};
+      const YamlMark mark = second.Take().root().mark;
+      if (auto fault = DiagnoseYaml(text, mark)) return *std::move(fault);
+      return YamlFault{mark, "a second document begins here; a spec is one document"};
     }
     return builder.Take();
   } catch (const OverLimit& over) {
     return over.fault;
   } catch (const YAML::Exception& error) {
-    if (auto tab = TabFault(text)) return *std::move(tab);
-    if (auto bracket = BracketFault(text)) return *std::move(bracket);
+    if (auto fault = DiagnoseYaml(text, MarkOf(error.mark))) return *std::move(fault);
     return YamlFault{MarkOf(error.mark), absl::StrCat("not valid YAML: ", error.msg)};
   }
 }
