@@ -366,9 +366,11 @@ TEST_F(ImageListTest, AMissingImageIsToldWithWhereItsPathStarts) {
     EXPECT_EQ(ReasonOf(status), reason::kFileNotFound);
     return std::string(status.message());
   };
-  EXPECT_THAT(said("a.jpg 3\nmissing.jpg 1\n"),
-              HasSubstr("train.txt:2: missing.jpg: there is no such file; relative paths start "
-                        "from the list's folder, and `errors: {policy: substitute}`"));
+  EXPECT_THAT(
+      said("a.jpg 3\nmissing.jpg 1\n"),
+      HasSubstr("train.txt:2: missing.jpg: there is no such file; relative paths start "
+                "from the list's folder, absolute ones may be written as well, and `errors: "
+                "{policy: substitute}`"));
   list_->add_entries("missing.jpg 1");
   test_.resolved.set_base_dir(folder_.path());
   EXPECT_THAT(std::string(test_.Index("").status().message()),
@@ -381,6 +383,44 @@ TEST_F(ImageListTest, TitlesAboveNamesAreNoSample) {
   EXPECT_EQ(ReasonOf(records.status()), reason::kFileNotFound);
   EXPECT_THAT(std::string(records.status().message()),
               AllOf(HasSubstr("train.txt:1: image"), HasSubstr("write `header: true`")));
+}
+
+TEST_F(ImageListTest, TheIndexThatPandasWritesIsNamed) {
+  EXPECT_THAT(Refusal(",path,label\n0,a.jpg,cat\n"),
+              AllOf(HasSubstr("train.txt:1: has 3 columns"),
+                    HasSubstr("the first column is the index that pandas writes: write the list "
+                              "with to_csv(..., index=False), or remove that column, and write "
+                              "`header: true`")));
+  EXPECT_THAT(Refusal("0,a.jpg,cat\n1,b.jpg,cat\n"),
+              HasSubstr("the first column may be the index that pandas writes"));
+  EXPECT_THAT(Refusal("a.jpg,cat,1\n"), HasSubstr("remove the rest"));
+  list_->set_header(true);
+  EXPECT_THAT(Refusal(",path,label\n0,a.jpg,cat\n"),
+              AllOf(HasSubstr("train.txt:2: has 3 columns"),
+                    HasSubstr("the first column is the index that pandas writes"),
+                    testing::Not(HasSubstr("header"))));
+  EXPECT_THAT(Refusal("\tpath\tlabel\n0\ta.jpg\tcat\n"),
+              HasSubstr("the first column is the index that pandas writes"));
+}
+
+TEST_F(ImageListTest, LabelsBeforePathsAreTold) {
+  const auto said = [&](absl::string_view text) {
+    return std::string(Index(text).status().message());
+  };
+  for (const bool keeps : {false, true}) {
+    test_.keep_missing = keeps;
+    EXPECT_THAT(
+        said("cat,a.jpg\ndog,b.jpg\n"),
+        AllOf(HasSubstr("train.txt:1: cat"),
+              HasSubstr("`a.jpg` in column 2 looks like a path: paths come first in a line, "
+                        "then labels (`images` and `labels` name the columns"),
+              testing::Not(HasSubstr("header"))));
+  }
+  list_->add_classes("cat");
+  EXPECT_THAT(said("cat,a.jpg\n"), HasSubstr("paths come first"));
+  list_->clear_classes();
+  ASSERT_TRUE(Index("a.jpg,b.jpg\n").ok());  // a class may be called so
+  Rows();
 }
 
 TEST_F(ImageListTest, MoreNamesThanCanBeToldAreRefused) {

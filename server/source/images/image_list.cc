@@ -188,17 +188,23 @@ class ListIndexer {
     const auto info = GetErrorInfo(status);
     const bool missing = info.has_value() && info->reason == reason::kFileNotFound;
     // A title would become a sample that is always missing, and a class.
-    const bool title = missing && rows_.count() == 0 && !absl::StrContains(path, ".");
-    if (missing && keep_missing_ && !title) return ImageRow::kMissing;
+    const bool doubtful = missing && rows_.count() == 0 && !absl::StrContains(path, ".");
+    // The same of a label that stands where the path is to stand.
+    const std::string order = missing ? parser_.OrderAdvice() : "";
+    const bool title = doubtful && order.empty();
+    if (missing && keep_missing_ && !doubtful) return ImageRow::kMissing;
     if (missing) {
       status = MakeError(
           status.code(), info->reason,
           absl::StrCat(status.message(),
-                       title ? "; if this line holds the columns' titles, write `header: true`"
-                             : absl::StrCat("; relative paths start from the ",
-                                            list_.entries().empty() ? "list" : "spec",
-                                            "'s folder, and `errors: {policy: substitute}` takes "
-                                            "others in place of missing images")),
+                       !order.empty() ? order
+                       : title
+                           ? "; if this line holds the columns' titles, write `header: true`"
+                           : absl::StrCat("; relative paths start from the ",
+                                          list_.entries().empty() ? "list" : "spec",
+                                          "'s folder, absolute ones may be written as well, and "
+                                          "`errors: {policy: substitute}` takes "
+                                          "others in place of missing images")),
           info->metadata);
     }
     return Annotate(status, parser_.place(),

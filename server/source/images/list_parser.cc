@@ -1,6 +1,7 @@
 #include "server/source/images/list_parser.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -11,6 +12,8 @@
 
 namespace bulkhead {
 namespace {
+
+constexpr size_t kShownPathBytes = 40;
 
 // 0: not said.
 char DelimiterChar(v1::Delimiter delimiter) {
@@ -37,6 +40,15 @@ std::string OtherDelimiter(absl::string_view line, char delimiter, size_t wanted
     if (cut.columns().size() == wanted) return std::string(name.substr(0, name.size() - 1));
   }
   return "";
+}
+
+// Whether `text` ends as the names of images do.
+bool LooksLikeImage(absl::string_view text) {
+  constexpr absl::string_view kEndings[] = {".jpg", ".jpeg", ".png",  ".bmp", ".gif",
+                                            ".tif", ".tiff", ".webp", ".ppm", ".pgm"};
+  return std::any_of(std::begin(kEndings), std::end(kEndings), [&](absl::string_view ending) {
+    return absl::EndsWithIgnoreCase(text, ending);
+  });
 }
 
 }  // namespace
@@ -83,20 +95,47 @@ absl::Status ListParser::Split(absl::string_view line, bool whole_line) {
   const size_t wanted = path_columns_ + label_columns_;
   if (columns_.size() == wanted) return absl::OkStatus();
   const bool missing = columns_.size() < wanted;
+  const std::string index = columns_.size() == wanted + 1 ? IndexAdvice() : "";
   const std::string other = OtherDelimiter(line, delimiter_, wanted);
   return Invalid(absl::StrCat(
       "has ", columns_.size(), columns_.size() == 1 ? " column" : " columns", " separated by ",
       DelimiterName(delimiter_), ", but ", wanted, " are needed (", path_columns_,
       path_columns_ == 1 ? " path, " : " paths, ", label_columns_,
       label_columns_ == 1 ? " label); " : " labels); ",
-      !other.empty() ? absl::StrCat("write `delimiter: ", other, "`")
-      : missing      ? "add what is missing, or set `unlabeled` or `delimiter`"
+      !index.empty()   ? index
+      : !other.empty() ? absl::StrCat("write `delimiter: ", other, "`")
+      : missing        ? "add what is missing, or set `unlabeled` or `delimiter`"
                 : "remove the rest, or set `labels` or `delimiter` (paths with spaces need tabs)"));
+}
+
+std::string ListParser::IndexAdvice() const {
+  const bool is_titles = line_number_ == 1 && columns_[0].empty();
+  const bool is_number = !columns_[0].empty() &&
+                         columns_[0].find_first_not_of("0123456789") == absl::string_view::npos;
+  if (!is_titles && !is_number) return "";
+  const bool is_certain = is_titles || has_untitled_;
+  return absl::StrCat("the first column ", is_certain ? "is" : "may be",
+                      " the index that pandas writes: write the list with "
+                      "to_csv(..., index=False), or remove that column",
+                      is_titles ? ", and write `header: true` in the spec" : "");
+}
+
+std::string ListParser::OrderAdvice() const {
+  if (columns_.empty() || LooksLikeImage(columns_[0])) return "";
+  for (size_t i = path_columns_; i < columns_.size(); ++i) {
+    if (!LooksLikeImage(columns_[i])) continue;
+    return absl::StrCat("; `", Printable(columns_[i].substr(0, kShownPathBytes)), "` in column ",
+                        i + 1,
+                        " looks like a path: paths come first in a line, then labels (`images` and "
+                        "`labels` name the columns in this order, whatever the titles are)");
+  }
+  return "";
 }
 
 absl::StatusOr<bool> ListParser::Parse(absl::string_view line) {
   ++line_number_;
   if (line_number_ == 1 && absl::StartsWith(line, "\xef\xbb\xbf")) line.remove_prefix(3);
+  const absl::string_view unstripped = line;
   line = absl::StripAsciiWhitespace(line);
   if (line.empty() || line[0] == '#') return false;
   if (line.find('\0') != absl::string_view::npos) {
@@ -105,6 +144,10 @@ absl::StatusOr<bool> ListParser::Parse(absl::string_view line) {
   const size_t wanted = path_columns_ + label_columns_;
   const bool whole_line = wanted == 1 && delimiter_ == 0;
   if (!whole_line && delimiter_ == 0) delimiter_ = DelimiterOf(line);
+  if (is_first_) {
+    is_first_ = false;
+    has_untitled_ = delimiter_ != 0 && delimiter_ != ' ' && unstripped[0] == delimiter_;
+  }
   if (header_left_) {
     header_left_ = false;
     return false;
@@ -122,7 +165,7 @@ absl::StatusOr<bool> ListParser::Parse(absl::string_view line) {
   for (size_t i = path_columns_; i < wanted; ++i) {
     const std::string problem =
         label_reader_->Read(i - path_columns_, columns_[i], line_number_, labels_);
-    if (!problem.empty()) return Invalid(problem);
+    if (!problem.empty()) return Invalid(absl::StrCat(problem, OrderAdvice()));
   }
   return true;
 }

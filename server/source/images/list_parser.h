@@ -36,12 +36,18 @@ class ListParser {
   // "train.txt:17".
   std::string place() const;
 
+  // "; `a.jpg` in column 2 …" where a label of the line just parsed looks like the image's path,
+  // and its path does not; else empty.
+  std::string OrderAdvice() const;
+
   // LIST_INVALID about the line just parsed.
   absl::Status Invalid(absl::string_view what) const;
 
  private:
   // Cuts `line` into columns; LIST_INVALID if the number of columns is wrong.
   absl::Status Split(absl::string_view line, bool whole_line);
+  // "; …" where the line's first column is the index that pandas writes; else empty.
+  std::string IndexAdvice() const;
 
   const std::string name_;
   const size_t path_columns_;
@@ -50,6 +56,8 @@ class ListParser {
   LabelReader* const label_reader_;
   char delimiter_;  // 0: the first line will tell
   bool header_left_;
+  bool is_first_ = true;       // no line that holds something was seen
+  bool has_untitled_ = false;  // the first one begins with an empty column
   uint64_t line_number_ = 0;
   ListLine cut_;
   std::vector<absl::string_view> columns_;
