@@ -150,9 +150,11 @@ absl::Status Resolver::NotAllowed(const std::string& path) const {
   return MakeError(
       absl::StatusCode::kPermissionDenied, reason::kPathNotAllowed,
       absl::StrCat(Printable(Absolute(path)),
-                   roots_.roots.empty() ? " may not be read: this service has no data roots; start "
-                                          "it with --root FOLDER"
-                                        : " lies outside the data roots of this service"),
+                   roots_.roots.empty()
+                       ? " may not be read: this service has no data roots; start "
+                         "it with --root FOLDER"
+                       : " lies outside the data roots of this service; start "
+                         "bulkheadd with --root FOLDER for its folder, too, or move it"),
       {{"file", path}});
 }
 

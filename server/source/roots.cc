@@ -37,7 +37,8 @@ absl::Status NotAllowed(absl::string_view name) {
   return MakeError(absl::StatusCode::kPermissionDenied, reason::kPathNotAllowed,
                    absl::StrCat(Printable(name),
                                 ": lies outside the folders that this service may read (its "
-                                "data roots); add its folder there or move it"),
+                                "data roots); start bulkheadd with --root FOLDER for its folder, "
+                                "too, or move it"),
                    {{"file", std::string(name)}});
 }
 

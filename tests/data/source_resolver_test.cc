@@ -114,6 +114,9 @@ TEST_F(SourceResolverTest, WhatIsNearlyThereIsOffered) {
   EXPECT_THAT(said(Records({"none/*.rec"}), "/data"), HasSubstr("write files: \"deep/*.tfrec*\""));
   EXPECT_THAT(said(Records({"*"}), "/data"), HasSubstr("such as files: \"deep/*.tfrecord\""));
   // What lies outside the roots is not looked at.
+  EXPECT_THAT(said(folder(folder_ + "/secret"), "/data"),
+              HasSubstr("lies outside the data roots of this service; start bulkheadd with --root "
+                        "FOLDER for its folder, too, or move it"));
   EXPECT_THAT(said(folder(folder_ + "/secre"), "/data"), testing::Not(HasSubstr("mean")));
   EXPECT_THAT(said(Records({"dat/*.rec"}), ""), testing::Not(HasSubstr("mean")));
 }
