@@ -174,7 +174,10 @@ class LeaseSample {
     return SampleError(reason::kQuarantined,
                        absl::StrCat("position ", position, ": ", name,
                                     ": the record is in quarantine: workers that took it up ended, "
-                                    "or it was put there by hand; it was not read"),
+                                    "or it was put there by hand; it was not read; write `errors: "
+                                    "{policy: substitute}`, or name it below `exclude`, or take it "
+                                    "out with `bulkhead quarantine clear ",
+                                    name, "`"),
                        std::move(metadata));
   }
 
