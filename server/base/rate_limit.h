@@ -28,8 +28,9 @@ class RateLimit {
   }
   // Items were lost in another way; they count as refused.
   void CountRefused() { ++refused_; }
-  // The items refused since the last call, to be told: 0 if an item may not pass, or the last telling
-  // was less than kTellingNs ago, so that a flood of items is not followed by one of tellings.
+  // The items refused since the last call, to be told: 0 if an item may not pass, or the last
+  // telling was less than kTellingNs ago, so that a flood of items is not followed by one of
+  // tellings.
   uint64_t TakeRefused(int64_t now_ns) {
     Refill(now_ns);
     if (refused_ == 0 || left_ < 1 || now_ns < not_told_before_ns_) return 0;

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "server/os/monotonic_wait.h"
+
 namespace bulkhead {
 
 absl::Status SegmentStore::AddSegment(int fd, bool writable) {
@@ -46,10 +48,8 @@ bool SegmentStore::FindPart(const StoreKey& key, size_t head_bytes, ChoosePart c
 bool SegmentStore::AwaitRoom() {
   absl::MutexLock lock(&writer_mutex_);
   if (has_room_ || gave_up_) return has_room_;
-  gave_up_ = !writer_mutex_.AwaitWithTimeout(
-      absl::Condition(
-          +[](std::atomic<bool>* has_room) { return has_room->load(); }, &has_room_),
-      kPatience);
+  gave_up_ = !AwaitFor(
+      writer_mutex_, [this] { return has_room_.load(); }, kPatience);
   return has_room_;
 }
 

@@ -1,5 +1,6 @@
 """Labels that are names of classes, from lists and folders to batches."""
 
+import json
 import shutil
 
 import pytest
@@ -40,6 +41,22 @@ def test_names_of_folders_stay_with_packed_records(images):
         names = {"1": "a: b", "2": "emu", "0": "größe"}
         batch = next(iter(stream))
         assert sorted(batch.class_names["label"][i] for i in batch["label"]) == sorted(names.values())
+
+
+def test_validate_counts_the_classes(images):
+    def reports(source, name):
+        spec = write_spec(images / name, source=source, stages=DECODE, batch={"size": 2}, order="global")
+        return tool("validate", "--data", spec), json.loads(tool("validate", "--data", "--json", spec))[0]["classes"]
+
+    (images / "train.csv").write_text("0.jpg,Cat,a\n1.jpg,Cat,b\n2.jpg,Cat 1,a\n3.jpg,Dog,a\n")
+    said, counts = reports({"image_list": {"path": "train.csv", "labels": ["kind", "more"]}}, "list.yaml")
+    assert "\n  classes of kind: 3 (2 Cat, 1 Cat 1, 1 Dog)\n  classes of more: 2 (3 a, 1 b)\n" in said
+    assert counts == {"kind": {"Cat": 2, "Cat 1": 1, "Dog": 1}, "more": {"a": 3, "b": 1}}
+    for name, kind in (("0", "emu"), ("1", "emu"), ("2", "cat")):
+        (images / "set" / kind).mkdir(parents=True, exist_ok=True)
+        shutil.copy(images / f"{name}.jpg", images / "set" / kind)
+    said, counts = reports({"image_folder": {"path": "set"}}, "folder.yaml")
+    assert "  classes of label: 2 (1 cat, 2 emu)\n" in said and counts == {"label": {"cat": 1, "emu": 2}}
 
 
 def test_names_that_are_no_text_are_escaped(images):

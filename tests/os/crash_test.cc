@@ -8,9 +8,7 @@
 namespace bulkhead {
 namespace {
 
-void Say() {
-  [[maybe_unused]] const auto written = write(STDERR_FILENO, "noted;", 6);
-}
+void Say() { [[maybe_unused]] const auto written = write(STDERR_FILENO, "noted;", 6); }
 
 TEST(CrashTest, IsNotedOnceBeforeTheProcessEndsByIt) {
   for (const int signal : {SIGSEGV, SIGABRT, SIGFPE, SIGILL}) {

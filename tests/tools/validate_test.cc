@@ -7,6 +7,7 @@
 #include <optional>
 #include <sstream>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "tools/common/command_line.h"
 #include "tools/validate/validate_command.h"
@@ -52,6 +53,25 @@ class ValidateTest : public ::testing::Test {
   std::ostringstream out_;
   std::ostringstream err_;
 };
+
+TEST_F(ValidateTest, ShowsTheClassesOfTheDataSoThatAMistypedOneIsSeen) {
+  std::map<std::string, uint64_t> classes = {{"Cat", 40}, {"Cat 1", 1}, {"Dog", 39}};
+  look_.count = [&](const v1::PipelineSpec&, const std::string&) {
+    return DataCounts{Counted(80, 80, 80, 80), {}, "", {{"label", classes}}};
+  };
+  const std::string file = Write("a.yaml", kGood);
+  EXPECT_EQ(Run({file}), 0);
+  EXPECT_THAT(out_.str(), HasSubstr("\n  classes of label: 3 (40 Cat, 1 Cat 1, 39 Dog)\n"));
+  out_.str("");
+  EXPECT_EQ(Run({file}, true), 0);
+  EXPECT_THAT(out_.str(), HasSubstr("\"Cat 1\": 1,"));
+  for (int i = 0; i < 100; ++i) classes[absl::StrCat("c", i)] = 50;
+  out_.str("");
+  EXPECT_EQ(Run({file}), 0);
+  EXPECT_THAT(out_.str(),
+              HasSubstr("classes of label: 103 (the rarest: 1 Cat 1, 39 Dog, 40 Cat, 50 c0,"));
+  EXPECT_THAT(out_.str(), testing::Not(HasSubstr("c99")));
+}
 
 TEST_F(ValidateTest, CountsWhatIsSelectedWhenItMayLookAtTheData) {
   const std::string file =

@@ -43,6 +43,9 @@ class LocalData {
   // Of the labels that all sources number alike, by feature.
   const ClassNames& class_names() const { return data_.class_names; }
 
+  // What was found, with the indexes in this object's folder.
+  const FoundData& found() const { return data_; }
+
   // The spec with the names of its files of classes in place of the files, as fingerprints want it.
   v1::PipelineSpec NamedSpec() const;
 

@@ -8,6 +8,7 @@
 #include "server/base/error.h"
 #include "server/spec/fingerprint.h"
 #include "server/spec/yaml/yaml.h"
+#include "tools/local/class_counts.h"
 #include "tools/local/local_data.h"
 
 namespace bulkhead::tools {
@@ -18,6 +19,7 @@ absl::StatusOr<DataCounts> CountHere(const v1::PipelineSpec& spec, const std::st
   DataCounts counts;
   counts.whole = data->counts();
   counts.bytes_fingerprint = BytesFingerprint(data->NamedSpec());
+  BULKHEAD_ASSIGN_OR_RETURN(counts.classes, CountClasses(spec, data->found()));
   return counts;
 }
 

@@ -21,6 +21,7 @@
 #include "absl/strings/str_split.h"
 #include "server/base/element_type.h"
 #include "server/base/error.h"
+#include "server/base/record_name.h"
 #include "server/os/process/process_usage.h"
 #include "server/sampler/batch_plan.h"
 #include "server/spec/batch_layout.h"
@@ -37,6 +38,8 @@
 
 namespace bulkhead {
 namespace {
+
+constexpr size_t kMostClassesShown = 10;
 
 // A valid spec, and what follows from it.
 struct Report {
@@ -171,6 +174,27 @@ void PrintCounts(const v1::PipelineSpec& spec, const DataCounts& counts, std::os
   }
 }
 
+// "  classes of label: 3 (40 cat, 1 cta, 39 dog)". Of many the rarest are shown, among which a
+// mistyped one is.
+void PrintClasses(const DataCounts& counts, std::ostream& out) {
+  for (const auto& [feature, classes] : counts.classes) {
+    std::vector<std::pair<uint64_t, std::string>> shown;
+    for (const auto& [name, count] : classes) shown.emplace_back(count, name);
+    const bool many = shown.size() > kMostClassesShown;
+    if (many) {
+      std::sort(shown.begin(), shown.end());
+      shown.resize(kMostClassesShown);
+    }
+    out << "  classes of " << Printable(feature) << ": " << classes.size()
+        << (many ? " (the rarest: " : " (")
+        << absl::StrJoin(shown, ", ",
+                         [](std::string* text, const auto& one) {
+                           absl::StrAppend(text, one.first, " ", Printable(one.second));
+                         })
+        << ")\n";
+  }
+}
+
 void PrintTable(const std::string& name, const Report& report, std::ostream& out) {
   const v1::BatchSchema& schema = report.signature.schema;
   std::vector<std::array<std::string, 4>> rows = {{"output", "dtype", "shape", "bytes a batch"}};
@@ -192,6 +216,7 @@ void PrintTable(const std::string& name, const Report& report, std::ostream& out
   }
   if (report.counts.has_value()) {
     PrintCounts(report.spec, *report.counts, out);
+    PrintClasses(*report.counts, out);
     out << "  the data were indexed, not decoded; `bulkhead scan " << name
         << "` tries every record\n";
   }
@@ -300,6 +325,17 @@ void AddCounts(const v1::SelectionCounts& counts, Fields& fields) {
   number("samples_per_epoch", counts.samples());
 }
 
+void AddClasses(const std::map<std::string, std::map<std::string, uint64_t>>& features,
+                Struct& object) {
+  for (const auto& [feature, classes] : features) {
+    Fields& counts =
+        *(*object.mutable_fields())[Printable(feature)].mutable_struct_value()->mutable_fields();
+    for (const auto& [name, count] : classes) {
+      counts[Printable(name)].set_number_value(static_cast<double>(count));
+    }
+  }
+}
+
 // Whether a source has a `classes_file`, whose names, which are not read here, count for the
 // fingerprint.
 bool NamesClassesFile(const v1::PipelineSpec& spec) {
@@ -343,6 +379,9 @@ void AddReport(const std::string& name, const Report& report, Struct& object) {
     ListValue& selections = *fields["selections"].mutable_list_value();
     for (const v1::SelectionCounts& counts : report.counts->selections) {
       AddCounts(counts, *selections.add_values()->mutable_struct_value()->mutable_fields());
+    }
+    if (!report.counts->classes.empty()) {
+      AddClasses(report.counts->classes, *fields["classes"].mutable_struct_value());
     }
   }
   ListValue& caches = *fields["caches"].mutable_list_value();

@@ -1,7 +1,9 @@
 #ifndef BULKHEAD_TOOLS_VALIDATE_VALIDATE_COMMAND_H_
 #define BULKHEAD_TOOLS_VALIDATE_VALIDATE_COMMAND_H_
 
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -23,6 +25,9 @@ struct DataCounts {
   // Of a mixture: of each source that has a selection of its own, in their order.
   std::vector<v1::SelectionCounts> selections;
   std::string bytes_fingerprint;
+  // How many records have each class, before the selection, by the label's feature and the name of
+  // the class; empty where that is not known.
+  std::map<std::string, std::map<std::string, uint64_t>> classes;
 };
 
 // Counts the records that a normalized spec selects; its relative paths start from `base_dir`.

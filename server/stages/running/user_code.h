@@ -50,9 +50,9 @@ class PythonHost {
   // The files loaded since the last call. Cheap if there are none.
   virtual std::vector<LoadedFile> TakeLoaded() { return {}; }
 
-  // From now on SIGQUIT writes the stacks of all Python threads to `fd`, whatever they are doing; the
-  // thread that gets the signal is called the current one. False if the interpreter does not support
-  // it.
+  // From now on SIGQUIT writes the stacks of all Python threads to `fd`, whatever they are doing;
+  // the thread that gets the signal is called the current one. False if the interpreter does not
+  // support it.
   virtual bool WriteStacksTo(int fd) {
     (void)fd;
     return false;

@@ -48,7 +48,7 @@ v1::ExitCause CauseOf(const ProcessExit& exit, bool told) {
   if (EndedAsTold(exit, told)) return v1::EXIT_CAUSE_TOLD;
   if (exit.outcome == ProcessExit::Outcome::kSignaled) {
     // A program's own faults raise these; all others are sent, as by a terminal that is closed.
-    constexpr std::array<int, 9> kOwn = {SIGSEGV, SIGBUS,  SIGABRT, SIGFPE, SIGILL,
+    constexpr std::array<int, 9> kOwn = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL,
                                          SIGTRAP, SIGSYS, SIGXCPU, SIGXFSZ};
     const bool own = std::find(kOwn.begin(), kOwn.end(), exit.code) != kOwn.end();
     return own ? v1::EXIT_CAUSE_CRASHED : v1::EXIT_CAUSE_KILLED;
