@@ -71,9 +71,12 @@ def wrong_specs():
     for first in range(0, len(keys), 15):
         for value in ("7", "false", "{a: b}", "x" * 65):
             yield rest + "".join(f"{key}: {value}\n" for key in keys[first : first + 15])
-    for value in ("0.3", "", "[1, 2]", "{size: 3}"):
-        holds = {"probability": "random_horizontal_flip", "kernel": "gaussian_blur"}
-        yield rest + "stages:\n" + "".join(f"- {holds[here]}: {{{word}: {value}}}\n" for word, here in OPTION_NAMES.items())
+    for value in ("0.3", "", "[1, 2]", "{size: 3}", "bilinear"):
+        holds = {"probability": "random_horizontal_flip", "kernel": "gaussian_blur", "operations": "rand_augment", "interpolation": "resize"}
+        of_stages = {word: holds[here] for word, here in OPTION_NAMES.items() if here in holds}
+        yield rest + "stages:\n" + "".join(f"- {stage}: {{{word}: {value}}}\n" for word, stage in of_stages.items())
+        for word in OPTION_NAMES.keys() - of_stages.keys():
+            yield f"source: {{image_folder: {{{word}: {value}}}}}\n" + rest[len(source) :]
     for word in WORDS["bulkhead.v1.Order"]:
         yield rest + f"order: {word.title()}\n"
     for word in WORDS["bulkhead.v1.Batch"]:

@@ -376,7 +376,8 @@ std::string ForeignWordAdvice(absl::string_view word, const YamlNode* value,
       name != word && type.FindFieldByName(name) != nullptr) {
     const std::string foreign = ForeignEnumValue(text, *type.FindFieldByName(name));
     const std::string shown = foreign.empty() ? text : foreign;
-    return absl::StrCat("write `", name, ": ", shown.empty() ? "0.5" : shown, "`");
+    const char* const example = name == "probability" ? "0.5" : "...";
+    return absl::StrCat("write `", name, ": ", shown.empty() ? example : shown, "`");
   }
   const Words* const words = WordsOf(type);
   if (words == nullptr) return "";

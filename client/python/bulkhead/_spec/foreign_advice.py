@@ -13,6 +13,7 @@ NOTHING = object()  # the value of a word that stands alone
 _MOST_ITEMS = 8
 _MOST_VALUE = 64
 _MOST_MAP = 200
+_INTERPOLATIONS = {"bilinear": "linear", "bicubic": "cubic"}
 _TOP_OF_SPEC = "belongs at the top of the spec"
 
 
@@ -24,7 +25,10 @@ def advice(message: str, word: str, value: Any = NOTHING, known: Iterable[str] =
     """
     written = _written(value)
     if OPTION_NAMES.get(word) in known:
-        return f"write `{OPTION_NAMES[word]}: {written or '0.5'}`"
+        name = OPTION_NAMES[word]
+        meant = _INTERPOLATIONS.get(written.lower(), written) if name == "interpolation" else written
+        shown = meant or ("0.5" if name == "probability" else "...")
+        return f"write `{name}: {shown}`"
     folded = re.sub("[^a-z0-9]", "", word.partition("(")[0].rpartition(".")[2].lower())
     found = WORDS.get(message, {}).get(folded)
     if found is None:
