@@ -41,7 +41,7 @@ def test_a_spec_that_nobody_wrote_as_text_has_no_lines():
         bulkhead.Loader(spec)
     assert str(raised.value) == "batch.sise: unknown field `sise`; did you mean `size`?"
     with pytest.raises(bulkhead.SpecError, match="^spec:2:9: batch.sise"):
-        bulkhead.Loader("source: {range: {size: 9}}\nbatch: {sise: 2}\n")
+        bulkhead.Loader("source: {range: {size: 9}}\n" + "batch: {sise: 2}\n")
 
 
 # Known options and others, of all stages together; constants of 0 to 1, and one that is beyond; too much to repeat.
