@@ -14,7 +14,7 @@ LEAK = 256 << 10
 def leaf_of(pid):
     """The folder of the worker's group that limits memory, and the names of its files for limit and usage."""
     groups = [line.split(":", 2) for line in pathlib.Path(f"/proc/{pid}/cgroup").read_text().splitlines()]
-    mounts = [line.split() for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines()]
+    mounts = [line.split() for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines() if " - cgroup" in line]
     for _, controllers, path in groups:
         names = ("memory.max", "memory.current") if not controllers else (
             "memory.limit_in_bytes", "memory.usage_in_bytes")

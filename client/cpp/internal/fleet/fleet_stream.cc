@@ -323,8 +323,8 @@ StreamConfig FleetStream::ConfigFor(Member* member) {
 absl::Status FleetStream::Admit(const std::shared_ptr<Member>& member) {
   const Stream& stream = *member->stream;
   const v1::Opened& opened = stream.opened();
-  for (const auto& other : Here()) {
-    if (other->boot_id != opened.boot_id()) continue;
+  for (const auto& other : keepers_.members()) {
+    if (other == member || !other->IsService(opened.boot_id())) continue;
     return MakeClientError(
         absl::StatusCode::kInvalidArgument, client_reason::kInvalidArgument,
         absl::StrCat("it is the service at ", other->replica.target, " by another address"));

@@ -7,6 +7,8 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "client/cpp/internal/fleet/replicas.h"
 #include "client/cpp/internal/stream/stream.h"
@@ -36,6 +38,13 @@ struct Member {
   bool answered = false;
 
   bool here() const { return state == State::kHere; }
+  // Whether it is the service of that boot id, or was until another stream of this consumer took
+  // its stream's place.
+  bool IsService(absl::string_view boot) const {
+    // What a service says of such a stream (server/service/stream_directory.cc).
+    constexpr absl::string_view kConnectedAgain = "the consumer connected again";
+    return boot_id == boot && (here() || absl::StrContains(error.message(), kConnectedAgain));
+  }
   // It was left out, for another reason than that it cannot be reached now.
   bool cannot_serve() const { return !error.ok() && !Passes(error); }
 

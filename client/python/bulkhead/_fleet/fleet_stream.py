@@ -297,7 +297,8 @@ class FleetStream:
 
     def admit(self, member: Member, stream: ReplicaStream) -> None:
         opened = stream.opened
-        twin = next((each for each in self._here() if each.boot_id == opened.boot_id), None)
+        others = (each for each in self._members() if each is not member)
+        twin = next((each for each in others if each.is_service(opened.boot_id)), None)
         if twin is not None:
             raise errors.InvalidArgument(f"it is the service at {twin.target} by another address")
         try:

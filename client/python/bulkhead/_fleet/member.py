@@ -17,6 +17,10 @@ _LONGEST_PAUSE = 2.0
 LEFT_OUT_PAUSE = 30.0  # of a replica that answers, and cannot serve
 
 
+# What a service says of a stream when the same consumer opens another one (server/service/stream_directory.cc).
+_CONNECTED_AGAIN = "the consumer connected again"
+
+
 class Member:
     """One replica of the fleet. Guarded by the fleet's lock.
 
@@ -33,6 +37,11 @@ class Member:
         self.error: Optional[errors.BulkheadError] = None  # why it is away
         self.answered = False
         self.keeper: Optional[threading.Thread] = None
+
+    def is_service(self, boot_id: str) -> bool:
+        """Whether it is the service of that boot id, or was until another stream of this consumer took its stream's place."""
+        was_until_now = self.error is not None and _CONNECTED_AGAIN in self.error.message
+        return self.boot_id == boot_id and (self.state == HERE or was_until_now)
 
     @property
     def target(self) -> str:

@@ -23,7 +23,7 @@ class SpecInput(NamedTuple):
     name: str
     base_dir: str
     is_file: bool = False
-    is_written: bool = True  # by a person, who can count its lines
+    is_written: bool = True  # as text, whose lines can be counted
 
     def in_words(self, message: str) -> str:
         """A service's message about the spec, without lines and columns if nobody wrote it as text."""
@@ -118,7 +118,7 @@ def load(spec: Spec) -> SpecInput:
     Relative paths start from the file's or the Pipeline's folder, else from the current one.
     """
     if isinstance(spec, PipelineBase):
-        result = SpecInput(spec.to_yaml(), "pipeline", spec.base_dir or os.getcwd(), is_written=False)
+        result = SpecInput(spec.to_yaml(), "pipeline", spec.base_dir or os.getcwd())
     elif isinstance(spec, Mapping):
         result = SpecInput(_json(spec), "spec", os.getcwd(), is_written=False)
     elif isinstance(spec, os.PathLike):

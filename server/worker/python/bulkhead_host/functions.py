@@ -152,7 +152,7 @@ def advice(error: BaseException | None) -> str:
 
 def _is_of_environment(error: KeyError) -> bool:
     frames = traceback.extract_tb(error.__traceback__)
-    return bool(frames) and frames[-1].filename == os.__file__ and frames[-1].name == "__getitem__"
+    return bool(frames) and frames[-1].filename in (os.__file__, "<frozen os>") and frames[-1].name == "__getitem__"
 
 
 def _allowed(error: PermissionError) -> str:
