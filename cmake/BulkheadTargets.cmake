@@ -70,16 +70,14 @@ cmake_host_system_information(RESULT cores QUERY NUMBER_OF_LOGICAL_CORES)
 math(EXPR jobs "2 * ${cores}")
 set(BULKHEAD_PYTEST_JOBS ${jobs} CACHE STRING "Tests of a large Python suite that run at once")
 
-# bulkhead_pytest(NAME [SPREAD] [PATH path] LABELS … TIMEOUT seconds) - the pytest suite in this folder, or at `path`
-# below it, run by Debian's Python, which has the packages that setup.sh installs. SPREAD: several of its tests at once,
-# and nothing beside it.
+# bulkhead_pytest(NAME [SPREAD] [ALONE] [PATH path] LABELS … TIMEOUT seconds) - the pytest suite in this folder, or at `path`
+# below it, run by Debian's Python, which has the packages that setup.sh installs. SPREAD: several of its tests at once.
+# ALONE: nothing beside it.
 function(bulkhead_pytest name)
-  cmake_parse_arguments(ARG "SPREAD" "PATH;TIMEOUT" "LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "SPREAD;ALONE" "PATH;TIMEOUT" "LABELS" ${ARGN})
   set(options -q -p no:cacheprovider)
-  set(run_serial FALSE)
   if(ARG_SPREAD)
     list(APPEND options -n ${BULKHEAD_PYTEST_JOBS})
-    set(run_serial TRUE)
   endif()
   add_test(NAME ${name} COMMAND /usr/bin/python3 -m pytest ${options} ${CMAKE_CURRENT_SOURCE_DIR}/${ARG_PATH})
   string(JOIN ";" environment
@@ -88,5 +86,5 @@ function(bulkhead_pytest name)
     BULKHEAD_BIN_DIR=${CMAKE_RUNTIME_OUTPUT_DIRECTORY}
     BULKHEAD_BUILD_DIR=${CMAKE_BINARY_DIR})
   set_tests_properties(${name} PROPERTIES
-    TIMEOUT ${ARG_TIMEOUT} RUN_SERIAL ${run_serial} LABELS "${ARG_LABELS}" ENVIRONMENT "${environment}")
+    TIMEOUT ${ARG_TIMEOUT} RUN_SERIAL ${ARG_ALONE} LABELS "${ARG_LABELS}" ENVIRONMENT "${environment}")
 endfunction()
