@@ -74,7 +74,7 @@ def service(tmp_path):
     running.kill()
 
 
-def run_python(*words, timeout=240, **environment):
+def run_python(*words, timeout=600, **environment):
     """The standard output of a Python program; fails with its errors when it fails."""
     result = subprocess.run(
         [sys.executable, *map(str, words)],
