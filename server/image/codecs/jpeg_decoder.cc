@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "server/base/checksum.h"
 #include "server/base/error.h"
-#include "server/image/codecs/jpeg_error.h"
+#include "server/image/codecs/jpeg_codec.h"
 #include "server/image/codecs/jpeg_scan.h"
 #include "server/image/jpeg/seek_entries.h"
 #include "server/image/jpeg/sequential_decoder.h"
@@ -16,33 +15,12 @@
 namespace bulkhead {
 namespace {
 
-// Columns decoded beside a region: smooth upsampling looks at the neighbouring chroma sample, and
-// libjpeg takes the edge of a cropped row for the edge of the image.
-constexpr int kColumnMargin = 1;
-// libjpeg chooses a component's upsampling by its width in the cropped row; above this width the
-// choice is that of the whole image.
-constexpr int kMinRegionColumns = 32;
-// Rows asked for at a time; more than libjpeg ever returns at once.
-constexpr int kRowsPerCall = 8;
 // Coefficients are kept of files up to this size: they lie in a worker's memory while they are
 // used.
 constexpr size_t kMostKeptFile = size_t{1} << 20;
 
 double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-// The file is in memory as a whole: there is nothing to refill, and running dry is an error.
-void InitSource(j_decompress_ptr) {}
-void TermSource(j_decompress_ptr) {}
-
-void SkipInputData(j_decompress_ptr codec, long count) {
-  if (count <= 0) return;
-  if (static_cast<unsigned long>(count) > codec->src->bytes_in_buffer) {
-    JpegErrorManager::FailTruncated(reinterpret_cast<j_common_ptr>(codec));
-  }
-  codec->src->next_input_byte += count;
-  codec->src->bytes_in_buffer -= count;
 }
 
 J_COLOR_SPACE ColorSpaceFor(PixelFormat format) {
@@ -88,159 +66,6 @@ void ConvertCmykRow(const uint8_t* cmyk, int width, PixelFormat format, uint8_t*
 
 }  // namespace
 
-struct JpegDecoder::Codec {
-  jpeg_decompress_struct info;
-  jpeg_source_mgr source;
-  JpegErrorManager errors;
-  ScratchBuffer spare_row;
-  DecodeOptions options;
-  bool truncated = false;  // the file ends early, and may
-
-  Codec() {
-    info.err = errors.Install(/*fail_on_warnings=*/true);
-    Create();
-    source.init_source = &InitSource;
-    source.fill_input_buffer = &FillInputBuffer;
-    source.skip_input_data = &SkipInputData;
-    source.resync_to_restart = &jpeg_resync_to_restart;
-    source.term_source = &TermSource;
-  }
-  ~Codec() { jpeg_destroy_decompress(&info); }
-
-  void Create() {
-    // Only refused memory can end this.
-    if (!errors.Run([this] { jpeg_create_decompress(&info); })) errors.ToStatus().IgnoreError();
-    info.client_data = this;
-    info.src = &source;
-  }
-  // Tables outlive the image in libjpeg: a file that lacks some would be decoded by those of the
-  // file before, and its verdict depend on that.
-  void Forget() {
-    jpeg_destroy_decompress(&info);
-    Create();
-  }
-
-  // Of a file that may end early: an end-of-image marker, behind which libjpeg goes on with gray.
-  static boolean FillInputBuffer(j_decompress_ptr info) {
-    static constexpr JOCTET kEnd[] = {0xFF, JPEG_EOI};
-    auto* codec = static_cast<Codec*>(info->client_data);
-    if (!codec->truncated) {
-      JpegErrorManager::FailTruncated(reinterpret_cast<j_common_ptr>(info));
-    }
-    codec->errors.set_fail_on_warnings(false);
-    info->src->next_input_byte = kEnd;
-    info->src->bytes_in_buffer = sizeof(kEnd);
-    return TRUE;
-  }
-
-  // Whether decoding a part of a row, and skipping rows above it, is bit-exact: known of these
-  // samplings of a baseline file, by test.
-  bool CanDecodeRegion() const;
-  // Sets up output rows that cover `rect` and makes them as narrow as allowed. Returns the column
-  // where they begin. Calls libjpeg: for JpegErrorManager::Run only, as the next.
-  int StartRows(const Rect& rect, bool region);
-  void ReadRows(const MutableImageView& rows, int first_row);
-  void SkipRows(int count, bool region);
-
-  // Writes the coefficients of a band of MCUs. False when one of them is so large that decoders
-  // differ. Calls libjpeg.
-  bool WriteBand(const jpeg::Header& header, jvirt_barray_ptr* arrays, int band,
-                 jpeg::CoefficientWriter& writer);
-  // Whether all coefficients of the file were there, and are those of the header's quantization
-  // tables. What a progressive file leaves out libjpeg makes up.
-  bool IsWhole(const jpeg::Header& header) const;
-};
-
-bool JpegDecoder::Codec::WriteBand(const jpeg::Header& header, jvirt_barray_ptr* arrays, int band,
-                                   jpeg::CoefficientWriter& writer) {
-  bool good = true;
-  int number = 0;
-  writer.BeginBand();
-  for (int c = 0; c < header.component_count; ++c) {
-    const jpeg::Component& component = header.components[c];
-    const jpeg::QuantTable& quant = header.quant[component.quant_slot];
-    JBLOCKARRAY rows = info.mem->access_virt_barray(
-        reinterpret_cast<j_common_ptr>(&info), arrays[c],
-        static_cast<JDIMENSION>(band * component.v), static_cast<JDIMENSION>(component.v), FALSE);
-    for (int v = 0; v < component.v; ++v, ++number) {
-      for (int i = 0; i < header.mcus_across() * component.h; ++i) {
-        alignas(32) int16_t block[jpeg::kBlockCoefficients];
-        std::copy_n(rows[v][i], jpeg::kBlockCoefficients, block);
-        for (int k = 0; k < jpeg::kBlockCoefficients; ++k) {
-          good &= std::abs(block[k] * quant[k]) <= (k == 0 ? jpeg::kMaxDc : jpeg::kMaxAc);
-        }
-        writer.row(number).Add(block, DefaultSimd());
-      }
-    }
-  }
-  writer.EndBand();
-  return good;
-}
-
-bool JpegDecoder::Codec::IsWhole(const jpeg::Header& header) const {
-  for (int c = 0; c < header.component_count; ++c) {
-    const JQUANT_TBL* const table = info.comp_info[c].quant_table;
-    const jpeg::QuantTable& quant = header.quant[header.components[c].quant_slot];
-    if (table == nullptr || !std::equal(quant.begin(), quant.end(), table->quantval)) return false;
-    if (*std::max_element(quant.begin(), quant.end()) > jpeg::kMaxAc) return false;
-    if (info.coef_bits == nullptr) continue;
-    const auto is_exact = [](int bits_left) { return bits_left == 0; };
-    if (!std::all_of(info.coef_bits[c], info.coef_bits[c] + DCTSIZE2, is_exact)) return false;
-  }
-  return true;
-}
-
-bool JpegDecoder::Codec::CanDecodeRegion() const {
-  if (truncated || !options.fancy_upsampling || options.scale != 1) return false;
-  if (jpeg_has_multiple_scans(const_cast<j_decompress_ptr>(&info)) || info.arith_code) return false;
-  if (info.num_components == 1) return true;
-  if (info.num_components != 3) return false;
-  for (int i = 1; i < 3; ++i) {
-    if (info.comp_info[i].h_samp_factor != 1 || info.comp_info[i].v_samp_factor != 1) return false;
-  }
-  const int horizontal = info.comp_info[0].h_samp_factor;
-  const int vertical = info.comp_info[0].v_samp_factor;
-  return (horizontal == 1 && vertical == 1) || (horizontal == 2 && vertical <= 2);
-}
-
-int JpegDecoder::Codec::StartRows(const Rect& rect, bool region) {
-  jpeg_start_decompress(&info);
-  if (!region) return 0;
-  const int width = static_cast<int>(info.output_width);
-  const int margin = info.max_h_samp_factor > 1 ? kColumnMargin : 0;
-  int left = std::max(rect.left - margin, 0);
-  int right = std::min(rect.right() + margin, width);
-  if (right - left < kMinRegionColumns) {
-    left = std::max(std::min(left, width - kMinRegionColumns), 0);
-    right = std::min(std::max(right, left + kMinRegionColumns), width);
-  }
-  if (left == 0 && right == width) return 0;
-  JDIMENSION first = static_cast<JDIMENSION>(left);
-  JDIMENSION count = static_cast<JDIMENSION>(right - left);
-  jpeg_crop_scanline(&info, &first, &count);
-  return static_cast<int>(first);
-}
-
-void JpegDecoder::Codec::SkipRows(int count, bool region) {
-  if (count == 0) return;
-  if (region) {
-    jpeg_skip_scanlines(&info, static_cast<JDIMENSION>(count));
-    return;
-  }
-  JSAMPROW row = spare_row.Resize(static_cast<size_t>(info.output_width) * info.output_components);
-  while (static_cast<int>(info.output_scanline) < count) jpeg_read_scanlines(&info, &row, 1);
-}
-
-void JpegDecoder::Codec::ReadRows(const MutableImageView& rows, int first_row) {
-  JSAMPROW pointers[kRowsPerCall];
-  int done = static_cast<int>(info.output_scanline) - first_row;
-  while (done < rows.height) {
-    const int count = std::min(kRowsPerCall, rows.height - done);
-    for (int i = 0; i < count; ++i) pointers[i] = rows.row(done + i);
-    done += static_cast<int>(jpeg_read_scanlines(&info, pointers, count));
-  }
-}
-
 JpegDecoder::Way JpegDecoder::DefaultWay() {
   static const Way way = [] {
     const char* wanted = std::getenv("BULKHEAD_JPEG");
@@ -252,7 +77,7 @@ JpegDecoder::Way JpegDecoder::DefaultWay() {
 
 JpegDecoder::JpegDecoder(Way way)
     : way_(way),
-      codec_(std::make_unique<Codec>()),
+      codec_(std::make_unique<JpegCodec>()),
       own_(std::make_unique<jpeg::SequentialDecoder>()) {}
 JpegDecoder::~JpegDecoder() = default;
 
@@ -289,7 +114,7 @@ jpeg::Fallback JpegDecoder::ChooseWay(const JpegStructure& structure) {
 }
 
 absl::Status JpegDecoder::OpenLibjpeg() {
-  Codec* codec = codec_.get();
+  JpegCodec* codec = codec_.get();
   codec->Forget();
   codec->errors.set_fail_on_warnings(true);
   codec->source.next_input_byte = reinterpret_cast<const JOCTET*>(file_.data());
@@ -305,7 +130,7 @@ absl::Status JpegDecoder::OpenLibjpeg() {
 }
 
 absl::Status JpegDecoder::ReadTruncated(const MutableImageView& rows) {
-  Codec* codec = codec_.get();
+  JpegCodec* codec = codec_.get();
   int complete = rows.height;
   const bool read = codec->errors.Run([&] {
     const long warnings = codec->errors.warning_count();
@@ -486,7 +311,7 @@ jpeg::Fallback JpegDecoder::DecodeCrop(PixelFormat format, const Rect& rect,
 
 absl::StatusOr<ImageView> JpegDecoder::DecodeOpened(PixelFormat format, const Rect& rect,
                                                     Image& buffer) {
-  Codec* codec = codec_.get();
+  JpegCodec* codec = codec_.get();
   jpeg_decompress_struct& info = codec->info;
   const bool cmyk = info.num_components == 4;
   info.out_color_space = cmyk ? JCS_CMYK : ColorSpaceFor(format);

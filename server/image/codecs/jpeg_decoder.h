@@ -19,6 +19,7 @@
 
 namespace bulkhead {
 
+struct JpegCodec;
 namespace jpeg {
 class SequentialDecoder;
 }
@@ -87,7 +88,6 @@ class JpegDecoder {
   const jpeg::DecodeCounts& counts() const { return counts_; }
 
  private:
-  struct Codec;
   // Decodes the file without libjpeg.
   jpeg::Fallback DecodeHere(PixelFormat format, const Rect& rect, const MutableImageView& out);
   jpeg::Fallback DecodeCrop(PixelFormat format, const Rect& rect, const MutableImageView& out);
@@ -118,7 +118,7 @@ class JpegDecoder {
   Stores stores_;
   StoreKey key_;       // of the opened file: who it is, and what it holds
   std::string value_;  // of the opened file, from one of them
-  std::unique_ptr<Codec> codec_;
+  std::unique_ptr<JpegCodec> codec_;
   std::unique_ptr<jpeg::SequentialDecoder> own_;
   jpeg::Coefficients coefficients_;
   jpeg::CoefficientWriter writer_;
