@@ -278,10 +278,9 @@ void FleetStream::AdoptQuarantine(const Member& member) {
 StreamConfig FleetStream::ConfigFor(Member* member) {
   const uint64_t attempt = member->attempt;
   member->base = assembly_.striping().head();
-  StreamConfig config;
+  StreamConfig config = CommonConfig(config_, told_);
   config.target = member->replica.target;
   config.authority = member->replica.authority;
-  config.credentials = config_.credentials;
   config.open = config_.open;
   config.open.set_assigned(true);
   config.open.set_transport(v1::TRANSPORT_GRPC);
@@ -293,21 +292,6 @@ StreamConfig FleetStream::ConfigFor(Member* member) {
   // That the cursor may differ was for the first opening.
   if (assembly_.begun()) config.open.set_allow_changed_bytes(false);
   config.no_door_reason = kReason;
-  config.silence = config_.silence;
-  config.held_deadline = config_.held_deadline;
-  config.on_warning = config_.on_warning;
-  config.on_hang = config_.on_hang;
-  config.on_note = config_.on_note;
-  if (config_.on_substitution) {
-    config.on_substitution = [this](const SubstitutionEvent& event) {
-      if (told_.IsNew(event)) config_.on_substitution(event);
-    };
-  }
-  if (config_.on_quarantine) {
-    config.on_quarantine = [this](const QuarantineEvent& event) {
-      if (told_.IsNew(event)) config_.on_quarantine(event);
-    };
-  }
   config.on_batch = [this, member, attempt](std::unique_ptr<BatchData> batch) {
     OnBatch(member, attempt, std::move(batch));
   };

@@ -141,32 +141,37 @@ absl::StatusOr<std::shared_ptr<Stream>> HealingStream::OpenBy(
   return stream;
 }
 
+Stream::Config CommonConfig(const HealingStream::Config& all, ToldEvents& told) {
+  Stream::Config config;
+  config.credentials = all.credentials;
+  config.silence = all.silence;
+  config.held_deadline = all.held_deadline;
+  config.on_warning = all.on_warning;
+  config.on_hang = all.on_hang;
+  config.on_note = all.on_note;
+  if (all.on_substitution) {
+    config.on_substitution = [&all, &told](const SubstitutionEvent& event) {
+      if (told.IsNew(event)) all.on_substitution(event);
+    };
+  }
+  if (all.on_quarantine) {
+    config.on_quarantine = [&all, &told](const QuarantineEvent& event) {
+      if (told.IsNew(event)) all.on_quarantine(event);
+    };
+  }
+  return config;
+}
+
 Stream::Config HealingStream::MakeConfig(const Route& route, v1::Open open,
                                          uint64_t first_sequence) {
-  Stream::Config config;
+  Stream::Config config = CommonConfig(config_, told_);
   config.target = config_.endpoint->target();
-  config.credentials = config_.credentials;
   config.open = std::move(open);
   config.open.set_transport(route.transport);
   config.door = route.door;
   if (route.door != nullptr) config.open.set_arena_token(route.door->token());
   config.no_door_reason = route.no_door_reason;
   config.first_sequence = first_sequence;
-  config.silence = config_.silence;
-  config.held_deadline = config_.held_deadline;
-  config.on_warning = config_.on_warning;
-  config.on_hang = config_.on_hang;
-  config.on_note = config_.on_note;
-  if (config_.on_substitution) {
-    config.on_substitution = [this](const SubstitutionEvent& event) {
-      if (told_.IsNew(event)) config_.on_substitution(event);
-    };
-  }
-  if (config_.on_quarantine) {
-    config.on_quarantine = [this](const QuarantineEvent& event) {
-      if (told_.IsNew(event)) config_.on_quarantine(event);
-    };
-  }
   if (config_.endpoint->embedded()) {
     // Weakly: a batch that is dropped may be a stream's last holder, and must not end a service.
     config.post_mortem = [weak = std::weak_ptr<Endpoint>(config_.endpoint)] {

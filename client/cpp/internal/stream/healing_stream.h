@@ -145,6 +145,10 @@ class HealingStream final : public LoaderStream {
   ToldEvents told_;
 };
 
+// What all streams of a loader have in common: credentials, waits, and the program's listeners, who
+// are told of each event once. Refers to `all` and `told`.
+Stream::Config CommonConfig(const HealingStream::Config& all, ToldEvents& told);
+
 }  // namespace bulkhead::client_internal
 
 #endif  // BULKHEAD_CLIENT_CPP_INTERNAL_STREAM_HEALING_STREAM_H_
