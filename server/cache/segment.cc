@@ -17,7 +17,7 @@
 namespace bulkhead {
 namespace {
 
-constexpr char kMagic[8] = {'b', 'k', 'h', 's', 'e', 'g', '0', '1'};
+constexpr char kMagic[8] = {'b', 'k', 'h', 's', 'e', 'g', '0', '2'};
 constexpr uint64_t kValueAlignment = 8;
 // File bytes per slot. With small values a segment runs out of slots first.
 constexpr uint64_t kBytesPerSlot = 1024;

@@ -53,7 +53,7 @@ def forge(begin):
 def same(label):
     for line in open("/proc/self/maps"):
         begin = int(line.split("-")[0], 16)
-        if " rw-s " in line and ctypes.string_at(begin, 8) == b"bkhseg01":
+        if " rw-s " in line and ctypes.string_at(begin, 8) == b"bkhseg02":
             forge(begin)
     return label
 '''
