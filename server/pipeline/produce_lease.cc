@@ -12,6 +12,7 @@
 #include "server/base/error.h"
 #include "server/base/limits.h"
 #include "server/base/record_name.h"
+#include "server/base/shell_quoted.h"
 #include "server/pipeline/pipeline.h"
 
 namespace bulkhead {
@@ -177,7 +178,7 @@ class LeaseSample {
                                     "or it was put there by hand; it was not read; write `errors: "
                                     "{policy: substitute}`, or name it below `exclude`, or take it "
                                     "out with `bulkhead quarantine clear ",
-                                    name, "`"),
+                                    ShellQuoted(name), "`"),
                        std::move(metadata));
   }
 

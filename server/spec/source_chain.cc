@@ -41,6 +41,14 @@ std::string LabelOf(const v1::PipelineSpec& spec, int batch_stage) {
   return absl::StrCat(BatchStagePath(batch_stage), " ", StageName(spec.batch_stages(batch_stage)));
 }
 
+// What a message calls the code of a stage. The stage that reads a dataset of the client's
+// (bulkhead.Source) has the client's own function, and the dataset's class as an argument.
+std::string NameOfCode(const v1::Python& python) {
+  const auto dataset = python.arguments().find("dataset");
+  const bool reads = absl::StartsWith(python.function(), "bulkhead_dataset:");
+  return reads && dataset != python.arguments().end() ? dataset->second : python.function();
+}
+
 }  // namespace
 
 std::string StepPath(const SourceChain::Step& step) {
@@ -68,18 +76,6 @@ std::string FirstPythonStage(const v1::PipelineSpec& spec) {
   });
   return path.empty() ? FirstPythonBatchStage(spec) : path;
 }
-
-namespace {
-
-// What a message calls the code of a stage. The stage that reads a dataset of the client's
-// (bulkhead.Source) has the client's own function, and the dataset's class as an argument.
-std::string NameOfCode(const v1::Python& python) {
-  const auto dataset = python.arguments().find("dataset");
-  const bool reads = absl::StartsWith(python.function(), "bulkhead_dataset:");
-  return reads && dataset != python.arguments().end() ? dataset->second : python.function();
-}
-
-}  // namespace
 
 std::map<std::string, std::string> CodeOfStages(const v1::PipelineSpec& spec) {
   std::map<std::string, std::string> code;

@@ -217,7 +217,7 @@ TEST_F(ProduceLeaseTest, AQuarantinedRecordIsASampleErrorThatIsNotRead) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("fake.tfrecord@300"));
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("write `errors: {policy: substitute}`, or name it below `exclude`, or take "
-                        "it out with `bulkhead quarantine clear fake.tfrecord@300`"));
+                        "it out with `bulkhead quarantine clear 'fake.tfrecord@300'`"));
 }
 
 TEST_F(ProduceLeaseTest, AQuarantinedRecordIsSubstitutedAndIsNoSubstitute) {

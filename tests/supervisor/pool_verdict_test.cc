@@ -39,7 +39,7 @@ class PoolVerdictTest : public PoolWorld {
 
 TEST_F(PoolVerdictTest, NamesThePipelineTheStageAndItsCode) {
   Man(2);
-  PoolVerdict verdict(config_, crew_, streams_, /*probes=*/true);
+  PoolVerdict verdict(config_, crew_, streams_, /*replaces=*/true);
   EXPECT_EQ(Now(verdict).kind(), v1::VERDICT_KIND_WARM_UP);
   Work(WorkerAt(0), 4096);
   const v1::Verdict now = Now(verdict);
@@ -56,7 +56,7 @@ TEST_F(PoolVerdictTest, NamesThePipelineTheStageAndItsCode) {
 
 TEST_F(PoolVerdictTest, AWorkerIsJudgedEvery50Milliseconds) {
   Man(1);
-  PoolVerdict verdict(config_, crew_, streams_, /*probes=*/true);
+  PoolVerdict verdict(config_, crew_, streams_, /*replaces=*/true);
   verdict.Look(now_ns_);
   Work(WorkerAt(0), 4096);
   verdict.Look(now_ns_ + kSecond / 25);
@@ -67,7 +67,7 @@ TEST_F(PoolVerdictTest, AWorkerIsJudgedEvery50Milliseconds) {
 
 TEST_F(PoolVerdictTest, AWorkerWithoutColleaguesIsReplacedOnceForAConfirmation) {
   Man(1);
-  PoolVerdict verdict(config_, crew_, streams_, /*probes=*/true);
+  PoolVerdict verdict(config_, crew_, streams_, /*replaces=*/true);
   Work(WorkerAt(0), 0);
   Now(verdict);
   EXPECT_FALSE(crew_.slots()[0]->probed) << "there is nothing to confirm";
@@ -86,12 +86,12 @@ TEST_F(PoolVerdictTest, AWorkerWithoutColleaguesIsReplacedOnceForAConfirmation) 
 
 TEST_F(PoolVerdictTest, NobodyIsReplacedForAConfirmationWhereOthersMayGiveItOrNobodyShall) {
   Man(2);
-  PoolVerdict among_others(config_, crew_, streams_, /*probes=*/true);
+  PoolVerdict among_others(config_, crew_, streams_, /*replaces=*/true);
   Work(WorkerAt(0), 4096);
   Now(among_others);
   EXPECT_FALSE(crew_.slots()[0]->probed);
   Man(1);
-  PoolVerdict forbidden(config_, crew_, streams_, /*probes=*/false);
+  PoolVerdict forbidden(config_, crew_, streams_, /*replaces=*/false);
   Work(WorkerAt(0), 4096);
   Now(forbidden);
   EXPECT_FALSE(crew_.slots()[0]->probed);

@@ -129,7 +129,7 @@ TEST_F(OwnServicesTest, AServiceOnAnotherSocketIsFoundWhereThereIsNoUsualOne) {
   while (!IsUnixListener(door)) std::this_thread::yield();
   EXPECT_THAT(OwnTargets(), Contains("unix:" + path));
   EXPECT_THAT(OwnTargets(), Not(Contains("unix:" + door)));
-  EXPECT_THAT(UsualTargets(), Not(Contains("unix:" + path)));
+  EXPECT_THAT(EmbeddedTargets(EmbeddedParents()), Not(Contains("unix:" + path)));
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
   EXPECT_THAT(OwnTargets(), Not(Contains("unix:" + path)));

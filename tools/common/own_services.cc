@@ -65,14 +65,9 @@ std::string DefaultTarget() {
       "/loader.sock");
 }
 
-std::vector<std::string> UsualTargets() {
+std::vector<std::string> OwnTargets() {
   std::vector<std::string> targets = EmbeddedTargets(EmbeddedParents());
   if (Listens(DefaultTarget())) targets.insert(targets.begin(), DefaultTarget());
-  return targets;
-}
-
-std::vector<std::string> OwnTargets() {
-  std::vector<std::string> targets = UsualTargets();
   for (const std::string& path : ListeningPathsOf("bulkheadd")) {
     // The socket may have another name, through a link.
     const auto is_it = [&path](const std::string& target) {

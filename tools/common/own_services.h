@@ -22,12 +22,9 @@ std::vector<std::string> EmbeddedParents();
 // (server/app/server_config.cc).
 std::string DefaultTarget();
 
-// The targets of services that are found without a search: the one at DefaultTarget(), then those
-// of trainers.
-std::vector<std::string> UsualTargets();
-
 // The targets of all services of this user on this machine that listen on a Unix socket:
-// UsualTargets(), then those that were started with another --listen.
+// the one at DefaultTarget(), those of trainers, then those that were started with another
+// --listen.
 std::vector<std::string> OwnTargets();
 
 // The only one of `targets`, services of this user. NOT_FOUND when there is none,

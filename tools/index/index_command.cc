@@ -141,10 +141,9 @@ absl::Status KeepOfImages(Loader& loader, const IndexArguments& arguments, Progr
         .Add(absl::StrCat(key, "_found"), found)
         .Add(absl::StrCat(key, "_bytes"), uint64_t{kept.cache.bytes()})
         .Add(absl::StrCat(key, "_most_bytes"), uint64_t{kept.cache.most_bytes()});
-    line.Finish(absl::StrFormat(
-        "%s: %d were made now; the segments take "
-        "%s of %s",
-        kept.name, made, FormatBytes(kept.cache.bytes()), FormatBytes(kept.cache.most_bytes())));
+    line.Finish(absl::StrFormat("%s: %d were made now; the segments take %s of %s", kept.name, made,
+                                FormatBytes(kept.cache.bytes()),
+                                FormatBytes(kept.cache.most_bytes())));
     if (kept.asked && !kept.cache.reason().empty()) {
       all.Update(absl::ResourceExhaustedError(
           absl::StrCat("not all ", kept.name, " could be kept: ", kept.cache.reason(),

@@ -7,6 +7,7 @@ from bulkhead import errors
 from bulkhead._adapters import ranks as ranks_module
 from bulkhead._rpc import proto
 from bulkhead._stream import silence
+from bulkhead._stream import stream as stream_module
 
 
 @pytest.fixture
@@ -71,6 +72,18 @@ def test_a_deadline_says_what_the_workers_are_at(fake):
     with pytest.raises(bulkhead.DeadlineExceeded) as caught:
         loader.next_batch(timeout=2)
     assert str(caught.value).endswith(f"within 2 s; activity of the workers: {activity}")
+
+
+@pytest.mark.parametrize("beat_after", [0, 1])
+def test_the_log_says_once_why_the_first_batch_takes_long(fake, caplog, monkeypatch, beat_after):
+    monkeypatch.setattr(stream_module, "_LONG_WAIT", 0.5)
+    loader = fake.open(samples=80, beat_after=beat_after, beat={"activity": "worker 0 has been starting for 21 s"})
+    if beat_after:
+        loader.next_batch()
+    with pytest.raises(bulkhead.DeadlineExceeded):
+        loader.next_batch(timeout=3)  # several heartbeats
+    told = caplog.text.count("the first batch takes more than 0.5 s: worker 0 has been starting for 21 s")
+    assert told == (0 if beat_after else 1)
 
 
 def test_a_stream_whose_workers_serve_others_is_logged_once(fake, caplog):

@@ -52,11 +52,12 @@ void PoolVerdict::TellIfChanged() {
   const std::string text = now.kind() == v1::VERDICT_KIND_LEAK ? "leak: " + now.text() : now.text();
   spdlog::log(kept ? spdlog::level::warn : spdlog::level::info, "pipeline {}: {}", config_.name,
               text);
+  const bool replaces = kept && replaces_ && config_.quota_bytes > 0;
   streams_.Tell(kept ? v1::Note::LEVEL_WARNING : v1::Note::LEVEL_INFO,
-                kept ? text +
-                           ". Workers are replaced before they meet their quota; the batches "
-                           "stay the same"
-                     : text);
+                replaces ? text +
+                               ". Workers are replaced before they meet their quota; the batches "
+                               "stay the same"
+                         : text);
   told_ = now;
 }
 

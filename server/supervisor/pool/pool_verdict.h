@@ -15,12 +15,13 @@ namespace bulkhead {
 // and the trainers when the verdict changes. Lives on the supervisor's thread.
 class PoolVerdict {
  public:
-  // `probes`: a worker may be replaced to confirm a verdict.
-  PoolVerdict(const PipelineConfig& config, const Crew& crew, PoolStreams& streams, bool probes)
+  // `replaces`: workers are replaced before they meet their quota, and one to confirm a verdict.
+  PoolVerdict(const PipelineConfig& config, const Crew& crew, PoolStreams& streams, bool replaces)
       : config_(config),
         crew_(crew),
         streams_(streams),
-        probes_(probes),
+        replaces_(replaces),
+        probes_(replaces),
         verdict_(config.stage_code, config.quota_bytes) {}
 
   void Look(int64_t now_ns);
@@ -38,6 +39,7 @@ class PoolVerdict {
   const PipelineConfig& config_;
   const Crew& crew_;
   PoolStreams& streams_;
+  const bool replaces_;
   bool probes_;  // still
   PipelineVerdict verdict_;
   v1::Verdict told_;

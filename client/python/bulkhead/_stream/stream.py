@@ -227,7 +227,7 @@ class Stream:
             self._activity = item.heartbeat.activity
             if self._activity and self.next_sequence == self._first_sequence and time.monotonic() > self._tells_wait_at:
                 self._tells_wait_at = math.inf
-                _log.warning("the first batch takes more than %d s: %s", _LONG_WAIT, self._words(self._activity))
+                _log.warning("the first batch takes more than %g s: %s", _LONG_WAIT, self._words(self._activity))
             if item.heartbeat.idle and not self._idle:
                 _log.warning("the service at %s lends this stream's workers to others until a batch is taken", self._target)
             self._idle = item.heartbeat.idle

@@ -501,6 +501,22 @@ def test_an_option_that_it_lacks_is_answered_at_once(options, kind, words):
         DataLoader(own.Numbers(), **options)
 
 
+class GrowingSets:
+    """Sets, which travel pickled; one is much larger than those that are looked at."""
+
+    def __len__(self):
+        return 40
+
+    def __getitem__(self, index):
+        return set(range(20000 if index == 17 else 3))
+
+
+def test_a_value_that_is_no_array_and_does_not_fit_is_told_with_its_type():
+    loader = DataLoader(GrowingSets(), batch_size=4, collate_fn=list)
+    with pytest.raises(bulkhead.DataError, match=r"\(a builtins.set, no array or tensor, so that it travels pickled\)"):
+        list(loader)
+
+
 def test_a_spec_is_no_dataset():
     with pytest.raises(bulkhead.InvalidArgument, match="a spec goes to bulkhead.torch.Dataset"):
         DataLoader("train.yaml", batch_size=4)
