@@ -136,5 +136,26 @@ TEST_F(GlobTest, ManyPathsWaitForThoseOfOthers) {
   EXPECT_EQ(ExpandGlob(pattern, limits)->size(), 5u);
 }
 
+TEST_F(GlobTest, AFolderThatIsExchangedAfterItsCheckShowsNothing) {
+  Write("root/data/a.txt");
+  Write("outside/secret.txt");
+  bool exchanged = false;
+  const MayEnterFn may_enter = [&](const std::string& folder) {
+    if (fs::canonical(folder) == fs::path(folder_) / "outside") {
+      return absl::PermissionDeniedError(folder);
+    }
+    if (!exchanged && fs::path(folder).parent_path().filename() == "data") {
+      exchanged = true;
+      fs::remove_all(folder_ + "/root/data");
+      fs::create_directory_symlink(folder_ + "/outside", folder_ + "/root/data");
+    }
+    return absl::OkStatus();
+  };
+  const auto found = ExpandGlob(folder_ + "/root/data/*", {}, may_enter);
+  ASSERT_TRUE(exchanged);
+  ASSERT_FALSE(found.ok()) << testing::PrintToString(*found);
+  EXPECT_THAT(std::string(found.status().message()), testing::Not(HasSubstr("outside")));
+}
+
 }  // namespace
 }  // namespace bulkhead

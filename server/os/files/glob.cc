@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <filesystem>
 #include <memory>
 #include <set>
 #include <utility>
@@ -109,6 +110,9 @@ class Expansion {
       }
       return absl::PermissionDeniedError(absl::StrCat("cannot read a folder of ", pattern_));
     }
+    if (!MayStay(dirfd(listing.get()))) {
+      return absl::PermissionDeniedError(absl::StrCat("cannot read a folder of ", pattern_));
+    }
     while (const dirent* entry = readdir(listing.get())) {
       const bool may_be_folder =
           entry->d_type == DT_DIR || entry->d_type == DT_LNK || entry->d_type == DT_UNKNOWN;
@@ -133,6 +137,15 @@ class Expansion {
 
   absl::Status Enter(const std::string& folder) const {
     return may_enter_ == nullptr ? absl::OkStatus() : may_enter_(folder);
+  }
+
+  // Whether the folder that was opened may be entered: since Enter another one may stand there.
+  bool MayStay(int folder) const {
+    if (may_enter_ == nullptr) return true;
+    std::error_code error;
+    const auto opened =
+        std::filesystem::read_symlink(absl::StrCat("/proc/self/fd/", folder), error);
+    return !error && may_enter_(opened.string()).ok();
   }
 
   static absl::Status TooMany(const std::string& of_what, uint64_t limit) {

@@ -27,7 +27,8 @@ using MayEnterFn = std::function<absl::Status(const std::string& folder)>;
 // exists as written matches itself. Empty when nothing matches. Blocks on the storage
 // (storage_watch.h). Errors: PERMISSION_DENIED for a folder that cannot be read,
 // FAILED_PRECONDITION for links in a circle, RESOURCE_EXHAUSTED above the limits, what `may_enter`
-// says of a folder behind the first wildcard.
+// says of a folder behind the first wildcard; it is asked again of what was opened there, so that a
+// link that changes meanwhile shows no other folder.
 absl::StatusOr<std::vector<std::string>> ExpandGlob(const std::string& pattern,
                                                     const GlobLimits& limits = {},
                                                     const MayEnterFn& may_enter = nullptr);
