@@ -21,6 +21,19 @@ bool IsInstalled(absl::string_view path) {
   return absl::StrContains(path, "/site-packages/") || absl::StrContains(path, "/dist-packages/");
 }
 
+// OK when the storage has told that no such file can be read. Otherwise it is not known what is
+// there, and to say "none" would be to say that the code was changed.
+absl::Status UnlessAbsent(const absl::Status& status, const std::string& name) {
+  if (absl::IsNotFound(status) || absl::IsPermissionDenied(status) ||
+      absl::IsInvalidArgument(status) || absl::IsFailedPrecondition(status)) {
+    return absl::OkStatus();
+  }
+  if (GetErrorInfo(status).has_value()) return status;
+  return MakeError(absl::StatusCode::kUnavailable, reason::kFileUnreadable,
+                   absl::StrCat(Printable(name), ": cannot be read: ", status.message()),
+                   {{"file", name}});
+}
+
 }  // namespace
 
 std::string CodeFolders::NameOf(const std::string& path) const {
@@ -31,19 +44,21 @@ std::string CodeFolders::NameOf(const std::string& path) const {
     for (const std::string& folder : folders_) {
       if (called == folder || !IsBeneath(called, folder)) continue;
       std::string name(called.substr(folder.size() + (folder == "/" ? 0 : 1)));
-      const std::string found = PathOf(name);
-      if (found == *real) return name;
-      if (!PathOf(*real).empty()) return *real;
+      if (PathOf(name).value_or("") == *real) return name;
+      if (!PathOf(*real).value_or("").empty()) return *real;
     }
   }
   return "";
 }
 
-std::string CodeFolders::PathOf(const std::string& name) const {
+absl::StatusOr<std::string> CodeFolders::PathOf(const std::string& name) const {
   const bool absolute = absl::StartsWith(name, "/");
   for (const std::string& folder : folders_) {
     const auto path = RealPath(absolute ? name : absl::StrCat(folder, "/", name));
-    if (!path.ok()) continue;
+    if (!path.ok()) {
+      BULKHEAD_RETURN_IF_ERROR(UnlessAbsent(path.status(), name));
+      continue;
+    }
     const bool inside = std::any_of(folders_.begin(), folders_.end(),
                                     [&](const auto& allowed) { return IsBeneath(*path, allowed); });
     if (inside) return *path;
@@ -51,10 +66,17 @@ std::string CodeFolders::PathOf(const std::string& name) const {
   return "";
 }
 
-v1::CodeFile CodeFolders::Read(const std::string& name) const {
+absl::StatusOr<v1::CodeFile> CodeFolders::Read(const std::string& name) const {
   v1::CodeFile file;
   file.set_name(name);
-  if (const std::string path = PathOf(name); !path.empty()) file.set_digest(DigestOfCode(path));
+  BULKHEAD_ASSIGN_OR_RETURN(const std::string path, PathOf(name));
+  if (path.empty()) return file;
+  const auto digest = Sha256OfFile(path);
+  if (!digest.ok()) {
+    BULKHEAD_RETURN_IF_ERROR(UnlessAbsent(digest.status(), name));
+    return file;
+  }
+  file.set_digest(CodeDigest(*digest));
   return file;
 }
 

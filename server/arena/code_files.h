@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "bulkhead/v1/types.pb.h"
 
@@ -26,9 +27,11 @@ class CodeFolders {
   // which are not edited.
   std::string NameOf(const std::string& path) const;
   // The path of the file with a name; empty if there is none, or if it leads out of the folders.
-  std::string PathOf(const std::string& name) const;
-  // The current content of the file with that name; without a digest if there is none.
-  v1::CodeFile Read(const std::string& name) const;
+  // UNAVAILABLE when the storage does not tell: STORAGE_STALLED, FILE_UNREADABLE.
+  absl::StatusOr<std::string> PathOf(const std::string& name) const;
+  // The current content of the file with that name; without a digest if there is none. Errors as
+  // those of PathOf.
+  absl::StatusOr<v1::CodeFile> Read(const std::string& name) const;
 
  private:
   std::vector<std::string> folders_;

@@ -212,7 +212,7 @@ absl::StatusOr<std::vector<v1::CodeFile>> Preparer::ReadCode(
   std::vector<v1::CodeFile> files;
   for (const std::string& name : names) {
     if (cancelled()) return absl::CancelledError("nobody waits for the code any more");
-    files.push_back(limits_.code_folders.Read(name));
+    BULKHEAD_ASSIGN_OR_RETURN(files.emplace_back(), limits_.code_folders.Read(name));
   }
   return files;
 }

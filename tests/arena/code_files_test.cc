@@ -5,9 +5,15 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <memory>
 #include <string>
+#include <thread>
 
+#include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
+#include "server/base/error.h"
 #include "server/os/files/filesystem.h"
+#include "server/os/files/storage_watch.h"
 
 namespace bulkhead {
 namespace {
@@ -36,8 +42,8 @@ class CodeFoldersTest : public testing::Test {
 TEST_F(CodeFoldersTest, ANameIsRelativeToItsFolderAndLeadsBack) {
   for (const char* file : {"/a/x.py", "/a/pkg/y.py", "/b/z.py", "/b/x.py"}) {
     const std::string name = folders_.NameOf(root_ + file);
-    EXPECT_EQ(folders_.PathOf(name), root_ + file) << name;
-    EXPECT_EQ(folders_.Read(name).digest(), DigestOfCode(root_ + file));
+    EXPECT_EQ(folders_.PathOf(name).value(), root_ + file) << name;
+    EXPECT_EQ(folders_.Read(name)->digest(), DigestOfCode(root_ + file));
   }
   EXPECT_EQ(folders_.NameOf(root_ + "/a/pkg/y.py"), "pkg/y.py");
   EXPECT_EQ(folders_.NameOf(root_ + "/b/z.py"), "z.py");
@@ -49,7 +55,7 @@ TEST_F(CodeFoldersTest, ANameIsRelativeToItsFolderAndLeadsBack) {
 TEST_F(CodeFoldersTest, BehindALinkWithinTheFolderAFileKeepsItsName) {
   ASSERT_EQ(symlink("pkg", (root_ + "/a/data").c_str()), 0);
   EXPECT_EQ(folders_.NameOf(root_ + "/a/data/y.py"), "data/y.py");
-  EXPECT_EQ(folders_.PathOf("data/y.py"), root_ + "/a/pkg/y.py");
+  EXPECT_EQ(folders_.PathOf("data/y.py").value(), root_ + "/a/pkg/y.py");
 }
 
 TEST_F(CodeFoldersTest, OthersFilesAndInstalledPackagesAreNoCodeOfTheUsers) {
@@ -60,8 +66,28 @@ TEST_F(CodeFoldersTest, OthersFilesAndInstalledPackagesAreNoCodeOfTheUsers) {
 
 TEST_F(CodeFoldersTest, ANameThatLeadsOutOfTheFoldersReadsNothing) {
   for (const std::string name : {"../c/secret", "out", "/etc/passwd", "nowhere.py", "pkg", ""}) {
-    EXPECT_EQ(folders_.Read(name).digest(), "") << name;
+    EXPECT_EQ(folders_.Read(name)->digest(), "") << name;
   }
+}
+
+// As a share that nobody answers for: no more is known than that there may be a file.
+TEST_F(CodeFoldersTest, StorageThatDoesNotAnswerIsNoFileThatIsGone) {
+  StorageWatch watch({1, absl::ZeroDuration()});
+  absl::Notification hangs, end;
+  std::thread hanging([&] {
+    const StorageWatch::Scope scope(&watch, std::make_shared<StorageWatch::Caller>());
+    const StorageCall call("/hangs");
+    hangs.Notify();
+    end.WaitForNotification();
+  });
+  hangs.WaitForNotification();
+  {
+    const StorageWatch::Scope scope(&watch, std::make_shared<StorageWatch::Caller>());
+    EXPECT_EQ(GetErrorInfo(folders_.PathOf("x.py").status())->reason, reason::kStorageStalled);
+    EXPECT_EQ(GetErrorInfo(folders_.Read("x.py").status())->reason, reason::kStorageStalled);
+  }
+  end.Notify();
+  hanging.join();
 }
 
 TEST(FingerprintWithCodeTest, DependsOnNamesAndContents) {

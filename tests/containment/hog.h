@@ -3,7 +3,6 @@
 #define BULKHEAD_TESTS_CONTAINMENT_HOG_H_
 
 #include <gtest/gtest.h>
-#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -14,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/os/process/child_process.h"
+#include "tests/os/await_exit.h"
 
 namespace bulkhead {
 
@@ -42,11 +42,7 @@ class Hog {
     EXPECT_EQ(write(go_.get(), "g", 1), 1);
     return AwaitEnd();
   }
-  ProcessExit AwaitEnd() {
-    pollfd event{child_.pidfd(), POLLIN, 0};
-    EXPECT_EQ(poll(&event, 1, 60'000), 1) << "it did not end";
-    return child_.TryReap().value_or(ProcessExit{});
-  }
+  ProcessExit AwaitEnd() { return AwaitExit(child_); }
 
  private:
   UniqueFd go_;

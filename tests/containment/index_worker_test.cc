@@ -14,9 +14,13 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "bulkhead/internal/v1/worker.pb.h"
+#include "server/arena/exit_codes.h"
+#include "server/arena/flight_recorder.h"
+#include "server/os/memory/memory_map.h"
 #include "server/os/process/child_process.h"
 #include "server/os/sockets/packet_socket.h"
 #include "server/source/tfrecord/tfrecord_writer.h"
+#include "tests/os/await_exit.h"
 
 namespace bulkhead {
 namespace {
@@ -99,6 +103,16 @@ TEST_F(IndexWorkerTest, NoLaterJobOpensWhatTheFirstOneClosed) {
   const internal::v1::FromWorker answer = Index("/two/data", "", false);
   EXPECT_EQ(answer.failed().error().reason(), "FILE_UNREADABLE");
   EXPECT_EQ(Index("/one/data", "/one", true).index_done().records(), 1);
+}
+
+TEST_F(IndexWorkerTest, NeverRunsAPipeline) {
+  ASSERT_EQ(Index("/one/data", "/one", false).index_done().records(), 1);
+  const UniqueFd binding = CreateSealedMessage(std::string()).value();
+  const FlightRecorder recorder = FlightRecorder::Create(1).value();
+  internal::v1::ToWorker message;
+  message.mutable_bind()->set_threads(1);
+  ASSERT_TRUE(socket_.Send(message.SerializeAsString(), {binding.get(), recorder.fd()}).ok());
+  EXPECT_EQ(AwaitExit(worker_).code, kExitProtocol);
 }
 
 TEST_F(IndexWorkerTest, IsNotPutIntoOneThatIsSwitchedOff) {

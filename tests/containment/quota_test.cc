@@ -1,13 +1,13 @@
 // RLIMIT_DATA with processes just under and just over it.
 
 #include <gtest/gtest.h>
-#include <poll.h>
 
 #include <cstdio>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "server/os/process/child_process.h"
+#include "tests/os/await_exit.h"
 
 namespace bulkhead {
 namespace {
@@ -21,9 +21,7 @@ int TakeUnderLimit(uint64_t take) {
   spec.args = {"data", absl::StrCat(kRoom), absl::StrCat(take)};
   auto child = ChildProcess::Spawn(spec);
   EXPECT_TRUE(child.ok()) << child.status();
-  pollfd event{child->pidfd(), POLLIN, 0};
-  EXPECT_EQ(poll(&event, 1, 30'000), 1);
-  const int code = child->TryReap().value_or(ProcessExit{}).code;
+  const int code = AwaitExit(*child).code;
   std::printf("figure: RLIMIT_DATA with room for %.1f MiB, asked for %.1f MiB: %s\n",
               static_cast<double>(kRoom) / kMebibyte, static_cast<double>(take) / kMebibyte,
               code == 0 ? "granted" : "refused");

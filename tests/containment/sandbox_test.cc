@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,6 +17,7 @@
 #include "server/os/process/child_process.h"
 #include "server/os/sockets/packet_socket.h"
 #include "tests/containment/outcome.h"
+#include "tests/os/await_exit.h"
 
 namespace bulkhead {
 namespace {
@@ -55,10 +55,8 @@ int Try(const std::string& parts, const std::string& attempt, PacketSocket* rece
   auto child = ChildProcess::Spawn(spec);
   EXPECT_TRUE(child.ok()) << child.status();
   if (received != nullptr) *received = std::move(pair.first);
-  pollfd event{child->pidfd(), POLLIN, 0};
-  EXPECT_EQ(poll(&event, 1, 30'000), 1) << "it did not end";
-  const auto exit = child->TryReap();
-  return exit.has_value() && exit->outcome == ProcessExit::Outcome::kExited ? exit->code : -1;
+  const ProcessExit exit = AwaitExit(*child);
+  return exit.outcome == ProcessExit::Outcome::kExited ? exit.code : -1;
 }
 
 struct Way {

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,12 +16,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "bulkhead/internal/v1/worker.pb.h"
+#include "server/arena/exit_codes.h"
 #include "server/arena/flight_recorder.h"
 #include "server/os/memory/memory_map.h"
 #include "server/os/memory/process_memory.h"
 #include "server/os/process/child_process.h"
 #include "server/os/sandbox/sandbox.h"
 #include "server/os/sockets/packet_socket.h"
+#include "tests/os/await_exit.h"
 
 namespace bulkhead {
 namespace {
@@ -89,6 +92,17 @@ TEST_F(BoundWorkerTest, TheCeilingIsLoweredToTheQuotaOnceItIsBound) {
   const internal::v1::FromWorker answer = Bind(binding, 64 * kMiB);
   ASSERT_TRUE(answer.has_bound()) << answer.ShortDebugString();
   EXPECT_LE(DataLimit(), DataBytes() + 64 * kMiB);
+}
+
+TEST_F(BoundWorkerTest, BuildsNoIndexes) {
+  internal::v1::PipelineBinding binding;
+  binding.mutable_source()->mutable_range()->set_size(10);
+  ASSERT_TRUE(Bind(binding, 0).has_bound());
+  const UniqueFd index(memfd_create("index", MFD_CLOEXEC));
+  internal::v1::ToWorker message;
+  message.mutable_build_index();
+  ASSERT_TRUE(socket_.Send(message.SerializeAsString(), {index.get()}).ok());
+  EXPECT_EQ(AwaitExit(worker_).code, kExitProtocol);
 }
 
 TEST_F(BoundWorkerTest, WithoutAQuotaThereIsNone) {

@@ -148,11 +148,11 @@ class Service:
     def workers(self):
         return children_of(self.process.pid)
 
-    def kill_worker(self, number=0):
-        """Kills one of the workers by SIGKILL; False when there is none at this moment."""
+    def kill_worker(self, number=0, how=signal.SIGKILL):
+        """Ends one of the workers by that signal; False when there is none at this moment."""
         workers = self.workers()
         try:
-            os.kill(workers[number % len(workers)], signal.SIGKILL)
+            os.kill(workers[number % len(workers)], how)
         except (ProcessLookupError, ZeroDivisionError):  # it has just ended by itself
             return False
         return True

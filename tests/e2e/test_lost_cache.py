@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 
 import bulkhead
 import pytest
@@ -24,12 +25,12 @@ def list_spec(folder, photos, lines, **more):
                       batch={"size": 10}, **more)
 
 
-def end_workers(service):
-    """Kills every worker that there is."""
-    while not service.kill_worker():
+def end_workers(service, how=signal.SIGKILL):
+    """Ends every worker that there is by that signal."""
+    while not service.kill_worker(how=how):
         pass
     for number in range(1, 4):
-        service.kill_worker(number)
+        service.kill_worker(number, how)
 
 
 @pytest.fixture
@@ -46,8 +47,9 @@ def start(folder, photos):
             assert service.stop() == 0
 
 
-@pytest.mark.parametrize("lost", ["indexes", "folder"])
-def test_streams_go_on_and_others_open_when_the_cache_is_lost(start, folder, photos, lost):
+# A crash makes the record a suspect, which is then done alone.
+@pytest.mark.parametrize("lost, how", [("indexes", signal.SIGKILL), ("folder", signal.SIGKILL), ("folder", signal.SIGABRT)])
+def test_streams_go_on_and_others_open_when_the_cache_is_lost(start, folder, photos, lost, how):
     service = start()
     spec = records_spec(folder, photos)
     with bulkhead.Loader(spec, service.target, timeout=60) as loader:
@@ -59,7 +61,7 @@ def test_streams_go_on_and_others_open_when_the_cache_is_lost(start, folder, pho
             else:
                 for path in (folder / "cache").glob("*.*"):
                     path.unlink()
-            end_workers(service)
+            end_workers(service, how)
             assert [next(batches)["label"].tolist() for _ in range(15)] == epoch
         assert loader.stats.reconnects == 0
         with bulkhead.Loader(records_spec(folder, photos, epochs=1), service.target, timeout=60) as other:

@@ -117,6 +117,7 @@ def test_an_import_larger_than_the_quota_ends_the_opening(start, folder):
     error = error_of(service, over_range(folder, "large:f", **SUBSTITUTE))
     assert error.reason == "STAGE_UNUSABLE", error
     assert "large:f" in str(error) and "more than a worker's quota of 128MiB" in str(error) and "--worker-quota" in str(error)
+    assert "`bulkhead explain` with a large one says" in str(error)
     [held] = re.findall(r"it held (\d+)(?:\.\d+)?MiB", str(error))
     assert 128 <= int(held) <= 400, error
     assert int(bulkhead.service_status(service.target).get("samples_substituted", 0)) == 0

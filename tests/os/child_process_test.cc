@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,16 +11,10 @@
 #include <thread>
 
 #include "server/os/sockets/packet_socket.h"
+#include "tests/os/await_exit.h"
 
 namespace bulkhead {
 namespace {
-
-// Waits for the child's end, as an event loop does.
-ProcessExit AwaitExit(ChildProcess& child) {
-  pollfd event{child.pidfd(), POLLIN, 0};
-  EXPECT_EQ(poll(&event, 1, 10000), 1) << "the child did not end";
-  return child.TryReap().value_or(ProcessExit{});
-}
 
 SpawnSpec Shell(const std::string& command) {
   SpawnSpec spec;

@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <poll.h>
 #include <sys/wait.h>
 
 #include <cerrno>
@@ -12,6 +11,7 @@
 
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
+#include "tests/os/await_exit.h"
 
 namespace bulkhead {
 namespace {
@@ -23,12 +23,6 @@ SpawnSpec Shell(const std::string& command) {
   spec.program = "/bin/sh";
   spec.args = {"-c", command};
   return spec;
-}
-
-ProcessExit AwaitExit(ChildProcess& child) {
-  pollfd event{child.pidfd(), POLLIN, 0};
-  EXPECT_EQ(poll(&event, 1, 60'000), 1) << "the child did not end";
-  return child.TryReap().value_or(ProcessExit{});
 }
 
 TEST(SpawnerTest, StartsAsChildProcessDoes) {

@@ -56,7 +56,9 @@ absl::Status ImportError(const PipelineConfig& config, const WorkerEnd& end) {
                         "; it must leave the worker's descriptors alone");
   } else {
     what = absl::StrCat(" takes more than a worker's quota of ", FormatBytes(config.quota_bytes),
-                        ": ", end.reason, "; give workers more with --worker-quota");
+                        ": ", end.reason,
+                        "; give workers more with --worker-quota: `bulkhead explain` with a large "
+                        "one says how much they hold");
   }
   return MakeError(absl::StatusCode::kFailedPrecondition, reason::kStageUnusable,
                    absl::StrCat("loading ", config.user_code, what));
