@@ -16,6 +16,8 @@ import pytest
 
 import bulkhead
 from bulkhead import errors
+from bulkhead._fleet.keepers import Keepers
+from bulkhead._fleet.member import HERE
 from conftest import AUGMENTED, BIN, CLIENTS, finish_digest, start_digest, write_spec
 
 
@@ -448,11 +450,23 @@ def test_a_name_that_resolves_to_nothing_is_an_error_that_says_so(folder):
         bulkhead.Loader(range_spec(folder), "dns:///no-such-host.invalid:7077", timeout=60)
 
 
-def test_one_service_by_two_addresses_counts_once(folder, replicas, caplog):
+@pytest.mark.parametrize("late", [False, True])
+def test_one_service_by_two_addresses_counts_once(folder, replicas, caplog, monkeypatch, late):
+    """`late`: the stream by the second address takes the place of the first one's, which has just come."""
     [replica] = replicas(1)
     spec = range_spec(folder)
     twice = [replica.target, f"localhost:{replica.port}"]
     expected = history(spec, replica.target)
+    if late:
+        opens = Keepers._try
+
+        def opens_when_the_first_is_here(keepers, member, request):
+            first = keepers.members[next(iter(keepers.members))]
+            while member is not first and first.state != HERE:
+                time.sleep(0.01)
+            opens(keepers, member, request)
+
+        monkeypatch.setattr(Keepers, "_try", opens_when_the_first_is_here)
     with bulkhead.Loader(spec, twice, timeout=60) as loader:
         assert [history_of(batch) for batch in loader.stream()] == expected
         assert len(loader._stream.shares()) == 1

@@ -194,6 +194,7 @@ class Keepers:
                 member.stream = stream
             stream.wait_opened(self._patience, self._fleet.note_progress)
             with self._lock:
+                member.answered = True
                 if self.members.get(member.replica) is not member:
                     raise errors.LoaderClosed("it is not among the replicas any more")
                 self._fleet.admit(member, stream)
