@@ -57,15 +57,18 @@ std::string ToJson(const google::protobuf::Message& message) {
 }
 
 absl::StatusOr<v1::GetStatusResponse> AskStatus(const std::string& target, absl::Duration deadline,
-                                                const Credentials& credentials) {
+                                                const Credentials& credentials,
+                                                bool fresh_memory = false) {
   absl::Status own = client_internal::CheckNotForked();
   if (!own.ok()) return own;
   const auto service = Connection::Open(target, credentials);
   if (!service.ok()) return service.status();
   grpc::ClientContext context;
   context.set_deadline(client_internal::GrpcDeadline(deadline));
+  v1::GetStatusRequest request;
+  request.set_fresh_memory(fresh_memory);
   v1::GetStatusResponse response;
-  const grpc::Status status = service->stub->GetStatus(&context, v1::GetStatusRequest(), &response);
+  const grpc::Status status = service->stub->GetStatus(&context, request, &response);
   if (!status.ok()) return service->Failure(status);
   return response;
 }
@@ -136,8 +139,8 @@ absl::StatusOr<v1::Description> DescribeOnce(
 }  // namespace
 
 absl::StatusOr<std::string> GetStatusJson(const std::string& target, absl::Duration deadline,
-                                          const Credentials& credentials) {
-  auto response = AskStatus(target, deadline, credentials);
+                                          const Credentials& credentials, bool fresh_memory) {
+  auto response = AskStatus(target, deadline, credentials, fresh_memory);
   if (!response.ok()) return response.status();
   return ToJson(*response);
 }

@@ -77,10 +77,10 @@ std::vector<Metric> Processes() {
       {"bulkhead_build_info",
        MetricType::Gauge,
        "",
-       {"version"},
-       "Version of the service; always 1.",
+       {"version", "boot"},
+       "Version of the service and name of its run, as the log has it; always 1.",
        [](const StatusView& view, Series& series) {
-         series.Add({LabelValue(view.status().version())}, 1);
+         series.Add({LabelValue(view.status().version()), LabelValue(view.status().boot_id())}, 1);
        }},
       {"bulkhead_start_time_seconds",
        MetricType::Gauge,
@@ -112,6 +112,18 @@ std::vector<Metric> Processes() {
        {},
        "Highest memory of the supervisor that was seen.",
        Number([](const auto& status) { return status.supervisor().peak_memory_bytes(); })},
+      {"bulkhead_memory_reading_age_seconds",
+       MetricType::Gauge,
+       "seconds",
+       {},
+       "How long ago the memory of the supervisor and of workers was read; the oldest reading.",
+       [](const StatusView& view, Series& series) {
+         double oldest = view.status().supervisor().age_seconds();
+         for (const v1::WorkerStatus& worker : view.status().workers()) {
+           oldest = std::max(oldest, worker.usage().age_seconds());
+         }
+         series.Add({}, oldest);
+       }},
       {"bulkhead_log_lines_dropped_total",
        MetricType::Counter,
        "lines",

@@ -166,10 +166,12 @@ grpc::ServerUnaryReactor* LoaderService::FinishAside(grpc::CallbackServerContext
 }
 
 grpc::ServerUnaryReactor* LoaderService::GetStatus(grpc::CallbackServerContext* rpc,
-                                                   const grpc::ByteBuffer*,
+                                                   const grpc::ByteBuffer* bytes,
                                                    grpc::ByteBuffer* response) {
-  return FinishAside(rpc, Right::kStatus, [this, response] {
-    *response = Serialize(Status());
+  return FinishAside(rpc, Right::kStatus, [this, bytes, response] {
+    v1::GetStatusRequest request;
+    BULKHEAD_RETURN_IF_ERROR(ParseRequest(*bytes, request));
+    *response = Serialize(Status(request.fresh_memory()));
     return absl::OkStatus();
   });
 }
@@ -193,8 +195,8 @@ grpc::ServerUnaryReactor* LoaderService::Quarantine(grpc::CallbackServerContext*
   });
 }
 
-v1::GetStatusResponse LoaderService::Status() {
-  v1::GetStatusResponse status = context_.supervisor->GetStatus();
+v1::GetStatusResponse LoaderService::Status(bool fresh_memory) {
+  v1::GetStatusResponse status = context_.supervisor->GetStatus(fresh_memory);
   status.set_version(kVersion);
   status.set_boot_id(context_.boot_id);
   status.set_pid(getpid());

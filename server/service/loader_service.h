@@ -55,7 +55,7 @@ class LoaderService final : public RawMethods<v1::Loader::Service> {
                                                     const grpc::ByteBuffer* bytes) override;
 
   // The answer to GetStatus. Blocks like Supervisor::GetStatus; thread-safe.
-  v1::GetStatusResponse Status();
+  v1::GetStatusResponse Status(bool fresh_memory = false);
 
  private:
   // If the caller has `right`, finishes its call with the result of `answer`, when its client's

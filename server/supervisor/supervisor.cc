@@ -311,7 +311,7 @@ uint32_t Supervisor::Recycle(const std::string& pipeline, std::optional<uint32_t
   return answered ? *count : 0;
 }
 
-v1::GetStatusResponse Supervisor::GetStatus() {
+v1::GetStatusResponse Supervisor::GetStatus(bool fresh_memory) {
   const auto said = std::make_shared<v1::GetStatusResponse>();
   const bool answered = TryOnLoop([this, said] {
     v1::GetStatusResponse& response = *said;
@@ -330,7 +330,7 @@ v1::GetStatusResponse Supervisor::GetStatus() {
     silent.set_supervisor_silent_seconds(absl::ToDoubleSeconds(std::max(SilentFor(), kSilence)));
     return silent;
   }
-  usage_.Fill(*said);
+  usage_.Fill(*said, fresh_memory);
   return *said;
 }
 

@@ -133,7 +133,7 @@ class Supervisor {
 
   // Workers, streams, exits, CPU time. Blocks for the loop, then for reading /proc. Totals never
   // decrease. While the loop is silent the answer says only that.
-  v1::GetStatusResponse GetStatus();
+  v1::GetStatusResponse GetStatus(bool fresh_memory = false);
   // Planned replacements since the start. Blocks for the loop; empty while the loop is silent.
   std::map<v1::RecycleCause, uint64_t> RecyclingCounts();
 

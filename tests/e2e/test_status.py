@@ -34,6 +34,33 @@ def test_status_names_workers_streams_and_memory(folder):
         service.stop()
 
 
+def test_memory_is_read_anew_when_asked_for(folder):
+    """A worker so large that a reading takes several ms, and else serves for 20 times as long."""
+    (folder / "large.py").write_text("HELD = bytearray(b'x') * (500 << 20)\n\n\ndef f(index):\n    return index\n")
+    spec = {
+        "source": {"range": {"size": 1000}}, "batch": {"size": 8},
+        "stages": [{"python": {"function": "large:f", "inputs": ["index"], "outputs": [{"name": "index", "dtype": "int64"}]}}],
+    }  # fmt: skip
+    service = Service(folder, "--workers", "1", "--worker-quota", "1GiB", "--python", "/usr/bin/python3", "--python-path", folder)
+    try:
+        with bulkhead.Loader(spec, service.target) as loader:
+            loader.next_batch()
+            ages = []
+            for fresh in 20 * [False, True]:
+                began = time.monotonic()
+                [worker] = bulkhead.service_status(service.target, fresh=fresh)["workers"]
+                usage = worker["usage"]
+                assert usage["memory_bytes"] > 500 << 20
+                if fresh:
+                    assert usage["age_seconds"] < time.monotonic() - began + 0.1
+                else:
+                    ages.append(usage["age_seconds"])
+                time.sleep(0.12)
+            assert max(ages) > 0.12, "other readings serve for longer"
+    finally:
+        service.stop()
+
+
 def test_counters_of_a_place_go_on_over_its_workers(folder):
     """As a monitoring system sees them, while each worker makes a few hundred of the samples."""
     spec = write_spec(

@@ -197,12 +197,15 @@ TEST(StatusCollectorTest, AStreamsSlotsAreCountedByState) {
 TEST(StatusCollectorTest, TheServicesOwnNumbers) {
   v1::GetStatusResponse status;
   status.set_version("1.2.3");
+  status.set_boot_id("0a1b");
   status.mutable_start_time()->set_seconds(1000);
   status.mutable_start_time()->set_nanos(500'000'000);
   status.set_cpu_seconds(1);
   status.mutable_supervisor()->set_cpu_seconds(2);
   status.mutable_supervisor()->set_memory_bytes(3);
   status.mutable_supervisor()->set_peak_memory_bytes(4);
+  status.mutable_supervisor()->set_age_seconds(0.5);
+  status.add_workers()->mutable_usage()->set_age_seconds(0.75);
   status.set_samples_produced(5);
   status.set_samples_delivered(6);
   status.set_samples_redone(7);
@@ -221,12 +224,13 @@ TEST(StatusCollectorTest, TheServicesOwnNumbers) {
   memory.set_replacement_bytes(17);
   const auto series = SeriesOf(TextOf(status));
   for (const char* expected : {
-           R"(bulkhead_build_info{version="1.2.3"} 1)",
+           R"(bulkhead_build_info{version="1.2.3",boot="0a1b"} 1)",
            "bulkhead_start_time_seconds 1000.5",
            "bulkhead_cpu_seconds_total 1",
            "bulkhead_supervisor_cpu_seconds_total 2",
            "bulkhead_supervisor_memory_bytes 3",
            "bulkhead_supervisor_peak_memory_bytes 4",
+           "bulkhead_memory_reading_age_seconds 0.75",
            "bulkhead_log_lines_dropped_total 41",
            "bulkhead_samples_produced_total 5",
            "bulkhead_samples_delivered_total 6",

@@ -8,8 +8,9 @@
 namespace bulkhead::tools {
 
 absl::StatusOr<v1::GetStatusResponse> GetStatusMessage(const std::string& target,
-                                                       absl::Duration deadline) {
-  BULKHEAD_ASSIGN_OR_RETURN(const std::string json, GetStatusJson(target, deadline));
+                                                       absl::Duration deadline, bool fresh_memory) {
+  BULKHEAD_ASSIGN_OR_RETURN(const std::string json,
+                            GetStatusJson(target, deadline, {}, fresh_memory));
   v1::GetStatusResponse status;
   google::protobuf::util::JsonParseOptions options;
   options.ignore_unknown_fields = true;

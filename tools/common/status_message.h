@@ -10,9 +10,10 @@
 namespace bulkhead::tools {
 
 // All that a service says of itself; the client library's own ServiceStatus is a selection. Fields
-// of a newer service are left out. Errors: those of GetStatusJson.
+// of a newer service are left out. `fresh_memory`, errors: those of GetStatusJson.
 absl::StatusOr<v1::GetStatusResponse> GetStatusMessage(const std::string& target,
-                                                       absl::Duration deadline);
+                                                       absl::Duration deadline,
+                                                       bool fresh_memory = false);
 
 }  // namespace bulkhead::tools
 

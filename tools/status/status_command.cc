@@ -38,7 +38,8 @@ void Print(const StatusArguments& arguments, const std::string& text) {
 
 absl::Status Show(const StatusArguments& arguments, const std::string& target, Looks& looks) {
   if (arguments.json) {
-    BULKHEAD_ASSIGN_OR_RETURN(const std::string json, GetStatusJson(target, kStatusDeadline));
+    BULKHEAD_ASSIGN_OR_RETURN(const std::string json,
+                              GetStatusJson(target, kStatusDeadline, {}, true));
     Print(arguments, absl::StrCat(json, "\n"));
     return absl::OkStatus();
   }

@@ -50,9 +50,11 @@ struct ServiceStatus {
 absl::StatusOr<ServiceStatus> GetServiceStatus(const std::string& target, absl::Duration deadline,
                                                const Credentials& credentials = {});
 
-// All of the service's answer, as one line of JSON.
+// All of the service's answer, as one line of JSON. With `fresh_memory` the memory of its processes
+// is read anew, which takes the service some 15 ms for each GiB.
 absl::StatusOr<std::string> GetStatusJson(const std::string& target, absl::Duration deadline,
-                                          const Credentials& credentials = {});
+                                          const Credentials& credentials = {},
+                                          bool fresh_memory = false);
 
 // OK if the service at `target` serves (gRPC's health check of bulkhead.v1.Loader). UNAVAILABLE
 // (SERVICE_UNAVAILABLE) if it answers that it does not; DEADLINE_EXCEEDED or UNAVAILABLE

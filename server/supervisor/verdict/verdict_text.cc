@@ -33,8 +33,10 @@ std::string Keeps(const v1::Verdict& verdict, bool imports) {
   if (verdict.kind() == v1::VERDICT_KIND_RETENTION) {
     absl::StrAppend(&text, ", but no stage keeps what it allocates");
   }
-  absl::StrAppend(&text, "; ", imports ? "imports hold " : "at its start it held ",
-                  FormatBytes(verdict.start_bytes()));
+  if (verdict.start_bytes() > 0) {  // not known of a worker that was first seen at work
+    absl::StrAppend(&text, "; ", imports ? "imports hold " : "at its start it held ",
+                    FormatBytes(verdict.start_bytes()));
+  }
   if (!verdict.confirmed()) absl::StrAppend(&text, "; unconfirmed, as one worker shows it");
   return text;
 }

@@ -172,9 +172,9 @@ void SamplePeak(pid_t pid, uint64_t& peak_memory_bytes) {
   if (usage.ok()) peak_memory_bytes = std::max(peak_memory_bytes, usage->memory_bytes);
 }
 
-void UsageReader::Refresh(const v1::GetStatusResponse& response) {
+void UsageReader::Refresh(const v1::GetStatusResponse& response, bool fresh) {
   const int64_t begin_ns = MonotonicNanos();
-  const bool fresh = begin_ns < good_until_ns_;
+  const bool serves = begin_ns < (fresh ? fresh_until_ns_ : good_until_ns_);
   std::vector<pid_t> pids = {getpid()};
   for (const v1::WorkerStatus& worker : response.workers()) {
     if (worker.pid() != 0) pids.push_back(static_cast<pid_t>(worker.pid()));
@@ -182,20 +182,20 @@ void UsageReader::Refresh(const v1::GetStatusResponse& response) {
   std::map<pid_t, Known> known;
   for (const pid_t pid : pids) {
     const auto before = known_.find(pid);
-    if (fresh && before != known_.end()) {
+    if (serves && before != known_.end()) {
       known.insert(*before);
       continue;
     }
     const auto usage = ReadProcessUsage(pid);
     if (!usage.ok()) continue;  // just ended
     const uint64_t peak = before == known_.end() ? 0 : before->second.peak_memory_bytes;
-    known[pid] = {*usage, std::max(peak, usage->memory_bytes)};
+    known[pid] = {*usage, std::max(peak, usage->memory_bytes), MonotonicNanos()};
   }
   known_ = std::move(known);
-  if (fresh) return;
+  if (serves) return;
   const int64_t end_ns = MonotonicNanos();
-  good_until_ns_ = end_ns + std::max(absl::ToInt64Nanoseconds(absl::Milliseconds(100)),
-                                     20 * (end_ns - begin_ns));
+  fresh_until_ns_ = end_ns + absl::ToInt64Nanoseconds(absl::Milliseconds(100));
+  good_until_ns_ = std::max(fresh_until_ns_, end_ns + 20 * (end_ns - begin_ns));
 }
 
 void UsageReader::FillOne(pid_t pid, v1::ProcessUsage& usage) const {
@@ -205,11 +205,12 @@ void UsageReader::FillOne(pid_t pid, v1::ProcessUsage& usage) const {
   usage.set_memory_bytes(known.usage.memory_bytes);
   usage.set_peak_memory_bytes(std::max(usage.peak_memory_bytes(), known.peak_memory_bytes));
   usage.set_cpu_seconds(known.usage.cpu_seconds);
+  usage.set_age_seconds(1e-9 * static_cast<double>(MonotonicNanos() - known.read_ns));
 }
 
-void UsageReader::Fill(v1::GetStatusResponse& response) {
+void UsageReader::Fill(v1::GetStatusResponse& response, bool fresh) {
   absl::MutexLock lock(&mutex_);
-  Refresh(response);
+  Refresh(response, fresh);
   FillOne(getpid(), *response.mutable_supervisor());
   double cpu_seconds = response.cpu_seconds() + response.supervisor().cpu_seconds();
   for (v1::WorkerStatus& worker : *response.mutable_workers()) {
