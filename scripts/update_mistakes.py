@@ -319,6 +319,14 @@ def _():
     return raised(lambda: Pipeline.range(8).python(notebook["augment"], inputs=["index"], outputs=[]))
 
 
+@mistake("the same in a dict: " + code('{"python": {"function": augment, ...}}'))
+def _():
+    notebook = {"__name__": "__main__"}
+    exec("def augment(index):\n    return index", notebook)
+    stage = {"function": notebook["augment"], "inputs": ["index"], "outputs": []}
+    return said_of({"source": {"range": {"size": 8}}, "stages": [{"python": stage}], "batch": {"size": 8}})
+
+
 def stage_mistake(written, function):
     mistake(written)(lambda: said_of(STAGE % function))
 

@@ -21,21 +21,51 @@ def test_characters_of_a_dict_are_written_as_they_are():
     assert spec_input.load({"path": "é\U0001f600"}).text == '{"path": "é\U0001f600"}'
 
 
+LOOP = {}
+LOOP["a"] = LOOP
+
+
 @pytest.mark.parametrize(
     "spec, words",
     [
-        (
-            {"path": object()},
-            "the dict is no spec: it holds text, numbers, lists and dicts, not object",
-        ),
-        ({"path": b"x"}, "not bytes"),
+        ({"path": object()}, "^path: must be text, a number, a list or a dict, not object$"),
+        ({"stages": ["flip", {"resize": {"size": {8}}}]}, r"^stages\[1\].resize.size: .* not set$"),
+        ({"stages": ({"normalize": {"mean": np.array([1, b"x"], object)}},)}, r"^stages\[0\].normalize.mean\[1\]: .* not bytes$"),
         ({(1, 2): 3}, "keys must be"),
+        (LOOP, "nested too deeply"),
         ({"path": "\udc80"}, "not UTF-8"),
     ],
 )
 def test_what_is_no_spec_in_a_dict_is_refused(spec, words):
     with pytest.raises(bulkhead.SpecError, match=words):
         spec_input.load(spec)
+
+
+def made_here(index):
+    return index
+
+
+@pytest.mark.parametrize("make", [bulkhead.Loader, lambda spec: bulkhead.try_stage(made_here, spec)])
+@pytest.mark.parametrize(
+    "stages, place",
+    [
+        ({"stages": [{"python": {"function": lambda index: index}}]}, "stages[0].python.function"),
+        ({"batch_stages": [{"batch_python": {"function": lambda index: index}}]}, "batch_stages[0].batch_python.function"),
+    ],
+)
+def test_a_function_in_a_dict_gets_the_lines_to_write(make, stages, place):
+    with pytest.raises(bulkhead.SpecError) as caught:
+        make({"source": {"range": {"size": 8}}, "batch": {"size": 1}, **stages})
+    lines = str(caught.value).splitlines()
+    assert lines[0].startswith(f"{place}: must be the name of ") and "put it in a file" in lines[0]
+    assert lines[1:] == ["    %%writefile my_stages.py", '    "function": "my_stages:my_function"']
+    assert caught.value.metadata["path"] == place
+
+
+def test_a_function_of_a_file_in_a_dict_gets_its_name():
+    with pytest.raises(bulkhead.SpecError) as caught:
+        spec_input.load({"stages": [{"python": {"function": made_here}}]})
+    assert str(caught.value).endswith(f'import it; write\n    "function": "{__name__}:made_here"')
 
 
 def test_a_file_that_is_not_there_is_answered_with_the_nearest_spec(tmp_path, monkeypatch):

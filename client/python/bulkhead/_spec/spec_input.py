@@ -10,7 +10,9 @@ from typing import Any, Mapping, NamedTuple, Union
 
 from .._words import nearest, printable
 from ..errors import DataError, SpecError
+from . import spec_message
 from .pipeline_base import PipelineBase
+from .spec_yaml import Path
 
 Spec = Union[str, "os.PathLike[str]", Mapping[str, Any], PipelineBase]
 
@@ -87,14 +89,19 @@ def _read(path: str) -> SpecInput:
 def _json(spec: Mapping[str, Any]) -> str:
     try:
         # Characters as they are: the service reads no pair of \\u escapes as one.
-        return json.dumps(spec, default=_plain, ensure_ascii=False)
+        return json.dumps(_plain(spec, ()), ensure_ascii=False)
+    except SpecError:  # it names the place
+        raise
     except (TypeError, ValueError) as error:
         raise SpecError(f"the dict is no spec: {error}") from None
+    except RecursionError:
+        raise SpecError("the dict is no spec: its lists and dicts are nested too deeply") from None
 
 
 def _of_dataset(value: Any) -> str:
     """Advice for who gives a dataset of their own, or a bulkhead.Source of it, where a spec is wanted."""
-    if not hasattr(value, "_first_stage") and not (hasattr(value, "__getitem__") and hasattr(value, "__len__")):
+    is_sequence = hasattr(value, "__getitem__") and hasattr(value, "__len__")
+    if not hasattr(value, "_first_stage") and (not is_sequence or isinstance(value, (bytes, bytearray, range))):
         return ""
     return (
         ': a dataset of your own is a source, {"source": {"python": bulkhead.Source(dataset)}, "batch": {"size": 64}}; '
@@ -102,14 +109,27 @@ def _of_dataset(value: Any) -> str:
     )
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, path: Path) -> Any:
+    """The value as JSON has it."""
     if isinstance(value, Mapping):
-        return dict(value)
+        return {key: _plain(item, path + (key,)) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item, path + (index,)) for index, item in enumerate(value)]
+    if value is None or isinstance(value, (str, int, float)):
+        return value
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     if hasattr(value, "tolist"):  # of NumPy
-        return value.tolist()
-    raise TypeError(f"it holds text, numbers, lists and dicts, not {type(value).__name__}{_of_dataset(value)}")
+        return _plain(value.tolist(), path)
+    place = spec_message.place_text(path)
+    raise SpecError(f"{place}: {_no_value(value)}", metadata={"path": place})
+
+
+def _no_value(value: Any) -> str:
+    of_dataset = _of_dataset(value)
+    if not of_dataset and spec_message.is_function(value):
+        return spec_message.as_file(value, '"function": "{}"')
+    return f"must be text, a number, a list or a dict, not {type(value).__name__}{of_dataset}"
 
 
 def load(spec: Spec) -> SpecInput:

@@ -277,25 +277,29 @@ def _enum_number(field: Any, value: Any) -> int:
     raise ValueError(unknown("value", str(value), accepted))
 
 
-def _as_file(function: Any) -> str:
-    """Advice for a function that was given instead of its name."""
+def is_function(value: Any) -> bool:
+    return callable(value) and hasattr(value, "__qualname__")
+
+
+def as_file(function: Any, line: str = 'function="{}"') -> str:
+    """Advice for a function that was given instead of its name; `line` is how the reader writes the name."""
     module, name = getattr(function, "__module__", None), function.__qualname__
     text = f"must be the name of {name}, not the function itself, because workers import it"
     if module not in (None, "__main__", "builtins") and "<" not in name:
-        return f'{text}; write\n    function="{module}:{name}"'
+        return f"{text}; write\n    {line.format(f'{module}:{name}')}"
     plain = name.rpartition(".")[2].strip("<>")
     plain = plain if plain.isidentifier() and plain != "lambda" else "my_function"
     return (
         f"{text}: put it in a file; begin its cell with the first of these lines (or write the file), "
-        f'and use the second:\n    %%writefile my_stages.py\n    function="my_stages:{plain}"'
+        f"and use the second:\n    %%writefile my_stages.py\n    {line.format(f'my_stages:{plain}')}"
     )
 
 
 def _text(value: Any, numbers_too: bool) -> str:
     if isinstance(value, os.PathLike):
         value = os.fspath(value)
-    if callable(value) and hasattr(value, "__qualname__"):
-        raise ValueError(_as_file(value))
+    if is_function(value):
+        raise ValueError(as_file(value))
     if numbers_too and isinstance(value, bool):
         return "true" if value else "false"
     if numbers_too and isinstance(value, (int, float)):
