@@ -2,14 +2,18 @@
 
 import json
 import os
+import re
 import shutil
 import struct
 import subprocess
+import sys
+import time
 
 import pytest
 
 import bulkhead
 from conftest import BIN, tool, write_spec
+from test_command_line import on_terminal
 
 CROPPED = ["decode_image", {"random_resized_crop": {"size": [16, 16]}}, "random_horizontal_flip"]
 
@@ -263,3 +267,41 @@ def test_a_file_of_names_joins_the_quarantine(folder):
     said = tool("quarantine", "add", "--from", folder / "bad.txt", "--target", service.target)
     assert [line.split()[0] for line in said.splitlines()] == ["a.tfrecord@17", "b.jpg"]
     assert service.stop() == 0
+
+
+def test_on_a_terminal_the_progress_is_one_line(folder):
+    spec = write_spec(folder / "spec.json", source={"range": {"size": 40}}, batch={"size": 8})
+    said = on_terminal("scan", spec)
+    assert re.fullmatch(r"(\r\d+ of 40 records read, 0 bad\x1b\[K)+\r40 records read, 0 bad\x1b\[K\r\n", said), said
+    assert said.startswith("\r8 of 40 "), "the first is shown whatever time it took"
+
+
+WAITS = """import os, time
+
+
+def wait(index, *, marker):
+    while index == 0 and not os.path.exists(marker):
+        time.sleep(0.01)
+    print("read", index, flush=True)
+    return index
+"""
+
+
+def test_records_go_to_several_workers(folder):
+    (folder / "code.py").write_text(WAITS)
+    stage = {"function": "code:wait", "inputs": ["index"], "outputs": [{"name": "index", "dtype": "int64"}],
+             "arguments": {"marker": str(folder / "marker")}}
+    spec = write_spec(folder / "spec.json", source={"range": {"size": 40}}, stages=[{"python": stage}], batch={"size": 4})
+    python = ["--python", os.environ.get("BULKHEAD_TEST_PYTHON", sys.executable), "--python-path", folder]
+    run = subprocess.Popen([BIN / "bulkhead", "scan", spec, "--workers", "2", "--threads", "1", *map(str, python)],
+                           stderr=subprocess.PIPE, text=True)
+    try:
+        # The worker with record 0 waits, so another one reads this.
+        deadline = time.monotonic() + 60
+        while not any("read " in log.read_text() for log in (folder / "cache/bulkhead/logs").glob("*")):
+            assert time.monotonic() < deadline and run.poll() is None
+            time.sleep(0.02)
+    finally:
+        (folder / "marker").touch()
+        said = run.communicate(timeout=120)[1]
+    assert run.returncode == 0 and "40 records read, 0 bad" in said
