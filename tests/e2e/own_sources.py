@@ -46,3 +46,10 @@ class Dies(Pairs):
         if index == self.bad:
             os._exit(3)
         return np.float32(index), index
+
+
+class Stops(Pairs):
+    def __getitem__(self, index):
+        if index == self.bad:
+            breakpoint()
+        return np.float32(index), index

@@ -84,6 +84,13 @@ def test_a_bad_sample_is_an_error_or_substituted():
         assert [batch["y"].tolist() for batch in loader] == [[0, 1, 2, 3], [4, 6, 6, 7]]
 
 
+@pytest.mark.parametrize("bad", [0, 5], ids=["in the first look", "later"])
+def test_a_breakpoint_is_for_the_datasets_own_process(bad):
+    with pytest.raises(bulkhead.DataError, match=r"own_sources.Stops\[\d\]: .* no terminal: call dataset\[\d\] in your own process, where breakpoints") as caught:
+        list(bulkhead.Loader(spec_of(own.Stops(8, bad=bad), 4, ("x", "y")), workers=1))
+    assert "try_stage" not in str(caught.value) and f"call dataset[{bad}]" in str(caught.value)
+
+
 @pytest.mark.parametrize(
     "dataset, options, words",
     [

@@ -77,3 +77,20 @@ def test_code_that_ends_workers_is_the_datasets_own():
     )
     loader = words.of_data_loader("data.Photos", "{dataset}[{number}]")
     assert "in the dataset's code at position 3" in loader(CRASHED) and "try_stage" not in loader(ALL_CRASH)
+
+
+NO_TERMINAL = (
+    'NoTerminal: breakpoint() in a worker, which has no terminal: call the function in your own process, with its real inputs, by '
+    'bulkhead.try_stage("module:function", spec), where breakpoints and pdb work'
+)
+TOLD = "NoTerminal: breakpoint() in a worker, which has no terminal: {} in your own process, where breakpoints and pdb work"
+
+
+@pytest.mark.parametrize("make", [words.of_source, lambda dataset: words.of_data_loader(dataset, "{dataset}[{number}]")])
+def test_breakpoints_of_a_dataset_are_for_its_own_process(make):
+    begins = "position 3: range@5: stages[0] python: bulkhead_dataset:"
+    assert make("Photos")(f"{begins}sample: DatasetError: Photos[5]: {NO_TERMINAL}") == "Photos[5]: " + TOLD.format("call dataset[5]")
+    of_batch = "Photos: collate_fn of the samples 0, 1: "
+    assert make("Photos")(f"{begins}batch: DatasetError: {of_batch}{NO_TERMINAL}") == of_batch + TOLD.format("run this code")
+    assert make("Photos")(f"stages[0] python: importing bulkhead_dataset failed: {NO_TERMINAL}").endswith(TOLD.format("run this code"))
+    assert "try_stage" in make("Photos")(f"position 3: range@5: stages[1] python: my_stages:f: {NO_TERMINAL}"), "the spec's own stage"

@@ -20,6 +20,10 @@ _TRY_STAGE = {
     "Run the code in a process of your own, where a debugger shows where it ends: bulkhead.try_stage does so for a Python "
     "function": "Call {dataset}.__getitem__ in a process of your own, where a debugger shows where it ends",
 }
+# Of a worker without a terminal, about its dataset's code.
+_TRY_FUNCTION = (
+    'call the function in your own process, with its real inputs, by bulkhead.try_stage("module:function", spec)'
+)
 # Not in a command, which has it in quotes.
 _RECORD = re.compile(r"(?<!')\brange@(\d+)\b(?!')")
 _POLICY_OF_SPEC = re.compile(r"errors\.policy: substitute puts such a record .* on the same cache folder for that")
@@ -41,7 +45,12 @@ def of_source(dataset: str) -> Words:
 
 
 def _common(dataset: str, text: str) -> str:
-    text = _RAISED.sub("", in_arguments(text))
+    text = in_arguments(text)
+    if _RAISED.search(text) or _NOT_LOADED in text:
+        index = re.search(rf"DatasetError: {re.escape(dataset)}(\[\d+\])", text)
+        call = f"call dataset{index[1]}" if index else "run this code"
+        text = text.replace(_TRY_FUNCTION, f"{call} in your own process")
+    text = _RAISED.sub("", text)
     for advice, own in _TRY_STAGE.items():
         text = text.replace(advice, own.format(dataset=dataset))
     return text.replace(_NOT_LOADED, f"{dataset} cannot be loaded in a worker: ")

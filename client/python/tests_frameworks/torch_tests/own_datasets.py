@@ -105,6 +105,13 @@ class Dies(Numbers):
         return np.int64(index)
 
 
+class Stops(Numbers):
+    def __getitem__(self, index):
+        if index == 5:
+            breakpoint()
+        return index
+
+
 class Dials(Numbers):
     def __getitem__(self, index):
         import socket

@@ -400,8 +400,9 @@ def test_a_program_that_loops_where_workers_run_it_again_is_told_how_to_guard(tm
     [
         (own.Dials(), r"Dials\[0\]: PermissionError: .*the workers' sandbox denies socket"),
         (own.OtherShape(), r"OtherShape\[5\]: it has the shape \[4\], but \[3\] in all samples"),
+        (own.Stops(), r"Stops\[5\]: NoTerminal: .* no terminal: call dataset\[5\] in your own process, where breakpoints and pdb work \(at "),
     ],
-    ids=["sockets", "shape"],
+    ids=["sockets", "shape", "breakpoint"],
 )
 def test_what_a_sample_may_not_do_is_said(dataset, words):
     with (
