@@ -177,6 +177,17 @@ def test_deaths_are_told_in_one_line(start, folder, lines):
     assert death.startswith("1 worker died: worker 0: killed by signal 9 (Killed)")
 
 
+def test_planned_replacements_are_told_with_their_cause(start, folder, lines):
+    service = start("--allow-fault-stages", "--worker-quota", "256MiB")
+    spec = write_spec(folder / "leak.json", source={"range": {"size": 600}}, stages=[{"fault": {"leak": "1MiB"}}], batch={"size": 20},
+                      epochs=1)
+    assert indexes(service, spec) == list(range(600))
+    told = [(level, text) for level, text in lines.lines if "replaced as planned" in text]
+    assert told and all(level == "INFO" for level, _ in told), lines.lines
+    cause = r"worker 0: [\d.]+MiB of 256MiB after \d+ samples, [\d.]+[KM]iB more with each"
+    assert all(re.fullmatch(rf"(1 worker was|\d+ workers were) replaced as planned(, the last)?: {cause}", text) for _, text in told), told
+
+
 def test_substitutions_are_told_in_sum(start, folder, lines):
     spec = spec_of(folder, "refuses", size=40, errors={"policy": "substitute", "max_fraction": 1})
     with bulkhead.Loader(spec, start().target, timeout=120) as loader:
