@@ -172,9 +172,22 @@ def test_the_nearest_option_may_be_longer(folder):
     assert "unknown option '--output'; did you mean '--out'?" in tool("preview", numbers(folder), "--output", "a.png", code=2)
 
 
+def cursor_of(spec, folder):
+    """A file with the cursor of a spec's first batch."""
+    with bulkhead.Loader(spec, workers=1) as loader:
+        (folder / "cursor.json").write_text(json.dumps(loader.state_dict()))
+    return folder / "cursor.json"
+
+
+# As short as the benchmarks get.
+BENCH_LEAK = ["bench", "leak", "--samples", 20, "--rounds", 1]
+BENCH_RECOVERY = ["bench", "recovery", "--trials", 1]
+
+
 def test_a_spec_is_an_argument_everywhere(folder):
     spec = numbers(folder)
-    for command in (["explain", "--samples", 1], ["order"], ["index"], ["bench", "run"], ["stream"]):
+    replay = ["replay", "--cursor", cursor_of(spec, folder)]
+    for command in (["explain", "--samples", 1], ["order"], ["index"], ["bench", "run"], ["stream"], replay, BENCH_LEAK, BENCH_RECOVERY):
         assert json.loads(tool(*command, spec, "--json"))
     assert tool("order", spec) == tool("order", "--spec", spec)
 
@@ -206,14 +219,16 @@ def test_advice_names_the_option_that_the_reader_has(folder):
         assert "add --python-path FOLDER" in said and "bulkheadd" not in said
 
 
-def test_stages_of_ones_own_run_wherever_a_spec_does(folder):
+def test_stages_of_ones_own_run_wherever_a_spec_does(folder, monkeypatch):
     (folder / "code.py").write_text("def f(index):\n    print('seen')\n    return index\n")
     stage = {"python": {"function": "code:f", "inputs": ["index"], "outputs": [{"name": "index", "dtype": "int64"}]}}
     spec = numbers(folder, stages=[stage])
     python = ["--python", os.environ.get("BULKHEAD_TEST_PYTHON", sys.executable), "--python-path", folder]
     digests = {json.loads(tool("bench", "run", spec, "--json", *more, *python))["digest"] for more in ([], ["--in-process"])}
     assert len(digests) == 1
-    for command in (["stream"], ["index"], ["scan"]):
+    monkeypatch.syspath_prepend(folder)
+    replay = ["replay", "--cursor", cursor_of(spec, folder)]
+    for command in (["stream"], ["index"], ["scan"], replay, BENCH_LEAK, BENCH_RECOVERY):
         tool(*command, spec, *python)
 
 
