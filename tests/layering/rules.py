@@ -169,7 +169,7 @@ PYTHON = {
     "_fleet": {*_PYTHON_BASE, "_batch", "_service", "_stream"},
     "_dataset": {*_PYTHON_BASE, "_service", "_loader"},
     "_adapters": {*_PYTHON_BASE, "_dataset", "_arena", "_batch", "_display", "_loader", "_loader_arguments", "_stats", "_stream"},
-    "_trial": {*_PYTHON_BASE, "_spec", "_loader"},
+    "_trial": {*_PYTHON_BASE, "_display", "_spec", "_loader"},
 }
 
 # Of some rooms only these headers may be included, by these rooms.

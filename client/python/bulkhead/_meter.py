@@ -6,6 +6,7 @@ import time
 from typing import Any, Dict, Optional
 
 from ._boundary import public
+from ._display import facts, html
 from ._stats import LoaderStats
 
 
@@ -27,6 +28,8 @@ class Meter:
         loader/ready_batches            batches that wait for the program now
         loader/held_slots               slots of shared memory that the program keeps now
         loader/reconnects               lost services since the loader was made
+
+    `repr`, and in a notebook a table, shows what `read` would give, and is no reading.
     """
 
     def __init__(self, loader: Any, rank: Optional[int] = None):
@@ -46,12 +49,16 @@ class Meter:
 
     def read(self) -> Dict[str, float]:
         """The rates since the last reading, or since the meter was made. Does not block."""
-        now, stats, last = time.monotonic(), self._stats(), self._last
-        of, self._of = self._of, self._stream()
+        now, stats, of = time.monotonic(), self._stats(), self._stream()
+        rates = self._rates(now, stats, of)
+        self._last, self._read_at, self._of = stats, now, of
+        return rates
+
+    def _rates(self, now: float, stats: LoaderStats, of: int) -> Dict[str, float]:
+        last = self._last
         if of != self._of or stats.samples < last.samples:
             last = LoaderStats(0, 0, 0, 0.0, 0, 0, 0)
         seconds = max(now - self._read_at, 1e-9)
-        self._last, self._read_at = stats, now
         rates = {
             "samples_per_second": (stats.samples - last.samples) / seconds,
             "wait_share": min(1.0, max(0.0, (stats.wait_seconds - last.wait_seconds) / seconds)),
@@ -66,3 +73,13 @@ class Meter:
         """What the names begin with: "loader/", or "loader/rank3/"."""
         rank = self._rank if self._rank is not None else getattr(self._loader, "rank", None)
         return f"loader/rank{rank}/" if rank else "loader/"
+
+    def _shown(self) -> Dict[str, str]:
+        rates = self._rates(time.monotonic(), self._stats(), self._stream())
+        return {name: f"{value:.6g}" for name, value in rates.items()}
+
+    def __repr__(self) -> str:
+        return facts.line("Meter", self._shown())
+
+    def _repr_html_(self) -> str:
+        return html.card("Meter", self._shown())

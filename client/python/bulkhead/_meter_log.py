@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict, Optional, Tuple
 
 from . import errors
 from ._boundary import public
+from ._display import facts, html
 from ._meter import Meter
 
 _VERDICT_SECONDS = 30.0
@@ -62,6 +63,7 @@ class MeterLog:
             raise errors.InvalidArgument(f"every: {every} is below 1")
         self._loader = loader
         self._write, self._write_text = _sink(to)
+        self._to = getattr(to, "__name__", type(to).__name__)
         self._every = every
         self._meter = Meter(loader, rank)
         self._calls = 0
@@ -84,6 +86,16 @@ class MeterLog:
             if text and text != self._texts.get(name):
                 self._texts[name] = text
                 self._write_text(name, text, step)
+
+    def _shown(self) -> Dict[str, str]:
+        steps = f"{self._calls} seen, written every {self._every}"
+        return {"to": self._to, "steps": steps, **self._meter._shown(), **self._texts}
+
+    def __repr__(self) -> str:
+        return facts.line("MeterLog", self._shown())
+
+    def _repr_html_(self) -> str:
+        return html.card("MeterLog", self._shown())
 
     def _add_status(self, figures: Dict[str, float], texts: Dict[str, str]) -> None:
         loader = self._loader

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import bulkhead
+from bulkhead import _meter
 from bulkhead._batch.batch import Batch
 from bulkhead._batch.schema import Schema, TensorSpec
 from bulkhead._display import amounts, html as html_module
@@ -150,6 +151,61 @@ def test_stats_and_pipelines_show_themselves(fake):
     pipeline = bulkhead.Pipeline.image_folder("<photos>").decode_image().resize(size=8).batch(4)
     rows = shown(pipeline).rows
     assert ["image_folder", ".image_folder(path='<photos>')"] in rows and ["resize", ".resize(size=8)"] in rows
+
+
+class Metered:
+    rank, stats = 3, bulkhead.LoaderStats(1, 8, 800, 0.0, 2, 5, 7)
+
+
+def test_a_meter_shows_what_it_would_read_and_does_not_read(monkeypatch):
+    clock = [100.0]
+    monkeypatch.setattr(_meter.time, "monotonic", lambda: clock[0])
+    loader = Metered()
+    meter = bulkhead.Meter(loader)
+    loader.stats, clock[0] = loader.stats._replace(samples=12353, wait_seconds=0.25), 101.0
+    assert repr(meter) == (
+        "<Meter loader/rank3/samples_per_second: 12345, loader/rank3/wait_share: 0.25, loader/rank3/ready_batches: 5, "
+        "loader/rank3/held_slots: 7, loader/rank3/reconnects: 2>"
+    )
+    tables = shown(meter)
+    assert tables.text.startswith("Meter") and tables.tags <= PLAIN and ["loader/rank3/samples_per_second", "12345"] in tables.rows
+    assert meter.read()["loader/rank3/samples_per_second"] == 12345
+
+
+def test_a_meter_log_shows_where_it_writes_and_what_the_service_said():
+    class Run:
+        def log(self, figures, step):
+            pass
+
+    log = bulkhead.MeterLog(Metered(), Run(), every=2)
+    log._texts["loader/rank3/verdict"] = "<b>clean</b>"
+    log(0)
+    assert repr(log).startswith("<MeterLog to: Run, steps: 1 seen, written every 2, loader/rank3/samples_per_second: ")
+    assert repr(log).endswith("loader/rank3/verdict: <b>clean</b>>")
+    rows = shown(log).rows
+    assert ["to", "Run"] in rows and ["loader/rank3/verdict", "<b>clean</b>"] in rows and ["loader/rank3/held_slots", "7"] in rows
+
+
+def tried(position, *differences):
+    return bulkhead.TriedSample(position, (), (), (), differences)
+
+
+@pytest.mark.parametrize(
+    "trial, rows",
+    [
+        (bulkhead.StageTrial("a:f", [tried(0), tried(1)], ""), [["samples", "2"], ["in a worker", "the same bytes"]]),
+        (
+            bulkhead.StageTrial("a:f", [tried(0, "x: <1>", "y: 2"), tried(7, "x: <1>")], "", "batch"),
+            [["batches", "2"], ["in a worker", "other bytes"], ["positions", "difference"], ["0, 7", "x: <1>"], ["0", "y: 2"]],
+        ),
+        (bulkhead.StageTrial("a:f", [tried(0)], "ValueError: <no>"), [["samples", "1"], ["in a worker", "fails: ValueError: <no>"]]),
+    ],
+    ids=["equal", "other bytes", "fails"],
+)
+def test_a_trial_shows_where_a_worker_differs(trial, rows):
+    tables = shown(trial)
+    assert tables.text.startswith("StageTrial") and tables.tags <= PLAIN
+    assert tables.rows == [["function", "a:f"], *rows]
 
 
 def test_a_long_table_is_cut():

@@ -21,6 +21,7 @@ from .._dataset import stages
 from .._dataset.image import Image
 from .._dataset.words import of_data_loader
 from .._dataset.worker.bulkhead_leaves import Layout, TheOnlyOne, places
+from .._display import html
 from .._loader_arguments import refuse_unknown
 from .torch_sampler import SamplerLists
 from .torch_values import Joining, MadeAhead
@@ -227,6 +228,15 @@ class DataLoader(torch.utils.data.DataLoader):
             f"<bulkhead.torch.DataLoader of {self._class}, {self._length} samples, batch_size={self.batch_size}, "
             f"{self._options['workers']} workers>"
         )
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "dataset": f"{self._class}, {self._length} samples",
+            "batch_size": self.batch_size,
+            "workers": self._options["workers"],
+            "epoch": max(self._at.epoch, 0),
+        }
+        return html.card("bulkhead.torch.DataLoader", facts)
 
     # What the arguments come to.
 

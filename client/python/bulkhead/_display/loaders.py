@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Dict
 
-from .._words import printable
 from . import html
+from .facts import line
 
 if TYPE_CHECKING:
     from .._loader import Loader
@@ -43,7 +43,7 @@ def described(title: str, loader: Loader) -> str:
     facts = _facts(loader, stream)
     if stream is not None:
         facts["outputs"] = "; ".join(map(repr, loader._schema_of(stream)))
-    return printable(f"<{title} {', '.join(f'{name}: {value}' for name, value in facts.items())}>", 4096)
+    return line(title, facts)
 
 
 def described_html(title: str, loader: Loader) -> str:

@@ -12,6 +12,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Tuple, Union
 import numpy as np
 
 from .._boundary import ends_at_caller, meant
+from .._display import html
 from .._spec import spec_input
 from .._spec.pipeline import Pipeline
 from .._spec.pipeline_base import PipelineBase
@@ -33,7 +34,7 @@ class TriedSample(NamedTuple):
 
 
 class StageTrial:
-    """What `bulkhead.try_stage` found; `repr` tells it.
+    """What `bulkhead.try_stage` found; `repr` tells it, and in a notebook a table.
 
     `function` is its name in the spec, `samples` a list of TriedSample, and `failure` what a worker
     said if the stage fails there, else empty.
@@ -55,15 +56,27 @@ class StageTrial:
         head = f"{self.function}: {count} {self._kind}{'' if count == 1 else 's' if self._kind == 'sample' else 'es'}"
         if self.equal:
             return f"{head}, the same bytes as a worker makes"
-        places: Dict[str, List[int]] = {}
-        for sample in self.samples:
-            for text in sample.differences:
-                places.setdefault(text, []).append(sample.position)
-        lines = [f"  position{'s' * (len(at) > 1)} {', '.join(map(str, at))}: {text}" for text, at in places.items()]
+        lines = [f"  position{'s' * (len(at) > 1)} {', '.join(map(str, at))}: {text}" for text, at in self._places().items()]
         if self.failure:
             return "\n".join([f"{head}; in a worker it fails: {self.failure}", *lines])
         differing = sum(bool(sample.differences) for sample in self.samples)
         return "\n".join([f"{head}, {differing} of them other than a worker makes:", *lines])
+
+    def _repr_html_(self) -> str:
+        bytes_of = "the same bytes" if self.equal else "other bytes"
+        told = f"fails: {self.failure}" if self.failure else bytes_of
+        rows = [(", ".join(map(str, at)), text) for text, at in self._places().items()]
+        parts = [html.table(("positions", "difference"), rows)] if rows else []
+        tried = "samples" if self._kind == "sample" else "batches"
+        return html.card("StageTrial", {"function": self.function, tried: len(self.samples), "in a worker": told}, *parts)
+
+    def _places(self) -> Dict[str, List[int]]:
+        """By difference, the positions that have it."""
+        places: Dict[str, List[int]] = {}
+        for sample in self.samples:
+            for text in sample.differences:
+                places.setdefault(text, []).append(sample.position)
+        return places
 
 
 @ends_at_caller

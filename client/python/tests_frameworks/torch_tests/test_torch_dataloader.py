@@ -527,6 +527,8 @@ def test_it_says_what_it_is():
     loader = DataLoader(own.Numbers(), batch_size=4, num_workers=2)
     assert "bulkhead.torch.DataLoader of own_datasets.Numbers, " in repr(loader)
     assert repr(loader).endswith("samples, batch_size=4, 2 workers>")
+    text = loader._repr_html_()
+    assert "own_datasets.Numbers, 24 samples<" in text and ">workers</th><td style='text-align:left'>2<" in text
 
 
 def test_arguments_that_exclude_each_other_are_refused_by_pytorch():
