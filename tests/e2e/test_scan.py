@@ -124,6 +124,17 @@ def test_bad_records_and_bad_files_of_records_are_found_and_excluded(photos, fol
     assert bad in lines and sorted(lines)[:2] == ["# leave out the file part-0/empty.tfrecord", "# leave out the file part-0/junk.tfrecord"]
 
 
+def test_many_bad_files_are_found_by_one_service(photos, folder):
+    (folder / "part-0").mkdir()
+    shutil.copy(next(photos.glob("*.tfrecord")), folder / "part-0")
+    junk = [f"part-0/junk-{i}.tfrecord" for i in range(30)]
+    for name in junk:
+        (folder / name).write_bytes(b"junk" * 100)
+    found = scan(yaml_of(photos, folder))
+    assert reasons(found) == dict.fromkeys(junk, "CORRUPT_RECORD") and found["records"] > 0
+    assert len(list((folder / "cache").rglob("embedded-*.log"))) == 1, "each service has a log"
+
+
 def deliver(spec):
     """How many samples a Loader makes of the spec, with its policy `fail`."""
     with bulkhead.Loader(spec, timeout=60) as loader:

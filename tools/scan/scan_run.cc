@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/synchronization/mutex.h"
 #include "bulkhead/error.h"
+#include "client/cpp/internal/service/embedded.h"
 #include "server/base/error.h"
 #include "server/base/record_name.h"
 #include "server/data/source_resolver.h"
@@ -22,6 +23,8 @@ namespace bulkhead::tools {
 namespace {
 
 constexpr absl::Duration kNextDeadline = absl::Seconds(300);
+// A service takes 256 openings of a client at once, and then few a second.
+constexpr uint64_t kMostOpenings = 250;
 
 // What the events of a stream say, gathered on the loader's reader thread.
 class Events {
@@ -131,6 +134,11 @@ class SourceScan {
     loader_options.spec = SpecText(SpecToYaml(spec_));
     loader_options.spec.base_dir = base_dir_;
     loader_options.embedded = options_.service;
+    if (openings_++ % kMostOpenings == 0) {
+      service_.reset();
+      BULKHEAD_ASSIGN_OR_RETURN(service_, client_internal::EmbeddedService::Acquire(
+                                              options_.service, loader_options.open_deadline));
+    }
     loader_options.on_substitution = [&](const SubstitutionEvent& event) { events.Add(event); };
     loader_options.on_quarantine = [&](const QuarantineEvent& event) { events.Add(event); };
     loader_options.on_progress = [&](const LoaderProgress& progress) {
@@ -156,6 +164,9 @@ class SourceScan {
   const ScanOptions& options_;
   std::set<std::string> told_;
   std::set<std::string> left_out_;  // files, by their names
+  // Held from one loader to the next, which share it.
+  std::shared_ptr<client_internal::EmbeddedService> service_;
+  uint64_t openings_ = 0;
 };
 
 }  // namespace
