@@ -32,7 +32,7 @@ def test_each_subcommand_has_help_with_examples():
     for command in commands:
         said = tool(*command.split(), "--help")
         assert f"bulkhead {command}" in said and "Example" in said and "--help" in said
-        assert "--json" in said, command
+        assert re.search(r"^  --json ", said, re.MULTILINE), command
 
 
 def completed(line):

@@ -1,6 +1,7 @@
 """What a running service says of itself."""
 
 import contextlib
+import json
 import os
 import pty
 import signal
@@ -215,6 +216,23 @@ def test_top_prints_a_screen_or_refuses_where_there_is_no_terminal(folder):
             assert "\x1b" not in once.stdout
             piped = top("--target", service.target)
             assert piped.returncode == 1 and "bulkhead top --once" in piped.stderr
+    finally:
+        service.stop()
+
+
+def test_top_prints_json_lines(folder):
+    spec = write_spec(folder / "s.json", source={"range": {"size": 1000}}, batch={"size": 10})
+    service = Service(folder, "--workers", "1")
+    command = ["--json", "--target", service.target]
+    try:
+        with bulkhead.Loader(spec, service.target, name="watched") as loader:
+            loader.next_batch()
+            [line] = top(*command, "--once").stdout.splitlines()
+            again = subprocess.Popen([BIN / "bulkhead", "top", *command, "--every", "0.1"], stdout=subprocess.PIPE, text=True)
+            with again:
+                lines = [line, again.stdout.readline(), again.stdout.readline()]
+                again.terminate()
+            assert [json.loads(line)["streams"][0]["name"] for line in lines] == ["watched"] * 3
     finally:
         service.stop()
 

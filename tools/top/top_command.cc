@@ -3,6 +3,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "bulkhead/service.h"
 #include "server/base/error.h"
 #include "tools/common/commands.h"
 #include "tools/common/own_services.h"
@@ -13,9 +15,12 @@
 namespace bulkhead::tools {
 namespace {
 
+constexpr absl::Duration kStatusDeadline = absl::Seconds(30);
+
 struct TopArguments {
   std::string target;  // empty: the only one of this user
   bool once = false;
+  bool json = false;
   double every_seconds = 0;
 };
 
@@ -42,7 +47,24 @@ absl::Status ShowOn(TerminalScreen& terminal, const std::string& target, absl::D
   return absl::OkStatus();
 }
 
+// The whole status, a line at each look.
+absl::Status PrintJson(const std::string& target, bool once, absl::Duration every) {
+  while (true) {
+    BULKHEAD_ASSIGN_OR_RETURN(const std::string json, GetStatusJson(target, kStatusDeadline));
+    std::printf("%s\n", json.c_str());
+    std::fflush(stdout);
+    if (once) return absl::OkStatus();
+    absl::SleepFor(every);
+  }
+}
+
 absl::Status Run(const TopArguments& arguments) {
+  const absl::Duration every =
+      arguments.every_seconds == 0 ? StatusLooks::kPause : absl::Seconds(arguments.every_seconds);
+  if (arguments.json) {
+    BULKHEAD_ASSIGN_OR_RETURN(const std::string target, FindService(arguments.target));
+    return PrintJson(target, arguments.once, every);
+  }
   if (arguments.once) {
     BULKHEAD_ASSIGN_OR_RETURN(const std::string target, FindService(arguments.target));
     return ShowOnce(target);
@@ -52,8 +74,6 @@ absl::Status Run(const TopArguments& arguments) {
         "top draws on a terminal, and standard output is none; print one screen by `bulkhead top "
         "--once`, or a status again and again by `bulkhead status --every 2`");
   }
-  const absl::Duration every =
-      arguments.every_seconds == 0 ? StatusLooks::kPause : absl::Seconds(arguments.every_seconds);
   TerminalScreen terminal;  // before a call to a service starts threads
   BULKHEAD_ASSIGN_OR_RETURN(const std::string target, FindService(arguments.target));
   return ShowOn(terminal, target, every);
@@ -66,12 +86,13 @@ Command TopCommand() {
   return {.name = "top",
           .about = "Watch a service: rates, who waits for whom, memory under the quota, verdicts",
           .more =
-              "Ctrl-C ends it. `bulkhead status --json` has the figures for programs.\n"
+              "Ctrl-C ends it.\n"
               "\n"
               "Examples:\n"
               "  bulkhead top\n"
               "  bulkhead top --every 5 --target unix:/run/bulkhead.sock\n"
-              "  bulkhead top --once\n",
+              "  bulkhead top --once\n"
+              "  bulkhead top --json --every 10 >> service.jsonl\n",
           .options = {FoundTargetOption(arguments->target),
                       {"--once", "Print one screen, also where there is no terminal, and end",
                        Flag(arguments->once)},
@@ -79,7 +100,11 @@ Command TopCommand() {
                        "Look at this interval; default: every second",
                        Seconds(arguments->every_seconds),
                        false,
-                       {"--once"}}},
+                       {"--once"}},
+                      {"--json",
+                       "Print the whole status at each look as a line of JSON, also where there "
+                       "is no terminal",
+                       Flag(arguments->json)}},
           .run = [arguments] { return Done(Run(*arguments)); }};
 }
 
