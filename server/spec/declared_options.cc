@@ -153,13 +153,13 @@ Tables AllTables() {
       tables);
   Add(v1::InterleaveOrder::descriptor(),
       {Option("cycle_length")
-           .Required("how many files are read at a time, at least 1")
+           .Required("how many files are read at a time, at least 1", "4")
            .Between(1, kNoLimit),
        Option("block_length").Default(1).Between(1, kNoLimit), Reshuffle()},
       tables);
   Add(v1::BlockOrder::descriptor(),
       {Option("block_size")
-           .Required("how many consecutive records make a block, at least 1")
+           .Required("how many consecutive records make a block, at least 1", "1000")
            .Between(1, kNoLimit),
        Option("window").Default(16).Between(1, kNoLimit), Reshuffle()},
       tables);

@@ -1,6 +1,7 @@
 // What people write wrongly, and what they are told: all mistakes of a spec at once, each once,
 // with the line to write instead.
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -41,6 +42,24 @@ std::string Mistake(absl::string_view rest) {
 
 std::string StageMistake(absl::string_view stage) {
   return Mistake(absl::StrCat("outputs: label\nstages:\n- decode_image\n- ", stage, "\n"));
+}
+
+TEST(BareStageTest, IsToldWhatToWrite) {
+  for (const auto& [stage, line] :
+       std::vector<std::pair<std::string, std::string>>{{"one_hot", "{classes: 10}"},
+                                                        {"cast", "{dtype: float32}"},
+                                                        {"layout", "{to: NCHW}"},
+                                                        {"resize", "{size: 224}"},
+                                                        {"center_crop", "{size: 224}"},
+                                                        {"posterize", "{bits: 4}"},
+                                                        {"gaussian_blur: {}", "{kernel: 5}"}}) {
+    const std::string name = stage.substr(0, stage.find(':'));
+    EXPECT_THAT(StageMistake(stage),
+                AllOf(HasSubstr("is required: "),
+                      EndsWith(absl::StrCat("; write `", name, ": ", line, "`"))));
+  }
+  EXPECT_THAT(StageMistake("gaussian_blur: {probability: 1}"), EndsWith("kernel in pixels"))
+      << "the line would lose what is there";
 }
 
 TEST(AllMistakesTest, ThoseOfEverySortComeTogether) {

@@ -72,7 +72,10 @@ TEST(NormalizeTest, OrdersSayWhatTheyNeed) {
         "stages { decode_image {} } stages { resize { size: 7 } } order { ", order, " }"));
     return std::string(Normalize(spec).message());
   };
-  EXPECT_THAT(problem("interleave {}"), HasSubstr("order.interleave.cycle_length: is required"));
+  EXPECT_THAT(
+      problem("interleave {}"),
+      HasSubstr("order.interleave.cycle_length: is required: how many files are read at a time, "
+                "at least 1; write `interleave: {cycle_length: 4}`"));
   EXPECT_THAT(problem("block { window: 3 }"), HasSubstr("order.block.block_size: is required"));
   for (const char* order :
        {"sequential { reshuffle: true }", "interleave { cycle_length: 2 reshuffle: false }"}) {

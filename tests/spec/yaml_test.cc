@@ -239,7 +239,7 @@ INSTANTIATE_TEST_SUITE_P(
                   "65535"},
         ErrorCase{Folder("stages:\n  - decode_image\n  - resize:\n"),
                   "f.yaml:5:5: stages[1].resize.size: is required: [height, width], or one number "
-                  "for a square"},
+                  "for a square; write `resize: {size: 224}`"},
         ErrorCase{Folder("stages:\n  - decode_image\n  - resize: {input: imag, size: 3}\n"),
                   "f.yaml:5:21: stages[1].resize.input: unknown feature `imag`; did you mean "
                   "`image`?"},

@@ -136,7 +136,8 @@ StageKinds AnnotationKinds() {
           "boxes",
           Option("format").Required(
               "xyxy (left, top, right, bottom), xywh (left, top, width, height) or cxcywh (middle "
-              "x, middle y, width, height)"),
+              "x, middle y, width, height)",
+              "xyxy"),
           DeclareBoxes),
       std::make_unique<DeclarationKind<v1::Keypoints>>("keypoints", Option("relative"),
                                                        DeclareKeypoints),

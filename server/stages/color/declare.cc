@@ -95,7 +95,7 @@ StageKinds ColorKinds() {
                               .draws = ActsByChance}),
       Declare<v1::GaussianBlur>(
           {.options = {Option("kernel")
-                           .Required("the odd width of the kernel in pixels")
+                           .Required("the odd width of the kernel in pixels", "5")
                            .Only(IsOdd, "is $0; it must be odd and at most $2")
                            .Between(1, 255, "is $0; it must be odd and at most $2"),
                        Option("sigma").OneStandsFor(2).Default({0.1, 2}).RangeAbove(0, 1000),
@@ -113,7 +113,7 @@ StageKinds ColorKinds() {
       Declare<v1::Autocontrast>(
           {.options = {Probability(1)}, .traits = kRandom, .draws = ActsByChance}),
       Declare<v1::Posterize>({.options = {Option("bits")
-                                              .Required("how many upper bits to keep, 1 to 8")
+                                              .Required("how many upper bits to keep, 1 to 8", "4")
                                               .Between(1, 8, "is $0; a value has 8 bits"),
                                           Probability(1)},
                               .traits = kRandom,

@@ -12,7 +12,9 @@ bool ActsByChance(const google::protobuf::Message& stage) {
   return probability > 0 && probability < 1;
 }
 
-Option Size() { return OptionalSize().Required("[height, width], or one number for a square"); }
+Option Size() {
+  return OptionalSize().Required("[height, width], or one number for a square", "224");
+}
 
 Option OptionalSize() {
   return Option("size")

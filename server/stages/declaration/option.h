@@ -42,8 +42,11 @@ class Option {
   // The default in words, for the documentation.
   Option& Otherwise(std::string words) { return Set(otherwise, std::move(words)); }
 
-  // "is required: MEANING".
-  Option& Required(const std::string& meaning) { return Needs("is required: " + meaning); }
+  // "is required: MEANING". `like`: a value as a spec has it, with which a message shows what to
+  // write where no option is given.
+  Option& Required(const std::string& meaning, std::string like = "") {
+    return Needs("is required: " + meaning).Set(example, std::move(like));
+  }
   // The same with the whole message.
   Option& Needs(std::string sentence) { return Set(needs, std::move(sentence)); }
 
@@ -88,7 +91,8 @@ class Option {
   std::optional<double> implied;
   std::optional<double> first_default;
   std::string otherwise;
-  std::string needs;  // the message; empty: not required
+  std::string needs;    // the message; empty: not required
+  std::string example;  // of a required value; may be empty
   double least = -std::numeric_limits<double>::infinity();
   double most = kNoLimit;
   bool is_above_least = false;

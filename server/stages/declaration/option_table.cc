@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/substitute.h"
 
 namespace bulkhead {
@@ -149,12 +150,13 @@ void FillDefault(const Option& option, FieldValues& values) {
   if (!option.default_name.empty()) values.SetName(option.default_name);
 }
 
+// `example` is appended to the message of a required option that is not there.
 void NormalizeOption(const Option& option, const FieldDescriptor* field, const std::string& path,
-                     Message& message, SpecProblems& problems) {
+                     const std::string& example, Message& message, SpecProblems& problems) {
   FieldValues values(message, field);
   const std::string place = absl::StrCat(path, path.empty() ? "" : ".", option.name);
   if (values.size() == 0) {
-    if (!option.needs.empty()) return problems.Add(place, option.needs);
+    if (!option.needs.empty()) return problems.Add(place, option.needs + example);
     FillDefault(option, values);
     if (values.size() == 0) return;
   }
@@ -187,9 +189,23 @@ const Option* OptionTable::Find(absl::string_view name) const {
 
 void OptionTable::Normalize(Message& options, const std::string& path,
                             SpecProblems& problems) const {
+  const bool bare = options.ByteSizeLong() == 0;
+  const std::string example = bare ? Example(path.substr(path.rfind('.') + 1)) : "";
   for (const Option& option : options_) {
-    NormalizeOption(option, message_->FindFieldByName(option.name), path, options, problems);
+    NormalizeOption(option, message_->FindFieldByName(option.name), path, example, options,
+                    problems);
   }
+}
+
+std::string OptionTable::Example(absl::string_view name) const {
+  std::vector<std::string> written;
+  for (const Option& option : options_) {
+    if (option.needs.empty()) continue;
+    if (option.example.empty()) return "";
+    written.push_back(absl::StrCat(option.name, ": ", option.example));
+  }
+  if (written.empty()) return "";
+  return absl::StrCat("; write `", name, ": {", absl::StrJoin(written, ", "), "}`");
 }
 
 void OptionTable::FillDefaults(Message& options) const {

@@ -49,6 +49,10 @@ class OptionTable {
                              absl::string_view path) const;
 
  private:
+  // What to write for `name` where none of the options is given: "; write `one_hot: {classes:
+  // 10}`". Empty if a required option has no example.
+  std::string Example(absl::string_view name) const;
+
   const google::protobuf::Descriptor* message_;
   std::vector<Option> options_;
 };

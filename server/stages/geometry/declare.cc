@@ -26,7 +26,9 @@ void CheckAntialias(Resizing& stage, const std::string& path, SpecProblems& prob
 void CheckExtents(const v1::Resize& stage, const std::string& path, SpecProblems& problems) {
   const int ways = (stage.size_size() > 0) + (stage.shorter_side() > 0) +
                    (stage.longer_side() > 0) + (stage.factor() != 0);
-  if (ways == 0) return problems.Add(path + ".size", Size().needs);
+  if (ways == 0) {
+    return problems.Add(path + ".size", Size().needs + "; write `resize: {size: 224}`");
+  }
   if (ways > 1) {
     return problems.Add(path,
                         "names the new size twice: give one of size, shorter_side, longer_side and "

@@ -151,19 +151,19 @@ StageKinds NumberKinds() {
                               .rules = NormalizeNormalize,
                               .infer = InferNormalize}),
       Declare<v1::Cast>({.options = {Option("dtype")
-                                         .Required("the element type to convert to")
+                                         .Required("the element type to convert to", "float32")
                                          .Only(MayBeCastTarget,
                                                "must be a numeric type that stages compute "
                                                "with")},
                          .infer = InferCast}),
       Declare<v1::Layout>({.options = {Option("to")
-                                           .Required("NHWC or NCHW")
+                                           .Required("NHWC or NCHW", "NCHW")
                                            .OneOf({v1::IMAGE_LAYOUT_NHWC, v1::IMAGE_LAYOUT_NCHW},
                                                   "is required: NHWC or NCHW")},
                            .infer = InferLayout}),
       Declare<v1::OneHot>({.input = "label",
                            .options = {Option("classes")
-                                           .Required("how many classes there are, at least 1")
+                                           .Required("how many classes there are, at least 1", "10")
                                            .Between(1, kMaxClasses, "is $0, over the limit of $2")},
                            .infer = InferOneHot}));
 }
