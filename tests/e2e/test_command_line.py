@@ -140,10 +140,17 @@ def on_terminal(*words, **environment):
     return said.decode()
 
 
-def test_colours_are_for_terminals(monkeypatch):
+def test_colours_are_for_terminals(folder, monkeypatch):
     monkeypatch.delenv("NO_COLOR", raising=False)
     assert "\033[31mbulkhead:\033[0m unknown subcommand" in on_terminal("foo")
     assert "\033[1mOptions\033[0m" in on_terminal("scan", "--help")
+    good, doubtful = numbers(folder), write_spec(folder / "gone.yaml", source={"image_folder": {"path": "gone"}}, batch={"size": 1}, outputs=["label"])
+    bad = write_spec(folder / "bad.yaml", source={"range": {}})
+    assert f"{good}: \033[32mvalid\033[0m" in on_terminal("validate", good)
+    assert f"{doubtful}: \033[33mwarning:\033[0m source.image_folder.path" in on_terminal("validate", doubtful)
+    said = on_terminal("validate", bad)
+    assert f"\033[31m{bad}:1:13:\033[0m source.range.size" in said and f"\033[31m{bad}:1:1:\033[0m batch.size" in said
+    assert "\033" not in tool("validate", good) + on_terminal("validate", good, bad, NO_COLOR="1")
     assert "\033" not in on_terminal("foo", NO_COLOR="1") and "\033" not in on_terminal("foo", TERM="dumb")
     assert "\033" not in tool("foo", code=2) + tool("scan", "--help")
 

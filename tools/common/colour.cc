@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <array>
 #include <cstdlib>
 
 #include "absl/strings/str_cat.h"
@@ -20,8 +21,8 @@ std::string Coloured(absl::string_view text, Colour colour, std::FILE* stream) {
   if (!Variable("NO_COLOR").empty() || Variable("TERM") == "dumb" || isatty(fileno(stream)) == 0) {
     return std::string(text);
   }
-  const char* const code = colour == Colour::kBold ? "1" : colour == Colour::kRed ? "31" : "33";
-  return absl::StrCat("\033[", code, "m", text, "\033[0m");
+  constexpr std::array<const char*, 4> kCodes = {"1", "31", "33", "32"};  // by Colour
+  return absl::StrCat("\033[", kCodes[static_cast<size_t>(colour)], "m", text, "\033[0m");
 }
 
 }  // namespace bulkhead::tools

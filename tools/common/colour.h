@@ -8,7 +8,7 @@
 
 namespace bulkhead::tools {
 
-enum class Colour { kBold, kRed, kYellow };
+enum class Colour { kBold, kRed, kYellow, kGreen };
 
 // `text` in that colour where `stream` is a terminal that has colours; as it is elsewhere, and
 // where the variable NO_COLOR is set (no-color.org).

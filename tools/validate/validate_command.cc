@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -18,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "server/base/element_type.h"
 #include "server/base/error.h"
@@ -34,12 +36,31 @@
 #include "server/spec/stage_signature.h"
 #include "server/spec/yaml/yaml.h"
 #include "server/spec/yaml/yaml_tree.h"
+#include "tools/common/colour.h"
 #include "tools/common/near_path.h"
 
 namespace bulkhead {
 namespace {
 
 constexpr size_t kMostClassesShown = 10;
+
+using tools::Colour;
+
+// `text` in that colour where `stream` writes to a terminal.
+std::string Coloured(absl::string_view text, Colour colour, const std::ostream& stream) {
+  if (&stream == &std::cout) return tools::Coloured(text, colour, stdout);
+  if (&stream == &std::cerr) return tools::Coloured(text, colour, stderr);
+  return std::string(text);
+}
+
+// Prints the lines of a problem, which begin with its place.
+void PrintProblems(absl::string_view message, std::ostream& err) {
+  for (const absl::string_view line : absl::StrSplit(message, '\n')) {
+    const size_t end = line.find(": ");
+    const absl::string_view place = line.substr(0, end == line.npos ? 0 : end + 1);
+    err << Coloured(place, Colour::kRed, err) << line.substr(place.size()) << "\n";
+  }
+}
 
 // A valid spec, and what follows from it.
 struct Report {
@@ -209,7 +230,7 @@ void PrintTable(const std::string& name, const Report& report, std::ostream& out
   for (const auto& row : rows) {
     for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
   }
-  out << name << ": valid\n";
+  out << name << ": " << Coloured("valid", Colour::kGreen, out) << "\n";
   for (const auto& row : rows) {
     out << absl::StrFormat("  %-*s  %-*s  %-*s  %*s\n", widths[0], row[0], widths[1], row[1],
                            widths[2], row[2], widths[3], row[3]);
@@ -417,6 +438,7 @@ void AddProblems(const absl::Status& status, Struct& object) {
 
 int ValidateFiles(const std::vector<std::string>& files, bool json, const DataLook& look,
                   std::ostream& out, std::ostream& err) {
+  const std::string warned = absl::StrCat(": ", Coloured("warning:", Colour::kYellow, err), " ");
   int exit_code = 0;
   ListValue objects;
   for (const std::string& name : files) {
@@ -426,13 +448,15 @@ int ValidateFiles(const std::vector<std::string>& files, bool json, const DataLo
     (*object.mutable_fields())["valid"].set_bool_value(report.ok());
     if (!report.ok()) {
       exit_code = 1;
-      err << std::string(report.status().message()) << "\n";
+      PrintProblems(report.status().message(), err);
       AddProblems(report.status(), object);
       continue;
     }
     AddReport(name, *report, object);
     if (!json) PrintTable(name, *report, out);
-    for (const std::string& warning : Warnings(name, *report)) err << warning << "\n";
+    for (const std::string& warning : Warnings(name, *report)) {
+      err << absl::StrReplaceAll(warning, {{": warning: ", warned}}) << "\n";
+    }
   }
   if (json) {
     google::protobuf::Value value;
