@@ -190,11 +190,13 @@ TEST_F(BlameOfDeathsTest, RecordsThatAllMeetTheQuotaAreNotToBlame) {
   EXPECT_EQ(observer->events.size(), 2u) << "the third is not quarantined";
   ASSERT_TRUE(observer->end.has_value());
   EXPECT_EQ(GetErrorInfo(*observer->end)->reason, reason::kWorkerCrashLoop);
-  EXPECT_THAT(std::string(observer->end->message()),
-              AllOf(HasSubstr("3 different records met the worker's quota of 48MiB in stages[0] "
-                              "decode_image, each alone in fresh workers, the last one "
-                              "a.tfrecord@9"),
-                    HasSubstr("Raise --worker-quota to 64MiB")));
+  EXPECT_THAT(
+      std::string(observer->end->message()),
+      AllOf(HasSubstr("3 different records met the worker's quota of 48MiB in stages[0] "
+                      "decode_image, each alone in fresh workers, the last one "
+                      "a.tfrecord@9"),
+            HasSubstr("Raise --worker-quota to 64MiB; `bulkhead explain SPEC` with the same "
+                      "quota shows how much a worker holds")));
 }
 
 TEST_F(BlameOfDeathsTest, RecordsThatCrashAreEachToBlame) {

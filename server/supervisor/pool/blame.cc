@@ -191,7 +191,8 @@ bool Blame::FailIfStarved(Stream& stream, const PoolWorker& worker, const Flight
                    FormatBytes(config_.quota_bytes), " in ", config_.WithCode(thread.stage),
                    ", each alone in fresh workers, the last one ", thread.sample,
                    ": the quota is too small for this pipeline. Raise --worker-quota to ",
-                   FormatBytes(advised)),
+                   FormatBytes(advised),
+                   "; `bulkhead explain SPEC` with the same quota shows how much a worker holds"),
       {{"work", thread.stage}, {"cause", "quota"}}));
   return true;
 }
