@@ -4,6 +4,7 @@ import json
 import os
 import pdb
 import random
+import socket
 import subprocess
 import sys
 import time
@@ -319,7 +320,7 @@ DENIED = [
     ("open('FOLDER/made', 'w')", "made': files to read must be below a folder of the data or of sys.path, and files to "
                                  "write below TMPDIR or HOME"),
     *((does, f"the workers' sandbox denies {call} (at ") for does, call in DENIED),
-    *((does, "; do that before, and let the stage read the result, or allow it with sandbox=landlock,capabilities")
+    *((does, "; do that before, and let the stage read the result, or allow it with sandbox=capabilities (")
       for does, _ in DENIED[:1]),
     ("import mmap; mmap.mmap(-1, 4096)", "; the workers' sandbox denies sockets, other processes and some system calls: "),
 ])
@@ -336,6 +337,14 @@ def test_what_the_sandbox_does_not_deny_is_left_alone(folder, stages):
     spec = over_range(folder, "stops", INDEX, epochs=1)
     with bulkhead.Loader(spec, sandbox="landlock,capabilities") as loader:
         assert len(list(loader)) == 2
+
+
+def test_what_a_denial_advises_allows_programs_and_connections(folder, stages):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        connect = f"socket.create_connection(('127.0.0.1', {server.getsockname()[1]})).close()"
+        stages(CODE.replace("STOP", f"import socket, subprocess; subprocess.run(['true'], check=True); {connect}"))
+        with bulkhead.Loader(over_range(folder, "stops", INDEX, epochs=1), sandbox="capabilities") as loader:
+            assert len(list(loader)) == 2
 
 
 def test_a_stage_that_is_not_there_is_named_with_the_nearest(folder, stages):

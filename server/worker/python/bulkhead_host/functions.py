@@ -15,10 +15,8 @@ from bulkhead_host.denied import is_named
 from bulkhead_host.verdict import MAX_TEXT, UNUSABLE, Refusal
 
 _MAX_FRAMES = 6
-_INSTEAD = (
-    "do that before, and let the stage read the result, or allow it with --sandbox=landlock,capabilities "
-    "(docs/sandbox.md)"
-)
+# Landlock denies programs and TCP, too.
+_INSTEAD = "do that before, and let the stage read the result, or allow it with --sandbox=capabilities (docs/sandbox.md)"
 _MOST_NAMES = 20
 _OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _IMPORTING = importlib.__file__
