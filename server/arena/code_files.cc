@@ -17,8 +17,10 @@ namespace {
 
 constexpr size_t kDigestDigits = 16;
 
+// Our own libraries are not the user's code either, also in a clone that is one of their folders.
 bool IsInstalled(absl::string_view path) {
-  return absl::StrContains(path, "/site-packages/") || absl::StrContains(path, "/dist-packages/");
+  return absl::StrContains(path, "/site-packages/") || absl::StrContains(path, "/dist-packages/") ||
+         absl::StartsWith(path.substr(path.rfind('/') + 1), "libbulkhead_");
 }
 
 // OK when the storage has told that no such file can be read. Otherwise it is not known what is

@@ -23,8 +23,8 @@ class CodeFolders {
 
   // The name of the file at `path`, which is absolute: relative to the first folder that contains
   // it or, if an earlier folder has another file of this name, the path with links resolved. Empty
-  // for a file in no folder, and for installed packages (below site-packages or dist-packages),
-  // which are not edited.
+  // for a file in no folder, for installed packages (below site-packages or dist-packages), which
+  // are not edited, and for our own libraries.
   std::string NameOf(const std::string& path) const;
   // The path of the file with a name; empty if there is none, or if it leads out of the folders.
   // UNAVAILABLE when the storage does not tell: STORAGE_STALLED, FILE_UNREADABLE.

@@ -26,8 +26,8 @@ class CodeFoldersTest : public testing::Test {
     for (const char* folder : {"/a", "/a/pkg", "/b", "/b/site-packages", "/c"}) {
       EXPECT_TRUE(MakeNewDirectory(root_ + folder).ok());
     }
-    for (const char* file :
-         {"/a/x.py", "/a/pkg/y.py", "/b/x.py", "/b/z.py", "/b/site-packages/p.py", "/c/secret"}) {
+    for (const char* file : {"/a/x.py", "/a/pkg/y.py", "/b/x.py", "/b/z.py",
+                             "/b/site-packages/p.py", "/c/secret", "/a/libbulkhead_worker.so"}) {
       EXPECT_TRUE(ReplaceFile(root_ + file, file).ok());
     }
     EXPECT_EQ(symlink((root_ + "/c/secret").c_str(), (root_ + "/a/out").c_str()), 0);
@@ -62,6 +62,7 @@ TEST_F(CodeFoldersTest, OthersFilesAndInstalledPackagesAreNoCodeOfTheUsers) {
   EXPECT_EQ(folders_.NameOf(root_ + "/c/secret"), "");
   EXPECT_EQ(folders_.NameOf(root_ + "/b/site-packages/p.py"), "");
   EXPECT_EQ(folders_.NameOf("/usr/lib/x.py"), "");
+  EXPECT_EQ(folders_.NameOf(root_ + "/a/libbulkhead_worker.so"), "");
 }
 
 TEST_F(CodeFoldersTest, ANameThatLeadsOutOfTheFoldersReadsNothing) {

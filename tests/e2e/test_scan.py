@@ -287,6 +287,16 @@ def test_on_a_terminal_the_progress_is_one_line(folder):
     assert said.startswith("\r8 of 40 "), "the first is shown whatever time it took"
 
 
+def test_on_a_terminal_a_finding_takes_the_place_of_the_progress(folder):
+    (folder / "bad.jpg").write_bytes(b"no image")
+    (folder / "list.txt").write_text(20 * "bad.jpg\t1\n")
+    spec = write_spec(folder / "spec.json", source={"image_list": {"path": str(folder / "list.txt")}}, batch={"size": 8},
+                      stages=["decode_image", {"resize": {"size": 8}}])
+    said = on_terminal("scan", spec)
+    before = [line.partition("list.txt:")[0] for line in said.split("\r\n") if "list.txt:" in line]
+    assert before and all(text == "" or text.endswith("\r\x1b[K") for text in before), said
+
+
 WAITS = """import os, time
 
 

@@ -31,6 +31,11 @@ void ProgressLine::Show(absl::string_view text) {
   open_ = terminal_;
 }
 
+void ProgressLine::Clear() {
+  if (open_) std::fputs("\r\033[K", stderr);
+  open_ = false;
+}
+
 void ProgressLine::Finish(absl::string_view text) {
   Show(text);
   if (open_) std::fputc('\n', stderr);

@@ -21,6 +21,8 @@ class ProgressLine {
   // Whether it is time for another Show; asking first saves making the text.
   bool Due() const;
   void Show(absl::string_view text);
+  // Takes the line away, for other output in its place.
+  void Clear();
   // Shows `text` whether it is time or not, and ends the line.
   void Finish(absl::string_view text);
 

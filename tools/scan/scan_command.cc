@@ -82,6 +82,7 @@ absl::Status RunScan(const ScanArguments& arguments, std::vector<Finding>& findi
   options.on_finding = [&](const Finding& finding) {
     findings.push_back(finding);
     if (arguments.json) return;
+    line.Clear();
     std::printf("%s\n", finding.Text().c_str());
     std::fflush(stdout);
   };
