@@ -86,8 +86,11 @@ def test_a_bad_sample_is_an_error_or_substituted():
 
 @pytest.mark.parametrize("bad", [0, 5], ids=["in the first look", "later"])
 def test_a_breakpoint_is_for_the_datasets_own_process(bad):
-    with pytest.raises(bulkhead.DataError, match=r"own_sources.Stops\[\d\]: .* no terminal: call dataset\[\d\] in your own process, where breakpoints") as caught:
-        list(bulkhead.Loader(spec_of(own.Stops(8, bad=bad), 4, ("x", "y")), workers=1))
+    spec = spec_of(own.Stops(8, bad=bad), 4, ("x", "y"), errors={"policy": "substitute", "max_fraction": 1})
+    words = r"own_sources.Stops\[\d\]: .* no terminal: call dataset\[\d\] in your own process, where breakpoints"
+    with pytest.raises(bulkhead.BulkheadError, match=words) as caught:
+        list(bulkhead.Loader(spec, workers=1))
+    assert caught.value.reason == "STAGE_UNUSABLE", "it is no error of the sample"
     assert "try_stage" not in str(caught.value) and f"call dataset[{bad}]" in str(caught.value)
 
 

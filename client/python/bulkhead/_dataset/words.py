@@ -8,7 +8,7 @@ from typing import Callable
 from .._service.arguments import in_arguments
 
 _RAISED = re.compile(
-    r"(?:position \d+: )?range@\d+: stages\[0\] python: bulkhead_dataset:\w+: DatasetError: "
+    r"(?:position \d+: )?range@\d+: stages\[0\] python: bulkhead_dataset:\w+: (?:DatasetError|NoTerminal): "
 )
 _NOT_LOADED = "stages[0] python: importing bulkhead_dataset failed: "
 # With the dataset's class, where its code is meant.
@@ -47,7 +47,7 @@ def of_source(dataset: str) -> Words:
 def _common(dataset: str, text: str) -> str:
     text = in_arguments(text)
     if _RAISED.search(text) or _NOT_LOADED in text:
-        index = re.search(rf"DatasetError: {re.escape(dataset)}(\[\d+\])", text)
+        index = re.search(rf"(?:DatasetError|NoTerminal): {re.escape(dataset)}(\[\d+\])", text)
         call = f"call dataset{index[1]}" if index else "run this code"
         text = text.replace(_TRY_FUNCTION, f"{call} in your own process")
     text = _RAISED.sub("", text)

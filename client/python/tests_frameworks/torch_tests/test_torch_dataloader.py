@@ -407,7 +407,7 @@ def test_a_program_that_loops_where_workers_run_it_again_is_told_how_to_guard(tm
 def test_what_a_sample_may_not_do_is_said(dataset, words):
     with (
         DataLoader(dataset, batch_size=4) as loader,
-        pytest.raises(bulkhead.DataError, match=words),
+        pytest.raises(bulkhead.BulkheadError, match=words),
     ):
         list(loader)
 
