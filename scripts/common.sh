@@ -6,6 +6,8 @@ ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 BUILD=$ROOT/build/release
 # shellcheck disable=SC2034  # the scripts that source this use it
 BIN=$BUILD/bin
+# Tests start Python thousands of times: what it has compiled is kept.
+unset PYTHONDONTWRITEBYTECODE
 
 # build TARGET… - builds these targets of the release preset; `all` builds everything. Shows one line that is
 # rewritten on a terminal, and the compiler's words when it fails.
