@@ -6,6 +6,8 @@ import json
 import pathlib
 import re
 
+from prometheus import ROOT
+
 _LABEL_VALUES = re.compile(r"label_values\((?P<series>.+), *(?P<label>\w+)\)")
 
 
@@ -42,3 +44,7 @@ def substituted(expression: str, **values: str) -> str:
 def metrics_in(text: str) -> set[str]:
     """The metrics in an expression or an exposition; of a histogram's series the histogram."""
     return {re.sub("_(bucket|sum|count)$", "", name) for name in re.findall(r"\bbulkhead_\w+", text)}
+
+
+def documented_metrics() -> set[str]:
+    return set(re.findall(r"^\| `(bulkhead_\w+)`", (ROOT / "docs/metrics.md").read_text(), re.MULTILINE))

@@ -55,13 +55,19 @@ def fetch(url: str) -> bytes:
 class Prometheus:
     """Scrapes `target` ("127.0.0.1:PORT") as job "bulkhead" until it is stopped; evaluates the alerts of `rules`."""
 
-    def __init__(self, folder: pathlib.Path, target: str, rules: pathlib.Path | None = None):
+    def __init__(
+        self,
+        folder: pathlib.Path,
+        target: str,
+        rules: pathlib.Path | None = None,
+        scrape_interval: str = SCRAPE_INTERVAL,
+    ):
         folder.mkdir()
         config = folder / "prometheus.yml"
         config.write_text(
             json.dumps(
                 {
-                    "global": {"scrape_interval": SCRAPE_INTERVAL, "evaluation_interval": SCRAPE_INTERVAL},
+                    "global": {"scrape_interval": scrape_interval, "evaluation_interval": scrape_interval},
                     "rule_files": [str(rules)] if rules else [],
                     "scrape_configs": [{"job_name": "bulkhead", "static_configs": [{"targets": [target]}]}],
                 }

@@ -1,18 +1,14 @@
 """Alerts: promtool's verdict, a page for each, and each firing in a real Prometheus on a real fault."""
 
-import os
 import re
-import signal
 import subprocess
-import time
 
 import bulkhead
 import pytest
 import yaml
-from conftest import Service, write_spec
-from dashboards import metrics_in
-from prometheus import ROOT, Prometheus, program
-from test_prometheus import PATIENCE_SECONDS, Trainer, documented_metrics, metrics_url
+from dashboards import documented_metrics, metrics_in
+from prometheus import ROOT, program
+from watched import Trainer, Watched, spec_of
 
 RULES = ROOT / "dashboards/bulkhead-alerts.yaml"
 
@@ -57,60 +53,12 @@ def quick(folder):
     return path
 
 
-class Watched:
-    """A service whose alerts a Prometheus evaluates."""
-
-    def __init__(self, folder, *options):
-        folder.mkdir()
-        self.folder, self.options = folder, options
-        self.service = self._start()
-        self.target = metrics_url(folder).removeprefix("http://").removesuffix("/metrics")
-        self.prometheus = Prometheus(folder / "prometheus", self.target, quick(folder))
-        self.wait_until_scraped()  # a rate needs the zero before the first
-
-    def _start(self, metrics="127.0.0.1:0"):
-        return Service(self.folder, "--allow-fault-stages", "--metrics", metrics, *self.options)
-
-    def restart(self):
-        os.kill(self.service.process.pid, signal.SIGKILL)
-        self.service.process.wait()
-        self.service = self._start(self.target)
-
-    def wait_until_scraped(self):
-        """This start of the service, and until the next is in another second, for starts are told in whole ones."""
-        began = bulkhead.service_status(self.service.target)["start_time"]
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while abs((self.prometheus.value("bulkhead_start_time_seconds") or 0) - began) > 0.01 or time.time() < int(began) + 1.1:
-            assert time.monotonic() < deadline, "it is not scraped"
-            time.sleep(0.05)
-
-    def firing(self):
-        found = self.prometheus.get("alerts")["alerts"]
-        return {alert["labels"]["alertname"] for alert in found if alert["state"] == "firing"}
-
-    def wait_for(self, name, meanwhile=lambda: None):
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while name not in self.firing():
-            assert time.monotonic() < deadline, f"{name} did not fire; firing: {self.firing()}"
-            meanwhile()
-            time.sleep(0.1)
-
-    def stop(self):
-        self.prometheus.stop()
-        self.service.stop()
-
-
-def spec_of(folder, *stages, **more):
-    source = {"range": {"size": 1_000_000}}
-    return write_spec(folder / "spec.json", **{"source": source, "stages": list(stages), "batch": {"size": 8}, **more})
-
-
 @pytest.fixture
 def watched(tmp_path):
     made = []
 
     def make(*options):
-        made.append(Watched(tmp_path / f"service{len(made)}", *options))
+        made.append(Watched(tmp_path / f"service{len(made)}", *options, rules=quick(tmp_path)))
         return made[-1]
 
     yield make

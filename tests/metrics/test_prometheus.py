@@ -4,53 +4,19 @@ import re
 import signal
 import socket
 import subprocess
-import threading
 import time
 import urllib.error
 import urllib.request
 
-import bulkhead
 import grpc
 import pytest
 from conftest import BIN, Service, folder, write_spec  # noqa: F401  (folder is a fixture)
-from dashboards import Dashboard, metrics_in, substituted
+from dashboards import Dashboard, documented_metrics, metrics_in, substituted
 from prometheus import RATE_INTERVAL, ROOT, Prometheus, fetch, program
+from watched import PATIENCE_SECONDS, Trainer, metrics_url, target_of
 
 DASHBOARD = Dashboard(ROOT / "dashboards/bulkhead-memory.json")
 QUOTA = 96 << 20
-PATIENCE_SECONDS = 90
-
-
-def metrics_url(folder):
-    """What the service's log says."""
-    return re.search(r"metrics on (http://\S+)", (folder / "service.log").read_text())[1]
-
-
-def documented_metrics():
-    return set(re.findall(r"^\| `(bulkhead_\w+)`", (ROOT / "docs/metrics.md").read_text(), re.MULTILINE))
-
-
-class Trainer(threading.Thread):
-    """Takes batches until it is told to stop."""
-
-    def __init__(self, spec, target):
-        super().__init__()
-        self._loader = bulkhead.Loader(spec, target, name="trainer")
-        self._end = threading.Event()
-        self.error = None
-        self.start()
-
-    def run(self):
-        try:
-            with self._loader as loader:
-                while not self._end.is_set():
-                    loader.next_batch()
-        except bulkhead.BulkheadError as error:
-            self.error = error
-
-    def stop(self):
-        self._end.set()
-        self.join()
 
 
 class Run:
@@ -69,7 +35,7 @@ class Run:
             "--metrics", "127.0.0.1:0",
         )
         self.url = metrics_url(folder)
-        self.target = self.url.removeprefix("http://").removesuffix("/metrics")
+        self.target = target_of(self.url)
         self.prometheus = Prometheus(folder / "prometheus", self.target)
         # Its first scrape comes seconds after its start; what leaks until then would be seen by nobody.
         self.trainer = None
