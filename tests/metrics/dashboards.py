@@ -21,6 +21,10 @@ class Dashboard:
         """(title of the panel, expression) of every target."""
         return [(panel["title"], target["expr"]) for panel in self.panels for target in panel["targets"]]
 
+    def expression(self, title: str) -> str:
+        [found] = [expression for panel, expression in self.expressions() if panel == title]
+        return found
+
     def label_queries(self) -> dict[str, tuple[str, str]]:
         """By variable: the series that it looks at, and the label whose values it offers."""
         found = {}

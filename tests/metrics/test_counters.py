@@ -4,11 +4,19 @@ import itertools
 import time
 
 import bulkhead
+import pytest
+from dashboards import Dashboard, substituted
+from prometheus import ROOT
 from watched import Watched, spec_of, wait_until
 
 BATCH = 8  # of spec_of
 CREDITS = 4
 DELIVERED = "bulkhead_samples_delivered_total"
+BY_STREAM = " * on (pipeline) group_left (stream) bulkhead_stream_info"
+RUNS = "sum by (pipeline, stage) (bulkhead_worker_stage_runs_total)" + BY_STREAM
+SAMPLES = "sum by (pipeline) (bulkhead_worker_samples_total)" + BY_STREAM
+MEMORY = Dashboard(ROOT / "dashboards/bulkhead-memory.json")
+LEAK = 1 << 20
 
 
 def arrived(loader):
@@ -56,3 +64,64 @@ def test_rates_are_right_when_the_service_is_killed(tmp_path):
         )["result"]
         rates = [float(rate) for _, rate in rates["values"]]
         assert 0 <= min(rates) and 0 < max(rates) <= max(rise / seconds for seconds, rise in rises) * 1.001
+
+
+def test_stage_counts_are_right_when_workers_are_replaced_between_scrapes(tmp_path):
+    with Watched(tmp_path / "service", "--workers", "1", "--worker-quota", "96MiB", scrape_interval="1s") as one:
+        prometheus = one.prometheus
+
+        def open_loader(name, stage):
+            spec = {"source": {"range": {"size": 1_000_000}}, "stages": [{"fault": stage}], "batch": {"size": BATCH}}
+            return bulkhead.Loader(spec, one.service.target, name=name, credits=CREDITS)
+
+        def counts():
+            """By stream: what reached the client, and the counters at a scrape after that."""
+            truth = {name: arrived(loader) for name, loader in loaders.items()}
+            wait_until(lambda: prometheus.value(DELIVERED) == sum(truth.values()), lambda: f"a scrape says {truth}")
+            counters = {name: {} for name in truth}
+            for series in prometheus.query(RUNS) + prometheus.query(SAMPLES):
+                of = series["metric"]
+                counters[of["stream"]][of.get("stage", "samples")] = float(series["value"][1])
+            return truth, counters
+
+        def samples_of_the_leaking_worker():
+            arrived(leaking)
+            status = bulkhead.service_status(one.service.target)
+            [stream] = [stream for stream in status["streams"] if stream["name"] == "leaking"]
+            return [
+                worker["samples"]
+                for worker in status["workers"]
+                if worker["pipeline"] == stream["pipeline"] and not worker["standby"] and not worker["draining"]
+            ]
+
+        with open_loader("leaking", {"leak": "1MiB"}) as leaking, open_loader("steady", {"slow": 0.001}) as steady:
+            loaders = {"leaking": leaking, "steady": steady}
+            take(leaking, 20)
+            take(steady, 20)
+            truth, counters = counts()
+            for _ in range(350):
+                take(leaking, 1)
+                take(steady, 1)
+            # A worker's warm-up leaks, too, with a sample that is not counted. The worker is far from its quota, and stays.
+            wait_until(
+                lambda: take(leaking, 1) or any(16 <= samples < 40 for samples in samples_of_the_leaking_worker()),
+                lambda: "a worker has done 16 samples",
+            )
+            later_truth, later_counters = counts()
+
+            recycled = prometheus.query('bulkhead_worker_exits_total{cause="recycled"}[10m]')[0]["values"]
+            ends = [int(value) for _, value in recycled]
+            assert max(later - earlier for earlier, later in itertools.pairwise(ends)) >= 3  # between two scrapes
+            for name in truth:
+                assert counters[name].keys() == {"samples", "worker", "source", "stages[0] fault"}
+                for counter, value in later_counters[name].items():
+                    true = later_truth[name] - truth[name]
+                    assert value - counters[name][counter] == pytest.approx(true, rel=0.05), (name, counter)
+
+            expression = substituted(MEMORY.expression("Bytes kept a sample, by stage"), job="bulkhead", instance=".*")
+            kept = {
+                (series["metric"]["stream"], series["metric"]["stage"]): float(series["value"][1])
+                for series in prometheus.query(f"({expression}){BY_STREAM}")
+            }
+            assert kept["leaking", "stages[0] fault"] == pytest.approx(LEAK, rel=0.1)
+            assert kept["steady", "stages[0] fault"] == 0
