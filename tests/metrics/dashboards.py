@@ -1,4 +1,4 @@
-"""Reads a Grafana dashboard: its panels, its queries, and what its variables stand for."""
+"""Reads Grafana dashboards: their panels, their queries, and what their variables stand for."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ _LABEL_VALUES = re.compile(r"label_values\((?P<series>.+), *(?P<label>\w+)\)")
 
 class Dashboard:
     def __init__(self, path: pathlib.Path):
+        self.name = path.stem
         self.json = json.loads(path.read_text())
         self.panels = self.json["panels"]
         self.variables = {variable["name"]: variable for variable in self.json["templating"]["list"]}
@@ -36,6 +37,12 @@ class Dashboard:
         return found
 
 
+DASHBOARDS = {path.stem: Dashboard(path) for path in sorted((ROOT / "dashboards").glob("*.json"))}
+METRICS_PAGE = (ROOT / "docs/metrics.md").read_text()
+# What the variables stand for while all is chosen.
+VALUES = dict.fromkeys(("job", "instance", "pipeline", "stream"), ".+")
+
+
 def substituted(expression: str, **values: str) -> str:
     """The expression as Grafana would send it; every variable in it must have a value."""
     def value(match: re.Match) -> str:
@@ -50,5 +57,11 @@ def metrics_in(text: str) -> set[str]:
     return {re.sub("_(bucket|sum|count)$", "", name) for name in re.findall(r"\bbulkhead_\w+", text)}
 
 
+def documented_labels() -> dict[str, set[str]]:
+    """By metric."""
+    rows = re.findall(r"^\| `(bulkhead_\w+)` \| \w+ \| \w* ?\| ([\w, ]*) ?\|", METRICS_PAGE, re.MULTILINE)
+    return {metric: set(re.findall(r"\w+", labels)) for metric, labels in rows}
+
+
 def documented_metrics() -> set[str]:
-    return set(re.findall(r"^\| `(bulkhead_\w+)`", (ROOT / "docs/metrics.md").read_text(), re.MULTILINE))
+    return set(documented_labels())

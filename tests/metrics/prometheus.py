@@ -1,4 +1,4 @@
-"""A real Prometheus that scrapes one target, and questions to it."""
+"""A real Prometheus, and questions to it."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ def fetch(url: str) -> bytes:
 
 
 class Prometheus:
-    """Scrapes `target` ("127.0.0.1:PORT") as job "bulkhead" until it is stopped; evaluates the alerts of `rules`."""
+    """Scrapes `targets` ("127.0.0.1:PORT") as job "bulkhead" until it is stopped; evaluates the alerts of `rules`."""
 
     def __init__(
         self,
         folder: pathlib.Path,
-        target: str,
+        targets: list[str],
         rules: pathlib.Path | None = None,
         scrape_interval: str = SCRAPE_INTERVAL,
     ):
@@ -69,7 +69,7 @@ class Prometheus:
                 {
                     "global": {"scrape_interval": scrape_interval, "evaluation_interval": scrape_interval},
                     "rule_files": [str(rules)] if rules else [],
-                    "scrape_configs": [{"job_name": "bulkhead", "static_configs": [{"targets": [target]}]}],
+                    "scrape_configs": [{"job_name": "bulkhead", "static_configs": [{"targets": targets}]}],
                 }
             )
         )

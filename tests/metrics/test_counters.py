@@ -5,8 +5,7 @@ import time
 
 import bulkhead
 import pytest
-from dashboards import Dashboard, substituted
-from prometheus import ROOT
+from dashboards import DASHBOARDS, VALUES, substituted
 from watched import Watched, spec_of, wait_until
 
 BATCH = 8  # of spec_of
@@ -15,7 +14,7 @@ DELIVERED = "bulkhead_samples_delivered_total"
 BY_STREAM = " * on (pipeline) group_left (stream) bulkhead_stream_info"
 RUNS = "sum by (pipeline, stage) (bulkhead_worker_stage_runs_total)" + BY_STREAM
 SAMPLES = "sum by (pipeline) (bulkhead_worker_samples_total)" + BY_STREAM
-MEMORY = Dashboard(ROOT / "dashboards/bulkhead-memory.json")
+MEMORY = DASHBOARDS["bulkhead-memory"]
 LEAK = 1 << 20
 
 
@@ -118,7 +117,7 @@ def test_stage_counts_are_right_when_workers_are_replaced_between_scrapes(tmp_pa
                     true = later_truth[name] - truth[name]
                     assert value - counters[name][counter] == pytest.approx(true, rel=0.05), (name, counter)
 
-            expression = substituted(MEMORY.expression("Bytes kept a sample, by stage"), job="bulkhead", instance=".*")
+            expression = substituted(MEMORY.expression("Bytes kept a sample, by stage"), **VALUES)
             kept = {
                 (series["metric"]["stream"], series["metric"]["stage"]): float(series["value"][1])
                 for series in prometheus.query(f"({expression}){BY_STREAM}")

@@ -68,7 +68,7 @@ class Watched:
         self.folder, self.options = folder, options
         self.service = self._start()
         self.target = target_of(metrics_url(folder))
-        self.prometheus = Prometheus(folder / "prometheus", self.target, rules, scrape_interval)
+        self.prometheus = Prometheus(folder / "prometheus", [self.target], rules, scrape_interval)
         self.wait_until_scraped()  # a rate needs the zero before the first
 
     def _start(self, metrics="127.0.0.1:0"):
