@@ -101,7 +101,7 @@ def test_stage_counts_are_right_when_workers_are_replaced_between_scrapes(tmp_pa
             for _ in range(350):
                 take(leaking, 1)
                 take(steady, 1)
-            # A worker's warm-up leaks, too, with a sample that is not counted. The worker is far from its quota, and stays.
+            # A warm-up leaks, too, with a sample that is not counted. Before 40 MiB the worker is not replaced.
             wait_until(
                 lambda: take(leaking, 1) or any(16 <= samples < 40 for samples in samples_of_the_leaking_worker()),
                 lambda: "a worker has done 16 samples",

@@ -83,8 +83,10 @@ class Watched:
         """This start of the service, and until the next is in another second, for starts are told in whole ones."""
         began = bulkhead.service_status(self.service.target)["start_time"]
         wait_until(
-            lambda: abs((self.prometheus.value("bulkhead_start_time_seconds") or 0) - began) < 0.01
-            and time.time() >= int(began) + 1.1,
+            lambda: (
+                abs((self.prometheus.value("bulkhead_start_time_seconds") or 0) - began) < 0.01
+                and time.time() >= int(began) + 1.1
+            ),
             lambda: "it is scraped",
         )
 
