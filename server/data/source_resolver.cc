@@ -214,6 +214,9 @@ std::string Resolver::OfAnotherKind(const std::string& absolute, bool want_direc
            "source";
   }
   if (!info.is_directory) return " is not a regular file";
+  if (!HasRecordFiles(source_)) {
+    return " is a folder, not a list; a folder of images is an image_folder source";
+  }
   const std::string folder =
       HoldsRecords(absolute, UsualMark(source_)) ? absolute : FolderOf(absolute);
   return absl::StrCat(" is a folder; write a pattern that only files match, such as files: \"",

@@ -224,6 +224,27 @@ def test_semicolons_separate(images):
     assert found["header"] and first_batch(found["spec"])[1] == ["emu", "cat"]
 
 
+@pytest.mark.parametrize("title", ["", "Unnamed: 0"])
+def test_the_index_that_pandas_writes_is_no_label(images, title):
+    (images / "train.csv").write_text(f"{title},path,kind\n0,a.jpg,emu\n1,b.jpg,cat\n")
+    found, _ = inspect(images / "train.csv")
+    assert "labels: [label]\n" in found["spec"]
+    assert first_batch(found["spec"])[1] == ["emu", "cat"]
+    said = subprocess.run([BIN / "bulkhead", "inspect", images / "train.csv"], capture_output=True, text=True, check=True).stdout
+    assert ": the index that pandas writes\n" in said
+
+
+@pytest.mark.parametrize("lines, why", [
+    ("a.jpg,emu,\nb.jpg,cat,\n", "column 3 is empty in 2 lines; give every line its label, and end none with a comma"),
+    ("a.jpg,emu\nb.jpg,\n", "column 2 is empty in 1 line; "),
+    ("a.jpg,1.5\nb.jpg,nan\n", "column 2 has 1 number and 1 text"),
+])  # fmt: skip
+def test_no_spec_is_proposed_that_cannot_run(images, lines, why):
+    (images / "train.csv").write_text(lines)
+    run = subprocess.run([BIN / "bulkhead", "inspect", images / "train.csv", "--out", images / "t.yaml"], capture_output=True, text=True, check=False)
+    assert run.returncode == 1 and why in run.stderr and not (images / "t.yaml").exists(), run
+
+
 def test_a_list_of_texts_shows_its_classes(images):
     (images / "train.txt").write_text("a.jpg emu\nb.jpg cat\na.jpg cat\n")
     found, _ = inspect(images / "train.txt")

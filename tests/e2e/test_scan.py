@@ -280,6 +280,21 @@ def test_a_file_of_names_joins_the_quarantine(folder):
     assert service.stop() == 0
 
 
+def test_images_that_may_not_be_read_are_left_out(folder, photos):
+    """By a worker: root's capabilities are not its."""
+    images = folder / "images/one"
+    images.mkdir(parents=True)
+    for number, photo in enumerate(sorted((photos / "folder").rglob("*.jpg"))[:12]):
+        shutil.copy(photo, images / f"{number:02}.jpg")
+    for number in (3, 8):
+        (images / f"{number:02}.jpg").chmod(0)
+    spec = write_spec(folder / "spec.json", source={"image_folder": {"path": str(folder / "images")}}, batch={"size": 4},
+                      stages=["decode_image", {"resize": {"size": 8}}])
+    found = scan(spec, "--write-spec", folder / "good.yaml")
+    assert reasons(found) == {"one/03.jpg": "FILE_UNREADABLE", "one/08.jpg": "FILE_UNREADABLE"}
+    assert scan(folder / "good.yaml", code=0)["records"] == 10
+
+
 def test_on_a_terminal_the_progress_is_one_line(folder):
     spec = write_spec(folder / "spec.json", source={"range": {"size": 40}}, batch={"size": 8})
     said = on_terminal("scan", spec)

@@ -569,6 +569,16 @@ TEST(TabTest, IsNamed) {
   EXPECT_THAT(Mistakes("source:\n\trange: {size: 9}\nbatch:\n\tsize: 2\n"),
               ElementsAre("f:2:1: is indented by a tab, and so are 1 more; YAML takes spaces only: "
                           "write two spaces for each tab"));
+  EXPECT_THAT(
+      Mistakes("source: {range: {size: 9}}\nstages:\n-\tresize: {size: 8}\nbatch:\n  size: 2\n"),
+      ElementsAre(StartsWith("f:3:2: is indented by a tab")));
+}
+
+TEST(ParenthesesTest, AreNoLists) {
+  EXPECT_THAT(
+      Mistakes("source: {range: {size: 9}}\nstages:\n- resize: {size: (8, 8)}\nbatch: {size: 2}\n"),
+      testing::Contains(
+          HasSubstr("`8)` ends a list that YAML takes for fields: write [ and ] around it")));
 }
 
 }  // namespace

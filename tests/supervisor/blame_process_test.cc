@@ -48,6 +48,9 @@ TEST_F(BlameProcessTest, ASampleThatAlwaysHangsIsQuarantined) {
   const auto quarantined = recorder->Events(v1::SampleEvent::KIND_QUARANTINED);
   ASSERT_EQ(quarantined.size(), 1);
   EXPECT_EQ(quarantined[0].record(), "120");
+  EXPECT_THAT(
+      quarantined[0].message(),
+      testing::HasSubstr("if samples take as long, raise --worker-hang-timeout, now 500ms"));
   // Once beside other work, which proves nothing; then alone three times.
   EXPECT_EQ(Ends(supervisor_->GetStatus(), v1::EXIT_CAUSE_HUNG), 4);
   const auto hung = recorder->Events(v1::SampleEvent::KIND_HUNG);

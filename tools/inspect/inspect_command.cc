@@ -167,7 +167,7 @@ absl::StatusOr<int> RunInspectCommand(const InspectArguments& arguments) {
           absl::StrCat("--out: ", arguments.data[0], " is a spec already"));
     BULKHEAD_RETURN_IF_ERROR(spec.status());
     BULKHEAD_RETURN_IF_ERROR(WriteSpec(arguments.out, *spec));
-    std::fprintf(stderr, "wrote %s; `bulkhead preview %s` draws its samples\n",
+    std::fprintf(stderr, "wrote %s; `bulkhead preview %s --out sheet.png` draws its samples\n",
                  arguments.out.c_str(), ShellQuoted(arguments.out).c_str());
   }
   if (arguments.json) {

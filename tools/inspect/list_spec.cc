@@ -28,7 +28,16 @@ absl::Status NoSpec(const std::string& list, absl::string_view why) {
                    absl::StrCat(list, ": ", why), {{"file", list}});
 }
 
-// `label, label_2`: a name for each column but the path's.
+// The columns with labels.
+std::vector<size_t> LabelColumns(const ListSurvey& survey) {
+  std::vector<size_t> columns;
+  for (size_t i = 0; i < survey.columns().size(); ++i) {
+    if (i != survey.form().path_column && !survey.IsIndex(i)) columns.push_back(i);
+  }
+  return columns;
+}
+
+// `label, label_2`.
 std::string LabelNames(size_t count) {
   std::vector<std::string> names;
   for (size_t i = 1; i <= count; ++i) {
@@ -43,12 +52,18 @@ absl::StatusOr<std::string> LabelType(const std::string& list, const ListSurvey&
   bool fractions = false;
   for (size_t i = 0; i < survey.columns().size(); ++i) {
     const ListSurvey::Column& column = survey.columns()[i];
+    if (const auto empty = column.texts.find(""); empty != column.texts.end()) {
+      return NoSpec(
+          list, absl::StrCat("column ", i + 1, " is empty in ", CountText(empty->second, "line"),
+                             "; give every line its label, and end none with a ",
+                             DelimiterName(survey.form().delimiter)));
+    }
     if (column.values < survey.rows()) {
       return NoSpec(list, absl::StrCat("column ", i + 1, " is missing in ",
                                        CountText(survey.rows() - column.values, "line"),
                                        "; every line needs as many columns"));
     }
-    if (i == survey.form().path_column) continue;
+    if (i == survey.form().path_column || survey.IsIndex(i)) continue;
     if (column.sort() == Sort::kMixed) {
       return NoSpec(list, absl::StrCat("column ", i + 1, " has ", column.Text(),
                                        "; labels are all numbers or all names of classes"));
@@ -71,11 +86,12 @@ absl::StatusOr<std::string> Entries(const std::string& list, const ListSurvey& s
   bool header_left = survey.form().header;
   while (const std::optional<std::string> line = lines.Next()) {
     if (std::exchange(header_left, false)) continue;
-    BULKHEAD_ASSIGN_OR_RETURN(std::vector<std::string> values, survey.form().Split(*line));
-    const auto path = values.begin() + static_cast<ptrdiff_t>(survey.form().path_column);
-    std::string entry = AbsolutePath((fs::path(list).parent_path() / *path).string());
-    values.erase(path);
-    absl::StrAppend(&entry, "\t", absl::StrJoin(values, "\t"));
+    BULKHEAD_ASSIGN_OR_RETURN(const std::vector<std::string> values, survey.form().Split(*line));
+    const std::string& path = values[survey.form().path_column];
+    std::string entry = AbsolutePath((fs::path(list).parent_path() / path).string());
+    for (const size_t column : LabelColumns(survey)) {
+      absl::StrAppend(&entry, "\t", values[column]);
+    }
     absl::StrAppend(&entries, "\n      - ", Quoted(entry));
   }
   return entries;
@@ -90,9 +106,7 @@ std::string Reordering(const std::string& list, const ListSurvey& survey) {
   }
   const ListColumns& form = survey.form();
   std::vector<std::string> order = {absl::StrCat("$", form.path_column + 1)};
-  for (size_t i = 0; i < survey.columns().size(); ++i) {
-    if (i != form.path_column) order.push_back(absl::StrCat("$", i + 1));
-  }
+  for (const size_t column : LabelColumns(survey)) order.push_back(absl::StrCat("$", column + 1));
   const std::string between = form.delimiter == '\t' ? "\\t" : std::string(1, form.delimiter);
   return absl::StrCat(": awk -F'", between, "' -v OFS='", between, "' '{print ",
                       absl::StrJoin(order, ","), "}' ", ShellQuoted(list), " > reordered.txt");
@@ -105,7 +119,7 @@ absl::StatusOr<std::string> ListSpec(const std::string& path, const GuessOptions
   if (survey.rows() == 0) return NoSpec(path, "holds no line with a sample");
   BULKHEAD_ASSIGN_OR_RETURN(const std::string type, LabelType(path, survey));
   const ListColumns& form = survey.form();
-  const std::string labels = LabelNames(survey.columns().size() - 1);
+  const std::string labels = LabelNames(LabelColumns(survey).size());
   std::string more =
       labels.empty() ? ", unlabeled: true" : absl::StrCat(", labels: [", labels, "]");
   if (form.path_column == 0 && form.header) more += ", header: true";
@@ -123,9 +137,10 @@ absl::StatusOr<std::string> ListSpec(const std::string& path, const GuessOptions
   // Those are YAML on lines of their own.
   BULKHEAD_ASSIGN_OR_RETURN(const std::string entries, Entries(path, survey));
   std::string source = "source:\n  image_list:\n    delimiter: tab\n";
-  absl::StrAppend(&source, "    labels: [", labels, "]\n",
-                  type == "float32" ? "    label_dtype: float32\n" : "", "    entries:", entries,
-                  "\n");
+  absl::StrAppend(
+      &source,
+      labels.empty() ? "    unlabeled: true\n" : absl::StrCat("    labels: [", labels, "]\n"),
+      type == "float32" ? "    label_dtype: float32\n" : "", "    entries:", entries, "\n");
   return WithStages(source, labels, options);
 }
 

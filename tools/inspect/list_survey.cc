@@ -1,10 +1,12 @@
 #include "tools/inspect/list_survey.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <optional>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -39,7 +41,7 @@ void ListSurvey::Column::Take(const std::string& value) {
   if (values++ == 0) first = value;
   double number = 0;
   int64_t integer = 0;
-  if (!absl::SimpleAtod(value, &number)) {
+  if (!absl::SimpleAtod(value, &number) || !std::isfinite(number)) {
     if (texts.size() < kMostTexts || texts.count(value) > 0) ++texts[value];
     return;
   }
@@ -127,6 +129,7 @@ void ListSurvey::ShowLine(const std::string& place, const std::vector<std::strin
   for (size_t i = 0, labels = 0; i < columns.size(); ++i) {
     const bool is_path = i == form_.path_column;
     std::string name = is_path ? "image" : ++labels > 1 ? absl::StrCat("label_", labels) : "label";
+    if (form_.header) name = absl::StrCat("column ", i + 1);
     if (!columns_[i].name.empty()) name = columns_[i].name;
     values.emplace_back(
         name, is_path ? absl::StrCat(columns[i], " (", ImageFileText(path), ")") : columns[i]);
@@ -140,6 +143,14 @@ void ListSurvey::TakeLine(const std::vector<std::string>& columns) {
   for (size_t i = 0; i < columns.size(); ++i) columns_[i].Take(columns[i]);
 }
 
+bool ListSurvey::IsIndex(size_t column) const {
+  const Column& values = columns_[column];
+  const bool untitled = values.name.empty() || absl::StartsWith(values.name, "Unnamed: ");
+  return form_.header && column < form_.path_column && untitled &&
+         values.sort() == Sort::kIntegers && values.low == 0 &&
+         values.high == static_cast<double>(rows_ - 1);
+}
+
 std::string ListSurvey::Text() const {
   std::string text =
       absl::StrCat(CountText(rows_, "line"), ", columns between ", DelimiterName(form_.delimiter),
@@ -150,6 +161,7 @@ std::string ListSurvey::Text() const {
         &text, "  column ", i + 1,
         column.name.empty() ? "" : absl::StrCat(" '", Printable(column.name), "'"), ": ",
         i == form_.path_column ? absl::StrCat("paths, first '", Printable(column.first), "'")
+        : IsIndex(i)           ? "the index that pandas writes"
                                : column.Text(),
         "\n");
   }

@@ -43,6 +43,8 @@ class ListSurvey {
   const ListColumns& form() const { return form_; }
   const std::vector<Column>& columns() const { return columns_; }
   uint64_t rows() const { return rows_; }
+  // Whether that column is the index that pandas writes: below no title, the lines' numbers from 0.
+  bool IsIndex(size_t column) const;
   // "train.txt:17: photos/a.jpg: there is no such file"; at most ImageSurvey::kMostProblems.
   const std::vector<std::string>& missing() const { return missing_; }
   // Whether there are lines, and none names a file that is there.

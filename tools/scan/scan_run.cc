@@ -107,8 +107,8 @@ class SourceScan {
     return !files.empty();
   }
 
-  // Leaves the file out that `status`, of an index that could not be made, names. False when it
-  // names none.
+  // Leaves the file out that `status` names: of an index that could not be made, or of an image
+  // that cannot be read. False when it names none.
   bool LeaveOutFile(const absl::Status& status) {
     const std::string why = ErrorReason(status);
     const std::string file = ErrorMetadata(status)["file"];
@@ -116,8 +116,10 @@ class SourceScan {
                                                    reason::kFileEmpty, reason::kFileNotFound,
                                                    reason::kFileUnreadable};
     const std::string name = CanonicalRecordName(file);
-    if (!HasRecordFiles(spec_.source()) || of_a_file.count(why) == 0 || file.empty() ||
-        !left_out_.insert(name).second) {
+    const bool of_a_record = HasRecordFiles(spec_.source())
+                                 ? of_a_file.count(why) > 0
+                                 : opened_ && why == reason::kFileUnreadable;
+    if (!of_a_record || file.empty() || !left_out_.insert(name).second) {
       return false;
     }
     // A finding is about a file, not about the service, whose log an error of a stream ends with.
@@ -144,7 +146,9 @@ class SourceScan {
     loader_options.on_progress = [&](const LoaderProgress& progress) {
       options_.on_progress(absl::StrFormat("%s, %d records", progress.activity, progress.records));
     };
+    opened_ = false;
     BULKHEAD_ASSIGN_OR_RETURN(const std::unique_ptr<Loader> loader, Loader::Open(loader_options));
+    opened_ = true;
     const uint64_t all = loader->info().samples_per_epoch;
     uint64_t done = 0;
     for (;;) {
@@ -167,6 +171,7 @@ class SourceScan {
   // Held from one loader to the next, which share it.
   std::shared_ptr<client_internal::EmbeddedService> service_;
   uint64_t openings_ = 0;
+  bool opened_ = false;  // the last of them
 };
 
 }  // namespace

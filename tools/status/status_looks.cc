@@ -15,7 +15,8 @@ constexpr absl::Duration kDeadline = absl::Seconds(30);
 }  // namespace
 
 absl::Status StatusLooks::Look() {
-  BULKHEAD_ASSIGN_OR_RETURN(v1::GetStatusResponse now, GetStatusMessage(target_, kDeadline));
+  BULKHEAD_ASSIGN_OR_RETURN(v1::GetStatusResponse now,
+                            GetStatusMessage(target_, kDeadline, /*fresh_memory=*/true));
   const absl::Time time = SteadyNow();
   if (time_ != absl::InfinitePast()) {
     rates_ = RatesBetween(status_, now, absl::ToDoubleSeconds(time - time_));

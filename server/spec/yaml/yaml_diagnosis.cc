@@ -16,14 +16,15 @@ namespace {
 
 constexpr size_t kMostKeyBytes = 64;
 
-// The first tab that a line begins with, in a text that is no YAML: most probably because of it.
+// The first tab that a line begins with, or has after its dash, in a text that is no YAML: most
+// probably because of it.
 std::optional<YamlFault> TabFault(absl::string_view text) {
   std::optional<YamlFault> fault;
   int line = 0;
   int others = 0;
   for (const absl::string_view content : absl::StrSplit(text, '\n')) {
     ++line;
-    const size_t tab = content.find_first_not_of(' ');
+    const size_t tab = content.find_first_not_of(" -");
     if (tab == absl::string_view::npos || content[tab] != '\t') continue;
     if (fault.has_value()) {
       ++others;

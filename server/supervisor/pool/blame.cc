@@ -168,6 +168,10 @@ std::string Blame::AdviceFor(const FlightSnapshot::Thread& thread, v1::ExitCause
     return absl::StrCat(" (if samples need as much, raise --worker-quota, now ",
                         FormatBytes(config_.quota_bytes), ")");
   }
+  if (cause == v1::EXIT_CAUSE_HUNG) {
+    return absl::StrCat(" (if samples take as long, raise --worker-hang-timeout, now ",
+                        absl::FormatDuration(hang_), ")");
+  }
   if (cause == v1::EXIT_CAUSE_CRASHED && config_.stage_code.count(thread.stage) > 0) {
     return " (if other records end workers there, too, the code is to blame: bulkhead.try_stage "
            "runs a Python function in your own process, where a debugger works)";
