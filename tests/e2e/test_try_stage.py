@@ -303,6 +303,16 @@ def test_what_waits_for_a_person_in_a_worker_names_try_stage(folder, stages, sto
     assert 'bulkhead.try_stage("module:function", spec)' in str(caught.value)
 
 
+def test_pdb_that_keeps_an_image_in_a_worker_names_try_stage_too(folder, photos, stages):
+    stages("def stops(image):\n    import pdb; pdb.set_trace()\n    return image.mean()\n")
+    stage = {"function": "trial_stage:stops", "inputs": ["image"], "outputs": [{"name": "mean", "dtype": "float64"}]}
+    spec = write_spec(folder / "s.json", source={"image_folder": {"path": str(photos / "folder")}},
+                      stages=["decode_image", {"python": stage}], outputs=["mean"], batch={"size": 4})
+    with pytest.raises(bulkhead.BulkheadError, match="in a worker, which has no terminal") as caught:
+        list(bulkhead.Loader(spec, workers=1))
+    assert "bulkhead.try_stage" in str(caught.value) and "keeps its input" not in str(caught.value)
+
+
 PROCESS, NETWORK, FILE = "which starts another process", "which opens a connection", "which changes what is known of a file"
 DENIED = [
     ("import os; os.system('true')", f"os.system, {PROCESS}"),

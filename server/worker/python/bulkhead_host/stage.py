@@ -100,6 +100,8 @@ class Stage:
             result = self.function(*arguments, **self._arguments)
         except MemoryError:
             raise
+        except NoTerminal as raised:
+            raise _failure(raised) from None  # pdb keeps the frames, and so the arguments
         except BaseException as raised:
             failure = _failure(raised)
             traceback.clear_frames(raised.__traceback__)  # they hold the arguments
