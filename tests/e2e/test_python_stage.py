@@ -220,6 +220,8 @@ def test_a_long_complaint_about_a_deep_path_reaches_the_client(start, folder):
     ("two_values", [number("x", "float32")], "STAGE_UNUSABLE", "returned 2 values, but is declared to return 1 (x)"),
     ("nothing", [number("x", "float32")], "STAGE_UNUSABLE", "`x` is None"),
     ("yields", [number("x", "float32")], "STAGE_UNUSABLE", "`x` is a generator: the function has to return it, not to yield"),
+    ("waits", [number("x", "float32")], "STAGE_UNUSABLE", "is an `async def` function, which cannot be a stage: write `def`"),
+    ("waits_and_yields", [number("x")], "STAGE_UNUSABLE", "is an `async def` function"),
     ("missing", [number("x")], "STAGE_UNUSABLE", "has no `missing`"),
     ("by_indx", [number("x")], "STAGE_UNUSABLE", "did you mean `by_index`?"),
     ("not_a_function", [number("x")], "STAGE_UNUSABLE", "is a int, which cannot be called"),

@@ -97,6 +97,18 @@ def wrong_dtype(index):
     return np.full(3, index, np.float64)
 
 
+def nothing(index):
+    index + 1
+
+
+def yields(index):
+    yield index
+
+
+async def waits(index):
+    return index
+
+
 def texts(path, encoded):
     return path[::-1] + b"\\0", len(encoded)
 """
@@ -278,6 +290,18 @@ def test_an_edited_helper_is_what_is_tried(folder, stages):
     run = subprocess.run([sys.executable, "-c", NOTEBOOK, folder], capture_output=True, text=True, timeout=120,
                          env={**os.environ, "PYTHONPATH": f"{PYTHON_PACKAGE}:{code}"})
     assert run.returncode == 0, run.stderr
+
+
+@pytest.mark.filterwarnings("ignore:coroutine:RuntimeWarning")
+@pytest.mark.parametrize("function, here, there", [
+    ("nothing", "index: None here; does the function return it?", "`index` is None: does the function return it?"),
+    ("yields", "index: a generator here; the function has to return it, not to yield", "`index` is a generator"),
+    ("waits", "index: a coroutine here; an `async def` function cannot be a stage: write `def`", "is an `async def` function"),
+])
+def test_a_function_that_returns_no_value_is_told_so_here_too(folder, stages, function, here, there):
+    trial = bulkhead.try_stage(f"trial_stage:{function}", over_range(folder, function, INDEX), n=2)
+    assert [sample.differences for sample in trial.samples] == [(here,), (here,)]
+    assert there in trial.failure
 
 
 def test_a_debugger_works_here(folder, stages, monkeypatch):

@@ -120,6 +120,14 @@ def yields(index):
     yield float(index)
 
 
+async def waits(index):
+    return float(index)
+
+
+async def waits_and_yields(index):
+    yield float(index)
+
+
 def leak(index):
     time.sleep(0.001)  # the pace of work
     if index % 20 == 0:

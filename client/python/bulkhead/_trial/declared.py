@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from typing import Any, List
 
 import numpy as np
@@ -24,6 +25,10 @@ def _wrong(output: Any, value: Any) -> str:
     wanted = proto.DTYPE_NAMES.get(output.dtype, "")
     if value is None:
         return f"{output.name}: None here; does the function return it?"
+    if isinstance(value, types.GeneratorType):
+        return f"{output.name}: a generator here; the function has to return it, not to yield"
+    if isinstance(value, (types.CoroutineType, types.AsyncGeneratorType)):
+        return f"{output.name}: a coroutine here; an `async def` function cannot be a stage: write `def`"
     if wanted == "bytes" or isinstance(value, (bytes, bytearray)):
         same = wanted == "bytes" and isinstance(value, (bytes, bytearray))
         return "" if same else f"{output.name}: a {type(value).__name__} here, declared as {wanted}"

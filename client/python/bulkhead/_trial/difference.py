@@ -71,9 +71,10 @@ def of_calls(names: List[str], first: List[Any], second: List[Any]) -> List[str]
 
 def _frozen(value: Any) -> Any:
     try:
-        return bytes(value) if isinstance(value, (bytes, bytearray)) else np.asarray(value)
-    except ValueError:  # no array, which is told otherwise
+        frozen = bytes(value) if isinstance(value, (bytes, bytearray)) else np.asarray(value)
+    except ValueError:  # no array, which is told otherwise, as is one of objects
         return b""
+    return b"" if isinstance(frozen, np.ndarray) and frozen.dtype.hasobject else frozen
 
 
 def of_outputs(names: List[str], here: List[Any], there: List[Any]) -> List[str]:

@@ -28,6 +28,8 @@ class Stage:
         self._numpy = numpy
         self._generators = generators
         self.function = import_function(spec["function"])
+        if inspect.iscoroutinefunction(self.function) or inspect.isasyncgenfunction(self.function):
+            raise Refusal(UNUSABLE, f"{self.name} is an `async def` function, which cannot be a stage: write `def`")
         self._names = spec["inputs"]
         # (dtype, dimensions); None: bytes.
         self._inputs = [_parse_input(numpy, text) for text in inputs]
