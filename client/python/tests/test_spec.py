@@ -68,6 +68,32 @@ def test_a_function_of_a_file_in_a_dict_gets_its_name():
     assert str(caught.value).endswith(f'import it; write\n    "function": "{__name__}:made_here"')
 
 
+@pytest.mark.parametrize(
+    "given, name",
+    [(np.float32, "float32"), (np.uint8, "uint8"), (np.dtype(">i4"), "int32"), (np.bool_, "bool"), (bool, "bool"), (bytes, "bytes")],
+)
+def test_a_type_of_numpy_is_its_name(given, name):
+    outputs = [{"name": "x", "dtype": given}]
+    spec = {"source": {"range": {"size": 8}}, "stages": [{"python": {"function": "a:b", "outputs": outputs}}]}
+    assert json.loads(spec_input.load(spec).text)["stages"][0]["python"]["outputs"][0]["dtype"] == name
+    made = bulkhead.Pipeline.from_dict(spec)
+    assert made.to_dict()["stages"][0]["python"]["outputs"][0]["dtype"] == name
+
+
+@pytest.mark.parametrize("make", [spec_input.load, bulkhead.Pipeline.from_dict])
+@pytest.mark.parametrize("given, words", [(float, 'write "float32", or "float64"'), (int, 'write "int64"')])
+def test_a_type_of_python_that_leaves_the_size_open_is_answered_with_a_name(make, given, words):
+    with pytest.raises(bulkhead.SpecError) as caught:
+        make({"source": {"range": {"size": 8}}, "stages": [{"cast": {"dtype": given}}]})
+    assert str(caught.value).startswith("stages[0].cast.dtype: must be ") and words in str(caught.value)
+
+
+@pytest.mark.parametrize("make", [spec_input.load, bulkhead.Pipeline.from_dict])
+def test_a_type_that_is_no_element_type_is_named_by_its_place(make):
+    with pytest.raises(bulkhead.SpecError, match=r"^stages\[0\].cast.dtype: must be "):
+        make({"stages": [{"cast": {"dtype": np.floating}}]})
+
+
 def test_a_file_that_is_not_there_is_answered_with_the_nearest_spec(tmp_path, monkeypatch):
     for name in ("train.yaml", "data.yaml", "trian.txt"):
         (tmp_path / name).write_text("{}")

@@ -10,7 +10,7 @@ from typing import Any, Mapping, NamedTuple, Union
 
 from .._words import nearest, printable
 from ..errors import DataError, SpecError
-from . import spec_message
+from . import element_type, spec_message
 from .pipeline_base import PipelineBase
 from .spec_yaml import Path
 
@@ -119,13 +119,19 @@ def _plain(value: Any, path: Path) -> Any:
         return value
     if isinstance(value, os.PathLike):
         return os.fspath(value)
-    if hasattr(value, "tolist"):  # of NumPy
+    name = element_type.name_of(value)
+    if name:
+        return name
+    if hasattr(value, "tolist") and not isinstance(value, type):  # of NumPy
         return _plain(value.tolist(), path)
     place = spec_message.place_text(path)
-    raise SpecError(f"{place}: {_no_value(value)}", metadata={"path": place})
+    raise SpecError(f"{place}: {_no_value(value, path)}", metadata={"path": place})
 
 
-def _no_value(value: Any) -> str:
+def _no_value(value: Any, path: Path) -> str:
+    size = element_type.advice(value)
+    if size and path[-1:] == ("dtype",):
+        return f"must be the name of an element type: {size}"
     of_dataset = _of_dataset(value)
     if not of_dataset and spec_message.is_function(value):
         return spec_message.as_file(value, '"function": "{}"')

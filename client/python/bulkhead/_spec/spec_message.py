@@ -11,7 +11,7 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 from .._rpc import descriptor
 from .._words import did_you_mean
 from ..errors import SpecError
-from . import foreign_advice, option_limits
+from . import element_type, foreign_advice, option_limits
 from .spec_yaml import Mark, Path, Text
 
 # More than anyone reads at once; as the service's.
@@ -269,8 +269,11 @@ def _enum_number(field: Any, value: Any) -> int:
     enum_type = field.enum_type
     names = descriptor.enum_names(enum_type)
     accepted = option_limits.VALUES.get(field.full_name) or tuple(names.values())
+    value = element_type.name_of(value) or value
     if not isinstance(value, str):
-        raise ValueError(f"must be one of {', '.join(accepted)}, but is {_shown(value)}")
+        size = element_type.advice(value)
+        told = f": {size}" if size else f", but is {_shown(value)}"
+        raise ValueError(f"must be one of {', '.join(accepted)}{told}")
     for number, name in names.items():
         if value.lower() == name or value == enum_type.values_by_number[number].name:
             return number
