@@ -1,5 +1,6 @@
 """What the builder and the readers of specs say of mistakes: all at once, with the nearest name."""
 
+import pathlib
 import re
 import sys
 
@@ -106,6 +107,10 @@ def test_a_misspelt_option_is_answered_with_the_nearest(make, words):
         (lambda p: p.random_resized_crop(), "missing a required argument: 'size'; its options are: size, input"),
         (lambda p: p.random_resized_crop(8, size=8), "multiple values for argument 'size'; its options"),
         (lambda p: Pipeline.resize(64), "resize is a method of a pipeline, which begins with a source"),
+        (lambda p: Pipeline.image_list("a.csv", header=True), r"image_list\(path='a.csv'\); its options are"),
+        (lambda p: Pipeline.image_list(pathlib.Path("a.csv")), r"image_list\(path=PosixPath\('a.csv'\)\); its"),
+        (lambda p: Pipeline.range(1, 9), "range takes all but size by name; its options are: size, base_dir"),
+        (lambda p: Pipeline.range(1, "x"), "range takes all but size by name; its options are: size, base_dir"),
         (lambda p: Pipeline.image_folder(), "image_folder: missing a required argument: 'path'; its options"),
     ],
 )

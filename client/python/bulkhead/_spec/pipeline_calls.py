@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 from typing import TYPE_CHECKING, Any, Callable, List, Mapping, Tuple, Type, TypeVar
 
 from .._boundary import ends_at_caller, meant
@@ -68,7 +69,7 @@ def _how_to_call(
     free = [each for each in parameters if each not in placed and each.name not in options]
     meant_one = next((each.name for each in free if _takes(each, surplus)), "")
     text = f"{name} takes {'its options' if not placed else 'all but ' + placed[0].name} by name"
-    if "size" in names and len(args) == 2 and all(type(each) is int for each in args):
+    if any(each.name == "size" and "Sequence" in str(each.annotation) for each in parameters) and len(args) == 2 and all(type(each) is int for each in args):
         text += f": {name}(size={list(args)})"
     elif name == "resize" and type(surplus) is int and len(args) == 1:
         text += f": resize(size={surplus}) for a square, resize(shorter_side={surplus}) for what torchvision's Resize({surplus}) does"
@@ -81,6 +82,8 @@ def _how_to_call(
 def _takes(parameter: inspect.Parameter, value: Any) -> bool:
     """Whether an option, by its annotation, may be of the value's type."""
     kinds = str(parameter.annotation)
+    if isinstance(value, (str, os.PathLike)) and "PathLike" in kinds:
+        return parameter.name != "base_dir"
     if isinstance(value, str):
         return "str" in kinds and parameter.name not in ("input", "output")
     if isinstance(value, bool):
