@@ -24,7 +24,7 @@ from ._boundary import ends_at_caller, meant, public
 from ._display.loaders import described, described_html
 from ._fleet.choice import AnyEndpoint, AnyStream, endpoint_of, stream_of
 from ._fleet.fleet_stream import FleetStream
-from ._loader_arguments import check, open_request, refuse_unknown
+from ._loader_arguments import check, check_cursor, open_request, refuse_unknown
 from ._loader_state import LoaderState
 from ._progress_line import ProgressOption
 from ._rpc import live_streams
@@ -383,6 +383,7 @@ class Loader(LoaderState):
         If it fails, the error is raised and nothing has changed: the next batch is the one that would
         have come without the call (its stream is opened again for that).
         """
+        check_cursor(state)
         message = cursor_from_dict(state)
         stream = self._check()
         self._suspended = True

@@ -121,11 +121,8 @@ def check(
         raise errors.InvalidArgument(f"credits lies between 1 and {(1 << 32) - 1}, and is {credits}")
     if not timeout > 0:
         raise errors.InvalidArgument(f"timeout must be a number of seconds above 0, not {timeout!r}")
-    if cursor is not None and not (isinstance(cursor, Mapping) and cursor):
-        raise errors.InvalidArgument(
-            f"cursor must be the dict that state_dict() gave, not {cursor!r:.60}; json.loads "
-            "reads one from its text, and without a cursor a stream begins at its start"
-        )
+    if cursor is not None:
+        check_cursor(cursor)
     if not 0 <= credit_bytes < 1 << 64:
         raise errors.InvalidArgument("credit_bytes must not be negative")
     if copy_below < 0:
@@ -135,6 +132,15 @@ def check(
     if transport not in _TRANSPORTS:
         raise errors.InvalidArgument(
             f"transport is one of {', '.join(_TRANSPORTS)}, not {transport!r}"
+        )
+
+
+def check_cursor(cursor: Any) -> None:
+    """InvalidArgument for what cannot be a cursor."""
+    if not (isinstance(cursor, Mapping) and cursor):
+        raise errors.InvalidArgument(
+            f"cursor must be the dict that state_dict() gave, not {cursor!r:.60}; json.loads "
+            "reads one from its text, and without a cursor a stream begins at its start"
         )
 
 

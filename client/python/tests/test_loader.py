@@ -444,5 +444,13 @@ def test_a_whole_number_of_another_type_is_one(fake):
     state = fake.open().state_dict()
     same = {**state, "epoch": 0.0, "consumed": np.int64(state["consumed"]), "substitutions": np.zeros((), int)}
     assert fake.open(loader={"cursor": same}).state_dict() == state
-    with pytest.raises(bulkhead.InvalidArgument, match="it is '.*, not the dict that state_dict.. gave"):
-        fake.open().load_state_dict(json.dumps(state))
+
+
+@pytest.mark.parametrize("given", [{}, None, "{}", 3])
+def test_what_is_no_cursor_is_refused_in_the_same_words_everywhere(fake, given):
+    with pytest.raises(bulkhead.InvalidArgument, match="^cursor must be the dict that state_dict.. gave, not ") as caught:
+        fake.open().load_state_dict(given)
+    if given is not None:
+        with pytest.raises(bulkhead.InvalidArgument) as at_first:
+            fake.open(loader={"cursor": given})
+        assert str(at_first.value) == str(caught.value)
