@@ -91,6 +91,18 @@ def test_a_service_that_is_lost_leaves_its_log_and_the_error_names_it(folder, sp
     assert "listening on unix:" in log.read_text() and log.stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.parametrize("heals, words", [(120, "; the loader starts it again by itself, at its next batch"), (0, "; check that bulkheadd runs there")])
+def test_the_status_of_a_lost_service_says_whether_the_loader_gets_another(folder, spec, heals, words):
+    with bulkhead.Loader(spec, workers=1, reconnect_timeout=heals) as loader:
+        loader.next_batch()
+        os.kill(loader._endpoint.service.pid, signal.SIGKILL)
+        while loader._endpoint.service.alive():
+            pass
+        with pytest.raises(bulkhead.ServiceUnavailable) as caught:
+            loader.status()
+    assert str(caught.value).endswith(words)
+
+
 STAGE = {"function": "ends_stage:ends", "inputs": ["index"], "outputs": [{"name": "index", "dtype": "int64"}]}
 
 

@@ -32,7 +32,7 @@ from ._rpc.credentials import Credentials
 from ._rpc.stream_call import MAX_REQUEST_BYTES
 from ._service import arguments, target_file
 from ._service.arguments import Folders, Size
-from ._service.status import service_status
+from ._service.status import asked
 from ._spec.spec_input import Spec, load
 from ._stats import remember
 from ._stream.healing import close_all
@@ -407,7 +407,13 @@ class Loader(LoaderState):
         `verdicts` says of each pipeline how its workers' memory develops, and which stage keeps memory.
         """
         target = self._stream.target_here if isinstance(self._stream, FleetStream) else self.target
-        return service_status(target, timeout, credentials=self._credentials)
+        try:
+            return asked(target, timeout, self._credentials)
+        except errors.ServiceUnavailable as lost:
+            if self._is_open() and self._reconnect_timeout > 0 and self._endpoint is not None:
+                action = "starts it again" if self._endpoint.embedded else "connects again"
+                lost._advice = f"the loader {action} by itself, at its next batch"
+            raise lost._final() from None
 
     # The end.
 

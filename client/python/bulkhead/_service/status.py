@@ -24,17 +24,21 @@ def service_status(
     AccessDenied if the service gives none to these `credentials`. Each `usage` of a process tells its
     `age_seconds`; with `fresh` memory is read anew, which takes the service some 15 ms for each GiB.
     """
+    try:
+        return asked(target, timeout, credentials, fresh)
+    except errors.ServiceUnavailable as failure:
+        raise failure._final() from None
+
+
+def asked(target: str, timeout: float, credentials: Optional[Credentials], fresh: bool = False) -> Dict[str, Any]:
+    """service_status, with errors that are not final."""
     address, known = resolve(target, credentials)
     check_target(address)
     assert address is not None
     live_streams.check_fork()
     grpc = grpc_library.load()
     options = [("grpc.use_local_subchannel_pool", 1)]
-    try:
-        connected = Connection(address, known, options)
-    except errors.ServiceUnavailable as failure:
-        raise failure._final() from None
-    with contextlib.closing(connected) as connection:
+    with contextlib.closing(Connection(address, known, options)) as connection:
         ask = connection.channel.unary_unary(
             "/bulkhead.v1.Loader/GetStatus",
             request_serializer=proto.GetStatusRequest.SerializeToString,
