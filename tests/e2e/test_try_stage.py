@@ -354,7 +354,7 @@ DENIED = [
     ("open('FOLDER/made', 'w')", "made': files to read must be below a folder of the data or of sys.path, and files to "
                                  "write below TMPDIR or HOME"),
     *((does, f"the workers' sandbox denies {call} (at ") for does, call in DENIED),
-    *((does, "; do that before, and let the stage read the result, or allow it with sandbox=capabilities (")
+    *((does, "; do that before, and let the stage read the result, or allow it with sandbox=\"capabilities\" (")
       for does, _ in DENIED[:1]),
     ("import mmap; mmap.mmap(-1, 4096)", "; the workers' sandbox denies sockets, other processes and some system calls: "),
 ])

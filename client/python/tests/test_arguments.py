@@ -67,7 +67,7 @@ def test_a_service_of_somebody_else_cannot_be_told(option):
         ("raise --worker-quota (now 512MiB)", "raise worker_quota= (now 512MiB)"),
         ("; start bulkheadd with a larger --worker-quota", "; give the Loader a larger worker_quota="),
         ("start bulkheadd with --native-path FOLDER", "give the Loader native_path=FOLDER"),
-        ("allow it with --sandbox=landlock", "allow it with sandbox=landlock"),
+        ("allow it with --sandbox=landlock", "allow it with sandbox=\"landlock\""),
         ("start bulkheadd with --allow-fault-stages", "start bulkheadd with --allow-fault-stages"),
         ("below a --root or a --python-path of the service", "below a folder of the data or of sys.path"),
         ("a file called x--workers", "a file called x--workers"),

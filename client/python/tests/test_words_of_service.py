@@ -46,6 +46,21 @@ def test_of_the_samples_that_are_looked_at_first_none_can_be_left_out():
     )
 
 
+DENIED = (
+    "PermissionError: the workers' sandbox denies socket.socket; do that before, and let the stage read the result, or allow it "
+    "with --sandbox=capabilities (docs/sandbox.md)"
+)
+
+
+@pytest.mark.parametrize("make", [words.of_source, lambda name: words.of_data_loader(name, "{dataset}[{number}]")])
+@pytest.mark.parametrize("where", ["position 3: range@5: stages[0] python: bulkhead_dataset:sample: DatasetError: Photos[5]: ",
+                                   "stages[0] python: importing bulkhead_dataset failed: "])
+def test_what_the_sandbox_denies_a_dataset_is_told_in_its_words(make, where):
+    told = make("Photos")(where + DENIED)
+    assert 'let the dataset read the result, or allow it with sandbox="capabilities" (docs/sandbox.md)' in told
+    assert "let the stage read" in make("Photos")("range@5: stages[1] python: my:own: " + DENIED)  # of another stage
+
+
 def test_options_are_named_as_arguments():
     assert words.of_source("Photos")("raise --worker-quota") == "raise worker_quota="
 

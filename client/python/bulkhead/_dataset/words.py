@@ -50,6 +50,7 @@ def _common(dataset: str, text: str) -> str:
         index = re.search(rf"(?:DatasetError|NoTerminal): {re.escape(dataset)}(\[\d+\])", text)
         call = f"call dataset{index[1]}" if index else "run this code"
         text = text.replace(_TRY_FUNCTION, f"{call} in your own process")
+        text = text.replace("let the stage read the result", "let the dataset read the result")
     text = _RAISED.sub("", text)
     for advice, own in _TRY_STAGE.items():
         text = text.replace(advice, own.format(dataset=dataset))

@@ -107,8 +107,8 @@ _OTHERS = {
     "--worker-env": "the environment variable BULKHEAD_WORKER_ENV",
 }
 _START = re.compile(r"start bulkheadd with (?=(?:an? \w+ )?(--[a-z-]+))")
-# "--native-path FOLDER" becomes "native_path=FOLDER".
-_FLAG = re.compile(r"(?<![\w-])(--[a-z]+(?:-[a-z]+)*)(?:=| (?=[A-Z]{2}))?")
+# "--native-path FOLDER" becomes "native_path=FOLDER", and "--sandbox=landlock" 'sandbox="landlock"'.
+_FLAG = re.compile(r"(?<![\w-])(--[a-z]+(?:-[a-z]+)*)(?:=([a-z]+)\b|=| (?=[A-Z]{2}))?")
 
 
 def _argument(flag: str) -> str:
@@ -125,4 +125,11 @@ def in_arguments(text: str) -> str:
         text = re.sub(re.escape(phrase) + r"(?![\w-])", words, text)
     text = _OWN_SERVICE.sub("", text)
     text = _START.sub(lambda it: "give the Loader " if _argument(it[1]) else it[0], text)
-    return _FLAG.sub(lambda it: _argument(it[1]) or _OTHERS.get(it[1], it[0]), text)
+    return _FLAG.sub(_in_python, text)
+
+
+def _in_python(flag: "re.Match[str]") -> str:
+    argument = _argument(flag[1])
+    if not argument:
+        return _OTHERS.get(flag[1], flag[0])
+    return f'{argument}"{flag[2]}"' if flag[2] else argument
