@@ -157,6 +157,11 @@ def test_an_exception_is_a_sample_error_with_its_lines(start, folder):
     assert error.metadata["position"] == "1"
 
 
+def test_an_exception_names_its_cause(start, folder):
+    error = error_of(start(), over_range(folder, "raises_from_another", [number()]))
+    assert "ValueError: no such box (caused by KeyError: 0) (at user_functions.py:" in str(error)
+
+
 def test_an_exception_deep_in_a_library_has_the_line_of_the_user_too(start, folder):
     text = str(error_of(start(), over_range(folder, "fails_deep_in_a_library", [number()])))
     assert "called from user_functions.py" in text and "in fails_deep_in_a_library" in text, text

@@ -68,6 +68,13 @@ def odd(index):
     raise ValueError(f"{index} is odd")
 
 
+def raises_from_another(index):
+    try:
+        return {}[int(index)]
+    except KeyError as error:
+        raise ValueError("no such box") from error
+
+
 def complains_at_length(label):
     if label % 2:
         raise ValueError("y" * 5000)

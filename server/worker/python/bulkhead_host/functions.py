@@ -195,14 +195,21 @@ def _shown(frames: list[traceback.FrameSummary]) -> list[traceback.FrameSummary]
     return [users[-1], *shown[1:]] if users and users[-1] not in shown else shown
 
 
-def describe(error: BaseException) -> str:
-    """An exception with the lines of the user's code that led to it, the innermost first."""
+def _said(error: BaseException, most: int) -> str:
+    """Type and text of an exception, of which `most` characters."""
     try:
         said = str(error)
     except MemoryError:
         raise
     except BaseException:
         said = "(its text cannot be had)"
+    if isinstance(error, SyntaxError) and error.filename and error.text:
+        said = f"{error.msg} (at {_short(error.filename)}:{error.lineno}: `{error.text.strip()}`)"
+    return type(error).__name__ + (f": {said[:most]}" if said else "")
+
+
+def describe(error: BaseException) -> str:
+    """An exception with its cause and the lines of the user's code that led to it, the innermost first."""
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
@@ -213,7 +220,7 @@ def describe(error: BaseException) -> str:
         f"{_short(frame.filename)}:{frame.lineno} in {frame.name}" + (f": `{frame.line}`" if frame.line else "")
         for frame in reversed(_shown(frames))
     ]
-    if isinstance(error, SyntaxError) and error.filename and error.text:
-        said = f"{error.msg} (at {_short(error.filename)}:{error.lineno}: `{error.text.strip()}`)"
-    text = type(error).__name__ + (f": {said[:MAX_TEXT // 2]}" if said else "")
+    text = _said(error, MAX_TEXT // 2)
+    if error.__cause__ is not None:
+        text += f" (caused by {_said(error.__cause__, MAX_TEXT // 8)})"
     return text + (f" (at {'; called from '.join(lines)})" if lines else "")
