@@ -1,6 +1,7 @@
 """Datasets for test_python_source.py; a module, so that workers can import it."""
 
 import os
+import sys
 
 import numpy as np
 
@@ -45,6 +46,20 @@ class Dies(Pairs):
     def __getitem__(self, index):
         if index == self.bad:
             os._exit(3)
+        return np.float32(index), index
+
+
+class Exits(Pairs):
+    def __getitem__(self, index):
+        if index == self.bad:
+            sys.exit("enough")
+        return np.float32(index), index
+
+
+class Chains(Pairs):
+    def __getitem__(self, index):
+        if index == self.bad:
+            raise ValueError("no such box") from KeyError(9)
         return np.float32(index), index
 
 

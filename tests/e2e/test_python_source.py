@@ -85,6 +85,15 @@ def test_a_bad_sample_is_an_error_or_substituted():
 
 
 @pytest.mark.parametrize("bad", [0, 5], ids=["in the first look", "later"])
+@pytest.mark.parametrize("kind, said", [(own.Exits, "SystemExit: enough"), (own.Chains, "ValueError: no such box (caused by KeyError: 9)")])
+def test_an_exception_of_any_kind_begins_with_dataset_and_index(kind, said, bad):
+    with pytest.raises(bulkhead.DataError) as caught:
+        list(bulkhead.Loader(spec_of(kind(8, bad=bad), 1, ("x", "y")), workers=1))
+    assert f"own_sources.{kind.__name__}[{bad}]: {said} (at " in str(caught.value)
+    assert "bulkhead_dataset" not in str(caught.value)
+
+
+@pytest.mark.parametrize("bad", [0, 5], ids=["in the first look", "later"])
 def test_a_breakpoint_is_for_the_datasets_own_process(bad):
     spec = spec_of(own.Stops(8, bad=bad), 4, ("x", "y"), errors={"policy": "substitute", "max_fraction": 1})
     words = r"own_sources.Stops\[\d\]: .* no terminal: call dataset\[\d\] in your own process, where breakpoints"

@@ -78,10 +78,10 @@ class _Dataset:
             return self.dataset.__getitems__([index])[0] if self._batched else self.dataset[index]
         except MemoryError:
             raise
-        except Exception as error:
-            raise self._named(error, f"[{index}]") from None
+        except BaseException as error:  # sys.exit() raises one, too
+            raise self._named(error, f"[{index}]") from error.__cause__
 
-    def _named(self, error: Exception, where: str) -> Exception:
+    def _named(self, error: BaseException, where: str) -> BaseException:
         if isinstance(error, ImportError):
             return error
         said = str(error)
@@ -113,16 +113,16 @@ class _Dataset:
                 samples = self.seeded(rng, lambda: self.dataset.__getitems__(indices))
             except MemoryError:
                 raise
-            except Exception as error:
-                raise self._named(error, f".__getitems__({_short(indices)})") from None
+            except BaseException as error:  # sys.exit() raises one, too
+                raise self._named(error, f".__getitems__({_short(indices)})") from error.__cause__
         else:
             samples = [self.seeded(rng, lambda: self.at(index)) for index in indices]
         try:
             return self.seeded(rng, lambda: self.collate(samples))
         except MemoryError:
             raise
-        except Exception as error:
-            raise self._named(error, f": collate_fn of the samples {_short(indices)}") from None
+        except BaseException as error:  # sys.exit() raises one, too
+            raise self._named(error, f": collate_fn of the samples {_short(indices)}") from error.__cause__
 
     # The sampler's lists.
 
