@@ -120,6 +120,7 @@ def test_a_cursor_with_more_substitutions_than_samples_is_refused(folder):
                 error = stack.enter_context(pytest.raises(bulkhead.CursorMismatch, match="substituted by epoch 0, of 100 each"))
             with bulkhead.Loader(spec, service.target, cursor={**cursor, "substitutions": count}) as loader:
                 assert next(iter(loader))["index"][0] == 10
+    service.stop()
 
 
 def test_the_elastic_resume_example_proves_what_it_says(folder):

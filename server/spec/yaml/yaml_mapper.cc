@@ -174,7 +174,7 @@ std::string UnknownKey(const std::string& key, const YamlNode& value, const Desc
     }
   }
   if (std::string problem = LacksSpace(key, type); !problem.empty()) return problem;
-  if (absl::EndsWith(key, ")")) {
+  if (absl::EndsWith(key, ")") && !absl::StrContains(key, "(")) {
     return absl::StrCat("`", key,
                         "` ends a list that YAML takes for fields: write [ and ] around it");
   }
