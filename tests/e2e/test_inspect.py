@@ -235,7 +235,7 @@ def test_the_index_that_pandas_writes_is_no_label(images, title):
 
 
 @pytest.mark.parametrize("lines, why", [
-    ("a.jpg,emu,\nb.jpg,cat,\n", "column 3 is empty in 2 lines; give every line its label, and end none with a comma"),
+    ("a.jpg,emu,\nb.jpg,cat,\n", "column 3 is empty in 2 lines; every line needs a value there, and none ends with a comma"),
     ("a.jpg,emu\nb.jpg,\n", "column 2 is empty in 1 line; "),
     ("a.jpg,1.5\nb.jpg,nan\n", "column 2 has 1 number and 1 text"),
 ])  # fmt: skip

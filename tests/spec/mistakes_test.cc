@@ -241,7 +241,9 @@ TEST(AllMistakesTest, MutilatedSpecsAreRefusedOrTaken) {
     const std::string text = absl::StrJoin(words, " ");
     const auto spec = ParseSpec(text, "f");
     taken += spec.ok() ? 1 : 0;
-    if (!spec.ok()) EXPECT_EQ(GetErrorInfo(spec.status())->reason, reason::kSpecInvalid) << text;
+    if (!spec.ok()) {
+      EXPECT_EQ(GetErrorInfo(spec.status())->reason, reason::kSpecInvalid) << text;
+    }
   }
   EXPECT_GT(taken, 10);
 }

@@ -197,6 +197,8 @@ TEST(VerdictTextTest, EveryKindHasItsSentence) {
             "the worker keeps 2KiB more with each sample: 20MiB of 432MiB since it started, but no "
             "stage keeps what it allocates; at its start it held 30MiB; unconfirmed, as one worker "
             "shows it");
+  verdict.set_start_bytes(0);  // of a worker that was first seen at work
+  EXPECT_THAT(text(v1::VERDICT_KIND_RETENTION), Not(HasSubstr("held")));
   verdict.set_seconds_to_quota(3'700.4);
   EXPECT_EQ(text(v1::VERDICT_KIND_INCONCLUSIVE),
             "memory still grows, by 2KiB ± 512B a sample: 50MiB of 432MiB after 3000 samples; "

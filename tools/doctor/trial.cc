@@ -21,10 +21,10 @@ namespace bulkhead::tools {
 namespace {
 
 constexpr absl::Duration kLookDeadline = absl::Seconds(60);
-// Between looks. The service reads a worker's memory every 20 ms.
+// Between looks.
 constexpr absl::Duration kLookInterval = absl::Milliseconds(25);
-// A worker that is busy for so long is looked at nevertheless: it has made few samples since the
-// service read its memory.
+// A worker that is busy for so long is looked at nevertheless: it has made few samples since its
+// memory was read.
 constexpr absl::Duration kBusyInterval = absl::Milliseconds(500);
 // Without a batch. A worker that hangs is ended sooner.
 constexpr absl::Duration kMostWait = absl::Seconds(300);
@@ -82,11 +82,13 @@ class Watch {
   Watch(const TrialOptions& options, std::string stream, Trial& trial)
       : options_(options), stream_(std::move(stream)), trial_(trial) {}
 
-  // Whether something was noted. A worker is noted when it has rested since the last look, so that
-  // its memory was read after its last sample; or when that takes long.
+  // Whether something was noted. A worker is noted when its memory was read while it rested, behind
+  // its last sample; or when that takes long.
   absl::StatusOr<bool> Look() {
-    BULKHEAD_ASSIGN_OR_RETURN(const v1::GetStatusResponse status,
-                              GetStatusMessage(options_.target, kLookDeadline));
+    BULKHEAD_ASSIGN_OR_RETURN(
+        const v1::GetStatusResponse status,
+        GetStatusMessage(options_.target, kLookDeadline, /*fresh_memory=*/true));
+    const absl::Time now = SteadyNow();
     for (const v1::StreamStatus& stream : status.streams()) {
       if (stream.name() == stream_) pipeline_ = stream.pipeline();
     }
@@ -95,13 +97,17 @@ class Watch {
     for (const v1::WorkerStatus& worker : status.workers()) {
       const bool works = worker.role() == "pipeline" && !worker.standby() && worker.samples() > 0;
       if (!works || worker.pipeline() != pipeline_) continue;
-      const bool rests = worker.state() == v1::WORKER_STATE_READY && worker.pid() == seen_pid_ &&
-                         worker.samples() == seen_samples_;
-      seen_pid_ = worker.pid();
-      seen_samples_ = worker.samples();
-      if (!rests && SteadyNow() - noted_ < kBusyInterval) continue;
+      const bool rests = worker.state() == v1::WORKER_STATE_READY;
+      if (!rests || worker.pid() != resting_pid_ || worker.samples() != resting_samples_) {
+        resting_pid_ = rests ? worker.pid() : 0;
+        resting_samples_ = worker.samples();
+        resting_since_ = now;
+      }
+      const bool was_read =
+          rests && absl::Seconds(worker.usage().age_seconds()) < now - resting_since_;
+      if (!was_read && now - noted_ < kBusyInterval) continue;
       Note(worker);
-      noted_ = SteadyNow();
+      noted_ = now;
       noted = true;
     }
     return noted;
@@ -150,8 +156,10 @@ class Watch {
   std::string pipeline_;
   int64_t pid_ = 0;  // of the worker that was noted last
   absl::Time noted_ = SteadyNow();
-  int64_t seen_pid_ = 0;  // at the last look
-  uint64_t seen_samples_ = 0;
+  // The worker that was seen to rest, after how many samples, and since which look; 0: none.
+  int64_t resting_pid_ = 0;
+  uint64_t resting_samples_ = 0;
+  absl::Time resting_since_;
   std::set<int64_t> dead_;
 };
 

@@ -55,7 +55,7 @@ absl::StatusOr<std::string> LabelType(const std::string& list, const ListSurvey&
     if (const auto empty = column.texts.find(""); empty != column.texts.end()) {
       return NoSpec(
           list, absl::StrCat("column ", i + 1, " is empty in ", CountText(empty->second, "line"),
-                             "; give every line its label, and end none with a ",
+                             "; every line needs a value there, and none ends with a ",
                              DelimiterName(survey.form().delimiter)));
     }
     if (column.values < survey.rows()) {

@@ -39,7 +39,7 @@ void Print(const StatusArguments& arguments, const std::string& text) {
 absl::Status Show(const StatusArguments& arguments, const std::string& target, Looks& looks) {
   if (arguments.json) {
     BULKHEAD_ASSIGN_OR_RETURN(const std::string json,
-                              GetStatusJson(target, kStatusDeadline, {}, true));
+                              GetStatusJson(target, kStatusDeadline, {}, /*fresh_memory=*/true));
     Print(arguments, absl::StrCat(json, "\n"));
     return absl::OkStatus();
   }

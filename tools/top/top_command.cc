@@ -50,7 +50,8 @@ absl::Status ShowOn(TerminalScreen& terminal, const std::string& target, absl::D
 // The whole status, a line at each look.
 absl::Status PrintJson(const std::string& target, bool once, absl::Duration every) {
   while (true) {
-    BULKHEAD_ASSIGN_OR_RETURN(const std::string json, GetStatusJson(target, kStatusDeadline));
+    BULKHEAD_ASSIGN_OR_RETURN(const std::string json,
+                              GetStatusJson(target, kStatusDeadline, {}, /*fresh_memory=*/true));
     std::printf("%s\n", json.c_str());
     std::fflush(stdout);
     if (once) return absl::OkStatus();

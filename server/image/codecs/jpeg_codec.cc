@@ -141,4 +141,5 @@ void JpegCodec::ReadRows(const MutableImageView& rows, int first_row) {
     done += static_cast<int>(jpeg_read_scanlines(&info, pointers, count));
   }
 }
+
 }  // namespace bulkhead

@@ -15,6 +15,10 @@
 namespace bulkhead {
 namespace {
 
+// For how long a reading serves at least, who asks for a fresh one and others.
+constexpr int64_t kFreshNs = 10'000'000;
+constexpr int64_t kGoodNs = 100'000'000;
+
 v1::WorkerState StateOf(WorkerPhase phase, uint32_t leases) {
   switch (phase) {
     case WorkerPhase::kStarting:
@@ -194,8 +198,9 @@ void UsageReader::Refresh(const v1::GetStatusResponse& response, bool fresh) {
   known_ = std::move(known);
   if (serves) return;
   const int64_t end_ns = MonotonicNanos();
-  fresh_until_ns_ = end_ns + absl::ToInt64Nanoseconds(absl::Milliseconds(100));
-  good_until_ns_ = std::max(fresh_until_ns_, end_ns + 20 * (end_ns - begin_ns));
+  const int64_t took_ns = end_ns - begin_ns;
+  fresh_until_ns_ = end_ns + std::max(kFreshNs, took_ns);
+  good_until_ns_ = end_ns + std::max(kGoodNs, 20 * took_ns);
 }
 
 void UsageReader::FillOne(pid_t pid, v1::ProcessUsage& usage) const {

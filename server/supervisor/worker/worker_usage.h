@@ -56,7 +56,8 @@ class UsageReader {
   // Fills in the usage of this process and of the workers with a pid, and adds theirs to
   // cpu_seconds, of the service and of their places. Neither these nor the peak of a living process
   // ever decreases. A reading serves for 20 times as long as it took, and for 0.1 s at least; with
-  // `fresh` for no longer.
+  // `fresh` for as long as it took, and 10 ms at least, so that asking all the time costs half a
+  // CPU.
   void Fill(v1::GetStatusResponse& response, bool fresh) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:

@@ -396,20 +396,22 @@ def test_a_program_that_loops_where_workers_run_it_again_is_told_how_to_guard(tm
 
 
 @pytest.mark.parametrize(
-    "dataset, words",
+    "dataset, kind, words",
     [
-        (own.Dials(), r"Dials\[0\]: PermissionError: .*the workers' sandbox denies socket"),
-        (own.OtherShape(), r"OtherShape\[5\]: it has the shape \[4\], but \[3\] in all samples"),
-        (own.Stops(), r"Stops\[5\]: NoTerminal: .* no terminal: call dataset\[5\] in your own process, where breakpoints and pdb work \(at "),
+        (own.Dials(), bulkhead.DataError, r"Dials\[0\]: PermissionError: .*the workers' sandbox denies socket"),
+        (own.OtherShape(), bulkhead.DataError, r"OtherShape\[5\]: it has the shape \[4\], but \[3\] in all samples"),
+        # No error of the sample, that another could take the place of.
+        (own.Stops(), bulkhead.BulkheadError, r"Stops\[5\]: NoTerminal: .* no terminal: call dataset\[5\] in your own process, where breakpoints and pdb work \(at "),
     ],
     ids=["sockets", "shape", "breakpoint"],
 )
-def test_what_a_sample_may_not_do_is_said(dataset, words):
+def test_what_a_sample_may_not_do_is_said(dataset, kind, words):
     with (
         DataLoader(dataset, batch_size=4) as loader,
-        pytest.raises(bulkhead.BulkheadError, match=words),
+        pytest.raises(kind, match=words) as caught,
     ):
         list(loader)
+    assert type(caught.value) is kind
 
 
 def test_a_len_that_lies_is_an_error_of_the_index():
