@@ -30,7 +30,7 @@ class RequestMemory {
   // CPU time that the requests of one client may take at once, and its share of a core in the long
   // run.
   static constexpr absl::Duration kBurstOfOne = absl::Seconds(1);
-  static constexpr double kShareOfOne = 0.1;
+  static constexpr double kShareOfOne = 0.05;
 
   // A request's share of that memory, given back on destruction. Movable. Its turn ends on the
   // thread that entered.
