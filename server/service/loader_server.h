@@ -120,7 +120,7 @@ class LoaderServer {
   RequestMemory request_memory_;
   StreamDirectory directory_;
   StreamCounts stream_counts_;
-  RefusalLines refusal_lines_;
+  RepeatedLines refusal_lines_;
   Peers peers_;
   std::string boot_id_;
   std::shared_ptr<EventLoop> loop_;  // for the door and the sessions' timers

@@ -10,7 +10,7 @@
 #include "server/service/access/access_rights.h"
 #include "server/service/doors/arena_door.h"
 #include "server/service/limits/peers.h"
-#include "server/service/limits/refusal_lines.h"
+#include "server/service/limits/repeated_lines.h"
 #include "server/service/limits/request_memory.h"
 #include "server/service/preparation.h"
 #include "server/service/quarantine_store.h"
@@ -29,7 +29,7 @@ struct SessionContext {
   RequestMemory* request_memory = nullptr;
   StreamDirectory* directory = nullptr;
   StreamCounts* stream_counts = nullptr;
-  RefusalLines* refusal_lines = nullptr;
+  RepeatedLines* refusal_lines = nullptr;
   // Which clients may make which calls.
   AccessRights access;
   // Names for clients that have none (Peers).

@@ -18,6 +18,11 @@ std::string Reason(const absl::Status& status, bool is_complete) {
   return info.has_value() ? absl::StrCat(info->reason, ": ", message) : message;
 }
 
+// The end of a line; `untold`: of RepeatedLines::Take.
+std::string Untold(uint64_t untold, absl::string_view what) {
+  return untold == 0 ? "" : absl::StrCat("; ", untold, " ", what, " before it got no line");
+}
+
 }  // namespace
 
 void StreamLog::SetStream(absl::string_view name, uint32_t rank) {
@@ -37,6 +42,19 @@ void StreamLog::Opened(absl::string_view pipeline, absl::string_view spec, const
                opened.transport() == v1::TRANSPORT_SHM ? "shared memory" : "gRPC", peer_, boot_id_);
 }
 
+void StreamLog::Event(const v1::SampleEvent& event) {
+  absl::MutexLock lock(&mutex_);
+  if (event.kind() == v1::SampleEvent::KIND_QUARANTINED) {
+    spdlog::warn("{} quarantines a record: {}; pipeline {}, boot {}", stream_, event.message(),
+                 pipeline_, boot_id_);
+  } else if (event.kind() == v1::SampleEvent::KIND_SUBSTITUTED) {
+    const std::optional<uint64_t> untold = substitutions_.Take(MonotonicNanos());
+    if (!untold.has_value()) return;
+    spdlog::warn("{} substitutes a sample: {}; pipeline {}, boot {}{}", stream_, event.message(),
+                 pipeline_, boot_id_, Untold(*untold, "substitutions"));
+  }
+}
+
 void StreamLog::Complete() {
   absl::MutexLock lock(&mutex_);
   is_complete_ = true;
@@ -49,9 +67,8 @@ void StreamLog::Ended(const absl::Status& status) {
     counts_->Refused(status);
     const std::optional<uint64_t> untold = refusals_->Take(MonotonicNanos());
     if (!untold.has_value()) return;
-    spdlog::warn(
-        "{} is refused to {}: {}; boot {}{}", stream_, peer_, why, boot_id_,
-        *untold == 0 ? "" : absl::StrCat("; ", *untold, " refusals before it got no line"));
+    spdlog::warn("{} is refused to {}: {}; boot {}{}", stream_, peer_, why, boot_id_,
+                 Untold(*untold, "refusals"));
   } else {
     counts_->Ended(status, is_complete_);
     spdlog::info("{} has ended: {}; pipeline {}, boot {}", stream_, why, pipeline_, boot_id_);

@@ -46,7 +46,10 @@ class StreamSession final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   // once.
   void OnAdded() override { outbox_.Open(); }
   void OnBatch(ReadyBatch batch) override { outbox_.Put(std::move(batch)); }
-  void OnEvent(const v1::SampleEvent& event) override { outbox_.Put(event); }
+  void OnEvent(const v1::SampleEvent& event) override {
+    log_.Event(event);
+    outbox_.Put(event);
+  }
   void OnActivity(const std::string& activity) override { outbox_.SetActivity(activity); }
   void OnIdle(bool idle) override { outbox_.SetIdle(idle); }
   void OnNote(const v1::Note& note) override { outbox_.PutNote(note); }

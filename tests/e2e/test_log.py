@@ -36,6 +36,32 @@ def test_the_first_line_says_what_the_service_is_and_streams_who_reads_them(fold
     assert "it is complete" in ended
 
 
+def test_a_substituted_sample_and_a_quarantined_record_have_a_line(photos, folder):
+    (folder / "faces").mkdir()
+    for number, photo in zip(range(5), sorted((photos / "folder").rglob("*.jpg"))):
+        (folder / "faces" / f"{number}.jpg").write_bytes(b"no image" if number == 2 else photo.read_bytes())
+    spec = {
+        "source": {"image_folder": {"path": str(folder / "faces"), "unlabeled": True}},
+        "stages": [{"fault": {"crash": True, "records": [3]}}, {"decode_image": {}}, {"resize": {"size": [64, 64]}}],
+        "batch": {"size": 5},
+        "epochs": 1,
+        "errors": {"policy": "substitute", "max_fraction": 0.5},
+    }
+    service = Service(folder, "--allow-fault-stages", "--workers", "1", "--root", folder)
+    try:
+        with bulkhead.Loader(spec, service.target, name="train") as loader:
+            list(loader)
+        status = bulkhead.service_status(service.target)
+    finally:
+        service.stop()
+    [pipeline] = [worker["pipeline"] for worker in status["workers"][:1]] or [""]
+    log = lines(folder)
+    [substituted] = [line for line in log if "stream train of rank 0 substitutes a sample: " in line and "2.jpg" in line]
+    [quarantined] = [line for line in log if "stream train of rank 0 quarantines a record: 3.jpg ended " in line]
+    for line in (substituted, quarantined):
+        assert line.endswith(f"; pipeline {pipeline}, boot {status['boot_id']}")
+
+
 def test_as_json_every_line_is_an_object(folder):
     spec = write_spec(
         folder / "s.json",

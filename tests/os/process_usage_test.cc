@@ -1,14 +1,18 @@
 #include "server/os/process/process_usage.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
+#include <string>
 #include <vector>
 
+#include "server/os/files/fd.h"
 #include "server/os/memory/memory_map.h"
 #include "server/os/memory/process_memory.h"
 
@@ -30,6 +34,29 @@ TEST(ProcessUsageTest, SeesPrivateMemoryButNotArenas) {
   EXPECT_GE(after->data_bytes, before->data_bytes + 30 * kMiB);
   EXPECT_GE(ReadProcessUsageFast(getpid())->anonymous_bytes, before->anonymous_bytes + 30 * kMiB);
   EXPECT_EQ(memory.back(), 1);
+}
+
+TEST(ProcessUsageTest, PrivateFilePagesAreCountedAnewWhenTheFilePagesChange) {
+  ProcessUsage before = *ReadProcessUsage(getpid());
+  EXPECT_EQ(before.memory_bytes, before.anonymous_bytes + before.private_file_bytes);
+  before.private_file_bytes = 77 * kMiB;  // what no counting gives
+  EXPECT_EQ(ReadProcessUsageSince(getpid(), before)->private_file_bytes, 77 * kMiB);
+
+  std::string path = "/var/tmp/bulkhead-pages-XXXXXX";  // on a disk, where /tmp may be memory
+  const UniqueFd fd(mkostemp(path.data(), O_CLOEXEC));
+  ASSERT_EQ(unlink(path.c_str()), 0);
+  const std::vector<char> content(32 * kMiB, 'x');
+  ASSERT_EQ(write(fd.get(), content.data(), content.size()), static_cast<ssize_t>(content.size()));
+  ASSERT_EQ(fsync(fd.get()), 0);  // they become clean
+  const auto map = MemoryMap::MapReadOnly(fd.get(), 32 * kMiB);
+  ASSERT_TRUE(map.ok()) << map.status();
+  uint64_t sum = 0;
+  for (uint64_t at = 0; at < 32 * kMiB; at += 4096) sum += static_cast<uint64_t>(map->data()[at]);
+  EXPECT_GT(sum, 0u);
+  const ProcessUsage after = *ReadProcessUsageSince(getpid(), before);
+  EXPECT_NE(after.private_file_bytes, 77 * kMiB);
+  EXPECT_GE(after.private_file_bytes, 32 * kMiB);
+  EXPECT_EQ(after.memory_bytes, after.anonymous_bytes + after.private_file_bytes);
 }
 
 TEST(ProcessUsageTest, SaysThatThereIsNoSuchProcess) {

@@ -49,7 +49,7 @@ class StreamLogTest : public ::testing::Test {
   }
 
   StreamCounts counts_;
-  RefusalLines refusals_;
+  RepeatedLines refusals_;
   StreamLog log_{"pid 7", "b00t", &counts_, &refusals_};
 };
 
@@ -63,6 +63,26 @@ TEST_F(StreamLogTest, TellsWhatIsOpenedAndWhyItEnds) {
       "shared memory to pid 7; boot b00t\n"
       "info stream train of rank 3 has ended: SUPERSEDED: a newer consumer came; pipeline "
       "faces, boot b00t\n");
+}
+
+TEST_F(StreamLogTest, TellsWhichSamplesAreSubstitutedAndWhichRecordsQuarantined) {
+  log_.SetStream("train", 0);
+  log_.Opened("faces", "", SharedMemory(), /*continues=*/false);
+  v1::SampleEvent event;
+  event.set_kind(v1::SampleEvent::KIND_QUARANTINED);
+  event.set_message("a.jpg ended 3 fresh workers");
+  log_.Event(event);
+  event.set_kind(v1::SampleEvent::KIND_SUBSTITUTED);
+  event.set_message("b.jpg: it is cut");
+  log_.Event(event);
+  EXPECT_THAT(out_.str(),
+              testing::HasSubstr("warning stream train of rank 0 quarantines a record: a.jpg ended "
+                                 "3 fresh workers; pipeline faces, boot b00t\n"
+                                 "warning stream train of rank 0 substitutes a sample: b.jpg: it "
+                                 "is cut; pipeline faces, boot b00t\n"));
+  for (int i = 0; i < 1000; ++i) log_.Event(event);
+  const std::string text = out_.str();
+  EXPECT_LT(std::count(text.begin(), text.end(), '\n'), 40);
 }
 
 TEST_F(StreamLogTest, AStreamWithACursorContinues) {
@@ -95,7 +115,7 @@ TEST_F(StreamLogTest, CountsEndsAndRefusalsByTheirReasons) {
 }
 
 TEST_F(StreamLogTest, OfManyRefusalsSomeGetNoLine) {
-  constexpr auto kOnce = static_cast<int>(RefusalLines::kAtOnce);
+  constexpr auto kOnce = static_cast<int>(RepeatedLines::kAtOnce);
   for (int i = 0; i < kOnce + 10; ++i) {
     StreamLog("pid 9", "b00t", &counts_, &refusals_).Ended(absl::InvalidArgumentError("no Open"));
   }
@@ -105,10 +125,10 @@ TEST_F(StreamLogTest, OfManyRefusalsSomeGetNoLine) {
               testing::ElementsAre(absl::StrCat("EVENT_REFUSED INVALID_ARGUMENT ", kOnce + 10)));
 }
 
-TEST(RefusalLinesTest, TheNextLineSaysHowManyGotNone) {
-  RefusalLines lines;
+TEST(RepeatedLinesTest, TheNextLineSaysHowManyGotNone) {
+  RepeatedLines lines;
   int64_t now_ns = 1'000'000'000;
-  for (int i = 0; i < static_cast<int>(RefusalLines::kAtOnce); ++i) {
+  for (int i = 0; i < static_cast<int>(RepeatedLines::kAtOnce); ++i) {
     EXPECT_EQ(lines.Take(now_ns), 0u);
   }
   for (int i = 0; i < 7; ++i) EXPECT_EQ(lines.Take(now_ns), std::nullopt);

@@ -94,7 +94,7 @@ class StreamOpeningTest : public testing::Test {
       {[this](const grpc::ByteBuffer* message) { OnWrite(*message); }, [](const absl::Status&) {}}};
   StreamClaims claims_;
   StreamCounts counts_;
-  RefusalLines refusals_;
+  RepeatedLines refusals_;
   StreamLog log_{"peer", "boot", &counts_, &refusals_};
   const std::shared_ptr<Opener> observer_ = std::make_shared<Opener>(&outbox_);
   std::unique_ptr<Supervisor> supervisor_;  // goes before what its thread calls

@@ -15,10 +15,13 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "server/base/error.h"
 #include "server/os/files/fd.h"
 
 namespace bulkhead {
 namespace {
+
+constexpr uint64_t kNegligible = 1 << 20;
 
 // Content of a small file of /proc or /sys; absent if it cannot be read.
 std::optional<std::string> ReadSmallFile(const std::string& path) {
@@ -107,7 +110,20 @@ std::optional<double> CgroupCpus() {
   return quota_us / period_us;
 }
 
-absl::StatusOr<ProcessUsage> ReadUsage(pid_t pid, bool with_file_pages) {
+// Walks all memory of the process, and stalls it meanwhile.
+uint64_t PrivateFileBytes(pid_t pid) {
+  const auto rollup = ReadSmallFile(absl::StrCat("/proc/", pid, "/smaps_rollup"));
+  return rollup.has_value() ? KilobytesLine(*rollup, "Private_Clean") : 0;
+}
+
+void SetPrivateFileBytes(uint64_t bytes, ProcessUsage& usage) {
+  usage.private_file_bytes = bytes;
+  usage.memory_bytes = usage.anonymous_bytes + bytes;
+}
+
+}  // namespace
+
+absl::StatusOr<ProcessUsage> ReadProcessUsageFast(pid_t pid) {
   const std::string folder = absl::StrCat("/proc/", pid);
   const auto status = ReadSmallFile(folder + "/status");
   const auto stat = ReadSmallFile(folder + "/stat");
@@ -116,21 +132,27 @@ absl::StatusOr<ProcessUsage> ReadUsage(pid_t pid, bool with_file_pages) {
   }
   ProcessUsage usage;
   usage.anonymous_bytes = KilobytesLine(*status, "RssAnon");
+  usage.file_bytes = KilobytesLine(*status, "RssFile");
   usage.data_bytes = KilobytesLine(*status, "VmData");
   usage.cpu_seconds = CpuSeconds(*stat);
   usage.memory_bytes = usage.anonymous_bytes;
-  if (with_file_pages) {
-    const auto rollup = ReadSmallFile(folder + "/smaps_rollup");
-    if (rollup.has_value()) usage.memory_bytes += KilobytesLine(*rollup, "Private_Clean");
-  }
   return usage;
 }
 
-}  // namespace
+absl::StatusOr<ProcessUsage> ReadProcessUsage(pid_t pid) {
+  BULKHEAD_ASSIGN_OR_RETURN(ProcessUsage usage, ReadProcessUsageFast(pid));
+  SetPrivateFileBytes(PrivateFileBytes(pid), usage);
+  return usage;
+}
 
-absl::StatusOr<ProcessUsage> ReadProcessUsage(pid_t pid) { return ReadUsage(pid, true); }
-
-absl::StatusOr<ProcessUsage> ReadProcessUsageFast(pid_t pid) { return ReadUsage(pid, false); }
+absl::StatusOr<ProcessUsage> ReadProcessUsageSince(pid_t pid, const ProcessUsage& before) {
+  BULKHEAD_ASSIGN_OR_RETURN(ProcessUsage usage, ReadProcessUsageFast(pid));
+  const uint64_t change =
+      std::max(usage.file_bytes, before.file_bytes) - std::min(usage.file_bytes, before.file_bytes);
+  const bool same = change <= std::max(kNegligible, before.file_bytes / 16);
+  SetPrivateFileBytes(same ? before.private_file_bytes : PrivateFileBytes(pid), usage);
+  return usage;
+}
 
 absl::Status LimitDataMemory(uint64_t bytes) {
   rlimit limit{};

@@ -11,20 +11,26 @@ namespace bulkhead {
 
 // Memory and CPU time of a living process, from /proc.
 struct ProcessUsage {
-  // RssAnon plus clean private file pages (Private_Clean of smaps_rollup), in bytes. Excludes
-  // shared memory such as arenas, which counts once, for its owner.
+  // RssAnon plus clean private file pages, in bytes. Excludes shared memory such as arenas, which
+  // counts once, for its owner.
   uint64_t memory_bytes = 0;
   // VmData: private writable virtual memory, which RLIMIT_DATA limits.
   uint64_t data_bytes = 0;
-  uint64_t anonymous_bytes = 0;  // RssAnon
-  double cpu_seconds = 0;        // user and system
+  uint64_t anonymous_bytes = 0;     // RssAnon
+  uint64_t file_bytes = 0;          // RssFile: resident file pages
+  uint64_t private_file_bytes = 0;  // Private_Clean of smaps_rollup: of those, clean and its own
+  double cpu_seconds = 0;           // user and system
 };
 
 // NOT_FOUND if there is no such process. Takes about 15 ms per GiB of resident memory, which
 // smaps_rollup walks.
 absl::StatusOr<ProcessUsage> ReadProcessUsage(pid_t pid);
 
-// The same without smaps_rollup (0.05 ms): memory_bytes is RssAnon alone.
+// The same in 0.05 ms, as long as the resident file pages are within 1 MiB and a sixteenth of
+// those of `before`, an earlier reading of this process: its private ones are taken over.
+absl::StatusOr<ProcessUsage> ReadProcessUsageSince(pid_t pid, const ProcessUsage& before);
+
+// The same without private file pages (0.05 ms): memory_bytes is RssAnon alone.
 absl::StatusOr<ProcessUsage> ReadProcessUsageFast(pid_t pid);
 
 // Lowers this process's RLIMIT_DATA (soft and hard) to `bytes`; keeps a lower one.

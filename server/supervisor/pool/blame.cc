@@ -1,7 +1,5 @@
 #include "server/supervisor/pool/blame.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 
 #include "absl/strings/match.h"
@@ -238,9 +236,6 @@ void Blame::ReportHang(const PoolWorker& worker, Stream& stream,
 bool Blame::Quarantine(Stream& stream, const std::string& record, const std::string& reason,
                        uint32_t deaths) const {
   if (!stream.Quarantine(record, reason, deaths)) return false;
-  spdlog::warn(
-      "{} is quarantined in stream {} of pipeline {}: it ended {} workers; the last one: {}",
-      record, stream.config().name, config_.name, deaths, reason);
   internal::v1::ToWorker message;
   *message.mutable_set_quarantine() = stream.quarantine();
   crew_.Send(message);

@@ -190,9 +190,11 @@ void UsageReader::Refresh(const v1::GetStatusResponse& response, bool fresh) {
       known.insert(*before);
       continue;
     }
-    const auto usage = ReadProcessUsage(pid);
+    const bool is_new = before == known_.end();
+    const auto usage =
+        fresh || is_new ? ReadProcessUsage(pid) : ReadProcessUsageSince(pid, before->second.usage);
     if (!usage.ok()) continue;  // just ended
-    const uint64_t peak = before == known_.end() ? 0 : before->second.peak_memory_bytes;
+    const uint64_t peak = is_new ? 0 : before->second.peak_memory_bytes;
     known[pid] = {*usage, std::max(peak, usage->memory_bytes), MonotonicNanos()};
   }
   known_ = std::move(known);

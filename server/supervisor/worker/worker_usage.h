@@ -48,9 +48,10 @@ std::string DescribeWildAccess(const FlightSnapshot::WildAccess& wild);
 // Raises `peak_memory_bytes` to the process's current use without clean file pages. Cheap.
 void SamplePeak(pid_t pid, uint64_t& peak_memory_bytes);
 
-// Adds the usage of processes to a status. Reading a process's memory takes time proportional to it
-// and stalls the process. A reading is therefore reused for 100 ms and for 20 times as long as it
-// took, which limits the cost to 5 % of a CPU. Thread-safe; not for the supervisor's thread.
+// Adds the usage of processes to a status. What stalls a process for a time proportional to its
+// memory, counting its own file pages, is done anew when they changed or when a `fresh` reading is
+// asked for. A reading is reused, which limits the cost of all to 5 % of a CPU. Thread-safe; not
+// for the supervisor's thread.
 class UsageReader {
  public:
   // Fills in the usage of this process and of the workers with a pid, and adds theirs to

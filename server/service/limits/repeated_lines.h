@@ -1,5 +1,5 @@
-#ifndef BULKHEAD_SERVER_SERVICE_LIMITS_REFUSAL_LINES_H_
-#define BULKHEAD_SERVER_SERVICE_LIMITS_REFUSAL_LINES_H_
+#ifndef BULKHEAD_SERVER_SERVICE_LIMITS_REPEATED_LINES_H_
+#define BULKHEAD_SERVER_SERVICE_LIMITS_REPEATED_LINES_H_
 
 #include <cstdint>
 #include <optional>
@@ -11,9 +11,9 @@
 
 namespace bulkhead {
 
-// Which refused streams get a line in the log: a client that tries again and again would otherwise
-// be most of it. Thread-safe.
-class RefusalLines {
+// Which events of a kind get a line in the log, such as refused streams: a client that tries again
+// and again would otherwise be most of it. Thread-safe.
+class RepeatedLines {
  public:
   static constexpr double kAtOnce = 20;
   static constexpr double kPerSecond = 0.2;
@@ -35,4 +35,4 @@ class RefusalLines {
 
 }  // namespace bulkhead
 
-#endif  // BULKHEAD_SERVER_SERVICE_LIMITS_REFUSAL_LINES_H_
+#endif  // BULKHEAD_SERVER_SERVICE_LIMITS_REPEATED_LINES_H_
