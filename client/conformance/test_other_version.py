@@ -3,12 +3,13 @@
 So is another program altogether.
 """
 
+import re
 import sys
 from concurrent import futures
 
 import grpc
 import pytest
-from conftest import PYTHON_PACKAGE
+from conftest import HERE, PYTHON_PACKAGE
 from data import range_spec, write_spec
 
 sys.path[:0] = [str(PYTHON_PACKAGE / "tests")]
@@ -53,16 +54,25 @@ def later(tmp_path):
     server.stop(0)
 
 
+def is_quoted(message):
+    """Whether docs/versions.md has the message, with `…` for names and numbers."""
+    page = (HERE.parents[1] / "docs/versions.md").read_text()
+    words = [".+".join(map(re.escape, quote.split("…"))) for quote in re.findall(r"`([^`\n]{2,})`", page)]
+    return any(re.fullmatch(each, message) for each in words)
+
+
 def test_a_server_that_is_none_of_ours(client, tmp_path, stranger):
     error = client.error(range_spec(tmp_path / "s.yaml"), stranger, timeout=10)
     assert error["reason"] == "PROTOCOL_VIOLATION"
     assert "is not a Bulkhead service" in error["message"]
+    assert is_quoted(error["message"]), error
 
 
 def test_a_service_of_a_later_version(client, tmp_path, later):
     error = client.error(range_spec(tmp_path / "s.yaml"), later, timeout=10)
     assert error["reason"] == "PROTOCOL_VIOLATION"
     assert "client and service may be of different versions" in error["message"]
+    assert is_quoted(error["message"]), error
 
 
 def with_news(message):
