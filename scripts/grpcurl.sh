@@ -43,7 +43,7 @@ services=$(ask "$work/s.sock" list)
 said_by bulkhead.v1.Loader "$services"
 said_by grpc.health.v1.Health "$services"
 described=$(ask "$work/s.sock" describe bulkhead.v1.Loader)
-for call in Stream Describe GetStatus Recycle Quarantine; do said_by "rpc $call (" "$described"; done
+for call in Stream Describe GetStatus Recycle Quarantine Trace; do said_by "rpc $call (" "$described"; done
 # Every message that the calls name, and the messages that these name, to the last.
 todo=$(grep -o '\.bulkhead\.v1\.[A-Za-z0-9.]*' <<<"$described" | sort -u)
 done_=

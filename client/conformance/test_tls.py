@@ -299,19 +299,22 @@ def test_a_name_without_the_right_is_told_how_to_get_it(client, start, files, sp
 
 
 @pytest.mark.parametrize("right", ["stream", "status", "operate"])
-def test_each_right_allows_its_calls_and_no_others(start, files, spec, right):
+def test_each_right_allows_its_calls_and_no_others(start, files, spec, tmp_path, right):
     options = [word if word != "--allow-stream" else f"--allow-{right}" for word in files.options()]
     service = start(*options)
     environment = files.environment(files.job)
-    calls = {
-        "stream": ("validate", str(spec), "--data"),
-        "status": ("status",),
-        "operate": ("recycle",),
-    }
-    for needed, words in calls.items():
+    calls = [
+        ("stream", ("validate", str(spec), "--data")),
+        ("status", ("status",)),
+        ("status", ("trace", "--seconds", "0.1", "--out", tmp_path / "t.json")),
+        ("operate", ("recycle",)),
+    ]
+    for needed, words in calls:
         run = tool(service.target, environment, *words)
-        # Without a stream there is no worker to recycle, which the tool calls a failure.
-        done = run.returncode == 0 or "0 workers are being replaced" in run.stdout
+        # Without a stream there is no worker to recycle and none to trace, which the tool calls failures.
+        done = (
+            run.returncode == 0 or "0 workers are being replaced" in run.stdout or "no stream was open" in run.stderr
+        )
         assert done == (needed == right), run
         assert (f"bulkheadd allows it by --allow-{needed} job-a" in run.stderr) == (needed != right), run
     run = tool(service.target, environment, "quarantine", "list")
