@@ -68,6 +68,8 @@ class Files:
         self.expired = self.authority.issue("late", "DNS:job-a,IP:127.0.0.1", days=-1)
         self.misnamed = self.authority.issue("elsewhere", "DNS:elsewhere.example")
         self.foreign = self.stranger.issue("foreign", "DNS:job-a")
+        alone = Authority(folder / "alone", "job-a", names="DNS:job-a")
+        self.self_signed = (alone.pem, alone.key)
         self.foreign_server = self.stranger.issue("server")
         self.token = folder / "token"
         self.token.write_text(TOKEN + "\n")
@@ -207,7 +209,7 @@ def test_without_a_certificate_nothing_is_served(client, start, files, spec):
     assert "wants a client certificate; give BULKHEAD_TLS_CERT" in error["message"]
 
 
-@pytest.mark.parametrize("kind", ["foreign", "expired"])
+@pytest.mark.parametrize("kind", ["foreign", "expired", "self_signed"])
 def test_a_certificate_that_the_service_does_not_take(client, start, files, spec, kind):
     service = start(*files.options())
     own = getattr(files, kind)
@@ -514,6 +516,18 @@ def test_a_new_token_replaces_the_old_one(client, start, files, spec, tmp_path):
     assert "not this service's" in client.error(spec, service.target, environment=files.environment(token=old))["message"]
 
 
+def test_a_token_file_that_becomes_empty_leaves_the_last_token_in_use(client, start, files, spec, tmp_path):
+    token = tmp_path / "token"
+    token.write_text(TOKEN)
+    pem, key = files.server
+    service = start("--tls-cert", str(pem), "--tls-key", str(key), "--token-instead-of-certificate", str(token))
+    token.write_text("")
+    wait_for_log(service, f"--token-instead-of-certificate {token}: is empty; ")
+    wait_for_log(service, "what was there before stays in use")
+    assert client.ok(spec, service.target, environment=files.environment(token=files.token))["samples"] == 100
+    assert client.error(spec, service.target, environment=files.environment())["reason"] == "ACCESS_DENIED"
+
+
 def test_a_hangup_changes_rights_and_log_level(client, start, files, spec, tmp_path):
     config = tmp_path / "bulkheadd.yaml"
     config.write_text("allow-stream: job-a\n")
@@ -591,6 +605,7 @@ def test_a_client_names_the_file_that_it_cannot_use(client, files, spec, tmp_pat
     assert f"BULKHEAD_TLS_KEY {half}: holds no private key" in said(BULKHEAD_TLS_KEY=half)
     assert "belong together" in said(BULKHEAD_TLS_KEY=None)
     assert f"BULKHEAD_TOKEN_FILE {empty}: is empty" in said(BULKHEAD_TOKEN_FILE=empty)
+    assert f"BULKHEAD_TOKEN_FILE {missing}: cannot be read: No such file" in said(BULKHEAD_TOKEN_FILE=missing)
     assert "over TLS only" in said(BULKHEAD_TLS_CA=None)
     assert "over TLS only" in said(BULKHEAD_TLS_CA=None, BULKHEAD_TLS_CERT=None, BULKHEAD_TLS_KEY=None, BULKHEAD_TOKEN_FILE=empty)
 
