@@ -41,8 +41,6 @@ constexpr int kMaxRequestBytes = 8 << 20;
 constexpr absl::Duration kSavePatience = absl::Seconds(5);
 // Detects peers that vanished, and trainers that are stopped for good.
 constexpr absl::Duration kKeepalive = absl::Seconds(20);
-// Time for a client to finish a handshake.
-constexpr int kHandshakeMillis = 10'000;
 constexpr absl::Duration kRefresh = absl::Seconds(1);
 
 }  // namespace
@@ -146,7 +144,8 @@ absl::Status LoaderServer::Listen() {
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, keepalive_ms);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, keepalive_ms);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMillis);
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
+                             static_cast<int>(absl::ToInt64Milliseconds(kHandshake)));
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS,
                              static_cast<int>(absl::ToInt64Milliseconds(config_.idle_connection)));
   credentials_ = config_.tls == nullptr ? grpc::InsecureServerCredentials()

@@ -40,6 +40,9 @@ namespace bulkhead {
 //   server->Shutdown(absl::Seconds(25));
 class LoaderServer {
  public:
+  // Time for a client to finish a handshake.
+  static constexpr absl::Duration kHandshake = absl::Seconds(10);
+
   struct Config {
     // "unix:/path" or "127.0.0.1:port"; port 0 chooses one. Only this user can connect to a Unix
     // socket.

@@ -20,6 +20,7 @@
 #include "server/service/limits/late_refusal.h"
 #include "server/service/limits/open_rate.h"
 #include "server/service/limits/request_memory.h"
+#include "server/service/loader_server.h"
 #include "server/service/preparation.h"
 #include "server/service/session_registry.h"
 #include "server/spec/signature.h"
@@ -115,6 +116,7 @@ TEST(ServiceDocsTest, FixedLimitsAreThoseOfTheCode) {
   static_assert(ConnectionLimits::kMost == 4096 && ConnectionLimits::kMostOfHost == 512);
   EXPECT_EQ(Row("new connections over TCP of one host, at once, and a second in the long run"),
             absl::StrCat(ConnectionLimits::kBurst, ", ", ConnectionLimits::kPerSecond));
+  EXPECT_EQ(Row("a TLS handshake may take"), Seconds(LoaderServer::kHandshake));
   EXPECT_EQ(Row("a request to the port of the metrics may take"),
             Seconds(MetricsServer::Config().patience));
   EXPECT_EQ(Row("calls at a time on one connection"),
