@@ -35,6 +35,17 @@ def test_its_programs_need_the_c_library_alone_and_an_old_one(environment, name)
     assert all(version <= NEWEST[library] for library, version in wanted), wanted
 
 
+def sections(program) -> set[str]:
+    return set(re.findall(r"^ *\[ *\d+\] (\.\S+)", said("readelf", "--section-headers", "--wide", program), re.MULTILINE))
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_its_programs_are_stripped(environment, name):
+    found = sections(environment.programs / name)
+    assert {".text", ".dynsym"} <= found, "these are not its sections"
+    assert not {section for section in found if section in (".symtab", ".strtab") or section.startswith(".debug")}
+
+
 def test_it_has_no_other_programs_or_libraries(environment):
     elf = {
         str(path.relative_to(environment.programs))
