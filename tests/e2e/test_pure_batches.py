@@ -7,6 +7,7 @@ import pytest
 
 from conftest import (AUGMENTED, Service, digest_of, embedded_workers, finish_digest,
                       start_digest, write_spec)
+from old_cpus import OLD_CPU
 
 
 @pytest.fixture(scope="module")
@@ -32,15 +33,6 @@ def reference(spec):
 @pytest.mark.parametrize("workers, threads", [(1, 3), (4, 1), (4, 3)])
 def test_workers_threads_and_clients(spec, reference, client, workers, threads):
     assert digest_of(client, spec, workers=workers, threads=threads) == reference
-
-
-# What each library reads to stay away from a CPU's newer instructions: ours, libjpeg-turbo's, OpenCV's, glibc's.
-OLD_CPU = {
-    "BULKHEAD_SIMD": "scalar",
-    "JSIMD_FORCESSE2": "1",
-    "OPENCV_CPU_DISABLE": "AVX512_SKX,AVX2,FMA3,AVX,FP16",
-    "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX2,-FMA,-AVX512F,-AVX512VL,-AVX2_Usable,-FMA_Usable",
-}
 
 
 def test_an_older_cpu(spec, reference):

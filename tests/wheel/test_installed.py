@@ -4,10 +4,14 @@ import os
 import pathlib
 import re
 import subprocess
+import sys
 
 import pytest
+from conftest import ROOT
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tests" / "e2e"))
+
+from old_cpus import OLD_CPU, PROGRAMS, expect_x86_64_v2, needs_qemu  # noqa: E402
 
 READ = """
 import bulkhead, hashlib, sys
@@ -22,6 +26,12 @@ with bulkhead.Loader(sys.argv[1], workers=1) as loader:
 """
 
 
+@pytest.fixture(scope="module")
+def bytes_of_photos(environment, photos):
+    """How many batches, and their digest."""
+    return environment.python(READ, photos / "tfrecord.yaml")
+
+
 def test_a_loader_finds_the_service_without_a_path(environment):
     code = ("import bulkhead\n"
             "spec = bulkhead.Pipeline.range(10).batch(4)\n"
@@ -29,14 +39,27 @@ def test_a_loader_finds_the_service_without_a_path(environment):
     assert environment.python(code).strip() == "[[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]"
 
 
-def test_photos_become_the_bytes_of_an_ordinary_build(environment, photos):
-    ours = environment.python(READ, photos / "tfrecord.yaml").split()
-    assert int(ours[0]) > 0
+def test_photos_become_the_bytes_of_an_ordinary_build(environment, photos, bytes_of_photos):
+    assert int(bytes_of_photos.split()[0]) > 0
     ordinary = pathlib.Path(os.environ.get("BULKHEAD_BIN_DIR", ROOT / "build/release/bin")) / "bulkheadd"
     if not ordinary.exists():
         pytest.skip(f"there is no {ordinary} to compare with")
     code = f"import os; os.environ['BULKHEAD_SERVER'] = {str(ordinary)!r}\n" + READ
-    assert environment.python(code, photos / "tfrecord.yaml").split() == ours
+    assert environment.python(code, photos / "tfrecord.yaml") == bytes_of_photos
+
+
+@pytest.mark.parametrize("instructions", [
+    {"BULKHEAD_SIMD": "scalar"}, {"BULKHEAD_SIMD": "avx2"}, {"JSIMD_FORCENONE": "1"}, OLD_CPU,
+], ids=["scalar", "avx2", "no-simd-in-libjpeg", "old-cpu"])
+def test_fewer_instructions_of_the_cpu_change_no_byte(environment, photos, bytes_of_photos, instructions):
+    code = f"import os; os.environ.update({instructions!r})\n" + READ
+    assert environment.python(code, photos / "tfrecord.yaml") == bytes_of_photos
+
+
+@needs_qemu
+@pytest.mark.parametrize("program,words,code,said", PROGRAMS)
+def test_a_cpu_that_is_too_old_gets_a_sentence(environment, program, words, code, said):
+    expect_x86_64_v2(environment.programs / "bin" / program, words, code, said)
 
 
 def test_its_commands_are_on_the_path(environment):
