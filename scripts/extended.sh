@@ -58,6 +58,9 @@ run_test() {
       ;;
     fuzz-jpeg) "$ROOT/scripts/fuzz_jpeg.sh" 600 ;;
     wheel)
+      # What an interpreter may have loaded beside the wheel's library; a test without it fails then.
+      "$ROOT/scripts/frameworks.sh" --prepare tf torch
+      export BULKHEAD_EXTENDED=1
       "$ROOT/scripts/wheel.sh" --test
       local python pythons
       mapfile -t pythons < <("$ROOT/scripts/python_versions.sh" --list)
