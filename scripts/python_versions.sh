@@ -3,25 +3,39 @@
 # stages in the same interpreter (tests/e2e/test_python_stage.py). Each gets an environment of its own, with the newest NumPy, grpcio and protobuf that
 # have wheels for it, which takes a package index and about a minute. They are not part of scripts/test.sh.
 #
-#   scripts/python_versions.sh [INTERPRETER...]   default: python3.9 to python3.14, those of them on the PATH;
-#                                                 $TESTS: which of the client's tests, as pytest's -k takes it
+#   scripts/python_versions.sh [INTERPRETER...]   default: python3.9 to python3.14, those of them on the PATH, or else
+#                                                 of pyenv; $TESTS: which of the client's tests, as pytest's -k takes it
 #   scripts/python_versions.sh --list             prints the default
 #
 # The programs are those of $BULKHEAD_BIN_DIR; without it, they are built.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
+# find_python NAME - prints the interpreter: of the PATH, or else the newest of pyenv's versions, whose name on the PATH fails
+# unless the version is chosen. Nothing where there is none.
+find_python() {
+  local candidate candidates=("$1") versions
+  if versions=$(pyenv root 2>/dev/null); then
+    mapfile -t -O 1 candidates < <(printf '%s\n' "$versions"/versions/*/bin/"$1" | sort -rV)
+  fi
+  for candidate in "${candidates[@]}"; do
+    if "$candidate" -c '' 2>/dev/null; then
+      echo "$candidate"
+      return
+    fi
+  done
+}
+
 interpreters=("$@")
 if (($# == 0)) || [[ $1 == --list ]]; then
   interpreters=()
   for minor in 9 10 11 12 13 14; do
-    if command -v "python3.$minor" >/dev/null && "python3.$minor" -c '' 2>/dev/null; then
-      interpreters+=("python3.$minor")
-    fi
+    found=$(find_python "python3.$minor")
+    [[ -z $found ]] || interpreters+=("$found")
   done
 fi
 ((${#interpreters[@]})) || {
-  echo "python versions: no python3.9 to python3.14 is on the PATH" >&2
+  echo "python versions: there is no python3.9 to python3.14, neither on the PATH nor of pyenv" >&2
   exit 2
 }
 if [[ ${1:-} == --list ]]; then
