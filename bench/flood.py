@@ -24,6 +24,11 @@ Of a service on TCP with TLS, whose trainer has a certificate and whose flooder 
     strangers     1,000 connections that say nothing, made again when they are closed
     tokens        calls with a wrong token, 64 at a time
 
+Of the same service, whose flooder has a certificate of its own and the right to stream:
+
+    openings-tls   streams that are opened and left, each on its own connection
+    describes-tls  calls of Describe on one connection, as many at once as it allows
+
 With --least the exit code is 1 where the trainer keeps less than that of what the flooder's CPU leaves.
 """
 
@@ -41,9 +46,10 @@ import tempfile
 import threading
 import time
 
-from support import BIN, ROOT, Service, listen_with_tls, machine
+from support import BIN, ROOT, Service, issue_client, listen_with_tls, machine
 
 PHOTOS, SIZE = 200, "640x480"
+FLOODER = "flooder"
 
 
 # The flooder's side: each kind does its worst until the process is killed.
@@ -88,9 +94,15 @@ def endlessly(work, threads):
 
 
 def channel_to(target):
+    """A connection of its own; over TCP with the flooder's certificate, which lies beside its authority's."""
     import grpc
 
-    return grpc.insecure_channel(target, [("grpc.use_local_subchannel_pool", 1)])
+    own = [("grpc.use_local_subchannel_pool", 1)]
+    if target.startswith("unix:"):
+        return grpc.insecure_channel(target, own)
+    authority = pathlib.Path(os.environ["BULKHEAD_TLS_CA"])
+    files = [authority, *(authority.with_name(f"{FLOODER}.{ending}") for ending in ("key", "pem"))]
+    return grpc.secure_channel(target, grpc.ssl_channel_credentials(*(file.read_bytes() for file in files)), own)
 
 
 def calls(target, method, request, at_once, kind="unary_stream"):
@@ -98,6 +110,10 @@ def calls(target, method, request, at_once, kind="unary_stream"):
     with channel_to(target) as channel:
         call = getattr(channel, kind)(method)
         endlessly(lambda: list(call(request)) if kind == "unary_stream" else call(request), at_once)
+
+
+def flood_describes(target, _):
+    calls(target, LOADER + "Describe", field(1, spec_input()), 256)
 
 
 def flood_openings(target, _):
@@ -167,7 +183,7 @@ def flood_tokens(target, _):
 LOADER = "/bulkhead.v1.Loader/"
 FLOODS = {
     "openings": flood_openings,
-    "describes": lambda target, _: calls(target, LOADER + "Describe", field(1, spec_input()), 256),
+    "describes": flood_describes,
     "large": lambda target, _: calls(target, LOADER + "Describe", field(1, spec_input(large=True)), 64),
     "wordless": flood_wordless,
     "questions": lambda target, _: calls(target, LOADER + "GetStatus", b"", 16, "unary_unary"),
@@ -177,8 +193,10 @@ FLOODS = {
     "handshakes": flood_handshakes,
     "strangers": lambda target, _: hold(lambda: connect_tcp(target), 1000, b""),
     "tokens": flood_tokens,
+    "openings-tls": flood_openings,
+    "describes-tls": flood_describes,
 }
-OVER_TLS = ("handshakes", "strangers", "tokens")
+OVER_TLS = ("handshakes", "strangers", "tokens", "openings-tls", "describes-tls")
 
 
 # The trainer's side.
@@ -250,6 +268,7 @@ def measure(arguments, folder):
     token = pathlib.Path(folder, "token")
     token.write_text("0123456789abcdef" * 2)
     tls = [*listen_with_tls(folder), "--token-instead-of-certificate", str(token)]
+    issue_client(folder, FLOODER)
     rounds = {}
     for options, over_tls in (([], False), (tls, True)):
         kinds = [kind for kind in arguments.flood if (kind in OVER_TLS) == over_tls]
@@ -318,9 +337,9 @@ def main():
 
 def show(medians, arguments):
     print(f"{machine()}; medians of {arguments.rounds} rounds of {arguments.seconds:g} s; flooder at nice {arguments.nice}")
-    print(f"{'':12}  {'ratio':>5}  {'of rest':>7}  {'alone':>8}  {'beside':>8}  {'flooder':>8}  {'supervisor':>10}")
+    print(f"{'':13}  {'ratio':>5}  {'of rest':>7}  {'alone':>8}  {'beside':>8}  {'flooder':>8}  {'supervisor':>10}")
     for kind, of in medians.items():
-        print(f"{kind:12}  {of['ratio']:5.2f}  {of['of_the_rest']:7.2f}  {of['alone']:6.0f}/s  {of['rate']:6.0f}/s  "
+        print(f"{kind:13}  {of['ratio']:5.2f}  {of['of_the_rest']:7.2f}  {of['alone']:6.0f}/s  {of['rate']:6.0f}/s  "
               f"{of['flooder']:4.2f} CPU  {of['supervisor']:6.2f} CPU")
 
 

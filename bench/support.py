@@ -31,6 +31,18 @@ def listen_with_tls(folder):
             "--allow-stream", "*", "--allow-status", "*"]
 
 
+def issue_client(folder, name):
+    """A certificate of another client, which the authority of listen_with_tls signed: NAME.pem and NAME.key."""
+    pem, key, request = (f"{folder}/{name}.{ending}" for ending in ("pem", "key", "csr"))
+    for words in (
+        ["req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", f"/CN={name}", "-keyout", key,
+         "-out", request],
+        ["x509", "-req", "-in", request, "-CA", f"{folder}/own.pem", "-CAkey", f"{folder}/own.key", "-CAcreateserial",
+         "-days", "2", "-out", pem],
+    ):
+        subprocess.run(["openssl", *words], check=True, capture_output=True)
+
+
 class Service:
     """The bulkheadd of `programs`, which listens in `folder`, or where `options` say, until stop()."""
 
