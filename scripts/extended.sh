@@ -26,7 +26,7 @@ readonly TESTS=(
   "frameworks: the tests with PyTorch, TensorFlow and JAX, with every order of imports and every example"
   "datasets: datasets of torchvision, Hugging Face and h5py in bulkhead.torch.DataLoader, beside PyTorch's"
   "fuzz-jpeg: ten minutes of libFuzzer on the JPEG decoder, compared with libjpeg-turbo"
-  "wheel: the wheel, built and installed into fresh environments of every CPython that is found, and into bare Debian 12 and 13 (as root; needs mmdebstrap)"
+  "wheel: the wheel, built and installed into fresh environments of every CPython that is found, and into bare Debian 12 and 13, and refused by Debian 11 (as root; needs mmdebstrap)"
   "image: both images, built and run as the pods of deploy/kubernetes by podman and runc (as root)"
   "kubernetes: the manifests against Kubernetes' schemas, kube-score and Pod Security's level restricted (needs Go)"
   "systemd: the unit under a real systemd with cgroup v2, in user-mode Linux (as root)"

@@ -1,9 +1,10 @@
 #!/bin/bash
 # Does the wheel of build/wheels work where there is nothing else? Makes a root of Debian 12 and one of Debian 13 with nothing but
 # python3-venv, installs the wheel there by pip, reads a first batch, and prints how long each took. Then a loop of
-# PyTorch, with Debian's python3-torch. Needs root, mmdebstrap, a package index, and scripts/wheel.sh run before.
+# PyTorch, with Debian's python3-torch. In a root of Debian 11, whose C library is too old for the wheel, pip must refuse it.
+# Needs root, mmdebstrap, a package index, and scripts/wheel.sh run before.
 #
-#   scripts/wheel_roots.sh [--keep] [--without-torch] FOLDER [RELEASE...]     default: bookworm trixie
+#   scripts/wheel_roots.sh [--keep] [--without-torch] FOLDER [RELEASE...]     default: bullseye bookworm trixie
 #
 # FOLDER must not exist; it is removed afterwards unless --keep is given. --without-torch leaves out PyTorch's loop.
 set -euo pipefail
@@ -26,7 +27,8 @@ if ((EUID != 0)) || ! command -v mmdebstrap >/dev/null; then
   exit 1
 fi
 releases=("$@")
-((${#releases[@]})) || releases=(bookworm trixie)
+((${#releases[@]})) || releases=(bullseye bookworm trixie)
+readonly TOO_OLD=bullseye  # glibc 2.31
 wheel=$(ls "$ROOT"/build/wheels/bulkhead_loader-*-manylinux*.whl) || {
   echo "wheel roots: there is no wheel in build/wheels; run scripts/wheel.sh" >&2
   exit 1
@@ -66,6 +68,18 @@ in_root() {
     ${PIP_CERT:+PIP_CERT="$PIP_CERT"} "$@"
 }
 
+# refuses ROOT - pip's words, when it does not take the wheel there; fails when it does, or for another reason.
+refuses() {
+  local said
+  in_root "$1" python3 -m venv /root/env
+  if said=$(in_root "$1" sh -c '/root/env/bin/pip install -q --no-deps /root/*.whl' 2>&1); then
+    echo "wheel roots: pip installed the wheel on too old a C library" >&2
+    return 1
+  fi
+  echo "$said"
+  grep -qF 'is not a supported wheel on this platform' <<<"$said"
+}
+
 readonly THREE_LINES='import bulkhead
 for batch in bulkhead.Loader(bulkhead.Pipeline.image_folder("/root/photos/folder").decode_image().resize(size=[64, 64]).order_global().batch(16)):
     print(batch["image"].shape, batch["image"].dtype, batch["label"][:4]); break'
@@ -88,6 +102,10 @@ for release in "${releases[@]}"; do
   mount --rbind /dev "$root/dev"
   mount --make-rslave "$root/dev"
   cp "$wheel" "$root/root/"
+  if [[ $release == "$TOO_OLD" ]]; then
+    refuses "$root"
+    continue
+  fi
   started=$(date +%s.%N)
   in_root "$root" python3 -m venv /root/env
   made=$(date +%s.%N)
