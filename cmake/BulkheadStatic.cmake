@@ -79,7 +79,7 @@ function(bulkhead_take_archives)
   endforeach()
   # Those that stand for a part of OpenCV and gRPC, before their archives.
   target_sources(opencv_core INTERFACE ${PROJECT_SOURCE_DIR}/cmake/wheel/opencv_parts.cc)
-  target_sources(gRPC::grpc INTERFACE ${PROJECT_SOURCE_DIR}/cmake/wheel/grpc_without_xds.cc)
+  target_sources(gRPC::grpc INTERFACE ${PROJECT_SOURCE_DIR}/cmake/wheel/grpc_unused.cc)
 endfunction()
 
 # Debian's archives of Protobuf, Abseil and libjpeg-turbo are compiled for programs. A shared library can be made of them, as
