@@ -17,6 +17,7 @@ export BULKHEAD_BIN_DIR=$BIN BULKHEAD_SOURCE_DIR=$ROOT
 readonly TESTS=(
   "chaos: 1,000 faults while a trainer trains, and 1,000 killed trainers"
   "leak: 14,130 replacements of a worker that leaks, without a limit met; on a machine with nothing else to do"
+  "model: every state of a lease table with three slots, three batches and two workers"
   "e2e: the end-to-end tests, with those that take many seconds of both cores"
   "verdicts: 30 planted leaks are named and confirmed, and 30 stages without one are not"
   "cpu-share: what a stream keeps of its speed beside a hundred spinning threads, and that they end with their stream; on a machine with nothing else to do"
@@ -44,6 +45,7 @@ run_test() {
       "$ROOT/tests/chaos/kill_clients.py" --kills 1000
       ;;
     leak) "$ROOT/bench/leak_run.py" ;;
+    model) BULKHEAD_EXTENDED=1 ctest --test-dir "$BUILD" --output-on-failure -R '^lease_table_model_test$' ;;
     e2e) BULKHEAD_EXTENDED=1 ctest --test-dir "$BUILD" --output-on-failure -R '^e2e$' ;;
     verdicts) "$ROOT/bench/verdicts.py" ;;
     cpu-share) "$ROOT/bench/cpu_share.py" ;;

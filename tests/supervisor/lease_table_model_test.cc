@@ -2,10 +2,13 @@
 // which batches begin, leases are given, written, reported and lost, workers are killed, written
 // off and reaped, and slots come back. What is unbounded in the real thing is bounded here: 3
 // slots, 2 workers, 3 batches of 2 leases, 2 leases in a worker's hands, 1 message of a reaped
-// worker, one bad sample; the number of deaths is not.
+// worker, one bad sample; the number of deaths is not. The two largest of these
+// spaces take minutes: without BULKHEAD_EXTENDED they have one batch or slot less
+// (scripts/extended.sh model).
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <deque>
 #include <string>
 #include <unordered_map>
@@ -145,7 +148,11 @@ void ExpectNothingBroken(uint32_t slots, uint64_t batches, bool ordered = true, 
                                << space.Way(stalled.empty() ? 0 : stalled.front());
 }
 
-TEST(LeaseTableModelTest, KeepsItsPromisesWithThreeSlots) { ExpectNothingBroken(3, 3); }
+bool IsExtended() { return std::getenv("BULKHEAD_EXTENDED") != nullptr; }
+
+TEST(LeaseTableModelTest, KeepsItsPromisesWithThreeSlots) {
+  ExpectNothingBroken(3, IsExtended() ? 3 : 2);
+}
 
 TEST(LeaseTableModelTest, KeepsItsPromisesWithTwoSlots) { ExpectNothingBroken(2, 3); }
 
@@ -155,7 +162,7 @@ TEST(LeaseTableModelTest, KeepsItsPromisesWithoutOrder) {
 }
 
 TEST(LeaseTableModelTest, KeepsItsPromisesWhenWhatIsNotDeliveredIsDoneAnew) {
-  ExpectNothingBroken(3, 2, /*ordered=*/true, /*redo=*/true);
+  ExpectNothingBroken(IsExtended() ? 3 : 2, 2, /*ordered=*/true, /*redo=*/true);
 }
 
 TEST(LeaseTableModelTest, FindsASupervisorThatTakesAKilledWorkerForGone) {
