@@ -45,7 +45,7 @@ def test_a_restarted_service_goes_on_where_the_killed_one_was(client, own_servic
 
 @pytest.mark.parametrize("transport", ["grpc", "shm"])
 def test_several_kills_at_any_time(client, own_service, folder, transport):
-    spec = range_spec(folder / "s.yaml", size=40_000, epochs=2, order={"global": {}}, seed=2)
+    spec = range_spec(folder / "s.yaml", size=20_000, epochs=2, order={"global": {}}, seed=2)
     undisturbed = client.ok(spec, own_service.target, transport="grpc")
     process = client.pausing(spec, own_service.target, pause_after=1, timeout=30, transport=transport)
     own_service.restart()
@@ -146,7 +146,7 @@ def test_a_killed_embedded_service_is_started_again(client, folder, tmp_path):
     assert not list(tmp_path.glob("bulkhead-*")), "neither folder is left"
 
 
-def many_files(folder, count=500):
+def many_files(folder, count=250):
     """Files of a record each: a service that knows none of them prepares for a while."""
     for number in range(count):
         write_tfrecord(folder / f"{number}.tfrecord", [number % 100])
@@ -180,7 +180,7 @@ def test_a_service_stopped_while_it_prepares(client, own_service, folder):
     time.sleep(0.2)  # so that it also meets that nobody listens
     own_service.start()
     result = client.finish(process)
-    assert result["samples"] == 500 and result["reconnects"] == 1, result
+    assert result["samples"] == 250 and result["reconnects"] == 1, result
 
 
 def test_an_embedded_service_killed_while_it_prepares(client, folder, tmp_path):
@@ -192,7 +192,7 @@ def test_an_embedded_service_killed_while_it_prepares(client, folder, tmp_path):
     os.kill(service, signal.SIGKILL)
     go_on(process)
     result = client.finish(process)
-    assert result["samples"] == 500 and result["reconnects"] == 1, result
+    assert result["samples"] == 250 and result["reconnects"] == 1, result
     assert the_same_but_for_reconnects(client.ok(spec, **options), result)
     assert not list(tmp_path.glob("bulkhead-*")), "neither folder is left"
 
