@@ -25,17 +25,18 @@ OLD_CPU = {
 }
 
 
-def on_cpu(model, program, *words):
-    """Exit code and output of `program` on a CPU that qemu's user mode plays."""
-    result = subprocess.run([QEMU, "-cpu", model, program, *words], capture_output=True, text=True, timeout=300)
+def on_cpu(model, program, *words, name=None):
+    """Exit code and output of `program`, called by `name`, on a CPU that qemu's user mode plays."""
+    command = [QEMU, "-cpu", model, "-0", str(name or program), program, *words]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300)
     return result.returncode, result.stdout + result.stderr
 
 
-def expect_x86_64_v2(program, words, code, said):
+def expect_x86_64_v2(program, words, code, said, name=None):
     """A CPU without it is refused with a sentence; the first one that has it suffices."""
-    refused, text = on_cpu("core2duo", program, *words)
+    refused, text = on_cpu("core2duo", program, *words, name=name)
     assert "this CPU is too old: it has no SSE 4.2" in text, text
     assert refused == 1, text
-    worked, text = on_cpu("Nehalem", program, *words)
+    worked, text = on_cpu("Nehalem", program, *words, name=name)
     assert said in text, text
     assert worked == code, text

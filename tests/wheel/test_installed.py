@@ -59,7 +59,9 @@ def test_fewer_instructions_of_the_cpu_change_no_byte(environment, photos, bytes
 @needs_qemu
 @pytest.mark.parametrize("program,words,code,said", PROGRAMS)
 def test_a_cpu_that_is_too_old_gets_a_sentence(environment, program, words, code, said):
-    expect_x86_64_v2(environment.programs / "bin" / program, words, code, said)
+    # bulkheadd starts bulkhead by the name bulkheadd, and what it starts does not run on the CPU that qemu plays.
+    file = "bulkhead" if program == "bulkheadd" else program
+    expect_x86_64_v2(environment.programs / "bin" / file, words, code, said, name=program)
 
 
 def test_its_commands_are_on_the_path(environment):
