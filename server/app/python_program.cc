@@ -8,6 +8,7 @@
 #include "absl/strings/str_split.h"
 #include "server/base/error.h"
 #include "server/os/files/filesystem.h"
+#include "server/os/process/worker_environment.h"
 
 namespace bulkhead {
 namespace {
@@ -38,13 +39,9 @@ absl::StatusOr<std::string> FindInterpreter(const std::string& asked) {
                                           "--python PROGRAM"));
 }
 
-// Variables that change results or memory must not differ between workers. The user's other
-// settings stay.
+// The user's other settings stay.
 std::vector<std::string> PythonEnvironment(const std::string& libraries) {
-  std::vector<std::string> environment = {"PYTHONHASHSEED=0",         "OPENBLAS_NUM_THREADS=1",
-                                          "OMP_NUM_THREADS=1",        "MKL_NUM_THREADS=1",
-                                          "NUMEXPR_NUM_THREADS=1",    "TF_NUM_INTRAOP_THREADS=1",
-                                          "TF_NUM_INTEROP_THREADS=1", "OPENCV_FOR_THREADS_NUM=1"};
+  std::vector<std::string> environment = PythonVariables();
   const std::string preloaded = Environment("LD_PRELOAD");
   environment.push_back(absl::StrCat("LD_PRELOAD=", libraries, "/libbulkhead_allocations.so",
                                      preloaded.empty() ? "" : ":", preloaded));

@@ -8,10 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "server/app/access_config.h"
 #include "server/app/python_program.h"
 #include "server/base/byte_size.h"
@@ -21,6 +19,8 @@
 #include "server/os/files/filesystem.h"
 #include "server/os/memory/process_memory.h"
 #include "server/os/process/process_usage.h"
+#include "server/os/process/worker_environment.h"
+#include "server/os/sandbox/sandbox_parts.h"
 
 namespace bulkhead {
 namespace {
@@ -168,42 +168,12 @@ absl::StatusOr<ServiceLimits> Limits(const DaemonOptions& options) {
 
 // The parts that --sandbox names.
 absl::StatusOr<internal::v1::Sandbox> ParseSandbox(const std::string& text) {
+  BULKHEAD_ASSIGN_OR_RETURN(const SandboxOptions parts, ParseSandboxParts(text));
   internal::v1::Sandbox sandbox;
-  if (text == "none") return sandbox;
-  for (const auto& part : absl::StrSplit(text, ',')) {
-    const bool all = part == "all";
-    if (!all && part != "seccomp" && part != "landlock" && part != "capabilities") {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--sandbox ", text, ": there is no part '", part,
-                       "'; write all, none, or some of seccomp, landlock and capabilities with "
-                       "commas between"));
-    }
-    if (all || part == "seccomp") sandbox.set_seccomp(true);
-    if (all || part == "landlock") sandbox.set_landlock(true);
-    if (all || part == "capabilities") sandbox.set_capabilities(true);
-  }
+  sandbox.set_seccomp(parts.seccomp);
+  sandbox.set_landlock(parts.landlock);
+  sandbox.set_capabilities(parts.capabilities);
   return sandbox;
-}
-
-// The variables of --worker-env for the workers' environment and, for services that a trainer
-// starts for itself, of the environment variable with the same meaning.
-absl::StatusOr<std::vector<std::string>> AskedEnvironment(const DaemonOptions& options) {
-  std::vector<std::string> environment;
-  std::vector<std::string> all =
-      absl::StrSplit(Environment("BULKHEAD_WORKER_ENV"), ',', absl::SkipEmpty());
-  all.insert(all.end(), options.worker_env.begin(), options.worker_env.end());
-  for (const std::string& asked : all) {
-    if (asked.empty() || asked[0] == '=') {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--worker-env ", asked, ": write NAME, or NAME=VALUE"));
-    }
-    if (absl::StrContains(asked, '=')) {
-      environment.push_back(asked);
-    } else if (std::getenv(asked.c_str()) != nullptr) {
-      environment.push_back(absl::StrCat(asked, "=", Environment(asked.c_str())));
-    }
-  }
-  return environment;
 }
 
 // Python workers open the trainer's dataset before they enter the sandbox.
@@ -242,7 +212,8 @@ absl::Status ConfigureUserCode(const DaemonOptions& options, LoaderServer::Confi
   for (const std::string& folder : native_paths) {
     config.supervisor.worker_args.push_back("--native-path=" + folder);
   }
-  BULKHEAD_ASSIGN_OR_RETURN(config.supervisor.worker_environment, AskedEnvironment(options));
+  BULKHEAD_ASSIGN_OR_RETURN(config.supervisor.worker_environment,
+                            AskedEnvironment(options.worker_env));
   std::vector<std::string> code_paths = python_paths;
   code_paths.insert(code_paths.end(), native_paths.begin(), native_paths.end());
   config.limits.code_folders = CodeFolders(code_paths);

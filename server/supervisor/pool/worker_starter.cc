@@ -8,6 +8,7 @@
 #include "absl/time/clock.h"
 #include "server/base/error.h"
 #include "server/os/memory/memory_map.h"
+#include "server/os/process/worker_environment.h"
 #include "server/os/sockets/pipe.h"
 
 namespace bulkhead {

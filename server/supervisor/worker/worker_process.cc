@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/arena/exit_codes.h"
 #include "server/arena/worker_error.h"
+#include "server/os/process/worker_environment.h"
 
 namespace bulkhead {
 

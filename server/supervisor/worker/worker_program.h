@@ -24,19 +24,10 @@ struct WorkerProgram {
   uint64_t shared_bytes = 0;
 };
 
-// A worker's whole environment: `set`, plus those of this process's variables that programs need.
-// This process's other variables may hold secrets. Kept are PATH, HOME, the locale, library paths,
-// thread counts, and the variables of Python, sanitizers and Bulkhead.
-std::vector<std::string> WorkerEnvironment(const std::vector<std::string>& set);
-
 // An entry of `environment` that makes glibc (2.35 and newer) use huge pages for the heap, which
 // all threads then share. Memory that grows by megabytes then costs one page fault per 2 MiB
 // instead of one per 4 KiB. The user's own GLIBC_TUNABLES for huge pages take precedence.
 std::string HugePagesInHeap();
-
-// Adds the worker's scratch folder to its environment: as TMPDIR, and for the host of Python
-// stages, which derives HOME from it.
-void AddScratch(const std::string& folder, std::vector<std::string>& environment);
 
 // The programs of a service's pipelines.
 struct WorkerPrograms {
