@@ -26,7 +26,6 @@
 #include "server/base/read_fault.h"
 #include "server/base/version.h"
 #include "server/os/files/fd_parcel.h"
-#include "server/os/files/filesystem.h"
 #include "server/os/memory/memory_map.h"
 #include "server/os/memory/process_memory.h"
 #include "server/os/process/crash.h"
@@ -320,15 +319,6 @@ void UseHandedIndexes(const std::vector<UniqueFd>& handed, internal::v1::Pipelin
   for (size_t i = 0; i < paths.size(); ++i) *paths[i] = HandedIndexPath(handed[i].get());
 }
 
-// Makes the worker's own folder, if it was given one, with HOME and TMPDIR in it.
-absl::Status MakeScratch(const std::string& folder) {
-  if (folder.empty()) return absl::OkStatus();
-  absl::Status made = MakeNewDirectory(folder);
-  if (made.ok()) made = MakeNewDirectory(folder + "/tmp");
-  if (made.ok()) made = MakeNewDirectory(folder + "/home");
-  return made;
-}
-
 // Imports must leave room for samples.
 absl::Status CheckImports(const OwnMemory& own, uint64_t quota_bytes) {
   const auto usage = own.Read();
@@ -361,14 +351,8 @@ absl::Status Session::Bind(const internal::v1::Bind& bind, int binding_fd, Uniqu
   UseHandedIndexes(handed, binding);
   BULKHEAD_ASSIGN_OR_RETURN(const OwnMemory own, OwnMemory::Open());
   // Before any data is read, and while there is one thread.
-  SandboxOptions options = PipelineSandbox(bind, binding, handed.size());
-  options.readable.insert(options.readable.end(), user_code_.readable.begin(),
-                          user_code_.readable.end());
-  const absl::Status scratch = MakeScratch(options.scratch);
-  if (!scratch.ok()) options.scratch.clear();
-  if (!options.scratch.empty()) setenv("HOME", (options.scratch + "/home").c_str(), 1);
-  std::vector<SandboxPart> sandbox = EnterSandbox(options);
-  if (!scratch.ok()) sandbox.push_back({"scratch", false, std::string(scratch.message())});
+  const std::vector<SandboxPart> sandbox =
+      EnterPipelineSandbox(bind, binding, user_code_.readable, handed.size());
   BULKHEAD_ASSIGN_OR_RETURN(FlightRecorder recorder,
                             FlightRecorder::Attach(std::move(recorder_fd), bind.threads()));
   recorder_.emplace(std::move(recorder));

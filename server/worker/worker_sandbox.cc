@@ -1,8 +1,11 @@
 #include "server/worker/worker_sandbox.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <string>
+#include <vector>
 
+#include "absl/status/status.h"
 #include "server/image/codecs/imgcodecs_plugin.h"
 #include "server/os/files/filesystem.h"
 
@@ -53,6 +56,15 @@ void AddSource(const v1::Source& source, const Roots& roots, SandboxOptions& opt
   if (!source.has_range() || !roots.empty()) AddRoots(roots, options);
 }
 
+// Makes the worker's own folder, if it was given one, with HOME and TMPDIR in it.
+absl::Status MakeScratch(const std::string& folder) {
+  if (folder.empty()) return absl::OkStatus();
+  absl::Status made = MakeNewDirectory(folder);
+  if (made.ok()) made = MakeNewDirectory(folder + "/tmp");
+  if (made.ok()) made = MakeNewDirectory(folder + "/home");
+  return made;
+}
+
 }  // namespace
 
 SandboxOptions PipelineSandbox(const internal::v1::Bind& bind,
@@ -72,6 +84,20 @@ SandboxOptions PipelineSandbox(const internal::v1::Bind& bind,
   options.scratch = bind.sandbox().scratch();
   if (!options.scratch.empty()) options.max_file_bytes = kMaxScratchFileBytes;
   return options;
+}
+
+std::vector<SandboxPart> EnterPipelineSandbox(const internal::v1::Bind& bind,
+                                              const internal::v1::PipelineBinding& binding,
+                                              const std::vector<std::string>& code,
+                                              uint64_t open_files) {
+  SandboxOptions options = PipelineSandbox(bind, binding, open_files);
+  options.readable.insert(options.readable.end(), code.begin(), code.end());
+  const absl::Status scratch = MakeScratch(options.scratch);
+  if (!scratch.ok()) options.scratch.clear();
+  if (!options.scratch.empty()) setenv("HOME", (options.scratch + "/home").c_str(), 1);
+  std::vector<SandboxPart> parts = EnterSandbox(options);
+  if (!scratch.ok()) parts.push_back({"scratch", false, std::string(scratch.message())});
+  return parts;
 }
 
 SandboxOptions IndexSandbox(const internal::v1::BuildIndex& job) {

@@ -11,6 +11,7 @@ import cv2
 import numpy as np
 import pytest
 from conftest import AUGMENTED, BIN, tool, write_spec
+from escaping_stages import native_stage, over_range, python_stage, refusal_in
 
 # Of the stages; the tests' own needs more packages.
 PYTHON = os.environ.get("BULKHEAD_TEST_PYTHON", sys.executable)
@@ -189,6 +190,60 @@ def test_explain_measures_functions_of_the_users(photos, folder):
     assert stage["name"] == "stages[2] python" and stage["seconds"] > 0
     assert stage["gives"] == [{"name": "image", "what": "uint8 [32,32,3]", "sample_bytes": 3072}]
     assert "--python-path FOLDER" in tool("explain", "--spec", spec, code=1)
+
+
+DENIED_IN_PYTHON = {
+    "socket.socket()": "the workers' sandbox denies socket.socket, which opens a connection",
+    "os.system('true')": "the workers' sandbox denies os.system, which starts another process",
+    "os.fork() or os._exit(0)": "the workers' sandbox denies os.fork, which starts another process",
+    "os.chmod('FOLDER', 0o700)": "the workers' sandbox denies os.chmod, which changes what is known of a file",
+    "open('FOLDER/made', 'w')": "/made': files to read must be below a folder of the data or of a --python-path",
+    "open('/proc/1/status')": "the workers' sandbox denies '/proc/1/status': files to read must be below a folder of the data",
+}
+DENIED_TO_LIBRARIES = {what: f"libescapes.so: {what.partition(' ')[0]}" for what in
+                       ("socket", "fork", "write FOLDER/made", "read /proc/1/status")}
+
+
+@pytest.mark.parametrize("make, what, words", [
+    *((python_stage, what, words) for what, words in DENIED_IN_PYTHON.items()),
+    *((native_stage, what, words) for what, words in DENIED_TO_LIBRARIES.items()),
+])
+def test_the_workers_sandbox_holds_for_stages_of_explain_and_purity(folder, make, what, words):
+    spec = over_range(folder, make(folder, what.replace("FOLDER", str(folder))))
+    code = ["--python", PYTHON, "--python-path", folder / "code", "--native-path", folder / "code"]
+    refused = refusal_in(tool("stream", spec, *code, code=1))
+    assert words in refused
+    assert refused == refusal_in(tool("explain", spec, "--samples", 4, *code, code=1))
+    pure = subprocess.run([BIN / "bulkhead", "validate", spec, "--purity", "4", *code], capture_output=True, text=True, timeout=120)
+    assert refused == refusal_in(pure.stdout)
+    assert not (folder / "made").exists()
+    # Without a sandbox it works.
+    assert "stages[0]" in tool("explain", spec, "--samples", 4, "--sandbox", "none", *code)
+
+
+def test_a_stage_of_explain_has_a_worker_s_folder_and_environment(folder, monkeypatch):
+    monkeypatch.setenv("SECRET", "1")
+    monkeypatch.setenv("PASSED_ON", "1")
+    monkeypatch.setenv("BULKHEAD_WORKER_ENV", "PASSED_ON")
+    monkeypatch.setenv("TMPDIR", str(folder / "tmp"))
+    (folder / "tmp").mkdir()
+    own = ("assert not 'SECRET' in os.environ and 'PASSED_ON' in os.environ; tempfile.mkdtemp(); "
+           "pathlib.Path('~/made').expanduser().write_text('x')")
+    spec = over_range(folder, python_stage(folder, own), native_stage(folder, "own"))
+    code = ["--python", PYTHON, "--python-path", folder / "code", "--native-path", folder / "code"]
+    assert "stages[1] native" in tool("explain", spec, "--samples", 4, *code)
+    assert ": pure: " in tool("validate", spec, "--purity", 4, *code)
+    assert not list((folder / "tmp").glob("bulkhead-*")), "all folders are removed"
+
+
+def test_explain_says_which_parts_of_a_sandbox_there_are(folder):
+    spec = over_range(folder, python_stage(folder, "pass"))
+    assert "--sandbox walls: there is no part 'walls'" in tool("explain", spec, "--sandbox", "walls", code=1)
+
+
+def test_a_stage_that_ends_its_process_does_not_end_explain(folder):
+    spec = over_range(folder, python_stage(folder, "os._exit(3)"))
+    assert "the interpreter has ended" in tool("explain", spec, "--python-path", folder / "code", "--python", PYTHON, code=1)
 
 
 def test_preview_shows_what_functions_of_the_users_make(photos, folder):

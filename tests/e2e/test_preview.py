@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import bulkhead
-from conftest import BIN, write_spec
+from conftest import BIN, tool, write_spec
+from escaping_stages import python_stage, refusal_in
 
 # Of the stages; the tests' own needs more packages.
 PYTHON = os.environ.get("BULKHEAD_TEST_PYTHON", sys.executable)
@@ -172,6 +173,37 @@ def labelled_spec(photos, folder, first=1, outputs=("image", "boxes", "box_label
                             "arguments": {"first": first}}}],
         batch={"size": 4}, outputs=list(outputs), **more,
     )
+
+
+@pytest.mark.parametrize("sandbox, made", [("all", False), ("none", True)])
+def test_the_workers_sandbox_holds_for_the_values_behind_stages(photos, folder, sandbox, made):
+    python_stage(folder, "pass")
+    image = {"name": "image", "dtype": "uint8", "shape": [32, 32, 3]}
+    leaves = {"function": "escapes:leaves_a_file", "inputs": ["image"], "outputs": [image], "arguments": {"place": str(folder / "made")}}
+    spec = write_spec(
+        folder / "spec.json",
+        source={"image_folder": {"path": str(photos / "folder")}},
+        stages=["decode_image", {"resize": {"size": 32}}, {"python": leaves}, {"resize": {"shorter_side": 40}}, {"resize": {"size": 24}}],
+        batch={"size": 4},
+    )
+    code = ["--python", PYTHON, "--python-path", folder / "code", "--sandbox", sandbox]
+    said = json.loads(preview(spec, folder / "sheet.png", "--stages", "--samples", 2, "--json", *code).stdout)
+    [behind] = [stage for stage in said["stages"] if stage["stage"] == "decode_image"]
+    assert not behind["as_drawn"], "a process looked at the real values"
+    assert (folder / "made").exists() == made
+
+
+@pytest.mark.parametrize("what", ["socket.socket()", "open('/proc/1/status')"])
+def test_a_stage_fails_in_preview_as_in_the_service(photos, folder, what):
+    stage = python_stage(folder, what)
+    spec = write_spec(folder / "spec.json", source={"image_folder": {"path": str(photos / "folder")}},
+                      stages=["decode_image", {"resize": {"size": 32}}, {**stage, "python": {**stage["python"], "inputs": ["label"]}}],
+                      batch={"size": 4})
+    code = ["--python", PYTHON, "--python-path", folder / "code"]
+    refused = refusal_in(tool("stream", spec, *code, code=1))
+    assert "the workers' sandbox denies" in refused
+    assert refused == refusal_in(preview(spec, folder / "sheet.png", *code, check=False).stderr)
+    preview(spec, folder / "sheet.png", "--sandbox", "none", *code)
 
 
 CODE = ["--python", PYTHON, "--python-path", HERE, "--samples", 4, "--cell", SIDE]

@@ -90,6 +90,8 @@ ROOMS = {
         "server/image",
         "server/stages/run",
         "server/pipeline",
+        "server/arena",
+        "server/worker",
         "server/supervisor",
         "client/cpp",
     },
@@ -181,6 +183,9 @@ ONLY_HEADERS = {
         "server/spec/source_signature.h",
         "server/spec/tar_features.h",
     },
+    # Processes of the tools that run user code enter a worker's sandbox, and report errors as a worker does.
+    ("tools", "server/worker"): {"server/worker/worker_sandbox.h"},
+    ("tools", "server/arena"): {"server/arena/worker_error.h"},
     # `doctor` judges growth by the service's rules.
     ("tools", "server/supervisor"): {
         "server/supervisor/verdict/growth_curve.h",

@@ -44,4 +44,4 @@ def test_the_library_of_python_stages_shows_its_c_interface_alone():
     # The user's interpreter loads it beside libraries that may hold other versions of what is linked into it.
     library = built("bulkheadd").parent.parent / "lib/libbulkhead_worker.so"
     said = subprocess.run(["nm", "-D", "--defined-only", library], check=True, capture_output=True, text=True)
-    assert [line.split()[-1] for line in said.stdout.splitlines()] == ["bulkhead_worker_run"]
+    assert [line.split()[-1] for line in said.stdout.splitlines()] == ["bulkhead_worker_confine", "bulkhead_worker_run"]

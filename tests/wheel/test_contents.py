@@ -57,7 +57,7 @@ def test_it_has_no_other_programs_or_libraries(environment):
 
 def test_the_library_of_python_stages_shows_its_c_interface_alone(environment):
     symbols = said("nm", "-D", "--defined-only", environment.programs / "lib/libbulkhead_worker.so")
-    assert [line.split()[-1] for line in symbols.splitlines()] == ["bulkhead_worker_run"]
+    assert [line.split()[-1] for line in symbols.splitlines()] == ["bulkhead_worker_confine", "bulkhead_worker_run"]
 
 
 def test_the_counting_malloc_is_the_process_s(environment):

@@ -91,10 +91,6 @@ std::vector<Option> ServiceOptions::OwnOptions() {
        "Memory that service, workers and batches may use together, such as 8GiB; left out: half "
        "of what is available",
        Text(memory_budget, "SIZE")},
-      {"--sandbox",
-       "Parts of the workers' sandbox: all, none, or a list such as seccomp,landlock; left out: "
-       "all",
-       Text(sandbox, "PARTS")},
       {"--worker-hang-timeout",
        "Seconds at one sample after which a worker is replaced; left out: bulkheadd's",
        Seconds(hang_seconds)}};
@@ -122,7 +118,7 @@ EmbeddedOptions ServiceOptions::Embedded() const {
   embedded.cache_dir = cache_dir;
   embedded.worker_quota = worker_quota;
   embedded.memory_budget = memory_budget;
-  embedded.sandbox = sandbox;
+  embedded.sandbox = code.sandbox;
   embedded.worker_hang_timeout = absl::Seconds(hang_seconds);
   embedded.python = code.python;
   embedded.python_path = code.python_paths;

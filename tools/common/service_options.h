@@ -28,7 +28,6 @@ struct ServiceOptions {
   std::string cache_dir;
   std::string worker_quota;
   std::string memory_budget;
-  std::string sandbox;
   double hang_seconds = 0;
   UserCodeOptions code;
 

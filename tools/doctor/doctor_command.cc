@@ -39,7 +39,6 @@ struct DoctorArguments {
   std::string input = "captured";
   std::string quota;
   std::string budget;
-  std::string sandbox;
   UserCodeOptions user_code;
   std::string html;
   bool json = false;
@@ -51,7 +50,6 @@ struct DoctorArguments {
     };
     add("--worker-quota", quota);
     add("--memory-budget", budget);
-    add("--sandbox", sandbox);
     // A worker has to show what it does for as long as it can.
     add("--recycle-growth", "false");
     add("--recycle-slowdown", "0");
@@ -101,10 +99,6 @@ Command DoctorCommand() {
                    "Memory that the service may use, such as 8GiB; left out: half of what is "
                    "available",
                    Text(arguments->budget, "SIZE")},
-                  {"--sandbox",
-                   "Parts of the worker's sandbox: all, none, or a list such as "
-                   "seccomp,landlock; left out: all",
-                   Text(arguments->sandbox, "PARTS")},
                   {"--html",
                    "File for a page with the tables, and the curves of memory and time; it needs "
                    "nothing else",

@@ -28,16 +28,18 @@
 #include "tools/explain/stage_sizes.h"
 #include "tools/explain/stage_times.h"
 #include "tools/local/local_pipeline.h"
+#include "tools/local/own_run.h"
 #include "tools/measure/own_service.h"
 
 namespace bulkhead::tools {
 namespace {
 
 constexpr char kExplainExamples[] =
-    "Samples are made in this process, first with every stage by itself and then as workers run\n"
-    "them. The memory is that with which a service, started for this, admits the stream. Python\n"
-    "functions run in a separate interpreter; their times include the transfer to it, which is\n"
-    "shorter in a worker.\n"
+    "Samples are made in one thread of a process in the workers' sandbox, first with every stage "
+    "by\n"
+    "itself and then as workers run them. The memory is that with which a service, started for\n"
+    "this, admits the stream. Python functions run in a separate interpreter; their times include\n"
+    "the transfer to it, which is shorter in a worker.\n"
     "\n"
     "Examples:\n"
     "  bulkhead explain train.yaml\n"
@@ -49,6 +51,11 @@ constexpr absl::Duration kExplainDeadline = absl::Seconds(60);
 constexpr absl::Duration kProbe = absl::Seconds(30);  // longest look at what workers hold
 constexpr uint64_t kMaxWarmUp = 32;
 
+// Runs that measure, each in a process of its own.
+constexpr char kRunEach[] = "each";  // every stage by itself, which also shows how large things are
+constexpr char kRunJoined[] = "joined";  // as workers run the stages
+constexpr char kRunAgain[] = "again";    // the same from the second epoch on
+
 struct ExplainArguments {
   std::string spec;
   std::vector<uint64_t> batch_sizes;
@@ -58,6 +65,7 @@ struct ExplainArguments {
   std::string budget;
   UserCodeOptions user_code;
   bool json = false;
+  std::string run;  // this process is such a run
 };
 
 // "uint8 [any,any,3]".
@@ -154,33 +162,41 @@ std::vector<ExplainedStage> StagesOf(const v1::PipelineSpec& spec,
 }
 
 // What the measured samples took where the signature does not say.
-void AddSeen(const StageSizes& sizes, Explanation& explanation) {
+void AddSeen(const MeasuredStages& measured, Explanation& explanation) {
   for (ExplainedStage& stage : explanation.stages) {
     for (ExplainedFeature& feature : stage.gives) {
-      if (feature.sample_bytes == 0) feature.seen = sizes.Of(stage.name, feature.name);
+      const auto seen = measured.seen.find({stage.name, feature.name});
+      if (seen != measured.seen.end()) feature.seen = seen->second;
     }
   }
 }
 
-// `joined`: as workers run the stages; else each by itself, which also shows how large things are.
-absl::StatusOr<MeasuredStages> Measure(const v1::PipelineSpec& spec,
-                                       const ExplainArguments& arguments, bool joined, bool again,
-                                       Explanation& explanation) {
-  BULKHEAD_ASSIGN_OR_RETURN(const LocalUserCode code,
-                            LocalUserCode::Start(arguments.user_code, spec));
-  PipelineOptions options;
-  options.fuse = joined;
-  options.user_code = code.user_code();
+// What the process of a run does.
+absl::StatusOr<std::string> MeasureHere(const ExplainArguments& arguments) {
+  BULKHEAD_ASSIGN_OR_RETURN(const v1::PipelineSpec spec, ReadSpecFile(arguments.spec));
+  const bool joined = arguments.run != kRunEach;
   BULKHEAD_ASSIGN_OR_RETURN(const auto local,
-                            LocalPipeline::Create(spec, SpecFolder(arguments.spec), options));
-  explanation.samples_per_epoch = local->samples_per_epoch();
+                            LocalPipeline::Create(spec, SpecFolder(arguments.spec),
+                                                  {joined, arguments.user_code, /*confine=*/true}));
   StageSizes sizes(spec, local->signature(), local->pipeline().StageNames());
   BULKHEAD_ASSIGN_OR_RETURN(
       MeasuredStages measured,
-      MeasureStages(*local, arguments.samples, std::min(arguments.samples, kMaxWarmUp), again,
-                    joined ? nullptr : &sizes));
-  if (!joined) AddSeen(sizes, explanation);
-  return measured;
+      MeasureStages(*local, arguments.samples, std::min(arguments.samples, kMaxWarmUp),
+                    arguments.run == kRunAgain, joined ? nullptr : &sizes));
+  for (const ExplainedStage& stage : StagesOf(spec, local->signature())) {
+    for (const ExplainedFeature& feature : stage.gives) {
+      if (joined || feature.sample_bytes > 0) continue;
+      measured.seen[{stage.name, feature.name}] = sizes.Of(stage.name, feature.name);
+    }
+  }
+  return TextOf(measured);
+}
+
+absl::StatusOr<MeasuredStages> Measure(const char* run) {
+  std::vector<std::string> args = OwnArguments();
+  args.insert(args.end(), {"--measure-run", run});
+  BULKHEAD_ASSIGN_OR_RETURN(const std::string text, RunAgain(std::move(args)));
+  return MeasuredStagesFromText(text);
 }
 
 double ShareRead(const jpeg::DecodeCounts& counts) {
@@ -281,16 +297,15 @@ absl::StatusOr<Explanation> Explain(const ExplainArguments& arguments) {
   explanation.batch_size = signature.schema.batch_size();
   explanation.batch_bytes = signature.schema.batch_bytes();
   explanation.stages = StagesOf(spec, signature);
-  BULKHEAD_ASSIGN_OR_RETURN(const MeasuredStages unfused,
-                            Measure(spec, arguments, false, false, explanation));
-  BULKHEAD_ASSIGN_OR_RETURN(const MeasuredStages fused,
-                            Measure(spec, arguments, true, false, explanation));
+  BULKHEAD_ASSIGN_OR_RETURN(const MeasuredStages unfused, Measure(kRunEach));
+  AddSeen(unfused, explanation);
+  BULKHEAD_ASSIGN_OR_RETURN(const MeasuredStages fused, Measure(kRunJoined));
+  explanation.samples_per_epoch = unfused.samples_per_epoch;
   explanation.measured_samples = unfused.samples;
   explanation.unfused_seconds = unfused.sample_seconds;
   explanation.fused_seconds = fused.sample_seconds;
   if (fused.jpeg.crops > 0 || !FirstCacheStage(spec).empty()) {
-    BULKHEAD_ASSIGN_OR_RETURN(const MeasuredStages again,
-                              Measure(spec, arguments, true, true, explanation));
+    BULKHEAD_ASSIGN_OR_RETURN(const MeasuredStages again, Measure(kRunAgain));
     explanation.again_seconds = again.sample_seconds;
     explanation.mcus_read = ShareRead(fused.jpeg);
     explanation.mcus_read_by_seek = ShareRead(again.jpeg);
@@ -347,8 +362,15 @@ Command ExplainCommand() {
                    "Memory that the service may use, such as 8GiB; left out: half of what is "
                    "available",
                    Text(arguments->budget, "SIZE")},
-                  {"--json", "Print JSON", Flag(arguments->json)}},
-      .run = [arguments] { return Done(RunExplain(*arguments)); }};
+                  {"--json", "Print JSON", Flag(arguments->json)},
+                  {.name = "--measure-run",  // for its own use
+                   .help = "",
+                   .value = Text(arguments->run, "RUN"),
+                   .hidden = true}},
+      .run = [arguments]() -> absl::StatusOr<int> {
+        if (!arguments->run.empty()) return AnswerRun(MeasureHere(*arguments));
+        return Done(RunExplain(*arguments));
+      }};
   Append(arguments->user_code.Options(), command.options);
   return command;
 }

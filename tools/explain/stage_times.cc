@@ -4,6 +4,11 @@
 #include <chrono>
 #include <memory>
 
+#include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "server/base/error.h"
 #include "server/base/value_map.h"
 #include "server/pipeline/stage_observer.h"
@@ -117,6 +122,7 @@ absl::StatusOr<MeasuredStages> MeasureStages(const LocalPipeline& local, uint64_
   MeasuredStages measured;
   BULKHEAD_ASSIGN_OR_RETURN(measured.samples, produce(0, samples));
   samples = measured.samples;
+  measured.samples_per_epoch = epoch_samples;
   measured.jpeg = watch.counts().jpeg;
   measured.kept_found = watch.counts().kept_found;
   if (kept.size() > 0) measured.kept_sample_bytes = kept.bytes() / kept.size();
@@ -130,6 +136,58 @@ absl::StatusOr<MeasuredStages> MeasureStages(const LocalPipeline& local, uint64_
   }
   add("batch", watch.seconds()[StageObserver::kOutside]);
   return measured;
+}
+
+std::string TextOf(const MeasuredStages& measured) {
+  std::string text =
+      absl::StrCat("counts\t", measured.samples, "\t", measured.samples_per_epoch, "\t",
+                   measured.jpeg.crops, "\t", measured.jpeg.mcus, "\t", measured.jpeg.mcus_read,
+                   "\t", measured.kept_found, "\t", measured.kept_sample_bytes, "\n");
+  for (const StageTime& stage : measured.stages) {
+    absl::StrAppendFormat(&text, "stage\t%s\t%.17g\n", absl::CEscape(stage.name), stage.seconds);
+  }
+  for (const auto& [key, size] : measured.seen) {
+    absl::StrAppend(&text, "seen\t", absl::CEscape(key.first), "\t", absl::CEscape(key.second),
+                    "\t", size.samples, "\t", size.bytes, "\t", size.most_bytes, "\n");
+  }
+  return text;
+}
+
+absl::StatusOr<MeasuredStages> MeasuredStagesFromText(absl::string_view text) {
+  MeasuredStages measured;
+  bool good = true;
+  for (const absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
+    const std::vector<absl::string_view> words = absl::StrSplit(line, '\t');
+    const auto number = [&](size_t place, auto& value) {
+      good = good && place < words.size() && absl::SimpleAtoi(words[place], &value);
+    };
+    const auto name = [&](size_t place) {
+      std::string value;
+      good = good && place < words.size() && absl::CUnescape(words[place], &value);
+      return value;
+    };
+    if (words[0] == "counts") {
+      number(1, measured.samples);
+      number(2, measured.samples_per_epoch);
+      number(3, measured.jpeg.crops);
+      number(4, measured.jpeg.mcus);
+      number(5, measured.jpeg.mcus_read);
+      number(6, measured.kept_found);
+      number(7, measured.kept_sample_bytes);
+    } else if (words[0] == "stage") {
+      StageTime& stage = measured.stages.emplace_back();
+      stage.name = name(1);
+      good = good && words.size() == 3 && absl::SimpleAtod(words[2], &stage.seconds);
+      measured.sample_seconds += stage.seconds;
+    } else {
+      SeenSize& size = measured.seen[{name(1), name(2)}];
+      number(3, size.samples);
+      number(4, size.bytes);
+      number(5, size.most_bytes);
+    }
+  }
+  if (good && !measured.stages.empty()) return measured;
+  return absl::InternalError("what was measured cannot be read back");
 }
 
 }  // namespace bulkhead::tools

@@ -4,8 +4,6 @@
 #include <stdlib.h>
 
 #include <cerrno>
-#include <filesystem>
-#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -18,15 +16,6 @@
 
 namespace bulkhead::tools {
 namespace {
-
-namespace fs = std::filesystem;
-
-absl::Status Unwritable(const std::string& path, int error) {
-  return MakeError(absl::StatusCode::kUnavailable, reason::kFileUnreadable,
-                   absl::StrCat(path, ": ", std::generic_category().message(error),
-                                "; set TMPDIR to a folder that can be written to"),
-                   {{"file", path}});
-}
 
 // A BuildIndexesFn: builds the indexes here, in `folder`, under names that nobody looks for.
 absl::Status BuildHere(const IndexKind& kind, const std::vector<size_t>& missing,
@@ -59,9 +48,9 @@ absl::StatusOr<std::unique_ptr<LocalData>> LocalData::Create(const v1::PipelineS
                                                              const std::string& base_dir,
                                                              const FindProgressFn& progress) {
   std::unique_ptr<LocalData> local(new LocalData(spec));
-  BULKHEAD_RETURN_IF_ERROR(local->MakeFolder());
+  BULKHEAD_ASSIGN_OR_RETURN(local->folder_, TemporaryFolder::Make("bulkhead-index"));
   IndexStore indexes(
-      {local->folder_, /*most_bytes=*/0, /*most_open=*/0},
+      {local->folder_.path(), /*most_bytes=*/0, /*most_open=*/0},
       [](const IndexKind& kind, const std::vector<size_t>& missing, IndexFolder& folder,
          internal::v1::ResolvedSource& resolved, const FindProgressFn& told,
          const FindCancelledFn&) { return BuildHere(kind, missing, folder, resolved, told); });
@@ -70,21 +59,6 @@ absl::StatusOr<std::unique_ptr<LocalData>> LocalData::Create(const v1::PipelineS
                             finder.Find(spec, base_dir, progress, [] { return false; }));
   BULKHEAD_RETURN_IF_ERROR(local->MakeOrders());
   return local;
-}
-
-LocalData::~LocalData() {
-  std::error_code ignored;
-  if (!folder_.empty()) fs::remove_all(folder_, ignored);
-}
-
-absl::Status LocalData::MakeFolder() {
-  std::error_code no_folder;
-  const fs::path temporary = fs::temp_directory_path(no_folder);
-  folder_ = ((no_folder ? fs::path("/tmp") : temporary) / "bulkhead-index-XXXXXX").string();
-  if (mkdtemp(folder_.data()) != nullptr) return absl::OkStatus();
-  const absl::Status status = Unwritable(folder_, errno);
-  folder_.clear();
-  return status;
 }
 
 absl::Status LocalData::MakeOrders() {

@@ -12,6 +12,7 @@
 #include "server/data/data_finder.h"
 #include "server/sampler/order.h"
 #include "server/source/source.h"
+#include "tools/local/temporary_folder.h"
 
 namespace bulkhead::tools {
 
@@ -25,7 +26,6 @@ class LocalData {
   static absl::StatusOr<std::unique_ptr<LocalData>> Create(const v1::PipelineSpec& spec,
                                                            const std::string& base_dir,
                                                            const FindProgressFn& progress);
-  ~LocalData();
   LocalData(const LocalData&) = delete;
   LocalData& operator=(const LocalData&) = delete;
 
@@ -56,12 +56,11 @@ class LocalData {
 
  private:
   explicit LocalData(const v1::PipelineSpec& spec) : spec_(spec) {}
-  absl::Status MakeFolder();
   // Counts the records of what was found, and puts them in order.
   absl::Status MakeOrders();
 
   const v1::PipelineSpec spec_;
-  std::string folder_;  // of the indexes
+  TemporaryFolder folder_;  // of the indexes
   FoundData data_;
   std::vector<std::string> file_names_;
   std::vector<uint64_t> file_records_;

@@ -7,21 +7,29 @@
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
 #include "server/os/files/filesystem.h"
+#include "server/pipeline/make_pipeline.h"
 #include "server/spec/yaml/yaml.h"
 #include "server/spec/yaml/yaml_tree.h"
 #include "tools/common/near_path.h"
 
 namespace bulkhead::tools {
 
-absl::StatusOr<std::unique_ptr<LocalPipeline>> LocalPipeline::Create(
-    const v1::PipelineSpec& spec, const std::string& base_dir, const PipelineOptions& options) {
+absl::StatusOr<std::unique_ptr<LocalPipeline>> LocalPipeline::Create(const v1::PipelineSpec& spec,
+                                                                     const std::string& base_dir,
+                                                                     const LocalOptions& options) {
   std::unique_ptr<LocalPipeline> local(new LocalPipeline());
   BULKHEAD_ASSIGN_OR_RETURN(local->signature_, InferSignature(spec));
+  BULKHEAD_ASSIGN_OR_RETURN(local->code_, LocalUserCode::Start(options.code, spec));
   BULKHEAD_ASSIGN_OR_RETURN(local->data_,
                             LocalData::Create(spec, base_dir, [](const v1::Progress&) {}));
+  if (options.confine) {
+    local->code_.ConfineProcess(spec.source(), local->data_->found().resolved);
+  }
   BULKHEAD_ASSIGN_OR_RETURN(std::vector<std::unique_ptr<Source>> sources,
                             local->data_->OpenPlain());
-  BULKHEAD_ASSIGN_OR_RETURN(local->pipeline_, MakePipeline(std::move(sources), spec, options));
+  BULKHEAD_ASSIGN_OR_RETURN(
+      local->pipeline_,
+      MakePipeline(std::move(sources), spec, {options.fuse, local->code_.user_code()}));
   internal::v1::StreamBinding& binding = local->stream_.binding;
   *binding.mutable_schema() = local->signature_.schema;
   binding.set_seed(spec.seed());

@@ -8,22 +8,32 @@
 
 #include "absl/status/statusor.h"
 #include "bulkhead/v1/pipeline.pb.h"
-#include "server/pipeline/make_pipeline.h"
 #include "server/pipeline/pipeline.h"
 #include "server/spec/signature.h"
 #include "tools/local/local_data.h"
+#include "tools/local/local_user_code.h"
 
 namespace bulkhead::tools {
 
+// How a pipeline is run here.
+struct LocalOptions {
+  bool fuse = true;  // see PipelineOptions
+  UserCodeOptions code;
+  // Puts this process, which has one thread, into the sandbox of a worker for good as soon as the
+  // data are indexed: for a process of RunAgain.
+  bool confine = false;
+};
+
 // A spec's pipeline in this very process: no service, no worker, no quota. For measuring and for
-// looking at data that their user trusts. Immutable; thread-safe, each thread brings a context.
+// looking at data that their user trusts. Immutable; thread-safe, each thread brings a context,
+// except with Python stages, for which there is one thread.
 class LocalPipeline {
  public:
   // Indexes the data of `spec`, which is normalized, and opens it. Blocks. Relative paths start
-  // from `base_dir`. Errors: those of LocalData::Create and MakePipeline.
+  // from `base_dir`. Errors: those of LocalUserCode::Start, LocalData::Create and MakePipeline.
   static absl::StatusOr<std::unique_ptr<LocalPipeline>> Create(const v1::PipelineSpec& spec,
                                                                const std::string& base_dir,
-                                                               const PipelineOptions& options = {});
+                                                               const LocalOptions& options = {});
 
   const PipelineSignature& signature() const { return signature_; }
   const v1::BatchSchema& schema() const { return signature_.schema; }
@@ -46,6 +56,7 @@ class LocalPipeline {
  private:
   LocalPipeline() = default;
 
+  LocalUserCode code_;
   std::unique_ptr<LocalData> data_;
   PipelineSignature signature_;
   std::unique_ptr<Pipeline> pipeline_;

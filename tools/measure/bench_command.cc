@@ -108,7 +108,7 @@ Command RunCommand() {
                    Flag(arguments->in_process),
                    false,
                    {"--target", "--workers", "--cache-dir", "--epochs-before", "--worker-quota",
-                    "--memory-budget", "--sandbox", "--worker-hang-timeout"}},
+                    "--memory-budget", "--worker-hang-timeout"}},
                   {"--json", "Print JSON", Flag(arguments->json)},
                   {"--no-digest",
                    "Do not compute the SHA-256 of the delivered tensors, which costs CPU time",

@@ -131,11 +131,8 @@ class Run {
 
 absl::StatusOr<StreamRunReport> RunInProcess(const InProcessOptions& options) {
   BULKHEAD_ASSIGN_OR_RETURN(const v1::PipelineSpec spec, ReadSpecFile(options.spec));
-  BULKHEAD_ASSIGN_OR_RETURN(const LocalUserCode code, LocalUserCode::Start(options.code, spec));
-  PipelineOptions pipeline_options;
-  pipeline_options.user_code = code.user_code();
-  BULKHEAD_ASSIGN_OR_RETURN(
-      const auto local, LocalPipeline::Create(spec, SpecFolder(options.spec), pipeline_options));
+  BULKHEAD_ASSIGN_OR_RETURN(const auto local, LocalPipeline::Create(spec, SpecFolder(options.spec),
+                                                                    {.code = options.code}));
   const BatchCounter batches(spec, *local);
   const uint64_t epochs = spec.has_epochs() ? spec.epochs() : 1;
   const uint64_t wanted = options.batches > 0 ? options.batches : epochs * batches.per_epoch();

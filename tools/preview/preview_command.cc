@@ -23,6 +23,7 @@
 #include "tools/common/tensor_image.h"
 #include "tools/cursor/cursor_file.h"
 #include "tools/local/local_pipeline.h"
+#include "tools/local/own_run.h"
 #include "tools/preview/output_stats.h"
 #include "tools/preview/preview_boxes.h"
 #include "tools/preview/preview_caption.h"
@@ -48,6 +49,7 @@ struct PreviewArguments {
   int side = 256;
   bool stages = false;
   bool json = false;
+  std::string values_of;  // this process looks at the values of this image
 };
 
 // Opens `spec` at a place of its order.
@@ -167,21 +169,47 @@ std::string SaidOfTones(const std::string& prefix, const Tones& tones) {
   return said.empty() ? "" : absl::StrCat(prefix, said);
 }
 
+// Without `deterministic`: whichever batch is ready first is not what was asked for.
+absl::StatusOr<v1::PipelineSpec> ReadSpec(const PreviewArguments& arguments) {
+  BULKHEAD_ASSIGN_OR_RETURN(v1::PipelineSpec spec, ReadSpecFile(arguments.spec));
+  BULKHEAD_RETURN_IF_ERROR(Normalize(spec));
+  spec.clear_deterministic();
+  return spec;
+}
+
 // The values behind the stages as they are, by the stages' numbers, where what is drawn was brought
-// to one size. Nothing where that cannot be had: the data are a running service's affair, or a
-// sample cannot be made.
-std::map<int, OutputStats> RealValues(const std::vector<StageSpec>& stages,
-                                      const PreviewArguments& arguments) {
+// to one size; for a process of RunAgain.
+absl::StatusOr<std::string> ValuesHere(const PreviewArguments& arguments) {
+  BULKHEAD_ASSIGN_OR_RETURN(const v1::PipelineSpec spec, ReadSpec(arguments));
+  const std::vector<StageSpec> stages =
+      CutBehindStages(spec, arguments.values_of, arguments.side, arguments.labels);
   const auto last = std::find_if(stages.rbegin(), stages.rend(),
                                  [](const StageSpec& stage) { return stage.boxed; });
-  if (last == stages.rend() || !arguments.service.target.empty()) return {};
-  auto values = ValuesBehindStages(last->spec, last->image,
-                                   {.base_dir = SpecFolder(arguments.spec),
-                                    .epoch = arguments.epoch,
-                                    .first_position = arguments.start,
-                                    .count = arguments.samples,
-                                    .code = arguments.service.code});
-  return values.ok() ? *std::move(values) : std::map<int, OutputStats>();
+  if (last == stages.rend()) return "";
+  BULKHEAD_ASSIGN_OR_RETURN(const auto values,
+                            ValuesBehindStages(last->spec, last->image,
+                                               {.base_dir = SpecFolder(arguments.spec),
+                                                .epoch = arguments.epoch,
+                                                .first_position = arguments.start,
+                                                .count = arguments.samples,
+                                                .code = arguments.service.code}));
+  return TextOf(values);
+}
+
+// The same from such a process. Nothing where that cannot be had: the data are a running service's
+// affair, or a sample cannot be made.
+std::map<int, ImageValues> RealValues(const std::vector<StageSpec>& stages,
+                                      const PreviewArguments& arguments, const std::string& image) {
+  if (std::none_of(stages.begin(), stages.end(), [](const auto& stage) { return stage.boxed; }) ||
+      !arguments.service.target.empty()) {
+    return {};
+  }
+  std::vector<std::string> args = OwnArguments();
+  args.insert(args.end(), {"--values-of", image});
+  const absl::StatusOr<std::string> text = RunAgain(std::move(args));
+  if (!text.ok()) return {};
+  auto values = ImageValuesFromText(*text);
+  return values.ok() ? *std::move(values) : std::map<int, ImageValues>();
 }
 
 // What is said of the stages.
@@ -191,10 +219,12 @@ struct StageWords {
 };
 
 // `real`: the values behind the stages whose images were brought to one size.
-void AddWords(const StageSpec& stage, const Taken& taken, const std::map<int, OutputStats>& real,
+void AddWords(const StageSpec& stage, const Taken& taken, const std::map<int, ImageValues>& real,
               const std::string& image, StageWords& words) {
   const auto found = stage.boxed ? real.find(stage.stage) : real.end();
-  const OutputStats& stats = found == real.end() ? taken.stats : found->second;
+  const OutputStats stats = found == real.end()
+                                ? taken.stats
+                                : OutputStats::Of(image, found->second.type, found->second.stats);
   const bool of_thumbnails = stage.boxed && found == real.end();
   absl::StrAppend(&words.text, "  behind ", stage.title, ": ", stats.Describe(image),
                   of_thumbnails ? ", of the images as drawn" : "",
@@ -213,7 +243,7 @@ absl::StatusOr<PreviewSheet> StageSheet(const v1::PipelineSpec& spec,
   PreviewSheet sheet;
   std::vector<std::vector<PreviewCell>> columns;
   std::vector<StageSpec> stages = CutBehindStages(spec, image, arguments.side, arguments.labels);
-  const std::map<int, OutputStats> real = RealValues(stages, arguments);
+  const std::map<int, ImageValues> real = RealValues(stages, arguments, image);
   for (StageSpec& stage : stages) {
     stage.spec.mutable_batch()->set_size(arguments.samples);
     BULKHEAD_ASSIGN_OR_RETURN(Taken taken, Take(stage.spec, arguments, line, stage.image));
@@ -246,12 +276,10 @@ std::string SaidOfLabels(const PipelineSignature& signature, const PreviewArgume
 }
 
 absl::Status Preview(const PreviewArguments& arguments) {
-  BULKHEAD_ASSIGN_OR_RETURN(v1::PipelineSpec spec, ReadSpecFile(arguments.spec));
-  BULKHEAD_RETURN_IF_ERROR(Normalize(spec));
+  BULKHEAD_ASSIGN_OR_RETURN(const v1::PipelineSpec spec, ReadSpec(arguments));
   BULKHEAD_ASSIGN_OR_RETURN(const PipelineSignature signature, InferSignature(spec));
   BULKHEAD_RETURN_IF_ERROR(
       CheckLabels(signature, arguments.image, arguments.labels, !arguments.stages));
-  spec.clear_deterministic();  // whichever batch is ready first is not what was asked for
   ProgressLine line;
   BULKHEAD_ASSIGN_OR_RETURN(Taken taken, Take(spec, arguments, line, arguments.image));
   const std::string& image = taken.name;
@@ -347,8 +375,15 @@ Command PreviewCommand() {
             Text(arguments->classes_file, "FILE")},
            {"--cell", "Longest side of an image on the sheet, in pixels",
             Number(arguments->side, 16, 2048)},
-           {"--json", "Print the values of the outputs as JSON", Flag(arguments->json)}},
-      .run = [arguments] { return Done(Preview(*arguments)); }};
+           {"--json", "Print the values of the outputs as JSON", Flag(arguments->json)},
+           {.name = "--values-of",  // for its own use
+            .help = "",
+            .value = Text(arguments->values_of, "IMAGE"),
+            .hidden = true}},
+      .run = [arguments]() -> absl::StatusOr<int> {
+        if (!arguments->values_of.empty()) return AnswerRun(ValuesHere(*arguments));
+        return Done(Preview(*arguments));
+      }};
   Append(arguments->service.Options(), command.options);
   return command;
 }

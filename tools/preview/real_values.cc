@@ -5,7 +5,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "server/base/cast.h"
 #include "server/base/element_type.h"
 #include "server/base/error.h"
@@ -92,15 +95,12 @@ std::map<uint32_t, std::pair<int, Seen>> StagesOf(const v1::PipelineSpec& spec,
 
 }  // namespace
 
-absl::StatusOr<std::map<int, OutputStats>> ValuesBehindStages(const v1::PipelineSpec& spec,
+absl::StatusOr<std::map<int, ImageValues>> ValuesBehindStages(const v1::PipelineSpec& spec,
                                                               const std::string& image,
                                                               const RealSamples& samples) {
-  BULKHEAD_ASSIGN_OR_RETURN(const LocalUserCode code, LocalUserCode::Start(samples.code, spec));
-  PipelineOptions options;
-  options.fuse = false;
-  options.user_code = code.user_code();
-  BULKHEAD_ASSIGN_OR_RETURN(const auto local,
-                            LocalPipeline::Create(spec, samples.base_dir, options));
+  BULKHEAD_ASSIGN_OR_RETURN(
+      const auto local,
+      LocalPipeline::Create(spec, samples.base_dir, {false, samples.code, /*confine=*/true}));
   const std::map<uint32_t, std::pair<int, Seen>> stages = StagesOf(spec, *local, image);
   std::map<uint32_t, Seen> wanted;
   for (const auto& [running, stage] : stages) wanted[running] = stage.second;
@@ -112,10 +112,39 @@ absl::StatusOr<std::map<int, OutputStats>> ValuesBehindStages(const v1::Pipeline
   for (uint64_t position = samples.first_position; position < end; ++position) {
     BULKHEAD_RETURN_IF_ERROR(local->Produce(samples.epoch, position, 1, *context, sample.data()));
   }
-  std::map<int, OutputStats> values;
+  std::map<int, ImageValues> values;
   for (const auto& [running, seen] : watcher.seen()) {
-    values[stages.at(running).first] = OutputStats::Of(
-        image, absl::StrCat(DTypeName(seen.dtype), " [any,any,", seen.channels, "]"), seen.stats);
+    values[stages.at(running).first] = {
+        absl::StrCat(DTypeName(seen.dtype), " [any,any,", seen.channels, "]"), seen.stats};
+  }
+  return values;
+}
+
+std::string TextOf(const std::map<int, ImageValues>& values) {
+  std::string text;
+  for (const auto& [stage, image] : values) {
+    const TensorStats& stats = image.stats;
+    absl::StrAppendFormat(&text, "%d\t%s\t%d\t%d\t%.17g\t%.17g\t%.17g\n", stage, image.type,
+                          stats.finite, stats.not_finite, stats.min, stats.max, stats.mean);
+  }
+  return text;
+}
+
+absl::StatusOr<std::map<int, ImageValues>> ImageValuesFromText(absl::string_view text) {
+  std::map<int, ImageValues> values;
+  for (const absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
+    const std::vector<absl::string_view> words = absl::StrSplit(line, '\t');
+    int stage = 0;
+    ImageValues image;
+    TensorStats& stats = image.stats;
+    if (words.size() != 7 || !absl::SimpleAtoi(words[0], &stage) ||
+        !absl::SimpleAtoi(words[2], &stats.finite) ||
+        !absl::SimpleAtoi(words[3], &stats.not_finite) || !absl::SimpleAtod(words[4], &stats.min) ||
+        !absl::SimpleAtod(words[5], &stats.max) || !absl::SimpleAtod(words[6], &stats.mean)) {
+      return absl::InternalError("values cannot be read back");
+    }
+    image.type = std::string(words[1]);
+    values[stage] = std::move(image);
   }
   return values;
 }

@@ -3,7 +3,8 @@
 bulkheadd starts the user's interpreter with this file. It loads the worker itself, a shared library, through ctypes
 and gives it two functions: one imports a stage's function, one calls it. The worker's threads enter Python only for
 that call, and do everything else without the interpreter's lock. Tools that run pipelines in their own process start
-it with --serve-fd instead, and call over a socket. It needs only the standard library and NumPy, and compiles nothing.
+it with --serve-fd instead, and call over a socket; of the library it then uses the worker's sandbox alone. It needs
+only the standard library and NumPy, and compiles nothing.
 """
 
 from __future__ import annotations
@@ -52,6 +53,14 @@ def _open_dataset() -> None:
         os.environ[name] = str(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
 
 
+def _confine(library: str, bind: bytes, binding: bytes) -> None:
+    """Enters the sandbox of a worker that gets these messages."""
+    if not ctypes.CDLL(library).bulkhead_worker_confine(
+        bind, ctypes.c_uint64(len(bind)), binding, ctypes.c_uint64(len(binding)), _strings(_readable())
+    ):
+        raise ValueError("the worker's messages cannot be parsed")
+
+
 def main() -> None:
     options: dict[str, list[str]] = {}
     for argument in sys.argv[1:]:
@@ -68,21 +77,22 @@ def main() -> None:
     _open_dataset()
     notes.watch()
     terminal.deny()
+    denied.watch()
 
+    library = options["--library"][0]
     if "--serve-fd" in options:
         from bulkhead_host.server import Server
 
-        Server(int(options["--serve-fd"][0])).run()
+        Server(int(options["--serve-fd"][0])).run(lambda *messages: _confine(library, *messages))
         return
     user_code.watch()
-    denied.watch()
     growth = None
     if "--trace-python" in options:
         from bulkhead_host.growth import Growth
 
         growth = Growth(allowed_folders)
     calls = Calls(growth)
-    library = ctypes.CDLL(options["--library"][0])
+    library = ctypes.CDLL(library)
     load = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_uint64)(
         calls.load
     )

@@ -2,11 +2,15 @@
 
 #include <unistd.h>
 
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "bulkhead/internal/v1/worker.pb.h"
 #include "server/stages/running/user_code.h"
 #include "server/worker/allocation_tracker.h"
 #include "server/worker/worker.h"
+#include "server/worker/worker_sandbox.h"
 
 void bulkhead_worker_run(int control_fd, BulkheadPythonLoad load, BulkheadPythonCall call,
                          BulkheadPythonTakeLoaded take_loaded, const uint64_t* loaded_count,
@@ -34,4 +38,18 @@ void bulkhead_worker_run(int control_fd, BulkheadPythonLoad load, BulkheadPython
   bulkhead::PacketSocket socket{bulkhead::UniqueFd(control_fd)};
   // Threads may still be at work: leave without running destructors.
   _exit(bulkhead::RunWorker(std::move(socket), nullptr, &tracker, std::move(user_code)));
+}
+
+int bulkhead_worker_confine(const char* bind, uint64_t bind_bytes, const char* binding,
+                            uint64_t binding_bytes, const char* const* readable) {
+  bulkhead::internal::v1::Bind to_bind;
+  bulkhead::internal::v1::PipelineBinding bound;
+  if (!to_bind.ParseFromString({bind, bind_bytes}) ||
+      !bound.ParseFromString({binding, binding_bytes})) {
+    return 0;
+  }
+  std::vector<std::string> code;
+  for (; *readable != nullptr; ++readable) code.emplace_back(*readable);
+  bulkhead::EnterPipelineSandbox(to_bind, bound, code);
+  return 1;
 }

@@ -9,26 +9,41 @@ import socket
 import struct
 
 from bulkhead_host.calls import Calls
-from bulkhead_host.verdict import MAX_TEXT
+from bulkhead_host.verdict import MAX_TEXT, OK
 
 
 class Server:
     def __init__(self, fd: int):
         self._calls = Calls()
         self._socket = socket.socket(fileno=fd)
-        self._region = None  # its number in the tool, its size, the mapping, its address
         self._text = ctypes.create_string_buffer(MAX_TEXT + 1)
+        self._memory = None  # the shared one
+        self._base = 0  # its address
 
-    def run(self) -> None:
-        """Serves calls until the tool ends."""
+    def run(self, confine) -> None:
+        """Serves calls until the tool ends, in the sandbox that `confine`, given two messages, enters."""
+        self._begin(confine)
         while True:
             request = self._socket.recv(1 << 20)
             if not request:
                 return
             self._text[0] = b"\0"
             answer = self._load if request[:1] == b"L" else self._call
-            verdict = answer(request[1:])
-            self._socket.send(struct.pack("=i", verdict) + self._text.value)
+            self._answer(answer(request[1:]))
+
+    def _answer(self, verdict: int) -> None:
+        self._socket.send(struct.pack("=i", verdict) + self._text.value)
+
+    def _begin(self, confine) -> None:
+        """Takes the shared memory and enters the sandbox, both of which the first packet brings."""
+        packet, [(_, _, sent)], *_ = self._socket.recvmsg(1 << 20, socket.CMSG_SPACE(4))
+        (fd,) = struct.unpack("=i", sent)
+        self._memory = mmap.mmap(fd, 0)
+        os.close(fd)
+        self._base = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
+        (length,) = struct.unpack_from("=I", packet)
+        confine(packet[4:4 + length], packet[4 + length:])
+        self._answer(OK)
 
     def _load(self, request: bytes) -> int:
         (length,) = struct.unpack_from("=I", request)
@@ -36,19 +51,8 @@ class Server:
         return self._calls.load(stage, inputs, ctypes.addressof(self._text), len(self._text))
 
     def _call(self, request: bytes) -> int:
-        number, fd, size = struct.unpack("=iiQ", request)
-        base = self._map(fd, size)
+        (number,) = struct.unpack("=i", request)
         for place in self._calls.addresses(number):
-            at = ctypes.c_int64.from_address(base + 8 * place)
-            at.value += base
-        return self._calls.call(number, base, ctypes.addressof(self._text), len(self._text))
-
-    def _map(self, fd: int, size: int) -> int:
-        if self._region is None or self._region[:2] != (fd, size):
-            file = os.open(f"/proc/{os.getppid()}/fd/{fd}", os.O_RDWR)
-            mapping = mmap.mmap(file, size)
-            os.close(file)
-            # The previous one stays mapped: views of it may be cached.
-            address = ctypes.addressof(ctypes.c_char.from_buffer(mapping))
-            self._region = (fd, size, mapping, address)
-        return self._region[3]
+            at = ctypes.c_int64.from_address(self._base + 8 * place)
+            at.value += self._base
+        return self._calls.call(number, self._base, ctypes.addressof(self._text), len(self._text))

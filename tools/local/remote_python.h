@@ -1,5 +1,5 @@
-#ifndef BULKHEAD_TOOLS_COMMON_REMOTE_PYTHON_H_
-#define BULKHEAD_TOOLS_COMMON_REMOTE_PYTHON_H_
+#ifndef BULKHEAD_TOOLS_LOCAL_REMOTE_PYTHON_H_
+#define BULKHEAD_TOOLS_LOCAL_REMOTE_PYTHON_H_
 
 #include <memory>
 #include <string>
@@ -11,11 +11,13 @@
 #include "server/os/memory/memory_map.h"
 #include "server/os/process/child_process.h"
 #include "server/stages/running/user_code.h"
+#include "tools/local/confinement.h"
 
 namespace bulkhead::tools {
 
 // The user's interpreter in a process of its own (worker_host.py --serve-fd), for tools that run
-// pipelines in their own process: what a call gets and gives is copied through shared memory, which
+// pipelines in their own process. Before it imports user code it enters the sandbox of a worker,
+// with a worker's environment. What a call gets and gives is copied through shared memory, which
 // costs what a socket's round trip costs. The interpreter ends with this object. Used by the thread
 // that made it.
 class RemotePython final : public PythonHost {
@@ -23,14 +25,19 @@ class RemotePython final : public PythonHost {
   struct Options {
     std::string interpreter;                // a path, or a name for PATH; empty: python3
     std::vector<std::string> python_paths;  // folders that functions may come from
+    Confinement confinement;
   };
   // Errors: NOT_FOUND when there is no such interpreter, or worker_host.py is not where it belongs,
-  // in ../lib/bulkhead of this program's folder.
+  // in ../lib/bulkhead of this program's folder; FAILED_PRECONDITION when it ends at once, of which
+  // it wrote the reason to standard error; those of AskedEnvironment.
   static absl::StatusOr<std::unique_ptr<RemotePython>> Start(const Options& options);
 
   absl::StatusOr<int> Load(const std::string& stage,
                            const std::vector<std::string>& inputs) override;
   Verdict Call(int number, std::vector<int64_t>& words, std::string& error) override;
+
+  // Ends the interpreter and waits until it has ended.
+  ~RemotePython() override;
 
  private:
   // What the words of a stage's call mean.
@@ -50,18 +57,17 @@ class RemotePython final : public PythonHost {
     std::string text;
   };
 
-  RemotePython(ChildProcess child, UniqueFd socket);
+  RemotePython(ChildProcess child, UniqueFd socket, MemoryMap memory);
   static std::vector<Piece> PiecesOf(const Shape& shape, const std::vector<int64_t>& words);
-  absl::Status Reserve(uint64_t bytes);
-  absl::StatusOr<Reply> Ask(const std::string& request);
+  // `passed_fd` goes with the request, unless it is negative.
+  absl::StatusOr<Reply> Ask(const std::string& request, int passed_fd = -1);
 
-  const ChildProcess child_;
-  const UniqueFd socket_;
-  UniqueFd memory_fd_;
-  MemoryMap memory_;
+  ChildProcess child_;
+  UniqueFd socket_;
+  const MemoryMap memory_;
   std::vector<Shape> shapes_;  // by the stage's number
 };
 
 }  // namespace bulkhead::tools
 
-#endif  // BULKHEAD_TOOLS_COMMON_REMOTE_PYTHON_H_
+#endif  // BULKHEAD_TOOLS_LOCAL_REMOTE_PYTHON_H_

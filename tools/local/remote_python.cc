@@ -1,11 +1,13 @@
-#include "tools/common/remote_python.h"
+#include "tools/local/remote_python.h"
 
 #include <google/protobuf/util/json_util.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -19,6 +21,8 @@
 #include "server/base/error.h"
 #include "server/base/little_endian.h"
 #include "server/os/files/filesystem.h"
+#include "server/os/process/worker_environment.h"
+#include "server/os/sockets/seqpacket.h"
 #include "server/spec/signature.h"
 
 namespace bulkhead::tools {
@@ -27,7 +31,10 @@ namespace {
 constexpr size_t kFirstWords = 4;  // those of PythonFunction::BeginWords
 constexpr size_t kMaxReplyBytes = 16384;
 constexpr uint64_t kAlignment = 64;
-constexpr uint64_t kFirstRegion = uint64_t{1} << 20;
+// Of the shared memory: only what is touched takes room. Made at once, because a process in the
+// sandbox can neither make nor enlarge it.
+constexpr uint64_t kMemoryBytes = uint64_t{64} << 30;
+constexpr int kEndMillis = 2000;
 
 uint64_t Aligned(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
@@ -57,45 +64,65 @@ uint64_t OutputBytes(const v1::StageOutput& output, int64_t rows) {
 
 }  // namespace
 
-RemotePython::RemotePython(ChildProcess child, UniqueFd socket)
-    : child_(std::move(child)), socket_(std::move(socket)) {}
+RemotePython::RemotePython(ChildProcess child, UniqueFd socket, MemoryMap memory)
+    : child_(std::move(child)), socket_(std::move(socket)), memory_(std::move(memory)) {}
+
+RemotePython::~RemotePython() {
+  socket_ = UniqueFd();  // by which it ends, too, where signals are denied
+  child_.Signal(SIGKILL);
+  pollfd ended = {child_.pidfd(), POLLIN, 0};
+  poll(&ended, 1, kEndMillis);
+  child_.TryReap();
+}
 
 absl::StatusOr<std::unique_ptr<RemotePython>> RemotePython::Start(const Options& options) {
   BULKHEAD_ASSIGN_OR_RETURN(const std::string own, ProgramPath());
-  const std::string host =
-      (std::filesystem::path(own).parent_path() / "../lib/bulkhead/worker_host.py").string();
+  const std::filesystem::path libraries = std::filesystem::path(own).parent_path() / "../lib";
+  const std::string host = (libraries / "bulkhead/worker_host.py").string();
   if (access(host.c_str(), R_OK) != 0) {
     return absl::NotFoundError(
         absl::StrCat("Python stages need ", host, ", which is not there; install it"));
   }
   SpawnSpec spec;
   BULKHEAD_ASSIGN_OR_RETURN(spec.program, FindProgram(options.interpreter));
-  spec.args = {"-B", host, absl::StrCat("--serve-fd=", ChildProcess::kPassedFd)};
+  spec.args = {"-B", host, absl::StrCat("--serve-fd=", ChildProcess::kPassedFd),
+               "--library=" + (libraries / "libbulkhead_worker.so").string()};
   for (const std::string& folder : options.python_paths) {
     BULKHEAD_ASSIGN_OR_RETURN(const std::string real, RealPath(folder));
     spec.args.push_back("--python-path=" + real);
   }
-  // As in a service's workers.
-  spec.environment = {"PYTHONHASHSEED=0", "OPENBLAS_NUM_THREADS=1", "OMP_NUM_THREADS=1",
-                      "MKL_NUM_THREADS=1"};
+  BULKHEAD_ASSIGN_OR_RETURN(const std::vector<std::string> asked, AskedEnvironment({}));
+  std::vector<std::string> variables = PythonVariables();
+  variables.insert(variables.end(), asked.begin(), asked.end());
+  AddScratch(options.confinement.bind.sandbox().scratch(), variables);
+  spec.environment = WorkerEnvironment(variables);
+  spec.inherits_environment = false;
+  BULKHEAD_ASSIGN_OR_RETURN(const UniqueFd memory_fd,
+                            CreateSharedMemory("bulkhead-python", kMemoryBytes));
+  BULKHEAD_ASSIGN_OR_RETURN(MemoryMap memory, MemoryMap::Map(memory_fd.get(), kMemoryBytes));
   int fds[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) != 0) {
     return absl::UnavailableError(absl::StrCat("no socket pair: ", std::strerror(errno)));
   }
   UniqueFd ours(fds[0]);
-  const UniqueFd theirs(fds[1]);
+  UniqueFd theirs(fds[1]);
   spec.passed_fd = theirs.get();
   BULKHEAD_ASSIGN_OR_RETURN(ChildProcess child, ChildProcess::Spawn(spec));
-  return std::unique_ptr<RemotePython>(new RemotePython(std::move(child), std::move(ours)));
+  theirs = UniqueFd();
+  std::unique_ptr<RemotePython> python(
+      new RemotePython(std::move(child), std::move(ours), std::move(memory)));
+  const std::string bind = options.confinement.bind.SerializeAsString();
+  std::string request;
+  AppendLittle<uint32_t>(request, static_cast<uint32_t>(bind.size()));
+  absl::StrAppend(&request, bind, options.confinement.binding.SerializeAsString());
+  BULKHEAD_RETURN_IF_ERROR(python->Ask(request, memory_fd.get()).status());
+  return python;
 }
 
-absl::StatusOr<RemotePython::Reply> RemotePython::Ask(const std::string& request) {
+absl::StatusOr<RemotePython::Reply> RemotePython::Ask(const std::string& request, int passed_fd) {
   const absl::Status gone = MakeError(absl::StatusCode::kFailedPrecondition, reason::kStageUnusable,
                                       "the interpreter has ended");
-  if (send(socket_.get(), request.data(), request.size(), MSG_NOSIGNAL) !=
-      static_cast<ssize_t>(request.size())) {
-    return gone;
-  }
+  if (!SendSeqPacket(socket_.get(), request, passed_fd).ok()) return gone;
   std::string reply(kMaxReplyBytes, '\0');
   ssize_t length = -1;
   do {
@@ -152,21 +179,10 @@ std::vector<RemotePython::Piece> RemotePython::PiecesOf(const Shape& shape,
   return pieces;
 }
 
-absl::Status RemotePython::Reserve(uint64_t bytes) {
-  if (memory_.size() >= bytes) return absl::OkStatus();
-  const uint64_t size = std::max(kFirstRegion, 2 * bytes);
-  BULKHEAD_ASSIGN_OR_RETURN(memory_fd_, CreateSharedMemory("bulkhead-python", size));
-  BULKHEAD_ASSIGN_OR_RETURN(memory_, MemoryMap::Map(memory_fd_.get(), size));
-  return absl::OkStatus();
-}
-
 PythonHost::Verdict RemotePython::Call(int number, std::vector<int64_t>& words,
                                        std::string& error) {
   const std::vector<Piece> pieces = PiecesOf(shapes_[static_cast<size_t>(number)], words);
-  if (const absl::Status reserved = Reserve(pieces.back().offset + pieces.back().bytes);
-      !reserved.ok()) {
-    return Verdict::kOutOfMemory;
-  }
+  if (pieces.back().offset + pieces.back().bytes > memory_.size()) return Verdict::kOutOfMemory;
   // In the shared memory's own terms an address is an offset.
   std::vector<int64_t> remote = words;
   for (const Piece& piece : pieces) {
@@ -180,8 +196,6 @@ PythonHost::Verdict RemotePython::Call(int number, std::vector<int64_t>& words,
   std::memcpy(memory_.data(), remote.data(), words_bytes);
   std::string request = "C";
   AppendLittle<int32_t>(request, number);
-  AppendLittle<int32_t>(request, memory_fd_.get());
-  AppendLittle<uint64_t>(request, memory_.size());
   const absl::StatusOr<Reply> reply = Ask(request);
   if (!reply.ok()) {
     error = std::string(reply.status().message());

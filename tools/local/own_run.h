@@ -1,0 +1,32 @@
+#ifndef BULKHEAD_TOOLS_LOCAL_OWN_RUN_H_
+#define BULKHEAD_TOOLS_LOCAL_OWN_RUN_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace bulkhead::tools {
+
+// For user code, which a tool runs in a process of its own: that enters the sandbox of a worker and
+// cannot leave it, while the tool goes on outside.
+//
+//   tool                                     its child, the same program
+//   RunAgain(arguments and a hidden one) ──▶ LocalPipeline::Create with `confine`, measure
+//            the result or the error    ◀──  AnswerRun
+
+// Runs this program with `args` to its end, with a worker's environment and a TMPDIR of its own
+// that goes with it, and returns what it answered. Blocks. Errors: those that it answered, which
+// advise as those of a service that a program starts for itself; ABORTED when it ended without an
+// answer.
+absl::StatusOr<std::string> RunAgain(std::vector<std::string> args);
+
+// The arguments of this process.
+std::vector<std::string> OwnArguments();
+
+// Answers the process that started this one by RunAgain. Returns this one's exit code.
+int AnswerRun(const absl::StatusOr<std::string>& result);
+
+}  // namespace bulkhead::tools
+
+#endif  // BULKHEAD_TOOLS_LOCAL_OWN_RUN_H_
