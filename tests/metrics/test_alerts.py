@@ -1,25 +1,14 @@
 """Alerts: promtool's verdict, a page for each, and each firing in a real Prometheus on a real fault."""
 
-import re
 import subprocess
 
 import bulkhead
 import pytest
 import yaml
+from alert_rules import RULES, alerts, quick, rules
 from dashboards import documented_metrics, metrics_in
 from prometheus import ROOT, program
-from watched import Trainer, Watched, spec_of
-
-RULES = ROOT / "dashboards/bulkhead-alerts.yaml"
-
-
-def rules():
-    [group] = yaml.safe_load(RULES.read_text())["groups"]
-    return group["rules"]
-
-
-def alerts():
-    return {rule["alert"]: rule for rule in rules() if "alert" in rule}
+from watched import Trainer, Watched, promised_bytes, spec_of
 
 
 def test_promtool_accepts_the_rules_and_their_cases():
@@ -42,15 +31,6 @@ def test_every_alert_has_cases_and_a_page_that_begins_with_it():
 def test_expressions_use_documented_metrics_only():
     for rule in rules():
         assert metrics_in(rule["expr"]) <= documented_metrics()
-
-
-def quick(folder):
-    """The rules with seconds in the place of hours, and no patience."""
-    text = re.sub(r"\[\d+[hm]\]", "[20s]", RULES.read_text()).replace("offset 1h", "offset 3s")
-    text = re.sub(r"^ +for: .*\n", "", text, flags=re.MULTILINE)
-    path = folder / "rules.yaml"
-    path.write_text(text.replace("[20s]) > 6", "[20s]) > 1"))
-    return path
 
 
 @pytest.fixture
@@ -104,14 +84,10 @@ def test_a_trainer_that_waits_fires_and_one_that_is_slow_does_not(watched):
 
 
 def test_a_full_budget_fires(watched):
-    def promised(one):
-        memory = bulkhead.service_status(one.service.target)["memory"]
-        return sum(size for part, size in memory.items() if part not in ("budget_bytes", "limit_bytes"))
-
     roomy = watched("--workers", "1", "--worker-quota", "256MiB", "--memory-budget", "2GiB")
     with bulkhead.Loader(spec_of(roomy.folder), roomy.service.target) as loader:
         loader.next_batch()
-        needed = promised(roomy)
+        needed = promised_bytes(roomy.service)
         tight = watched("--workers", "1", "--worker-quota", "256MiB", "--memory-budget", f"{(needed >> 20) + 2}MiB")
         with bulkhead.Loader(spec_of(tight.folder), tight.service.target):
             tight.wait_for("BulkheadBudgetNearlyFull")

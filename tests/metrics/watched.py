@@ -37,12 +37,19 @@ def wait_until(condition, what):
         time.sleep(0.05)
 
 
-class Trainer(threading.Thread):
-    """Takes batches until it is told to stop."""
+def promised_bytes(service):
+    """Of the memory budget."""
+    memory = bulkhead.service_status(service.target)["memory"]
+    return sum(size for part, size in memory.items() if part not in ("budget_bytes", "limit_bytes"))
 
-    def __init__(self, spec, target):
+
+class Trainer(threading.Thread):
+    """Takes batches until it is told to stop; each of its steps takes `step_seconds`."""
+
+    def __init__(self, spec, target, name="trainer", step_seconds=0.0, **options):
         super().__init__()
-        self._loader = bulkhead.Loader(spec, target, name="trainer")
+        self._loader = bulkhead.Loader(spec, target, name=name, **options)
+        self._step_seconds = step_seconds
         self._end = threading.Event()
         self.error = None
         self.start()
@@ -52,6 +59,7 @@ class Trainer(threading.Thread):
             with self._loader as loader:
                 while not self._end.is_set():
                     loader.next_batch()
+                    self._end.wait(self._step_seconds)
         except bulkhead.BulkheadError as error:
             self.error = error
 
