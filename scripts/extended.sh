@@ -27,6 +27,7 @@ readonly TESTS=(
   "jax: the JAX adapter with JAX 0.4.35, 0.6.2 and the newest"
   "frameworks: the tests with PyTorch, TensorFlow and JAX, with every order of imports and every example"
   "datasets: datasets of torchvision, Hugging Face and h5py in bulkhead.torch.DataLoader, beside PyTorch's"
+  "loggers: bulkhead.MeterLog with TensorBoard, Weights & Biases (offline) and MLflow, read back from their files"
   "fuzz-jpeg: ten minutes of libFuzzer on the JPEG decoder, compared with libjpeg-turbo"
   "wheel: the wheel, built and installed into fresh environments of every CPython that is found, and into bare Debian 12 and 13, and refused by Debian 11 (as root; needs mmdebstrap)"
   "image: both images, built and run as the pods of deploy/kubernetes by podman and runc (as root)"
@@ -59,6 +60,12 @@ run_test() {
       local python=$ROOT/build/frameworks/torch/bin/python
       "$python" -m pip install -q torchvision==0.29.2 datasets==5.2.0 h5py==3.16.0
       BULKHEAD_EXTENDED=1 "$python" -m pytest -q -p no:cacheprovider "$ROOT/client/python/tests_frameworks/torch_tests/test_torch_dataloader.py"
+      ;;
+    loggers)
+      "$ROOT/scripts/frameworks.sh" --prepare torch
+      local python=$ROOT/build/frameworks/torch/bin/python
+      "$python" -m pip install -q tensorboard==2.21.0 wandb==0.31.0 mlflow-skinny==3.17.2
+      BULKHEAD_EXTENDED=1 "$python" -m pytest -q -p no:cacheprovider "$ROOT/client/python/tests_frameworks/torch_tests/test_meter_log_packages.py"
       ;;
     fuzz-jpeg) "$ROOT/scripts/fuzz_jpeg.sh" 600 ;;
     wheel)
