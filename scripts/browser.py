@@ -12,7 +12,7 @@ WIDTH, HEIGHT = 960, 1240
 
 
 class Browser:
-    """One tab of Chromium. `folder` gets its profile.
+    """One tab of Chromium, which reaches this machine alone. `folder` gets its profile.
 
     browser = Browser(folder)
     browser.open("http://127.0.0.1:9464/")
@@ -24,7 +24,7 @@ class Browser:
         read_here, write_there = os.pipe()
         read_there, write_here = os.pipe()
         script = f"exec chromium --headless --no-sandbox --disable-gpu --disable-lcd-text --hide-scrollbars --user-data-dir={folder}/profile " \
-                 f"--remote-debugging-pipe about:blank 3<&{read_there} 4>&{write_there}"  # fmt: skip
+                 f"--host-resolver-rules='MAP * ~NOTFOUND, EXCLUDE 127.0.0.1' --remote-debugging-pipe about:blank 3<&{read_there} 4>&{write_there}"  # fmt: skip
         self._process = subprocess.Popen(["bash", "-c", script], pass_fds=(read_there, write_there), stderr=subprocess.DEVNULL)
         os.close(read_there), os.close(write_there)
         self._to, self._from = os.fdopen(write_here, "wb", buffering=0), os.fdopen(read_here, "rb")
@@ -71,7 +71,8 @@ class Browser:
         self.call("Page.navigate", url=url)
 
     def evaluate(self, expression: str):
-        answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
+        """The value of JavaScript; of a promise, what it gives in the end."""
+        answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in answer, (expression, answer)
         return answer["result"].get("value")
 
