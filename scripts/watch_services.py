@@ -10,7 +10,8 @@ Starts the four, with real trainers, and a real Prometheus with our rules. Then 
 - waits until the alerts of each service fire, and fails if another one fires. A window of an hour is one of 20 s here, and no
   alert waits before it fires; the windows as they are in the file are evaluated, too;
 - opens the status page of each service in Chromium, light and dark, and fails if it does not show what is wrong, if its
-  console has an error, or if a name that looks like markup becomes markup.
+  console has an error, or if a name that looks like markup becomes markup;
+- opens a report of `bulkhead doctor --html` there, and fails if its curves cannot be seen, or if it asks for another file.
 
 Prints a table of what was evaluated: for each service the number of series, or whether the alert fired. Takes two to three minutes.
 
@@ -23,6 +24,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
+import json
 import os
 import pathlib
 import shutil
@@ -78,12 +80,12 @@ def photos(folder: pathlib.Path) -> dict:
             "order": "global", "epochs": "forever"}  # fmt: skip
 
 
-def becomes_slow() -> dict:
-    """A Python stage that makes images, and one that takes 4 µs more with each."""
+def images(function: str) -> dict:
+    """A Python stage that makes images, and one that hands them on, by this function of tests/e2e/doctor_stages.py."""
     image = [{"name": "image", "dtype": "uint8", "shape": [32, 32, 3]}]
     stages = [
-        {"python": {"function": f"doctor_stages:{function}", "inputs": [given], "outputs": image}}
-        for function, given in (("sound", "index"), ("slower", "image"))
+        {"python": {"function": f"doctor_stages:{name}", "inputs": [given], "outputs": image}}
+        for name, given in (("sound", "index"), (function, "image"))
     ]
     return numbers(*stages)
 
@@ -104,7 +106,7 @@ def scenes(folder: pathlib.Path) -> dict[str, Scene]:
         ),
         "slow": Scene(
             ("--workers", "1", "--python", sys.executable, "--python-path", str(ROOT / "tests/e2e")),
-            {"slows": Training(becomes_slow(), 0.0)},
+            {"slows": Training(images("slower"), 0.0)},
             alerts=frozenset({"BulkheadTrainerStarves", "BulkheadServiceRestarts"}),
             shown=("waits for workers", "replaced as planned", "stages[1] python takes", "times as long as in its first samples"),
             hidden=("signal", "leak", "waits for the trainer"),
@@ -319,6 +321,35 @@ class Evaluation:
             print(f"no data: {title}, {service}: {reason}")
 
 
+def check_ground(browser: Browser, scheme: str) -> None:
+    red = int(browser.evaluate("getComputedStyle(document.body).backgroundColor.match(/[0-9]+/)[0]"))
+    if (red > 127) != (scheme == "light"):
+        raise SystemExit(f"{browser.evaluate('location.href')} is not {scheme}")
+
+
+def look_at_report(browser: Browser, folder: pathlib.Path) -> None:
+    """Of the doctor, on a spec whose second stage leaks."""
+    (folder / "leak.json").write_text(json.dumps(images("keeps")))
+    command = [BIN / "bulkhead", "doctor", "leak.json", "--samples", "400", "--html", "doctor.html", "--python", sys.executable,
+               "--python-path", ROOT / "tests/e2e"]  # fmt: skip
+    found = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    if found.returncode != 1:
+        raise SystemExit(f"the doctor ended with {found.returncode}:\n{found.stdout}{found.stderr}")
+    browser.open(f"file://{folder}/doctor.html")
+    for scheme in ("light", "dark"):
+        browser.prefer(scheme)
+        wait_until(lambda: "python (doctor_stages:keeps) keeps 24" in browser.text(), browser.text)
+        check_ground(browser, scheme)
+        # Of all curves with more than one point the smaller side of the chart, and the colour that they really have.
+        curves = browser.evaluate("""[...document.querySelectorAll('polyline')].filter(curve => curve.points.length > 1).map(curve => {
+            const chart = curve.ownerSVGElement.getBoundingClientRect();
+            return [Math.min(chart.width, chart.height), getComputedStyle(curve).stroke]; })""")
+        if len(curves) < 10 or any(side < 50 or colour == "none" for side, colour in curves):
+            raise SystemExit(f"the report's curves cannot be seen: {curves}")
+    if browser.requests != [f"file://{folder}/doctor.html"] or browser.errors:
+        raise SystemExit(f"the report asked for {browser.requests}: {browser.errors}")
+
+
 def look(browser: Browser, scene: Scene, name: str) -> None:
     """At the page that is open, until it shows what it should, light and dark."""
     for scheme in ("light", "dark"):
@@ -334,9 +365,7 @@ def look(browser: Browser, scene: Scene, name: str) -> None:
             return missing
 
         wait_until(lambda: not wrong(), lambda: f"the page of {name}: {wrong()}\n{browser.text()}")
-        red = int(browser.evaluate("getComputedStyle(document.body).backgroundColor.match(/[0-9]+/)[0]"))
-        if (red > 127) != (scheme == "light"):
-            raise SystemExit(f"the page of {name} is not {scheme}")
+        check_ground(browser, scheme)
     if browser.evaluate("document.title") != "Bulkhead" or browser.evaluate("document.images.length") != 0:
         raise SystemExit("a stream's name became markup")
     if any(not request.startswith(browser.evaluate("location.origin")) for request in browser.requests):
@@ -399,6 +428,7 @@ def main() -> int:
             evaluation.variables()
             evaluation.rules(expected)
             watch.check_trainers()
+            look_at_report(browser, folder)
             evaluation.print()
             for problem in evaluation.problems:
                 print(f"watch: {problem}", file=sys.stderr)

@@ -1,5 +1,6 @@
 """`bulkhead doctor`: which stage leaks, becomes slow or crashes, found by runs of its own."""
 
+import html.parser
 import json
 import os
 import pathlib
@@ -118,6 +119,75 @@ def test_stages_that_cannot_run_alone_say_why(photos, folder):
     assert not decode["ran"] and "compare the runs with and without it" in decode["note"]
     assert run_of(told, "prefix", "stages[0] decode_image")["note"] == "with stages[1] letterbox added"
     assert run_of(told, "alone", "stages[2] random_horizontal_flip")["note"] == "image: captured"
+
+
+class Page(html.parser.HTMLParser):
+    """What a page has: its tags with their attributes, the rows of its tables, its text, and the curves of each chart."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.rows, self.text, self.charts = [], [], "", []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        attributes = dict(attributes)
+        self.tags.append((tag, attributes))
+        if tag == "tr":
+            self.rows.append([])
+        elif tag in ("td", "th"):
+            self.rows[-1].append("")
+        elif tag == "svg":
+            self.charts.append((attributes["aria-label"], []))
+        elif tag == "polyline":
+            points = [tuple(map(float, point.split(","))) for point in attributes["points"].split()]
+            self.charts[-1][1].append(points)
+
+    def handle_data(self, data):
+        self.text += data
+        if self.rows and self.rows[-1]:
+            self.rows[-1][-1] += data
+
+
+def check_self_contained(text, page):
+    """It asks nobody for anything, runs nothing, and leads nowhere."""
+    tags = {tag for tag, _ in page.tags}
+    assert not tags & {"script", "link", "img", "iframe", "object", "embed", "base", "a", "use", "image", "form"}
+    attributes = {name for _, given in page.tags for name in given}
+    assert not {name for name in attributes if name in ("src", "srcset", "href", "xlink:href", "data") or name.startswith("on")}
+    assert not {words for words in ("http:", "https:", "url(", "@import", "//") if words in text}
+
+
+def check_report(page, told):
+    """Every stage and run with its verdict, and a chart of memory and of time for every run."""
+    whole, *others = told["runs"]
+    named = [f"{stage['stage']} ({stage['code']})" if stage.get("code") else stage["stage"] for stage in whole["stages"]]
+    verdicts = [stage["verdict"] for stage in whole["stages"]]
+    head = [("", "verdict")]
+    by_stage = [*zip(named, verdicts), ("all of the worker", whole["verdict"])]
+    rows = [(row[0], row[3]) for row in page.rows]
+    assert rows[: len(by_stage) + 2] == head + by_stage + head
+    for (name, verdict), run in zip(rows[len(by_stage) + 2 :], others, strict=True):
+        assert name.removesuffix(", alone").endswith(run["stage"]) and name.endswith(", alone") == (run["kind"] == "alone")
+        assert verdict == run["verdict"]
+    for sentence in told["conclusions"]:
+        assert sentence in page.text
+    assert [name for name, _ in page.charts] == ["Memory", "Time a sample"] * len(told["runs"])
+    assert all(len(curve) > 10 for _, curves in page.charts for curve in curves)
+
+
+def test_the_page_is_one_file_that_needs_nothing_and_has_every_verdict_and_curve(folder):
+    spec = calling(folder, "sound", "keeps").rename(folder / "odd <img src=x>.json")
+    told = json.loads(doctor(spec, "--samples", 400, "--json", "--html", folder / "doctor.html", code=1))
+    text = (folder / "doctor.html").read_text()
+    page = Page(text)
+    check_self_contained(text, page)
+    check_report(page, told)
+    assert spec.name in page.text
+    # In the first chart, of memory, the curve of the stage that leaks rises, and those of the others do not (y grows downwards).
+    names = [stage["stage"] for stage in told["runs"][0]["stages"]]
+    heights = dict(zip(names, (curve[0][1] - curve[-1][1] for curve in page.charts[0][1])))
+    assert heights.pop("stages[1] python") > 20
+    assert all(abs(height) < 5 for height in heights.values())
 
 
 def test_mistakes_end_with_2(folder):
