@@ -91,6 +91,9 @@ TEST(DoctorTest, GrowthOfNoStageIsRetention) {
 TEST(DoctorTest, SlowIsWhatStaysSlow) {
   const auto slower = [](uint64_t s) { return 1e-3 + s * 3e-6; };
   EXPECT_TRUE(StageOf(Judge(TrialOf({.seconds = slower}))).time.slows);
+  const auto soon = [](uint64_t s) { return s < 60 ? 1e-3 : 3e-3; };
+  EXPECT_TRUE(StageOf(Judge(TrialOf({.seconds = soon}))).time.slows);
+  EXPECT_NEAR(StageOf(Judge(TrialOf({.seconds = soon}))).time.first_seconds, 1e-3, 1e-6);
   const auto at_times = [](uint64_t s) { return s > 700 && s % 16 < 4 ? 20e-3 : 1e-3; };
   EXPECT_FALSE(StageOf(Judge(TrialOf({.seconds = at_times}))).time.slows);
   const auto at_first = [](uint64_t s) { return s < 90 ? 20e-3 : 1e-3; };
@@ -112,6 +115,36 @@ TEST(DoctorTest, ASentenceSaysWhatIsKept) {
   const Diagnosis sound = DiagnosisOf({});
   EXPECT_THAT(Conclusions(sound), ElementsAre(HasSubstr("a leak of less than 1.0KiB a sample")));
   EXPECT_EQ(sound.ExitCode(), 0);
+}
+
+TEST(DoctorTest, OnlyTheWholeSpecMayBeUncertain) {
+  Diagnosis diagnosis = DiagnosisOf({});
+  DoctorRun alone = diagnosis.runs[0];
+  alone.kind = DoctorRun::Kind::kAlone;
+  alone.judged.process.memory = v1::VERDICT_KIND_INCONCLUSIVE;
+  diagnosis.runs.push_back(alone);
+  EXPECT_EQ(diagnosis.ExitCode(), 0);
+  EXPECT_THAT(Conclusions(diagnosis), ElementsAre(HasSubstr("no stage keeps memory")));
+  JudgedStage& stage = diagnosis.runs[0].judged.stages[2];
+  stage.memory = v1::VERDICT_KIND_INCONCLUSIVE;
+  stage.kept_bytes = 3 << 10;
+  EXPECT_EQ(diagnosis.ExitCode(), 1);
+  EXPECT_THAT(Conclusions(diagnosis),
+              ElementsAre(HasSubstr("memory of stages[1] python (my_aug:rotate) still grows, by "
+                                    "3KiB ± 0B a sample")));
+}
+
+TEST(DoctorTest, AFaultOfAStageAloneIsSaidOnce) {
+  Diagnosis diagnosis = DiagnosisOf({});
+  DoctorRun alone = DiagnosisOf({.kept = 24 << 10}).runs[0];
+  alone.kind = DoctorRun::Kind::kAlone;
+  alone.stage = kStage;
+  alone.title = "stages[1] python";
+  diagnosis.runs.push_back(alone);
+  EXPECT_THAT(
+      Conclusions(diagnosis),
+      ElementsAre("stages[1] python (my_aug:rotate) keeps 24KiB more with each sample; seen "
+                  "in the run of stages[1] python only"));
 }
 
 TEST(DoctorTest, ADeathIsToldWithItsRecord) {

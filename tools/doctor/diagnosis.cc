@@ -25,10 +25,11 @@ bool Crashed(const DoctorRun& run) {
                      [](const TrialDeath& death) { return !death.over_quota; });
 }
 
-// Where else the same was seen: "; so it does alone".
-std::string Elsewhere(const Diagnosis& diagnosis, const std::string& stage,
+// Where else than in `seen` the same was seen: "; so it does alone".
+std::string Elsewhere(const Diagnosis& diagnosis, const DoctorRun& seen, const std::string& stage,
                       bool (*shows)(const JudgedStage&)) {
   std::string text;
+  if (seen.kind == Kind::kAlone) return text;
   for (const DoctorRun& run : diagnosis.runs) {
     if (run.kind != Kind::kAlone || run.stage != stage || !run.ran) continue;
     const bool alone = std::any_of(
@@ -83,10 +84,10 @@ void AddStages(const Diagnosis& diagnosis, const DoctorRun& run, std::vector<std
                    [](const auto& a, const auto& b) { return a.kept_bytes > b.kept_bytes; });
   for (const JudgedStage& stage : stages) {
     if (stage.memory == v1::VERDICT_KIND_LEAK && !stage.name.empty()) {
-      said.push_back(absl::StrCat(
-          Named(diagnosis, stage.name), " keeps ", SignedBytes(stage.kept_bytes),
-          " more with each sample",
-          Elsewhere(diagnosis, stage.name, [](const JudgedStage& one) { return one.Keeps(); })));
+      said.push_back(absl::StrCat(Named(diagnosis, stage.name), " keeps ",
+                                  SignedBytes(stage.kept_bytes), " more with each sample",
+                                  Elsewhere(diagnosis, run, stage.name,
+                                            [](const JudgedStage& one) { return one.Keeps(); })));
     } else if (stage.memory == v1::VERDICT_KIND_RETENTION) {
       said.push_back(absl::StrCat("the worker keeps ", SignedBytes(stage.kept_bytes),
                                   " more with each sample, but no stage keeps what it allocates",
@@ -98,8 +99,16 @@ void AddStages(const Diagnosis& diagnosis, const DoctorRun& run, std::vector<std
     said.push_back(absl::StrFormat(
         "%s becomes slow: %.3g ms a sample at first, %.3g ms at the end%s",
         Named(diagnosis, stage.name), stage.time.first_seconds * 1e3, stage.time.last_seconds * 1e3,
-        Elsewhere(diagnosis, stage.name, [](const JudgedStage& one) { return one.time.slows; })));
+        Elsewhere(diagnosis, run, stage.name,
+                  [](const JudgedStage& one) { return one.time.slows; })));
   }
+}
+
+// What is uncertain of an uncertain run: the process, or else a stage.
+const JudgedStage& Unsteady(const JudgedTrial& judged) {
+  const auto stage = std::find_if(judged.stages.begin(), judged.stages.end(),
+                                  [](const JudgedStage& one) { return one.IsUncertain(); });
+  return judged.process.IsUncertain() || stage == judged.stages.end() ? judged.process : *stage;
 }
 
 // The growth that would have been told from noise.
@@ -139,10 +148,10 @@ std::string DoctorRun::Word() const {
 }
 
 int Diagnosis::ExitCode() const {
-  return std::any_of(runs.begin(), runs.end(),
-                     [](const DoctorRun& run) { return run.IsFault() || run.IsUncertain(); })
-             ? 1
-             : 0;
+  // What is uncertain with fewer stages alone is the noise of a run that is soon over.
+  const bool any_fault =
+      std::any_of(runs.begin(), runs.end(), [](const DoctorRun& run) { return run.IsFault(); });
+  return any_fault || runs[0].IsUncertain() ? 1 : 0;
 }
 
 std::vector<std::string> Conclusions(const Diagnosis& diagnosis) {
@@ -167,9 +176,10 @@ std::vector<std::string> Conclusions(const Diagnosis& diagnosis) {
   if (said.empty() && whole.judged.process.memory == v1::VERDICT_KIND_WARM_UP) {
     said.push_back("too few samples were made to judge by; raise --samples");
   } else if (said.empty() && diagnosis.ExitCode() != 0) {
-    said.push_back(absl::StrCat("memory still grows, by ",
-                                SignedBytes(whole.judged.process.kept_bytes), " ± ",
-                                SignedBytes(whole.judged.process.bound_bytes),
+    const JudgedStage& unsteady = Unsteady(whole.judged);
+    said.push_back(absl::StrCat("memory of ", Named(diagnosis, unsteady.name), " still grows, by ",
+                                SignedBytes(unsteady.kept_bytes), " ± ",
+                                SignedBytes(unsteady.bound_bytes),
                                 " a sample, but too unsteadily to tell why; raise --samples"));
   } else if (said.empty()) {
     said.push_back(absl::StrCat("no stage keeps memory and none becomes slow; a leak of less than ",

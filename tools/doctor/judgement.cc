@@ -20,6 +20,8 @@ constexpr double kSlowLeastSeconds = 20e-6;
 // Samples at a worker's start that take longer: imports, caches, first pages.
 constexpr uint64_t kStartShare = 10;  // one of so many
 constexpr size_t kLeastTimes = 4;     // in each part
+// A stage may be slow before that share is over. Then its first looks show it, which are few.
+constexpr double kSlowFactorOfFirst = 2;
 
 uint64_t JudgedFrom(const WorkerLooks& worker) {
   return worker.died ? worker.samples() / 3 : worker.samples() / 2;
@@ -32,11 +34,24 @@ double At(std::vector<double> values, double share) {
   return values[static_cast<size_t>(rank)];
 }
 
+TimeTrend Compare(const std::vector<double>& first, const std::vector<double>& last,
+                  double factor) {
+  TimeTrend times;
+  if (first.size() < kLeastTimes || last.size() < kLeastTimes) return times;
+  times.first_seconds = At(first, 0.5);
+  times.last_seconds = At(last, 0.5);
+  times.slows = times.last_seconds >= factor * times.first_seconds &&
+                times.last_seconds >= times.first_seconds + kSlowLeastSeconds &&
+                At(last, 0.1) > At(first, 0.9);
+  return times;
+}
+
 // Times of a sample between looks, of one stage or, with an empty name, of all together.
 TimeTrend TimesOf(const WorkerLooks& worker, const std::string& stage) {
   const uint64_t total = worker.samples();
-  std::vector<double> first, last;
+  std::vector<double> begin, first, last;
   StageCounters before;
+  size_t looks = 0;
   for (const TrialLook& look : worker.looks) {
     StageCounters now;
     if (stage.empty()) {
@@ -48,20 +63,16 @@ TimeTrend TimesOf(const WorkerLooks& worker, const std::string& stage) {
     if (now.runs <= before.runs) continue;
     const double seconds =
         (now.busy_seconds - before.busy_seconds) / static_cast<double>(now.runs - before.runs);
-    const bool known = before.runs > 0;
     before = now;
-    if (!known || look.samples < total / kStartShare) continue;
+    if (looks++ == 0) continue;
+    if (looks > kLeastTimes && begin.size() < 2 * kLeastTimes) begin.push_back(seconds);
+    if (look.samples < total / kStartShare) continue;
     if (look.samples < total / kStartShare + total / 3) first.push_back(seconds);
     if (look.samples >= total - total / 3) last.push_back(seconds);
   }
-  TimeTrend times;
-  if (first.size() < kLeastTimes || last.size() < kLeastTimes) return times;
-  times.first_seconds = At(first, 0.5);
-  times.last_seconds = At(last, 0.5);
-  times.slows = times.last_seconds >= kSlowFactor * times.first_seconds &&
-                times.last_seconds >= times.first_seconds + kSlowLeastSeconds &&
-                At(last, 0.1) > At(first, 0.9);
-  return times;
+  const TimeTrend times = Compare(first, last, kSlowFactor);
+  const TimeTrend from_begin = Compare(begin, last, kSlowFactorOfFirst);
+  return !times.slows && from_begin.slows ? from_begin : times;
 }
 
 JudgedStage JudgeOne(std::string name, const GrowthCurve& curve, uint64_t from, TimeTrend times) {
