@@ -46,7 +46,7 @@ import tempfile
 import threading
 import time
 
-from support import BIN, ROOT, Service, issue_client, listen_with_tls, machine
+from support import BIN, ROOT, Service, free_port, issue_client, listen_with_tls, machine
 
 PHOTOS, SIZE = 200, "640x480"
 FLOODER = "flooder"
@@ -251,12 +251,6 @@ def beside(trainer, service, kind, port, arguments):
         flooder.wait()
         flooder.stdout.close()
         time.sleep(1)  # what it left is cleaned up
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def measure(arguments, folder):

@@ -3,6 +3,7 @@
 import os
 import pathlib
 import platform
+import socket
 import subprocess
 import sys
 
@@ -15,6 +16,12 @@ def machine():
     lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
     models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return f"{models[0] if models else platform.machine()}, {len(os.sched_getaffinity(0))} CPUs"
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 def listen_with_tls(folder):

@@ -6,8 +6,8 @@
     scrapes   /metrics and /status.json, asked for one after the other, 50 ms apart: of a service whose two workers hold
               a module of 1 GiB each, and of one with 16 workers and 16 streams
     watched   a stream of a range through three stages that take no time; in turns nobody watches, and a scrape each second
-              (Prometheus' usual time is 15) and an open status page do: CPU time of the supervisor, and the samples a
-              second of CPU time of the worker
+              (Prometheus' usual time is 15) and an open status page do: CPU time of the supervisor, and of the worker for
+              a sample
 """
 
 import argparse
@@ -20,8 +20,7 @@ import threading
 import time
 import urllib.request
 
-from flood import free_port
-from support import ROOT, Service, machine
+from support import ROOT, Service, free_port, machine
 from two_builds import cpu_seconds
 
 sys.path.insert(0, str(ROOT / "client/python"))
@@ -38,8 +37,8 @@ def same(index):
 PAGE_SECONDS = 2.0  # the status page asks that often
 
 
-def spec(stages, epochs="forever"):
-    return {"source": {"range": {"size": 100_000}}, "stages": stages, "batch": {"size": 1024}, "epochs": epochs}
+def spec(stages):
+    return {"source": {"range": {"size": 100_000}}, "stages": stages, "batch": {"size": 1024}, "epochs": "forever"}
 
 
 def ask(port, path):
@@ -111,7 +110,7 @@ def watchers(port):
 
 
 def windows(arguments):
-    """Of the windows without and with watchers: the supervisor's CPU seconds a second, and the worker's a million samples."""
+    """Of the windows without and with watchers: the supervisor's CPU seconds a second, and the worker's microseconds a sample."""
     stages = [{"cast": {"input": "index", "dtype": dtype}} for dtype in ("float32", "int32", "float32")]
     rounds = {"alone": [], "watched": []}
     with service("--workers", 1) as (running, port), bulkhead.Loader(spec(stages), running.target, timeout=300) as loader:

@@ -19,7 +19,7 @@ readonly TESTS=(
   "leak: 14,130 replacements of a worker that leaks, without a limit met; on a machine with nothing else to do"
   "model: every state of a lease table with three slots, three batches and two workers"
   "e2e: the end-to-end tests, with those that take many seconds of both cores"
-  "verdicts: 30 planted leaks are named and confirmed, and 30 stages without one are not"
+  "verdicts: 30 planted leaks are named and confirmed, and 60 stages without one are not"
   "watch: a leaking, a slow, a starved and a healthy service as Prometheus and Chromium see them: every expression, alert and page (needs chromium and pngquant)"
   "perfetto: a trace of a running service opened in Perfetto, and compared with what Perfetto has read (needs chromium)"
   "cpu-share: what a stream keeps of its speed beside a hundred spinning threads, and that they end with their stream; on a machine with nothing else to do"

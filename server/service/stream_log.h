@@ -40,7 +40,8 @@ class StreamLog {
   // `spec`: its name, printable; may be empty.
   void Opened(absl::string_view pipeline, absl::string_view spec, const v1::Opened& opened,
               bool continues) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Only once it is opened.
+  // A sample was substituted, or a record quarantined. Only after Opened; other events have no
+  // line.
   void Event(const v1::SampleEvent& event) ABSL_LOCKS_EXCLUDED(mutex_);
   // It has delivered its last batch.
   void Complete() ABSL_LOCKS_EXCLUDED(mutex_);

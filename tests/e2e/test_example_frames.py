@@ -26,7 +26,7 @@ def test_the_program_runs(tmp_path):
     assert all(found[speed] > 0 for speed in ("single", "windows", "overlapping"))
 
 
-def test_windows_in_blocks_decode_a_frame_about_once(tmp_path):
+def test_windows_in_blocks_share_decoded_frames(tmp_path):
     spec = importlib.util.spec_from_file_location("frames_run", EXAMPLE / "run.py")
     example = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(example)

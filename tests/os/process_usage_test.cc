@@ -50,12 +50,16 @@ TEST(ProcessUsageTest, PrivateFilePagesAreCountedAnewWhenTheFilePagesChange) {
   ASSERT_EQ(fsync(fd.get()), 0);  // they become clean
   const auto map = MemoryMap::MapReadOnly(fd.get(), 32 * kMiB);
   ASSERT_TRUE(map.ok()) << map.status();
+  // A little at a time, none of which is worth counting.
   uint64_t sum = 0;
-  for (uint64_t at = 0; at < 32 * kMiB; at += 4096) sum += static_cast<uint64_t>(map->data()[at]);
+  ProcessUsage after = before;
+  for (uint64_t at = 0; at < 32 * kMiB; at += 4096) {
+    sum += static_cast<uint64_t>(map->data()[at]);
+    if (at % (kMiB / 4) == 0) after = *ReadProcessUsageSince(getpid(), after);
+  }
   EXPECT_GT(sum, 0u);
-  const ProcessUsage after = *ReadProcessUsageSince(getpid(), before);
   EXPECT_NE(after.private_file_bytes, 77 * kMiB);
-  EXPECT_GE(after.private_file_bytes, 32 * kMiB);
+  EXPECT_GE(after.private_file_bytes, 24 * kMiB);
   EXPECT_EQ(after.memory_bytes, after.anonymous_bytes + after.private_file_bytes);
 }
 

@@ -20,8 +20,8 @@ constexpr double kSlowLeastSeconds = 20e-6;
 // Samples at a worker's start that take longer: imports, caches, first pages.
 constexpr uint64_t kStartShare = 10;  // one of so many
 constexpr size_t kLeastTimes = 4;     // in each part
-// A stage may be slow before that share is over. Then its first looks show it, which are few.
-constexpr double kSlowFactorOfFirst = 2;
+// A stage may be slow before that share is over. Then its earliest looks, which are few, show it.
+constexpr double kSlowFactorOfEarliest = 2;
 
 uint64_t JudgedFrom(const WorkerLooks& worker) {
   return worker.died ? worker.samples() / 3 : worker.samples() / 2;
@@ -34,6 +34,7 @@ double At(std::vector<double> values, double share) {
   return values[static_cast<size_t>(rank)];
 }
 
+// Slow are `last` times that are `factor` times as long as the `first`, nearly all of them.
 TimeTrend Compare(const std::vector<double>& first, const std::vector<double>& last,
                   double factor) {
   TimeTrend times;
@@ -49,7 +50,7 @@ TimeTrend Compare(const std::vector<double>& first, const std::vector<double>& l
 // Times of a sample between looks, of one stage or, with an empty name, of all together.
 TimeTrend TimesOf(const WorkerLooks& worker, const std::string& stage) {
   const uint64_t total = worker.samples();
-  std::vector<double> begin, first, last;
+  std::vector<double> earliest, first, last;
   StageCounters before;
   size_t looks = 0;
   for (const TrialLook& look : worker.looks) {
@@ -65,14 +66,14 @@ TimeTrend TimesOf(const WorkerLooks& worker, const std::string& stage) {
         (now.busy_seconds - before.busy_seconds) / static_cast<double>(now.runs - before.runs);
     before = now;
     if (looks++ == 0) continue;
-    if (looks > kLeastTimes && begin.size() < 2 * kLeastTimes) begin.push_back(seconds);
+    if (looks > kLeastTimes && earliest.size() < 2 * kLeastTimes) earliest.push_back(seconds);
     if (look.samples < total / kStartShare) continue;
     if (look.samples < total / kStartShare + total / 3) first.push_back(seconds);
     if (look.samples >= total - total / 3) last.push_back(seconds);
   }
   const TimeTrend times = Compare(first, last, kSlowFactor);
-  const TimeTrend from_begin = Compare(begin, last, kSlowFactorOfFirst);
-  return !times.slows && from_begin.slows ? from_begin : times;
+  const TimeTrend since_start = Compare(earliest, last, kSlowFactorOfEarliest);
+  return !times.slows && since_start.slows ? since_start : times;
 }
 
 JudgedStage JudgeOne(std::string name, const GrowthCurve& curve, uint64_t from, TimeTrend times) {

@@ -35,11 +35,10 @@ namespace bulkhead::tools {
 namespace {
 
 constexpr char kExplainExamples[] =
-    "Samples are made in one thread of a process in the workers' sandbox, first with every stage "
-    "by\n"
-    "itself and then as workers run them. The memory is that with which a service, started for\n"
-    "this, admits the stream. Python functions run in a separate interpreter; their times include\n"
-    "the transfer to it, which is shorter in a worker.\n"
+    "Samples are made in one thread of a process in the workers' sandbox, first with every\n"
+    "stage by itself and then as workers run them. The memory is that with which a service,\n"
+    "started for this, admits the stream. Python functions run in a separate interpreter; their\n"
+    "times include the transfer to it, which is shorter in a worker.\n"
     "\n"
     "Examples:\n"
     "  bulkhead explain train.yaml\n"

@@ -21,7 +21,10 @@
 namespace bulkhead {
 namespace {
 
-constexpr uint64_t kNegligible = 1 << 20;
+// A change of resident file pages for which the private ones are not counted anew, as a share of
+// all and in bytes.
+constexpr uint64_t kNegligibleShare = 16;  // one of so many
+constexpr uint64_t kNegligibleBytes = 1 << 20;
 
 // Content of a small file of /proc or /sys; absent if it cannot be read.
 std::optional<std::string> ReadSmallFile(const std::string& path) {
@@ -149,8 +152,12 @@ absl::StatusOr<ProcessUsage> ReadProcessUsageSince(pid_t pid, const ProcessUsage
   BULKHEAD_ASSIGN_OR_RETURN(ProcessUsage usage, ReadProcessUsageFast(pid));
   const uint64_t change =
       std::max(usage.file_bytes, before.file_bytes) - std::min(usage.file_bytes, before.file_bytes);
-  const bool same = change <= std::max(kNegligible, before.file_bytes / 16);
-  SetPrivateFileBytes(same ? before.private_file_bytes : PrivateFileBytes(pid), usage);
+  if (change > std::max(kNegligibleBytes, before.file_bytes / kNegligibleShare)) {
+    SetPrivateFileBytes(PrivateFileBytes(pid), usage);
+  } else {
+    SetPrivateFileBytes(before.private_file_bytes, usage);
+    usage.file_bytes = before.file_bytes;  // so that small changes add up
+  }
   return usage;
 }
 

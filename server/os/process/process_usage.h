@@ -16,10 +16,12 @@ struct ProcessUsage {
   uint64_t memory_bytes = 0;
   // VmData: private writable virtual memory, which RLIMIT_DATA limits.
   uint64_t data_bytes = 0;
-  uint64_t anonymous_bytes = 0;     // RssAnon
-  uint64_t file_bytes = 0;          // RssFile: resident file pages
-  uint64_t private_file_bytes = 0;  // Private_Clean of smaps_rollup: of those, clean and its own
-  double cpu_seconds = 0;           // user and system
+  uint64_t anonymous_bytes = 0;  // RssAnon
+  // Private_Clean of smaps_rollup: resident file pages that are clean and that no other process
+  // maps; and RssFile, all resident file pages, when they were counted.
+  uint64_t private_file_bytes = 0;
+  uint64_t file_bytes = 0;
+  double cpu_seconds = 0;  // user and system
 };
 
 // NOT_FOUND if there is no such process. Takes about 15 ms per GiB of resident memory, which
