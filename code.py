@@ -1,1 +1,0 @@
-def f(index): return index
