@@ -1,8 +1,12 @@
 // Each stream and its arena.
+#include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/string_view.h"
+#include "server/base/error.h"
 #include "server/metrics/enum_label.h"
 #include "server/metrics/metric_groups.h"
 
@@ -51,12 +55,40 @@ void ReadPipelineInfo(const StatusView& view, Series& series) {
   for (const auto& pipeline : pipelines) series.Add(pipeline, 1);
 }
 
+// What a dashboard or an alert takes the increase of begins at 0: a series that begins with its
+// first event has none. Rarer reasons begin with their first event.
+constexpr std::pair<v1::StreamCount::Event, absl::string_view> kCountedFromZero[] = {
+    {v1::StreamCount::EVENT_OPENED, "new"},
+    {v1::StreamCount::EVENT_OPENED, "resumed"},
+    {v1::StreamCount::EVENT_REFUSED, reason::kSpecInvalid},
+    {v1::StreamCount::EVENT_REFUSED, reason::kFileNotFound},
+    {v1::StreamCount::EVENT_REFUSED, reason::kPathNotAllowed},
+    {v1::StreamCount::EVENT_REFUSED, reason::kCursorMismatch},
+    {v1::StreamCount::EVENT_REFUSED, reason::kBudgetExceeded},
+    {v1::StreamCount::EVENT_REFUSED, reason::kAccessDenied},
+    {v1::StreamCount::EVENT_REFUSED, reason::kOpenedTooOften},
+    {v1::StreamCount::EVENT_REFUSED, reason::kTooManyCalls},
+    {v1::StreamCount::EVENT_ENDED, "finished"},
+    {v1::StreamCount::EVENT_ENDED, "closed"},
+    {v1::StreamCount::EVENT_ENDED, "gone"},
+    {v1::StreamCount::EVENT_ENDED, reason::kSuperseded},
+    {v1::StreamCount::EVENT_ENDED, reason::kStreamIdle},
+    {v1::StreamCount::EVENT_ENDED, reason::kStorageStalled},
+    {v1::StreamCount::EVENT_ENDED, reason::kWorkerCrashLoop},
+    {v1::StreamCount::EVENT_ENDED, reason::kTooManySubstitutions},
+};
+
 void ReadStreamCounts(const StatusView& view, Series& series) {
-  const auto events = EnumLabels(*v1::StreamCount::Event_descriptor(), "EVENT_");
+  std::map<std::pair<v1::StreamCount::Event, absl::string_view>, uint64_t> counts;
+  for (const auto& what : kCountedFromZero) counts[what] = 0;
   for (const v1::StreamCount& counted : view.status().stream_counts()) {
-    const auto event = events.find(counted.event());
+    counts[{counted.event(), counted.reason()}] = counted.count();
+  }
+  const auto events = EnumLabels(*v1::StreamCount::Event_descriptor(), "EVENT_");
+  for (const auto& [what, count] : counts) {
+    const auto event = events.find(what.first);
     if (event == events.end()) continue;
-    series.Add({event->second, LabelValue(counted.reason())}, static_cast<double>(counted.count()));
+    series.Add({event->second, LabelValue(std::string(what.second))}, static_cast<double>(count));
   }
 }
 

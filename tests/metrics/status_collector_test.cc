@@ -359,6 +359,12 @@ TEST(StatusCollectorTest, StreamsAreCountedByTheirFate) {
               HasSubstr(R"(bulkhead_streams_total{event="refused",reason="BUDGET_EXCEEDED"} 7)"));
 }
 
+TEST(StatusCollectorTest, WhatIsCommonlyCountedBeginsAtNought) {
+  const auto series = SeriesOf(TextOf({}));
+  EXPECT_THAT(series, Contains(R"(bulkhead_streams_total{event="opened",reason="new"} 0)"));
+  EXPECT_THAT(series, Contains(R"(bulkhead_streams_total{event="ended",reason="SUPERSEDED"} 0)"));
+}
+
 TEST(StatusCollectorTest, AStagesRunTimesAreThoseOfAllPlaces) {
   v1::GetStatusResponse status;
   for (uint32_t slot = 0; slot < 2; ++slot) {

@@ -90,7 +90,7 @@ class Timeline {
   std::map<LeaseKey, uint64_t> batch_of_;
 };
 
-// Writes the time line as a file for Perfetto and chrome://tracing.
+// Writes the time line as a file for Perfetto.
 void WriteTimeline(const Timeline& timeline, std::ostream& out);
 
 }  // namespace bulkhead::tools

@@ -79,7 +79,7 @@ absl::StatusOr<int> Run(const TraceArgumentsGiven& arguments) {
     return kFailed;
   }
   if (arguments.json) return 0;
-  absl::PrintF("%s opens at https://ui.perfetto.dev and in chrome://tracing\n", arguments.out);
+  absl::PrintF("%s opens at https://ui.perfetto.dev\n", arguments.out);
   return 0;
 }
 
@@ -89,7 +89,7 @@ Command TraceCommand() {
   const auto arguments = std::make_shared<TraceArgumentsGiven>();
   return {
       .name = "trace",
-      .about = "Record what a running service does, for Perfetto and chrome://tracing",
+      .about = "Record what a running service does, for Perfetto",
       .more =
           "One time line of leases, samples, stages and waits of every worker's threads, and of "
           "the\n"
