@@ -1,13 +1,16 @@
 #!/usr/bin/python3
 """What watching costs: how long a scrape takes, and how much CPU time scrapes and an open status page take of the service.
 
-    bench/watching.py [--scrapes 200] [--seconds 10] [--rounds 5]
+    bench/watching.py [--scrapes 200] [--seconds 10] [--rounds 5] [--most 5]
 
     scrapes   /metrics and /status.json, asked for one after the other, 50 ms apart: of a service whose two workers hold
               a module of 1 GiB each, and of one with 16 workers and 16 streams
     watched   a stream of a range through three stages that take no time; in turns nobody watches, and a scrape each second
               (Prometheus' usual time is 15) and an open status page do: CPU time of the supervisor, and of the worker for
               a sample
+
+With --most the exit code is 1 where 99 % of the scrapes take longer than so many ms, or where a scrape every 15 s and an open
+page would take more than 1 % of a core.
 """
 
 import argparse
@@ -35,6 +38,7 @@ def same(index):
     return index
 """
 PAGE_SECONDS = 2.0  # the status page asks that often
+SCRAPE_SECONDS = 15.0  # and Prometheus, as it comes
 
 
 def spec(stages):
@@ -135,10 +139,17 @@ def windows(arguments):
     return rounds
 
 
-def show_times(words, times):
+def show_times(words, times, most):
+    """What of them is more than it may be."""
+    slow = []
     for path, taken in times.items():
         p99 = sorted(taken)[int(0.99 * (len(taken) - 1))]
         print(f"{words}, /{path}: {statistics.median(taken):.1f} ms (p99 {p99:.1f}, longest {max(taken):.1f})", flush=True)
+        slow += [f"{words}, /{path}: p99 is {p99:.1f} ms"] * (path == "metrics" and p99 > most)
+    # The service works for no longer than the answer takes.
+    share = 1e-3 * (statistics.median(times["metrics"]) / SCRAPE_SECONDS + statistics.median(times["status.json"]) / PAGE_SECONDS)
+    print(f"{words}: a scrape every {SCRAPE_SECONDS:.0f} s and an open page take at most {share:.2%} of a core", flush=True)
+    return slow + [f"{words}: watching takes {share:.2%} of a core"] * (share > 0.01)
 
 
 def main():
@@ -146,17 +157,22 @@ def main():
     parser.add_argument("--scrapes", type=int, default=200)
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--most", type=float, metavar="MS")
     arguments = parser.parse_args()
     print(f"{machine()}; {' '.join(sys.argv)}")
-    show_times("two workers of 1 GiB", of_large_workers(arguments))
-    show_times("16 workers and streams", of_many_streams(arguments))
+    most = arguments.most or float("inf")
+    slow = show_times("two workers of 1 GiB", of_large_workers(arguments), most)
+    slow += show_times("16 workers and streams", of_many_streams(arguments), most)
     rounds = windows(arguments)
     for name, unit in (("supervisor", "CPU"), ("worker", "us of CPU a sample")):
         alone, watched = ([window[name] for window in rounds[kind]] for kind in ("alone", "watched"))
         ratios = [with_it / without for without, with_it in zip(alone, watched)]
         print(f"{name}: {statistics.median(alone):.4f} {unit}, watched {statistics.median(watched):.4f}: "
               f"{statistics.median(ratios):.3f} x ({min(ratios):.3f} to {max(ratios):.3f})")
+    for what in slow:
+        print(f"watching: {what}", file=sys.stderr)
+    return 1 if arguments.most and slow else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

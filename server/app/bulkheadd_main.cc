@@ -52,13 +52,13 @@ int main(int argc, char** argv) {
         if (!refused.has_value()) return again;
         return absl::InvalidArgumentError("the options cannot be used");  // it has said why
       });
-  // A mistake in the command line is for the person who typed it, and whoever logs nothing at all
-  // still learns why it ended.
-  if (absl::IsInvalidArgument(status) ||
-      (!status.ok() && !spdlog::should_log(spdlog::level::critical))) {
-    log->Write(absl::StrCat("bulkheadd: ", std::string(status.message()), "\n"));
-  } else if (!status.ok()) {
+  // A mistake in the command line is for the person who typed it, unless a program reads the log;
+  // and whoever logs nothing at all still learns why it ended.
+  const bool is_mistyped = absl::IsInvalidArgument(status) && style == bulkhead::LogStyle::kText;
+  if (!status.ok() && !is_mistyped && spdlog::should_log(spdlog::level::critical)) {
     spdlog::critical("{}", std::string(status.message()));
+  } else if (!status.ok()) {
+    log->Write(absl::StrCat("bulkheadd: ", std::string(status.message()), "\n"));
   }
   log->Flush(kLastWords);
   return status.ok() ? 0 : 1;

@@ -155,6 +155,13 @@ def test_colours_are_for_terminals(folder, monkeypatch):
     assert "\033" not in tool("foo", code=2) + tool("scan", "--help")
 
 
+def test_the_doctor_shows_how_far_it_is(folder):
+    said = on_terminal("doctor", numbers(folder), "--samples", 100_000, "--sandbox", "none")
+    assert re.search(r"run 1: \d+ of 100000 samples, .*; the whole spec", said), said
+    assert "2 runs are done" in said
+    assert "100000 samples in each run, made by a worker of one thread without a sandbox" in said
+
+
 def test_differences_and_health_are_told_as_json(folder):
     with bulkhead.Loader(numbers(folder)) as loader:
         for name in ("a", "b"):

@@ -216,6 +216,7 @@ def test_the_workers_sandbox_holds_for_stages_of_explain_and_purity(folder, make
     assert refused == refusal_in(tool("explain", spec, "--samples", 4, *code, code=1))
     pure = subprocess.run([BIN / "bulkhead", "validate", spec, "--purity", "4", *code], capture_output=True, text=True, timeout=120)
     assert refused == refusal_in(pure.stdout)
+    assert refused == refusal_in(tool("doctor", spec, "--samples", 8, *code, code=1))
     assert not (folder / "made").exists()
     # Without a sandbox it works.
     assert "stages[0]" in tool("explain", spec, "--samples", 4, "--sandbox", "none", *code)

@@ -106,17 +106,20 @@ def test_replacements_are_summed_up_with_their_stage(folder):
 
 
 def test_a_fatal_error_has_time_and_level(folder):
+    def last_line_of(*options):
+        command = [BIN / "bulkheadd", "--cache-dir", folder / "other", "--log-format", "json", *options]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert ended.returncode == 1
+        last = json.loads(ended.stderr.splitlines()[-1])
+        assert last["level"] == "critical" and last["time"]
+        return last["text"]
+
     service = Service(folder)
     try:
-        second = subprocess.run(
-            [BIN / "bulkheadd", "--listen", service.target, "--cache-dir", folder / "other", "--log-format", "json"],
-            capture_output=True, text=True, timeout=60, check=False,
-        )  # fmt: skip
-        assert second.returncode == 1
-        last = json.loads(second.stderr.splitlines()[-1])
-        assert last["level"] == "critical" and service.target.removeprefix("unix:") in last["text"] and last["time"]
+        assert service.target.removeprefix("unix:") in last_line_of("--listen", service.target)
     finally:
         service.stop()
+    assert "--metrics 9464: " in last_line_of("--listen", f"unix:{folder}/s.sock", "--metrics", "9464")
 
 
 def test_many_refusals_are_not_most_of_the_log(folder):

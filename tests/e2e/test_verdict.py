@@ -62,6 +62,8 @@ def test_the_stage_that_leaks_is_named_and_not_the_largest(folder):
         target, status = loader.target, loader.status()
         text = subprocess.run(
             [BIN / "bulkhead", "status", "--target", target], check=True, stdout=subprocess.PIPE, text=True).stdout
+    told = re.findall(r"pipeline \S+: leak: (stages\[1\] python .*)", (folder / "service.log").read_text())
+    assert "unconfirmed" in told[0] and "unconfirmed" not in told[-1], told
     leaks = [verdict for verdict in verdicts if verdict["kind"] == "VERDICT_KIND_LEAK"]
     assert {verdict["stage"] for verdict in leaks} == {"stages[1] python"}
     assert not leaks[0]["confirmed"] and leaks[-1]["confirmed"]

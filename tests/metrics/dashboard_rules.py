@@ -1,4 +1,4 @@
-"""Rules of Grafana's dashboard-linter that need no parser of PromQL, by its names; and one of our own, no irate."""
+"""Rules of Grafana's dashboard-linter that need no parser of PromQL, by its names; and two of our own: no irate, and each variable takes several values."""
 
 from __future__ import annotations
 
@@ -53,8 +53,12 @@ def _of_variables(variables: list[dict]) -> Iterator[tuple[str, str]]:
         if not wanted.items() <= named.get(name, {}).items():
             yield f"template-{name}-rule", name
     for variable in variables:
-        if variable["type"] == "query" and variable["refresh"] != 2:
+        if variable["type"] != "query":
+            continue
+        if variable["refresh"] != 2:
             yield "template-on-time-change-reload-rule", variable["name"]
+        if not (variable["multi"] and variable["includeAll"]):
+            yield "several or all", variable["name"]
 
 
 def _of_expression(expression: str) -> Iterator[str]:

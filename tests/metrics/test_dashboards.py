@@ -72,6 +72,10 @@ PLANTED = [
     ("template-job-rule", lambda board: variable(board, "job").update(name="service")),
     ("template-instance-rule", lambda board: variable(board, "instance").update(allValue=".*")),
     ("template-on-time-change-reload-rule", lambda board: variable(board, "instance").update(refresh=1)),
+    (
+        "several or all",
+        lambda board: board["templating"]["list"].append({**variable(board, "instance"), "name": "stream", "multi": False}),
+    ),
     ("panel-title-description-rule", lambda board: board["panels"][0].pop("title")),
     ("panel-title-description-rule", lambda board: board["panels"][0].update(description="")),
     ("panel-datasource-rule", lambda board: board["panels"][0].pop("datasource")),

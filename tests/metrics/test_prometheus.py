@@ -24,7 +24,7 @@ class Run:
     """A leaking pipeline, its trainer, and Prometheus watching."""
 
     def __init__(self, folder):
-        spec = write_spec(
+        self.spec = write_spec(
             folder / "leak.json",
             source={"range": {"size": 1000000}},
             # At most 12 MiB a second: a slot is renewed every few seconds, well before its quota is met.
@@ -42,8 +42,8 @@ class Run:
         self.trainer = None
         self.wait_for(lambda: "a first scrape", lambda: self.prometheus.value("up") == 1)
         with pytest.raises(bulkhead.SpecError):  # an opening that is refused
-            bulkhead.Loader({**json.loads(spec.read_text()), "stages": ["decode_image"]}, self.service.target)
-        self.trainer = Trainer(spec, self.service.target)
+            bulkhead.Loader({**json.loads(self.spec.read_text()), "stages": ["decode_image"]}, self.service.target)
+        self.trainer = Trainer(self.spec, self.service.target)
 
     def wait_for(self, what, condition):
         deadline = time.monotonic() + PATIENCE_SECONDS
@@ -125,6 +125,32 @@ def test_dashboards_tell_services_of_one_pipeline_apart(folder):
         prometheus.stop()
         for service in services.values():
             service.stop()
+
+
+def test_bytes_kept_a_sample_are_those_of_each_service(run, folder):
+    sound = Service(folder, "--workers", "1", "--metrics", "127.0.0.1:0", "--allow-fault-stages")
+    sound_target = target_of(metrics_url(folder))
+    prometheus = Prometheus(folder / "prometheus", [run.target, sound_target])
+
+    def kept():
+        expression = DASHBOARDS["bulkhead-memory"].expression("Bytes kept a sample, by stage")
+        series = prometheus.query(substituted(expression, **VALUES))
+        return {
+            entry["metric"]["instance"]: float(entry["value"][1])
+            for entry in series
+            if entry["metric"]["stage"] == "stages[0] fault"
+        }
+
+    # The same pipeline as the one that leaks, but for what its stage does.
+    spec = {**json.loads(run.spec.read_text()), "stages": [{"fault": {"leak": 0}}, {"fault": {"slow": 0.005}}]}
+    trainer = Trainer(write_spec(folder / "leak.json", **spec), sound.target)
+    try:
+        wait_until(lambda: kept().keys() == {run.target, sound_target}, lambda: f"both are seen: {kept()}")
+        assert kept()[run.target] > 60_000 and kept()[sound_target] < 6_000
+    finally:
+        trainer.stop()
+        prometheus.stop()
+        sound.stop()
 
 
 def test_the_leak_is_seen_and_stays_below_the_quota(run):

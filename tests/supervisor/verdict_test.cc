@@ -98,6 +98,7 @@ TEST(WorkerCurvesTest, WhatFillsSlowlyIsInconclusive) {
   const Finding finding = Worked(20'000, Nothing, slower).Judge(kQuota, false);
   EXPECT_EQ(finding.kind, v1::VERDICT_KIND_INCONCLUSIVE);
   EXPECT_GT(finding.bytes_per_sample, 0);
+  EXPECT_GT(finding.bound_bytes, 0);
 }
 
 class PipelineVerdictTest : public testing::Test {
@@ -161,6 +162,11 @@ TEST_F(PipelineVerdictTest, SaysWhenTheQuotaIsMet) {
   verdict_.Note(1, Leak("stages[1] python"));
   // 57 MiB at 576 KiB a second.
   EXPECT_NEAR(verdict_.Now().seconds_to_quota(), 101, 1);
+  Finding slower = Leak("stages[1] python");
+  slower.kind = v1::VERDICT_KIND_INCONCLUSIVE;
+  verdict_.Note(1, slower);
+  EXPECT_NEAR(verdict_.Now().seconds_to_quota(), 101, 1);
+  EXPECT_EQ(verdict_.Now().bound_bytes(), 100);
   verdict_.Note(1, Of(v1::VERDICT_KIND_CLEAN));
   EXPECT_FALSE(verdict_.Now().has_seconds_to_quota());
 }

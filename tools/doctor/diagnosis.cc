@@ -147,6 +147,14 @@ std::string DoctorRun::Word() const {
   return worst->Word();
 }
 
+std::string Diagnosis::Setting() const {
+  const std::string worker = sandbox == "all"    ? "a sandboxed worker of one thread"
+                             : sandbox == "none" ? "a worker of one thread without a sandbox"
+                                                 : absl::StrCat("a worker of one thread with ",
+                                                                sandbox, " of the sandbox");
+  return absl::StrCat(CountText(samples, "sample"), " in each run, made by ", worker);
+}
+
 int Diagnosis::ExitCode() const {
   // What is uncertain with fewer stages alone is the noise of a run that is soon over.
   const bool any_fault =

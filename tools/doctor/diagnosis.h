@@ -33,9 +33,13 @@ struct DoctorRun {
 struct Diagnosis {
   std::string spec;
   uint64_t samples = 0;  // that each run was asked for
+  std::string sandbox;   // that the workers had: "all", "none", or parts of it
   std::vector<DoctorRun> runs;
   std::map<std::string, std::string> code;  // by stage: "my_aug:rotate"
   std::vector<std::string> joined;          // stages that run in one pass with another one
+
+  // "2000 samples in each run, made by a sandboxed worker of one thread".
+  std::string Setting() const;
 
   // 0: nothing was found; 1: something was, or memory grew for a reason that is not clear.
   int ExitCode() const;

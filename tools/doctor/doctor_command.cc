@@ -62,6 +62,7 @@ absl::StatusOr<int> RunDoctor(const DoctorArguments& arguments) {
   ExaminationOptions options;
   options.spec = arguments.spec;
   options.samples = arguments.samples;
+  options.sandbox = arguments.user_code.sandbox;
   options.service_args = arguments.ServiceArguments();
   BULKHEAD_ASSIGN_OR_RETURN(options.input, InputChoice::Parse(arguments.input));
   ProgressLine line;

@@ -129,11 +129,10 @@ std::string Charts(const DoctorRun& run) {
 
 std::string DoctorPage(const Diagnosis& diagnosis) {
   const DoctorRun& whole = diagnosis.runs[0];
-  std::string page = absl::StrCat(
-      kPageHead, "<title>bulkhead doctor: ", Escaped(diagnosis.spec), "</title>\n<h1>",
-      Escaped(diagnosis.spec), "</h1>\n<p class=\"faint\">", CountText(diagnosis.samples, "sample"),
-      " in each run, made by a sandboxed worker of one ", "thread; ", Escaped(CommandLine()),
-      "</p>\n<div class=\"card\">");
+  std::string page = absl::StrCat(kPageHead, "<title>bulkhead doctor: ", Escaped(diagnosis.spec),
+                                  "</title>\n<h1>", Escaped(diagnosis.spec),
+                                  "</h1>\n<p class=\"faint\">", Escaped(diagnosis.Setting()), "; ",
+                                  Escaped(CommandLine()), "</p>\n<div class=\"card\">");
   for (const std::string& sentence : Conclusions(diagnosis)) {
     absl::StrAppend(&page, "<div", diagnosis.ExitCode() == 0 ? "" : " class=\"bad\"", ">",
                     Escaped(sentence), ".</div>\n");

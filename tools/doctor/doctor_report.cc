@@ -145,8 +145,7 @@ std::string KeptText(const JudgedStage& stage) {
 
 std::string DiagnosisText(const Diagnosis& diagnosis) {
   const DoctorRun& whole = diagnosis.runs[0];
-  std::string text = absl::StrCat(diagnosis.spec, ": ", CountText(diagnosis.samples, "sample"),
-                                  " in each run, made by a ", "sandboxed worker of one thread\n\n");
+  std::string text = absl::StrCat(diagnosis.spec, ": ", diagnosis.Setting(), "\n\n");
   std::vector<ReportRow> rows = {{"The whole spec", "time a sample", "kept a sample", "verdict"}};
   for (const JudgedStage& stage : whole.judged.stages)
     rows.push_back(ReportRowOf(diagnosis, stage));

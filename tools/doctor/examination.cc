@@ -88,6 +88,7 @@ class Examination {
     line_.Finish(absl::StrFormat("%d runs are done", diagnosis_.runs.size()));
     diagnosis_.spec = options_.spec;
     diagnosis_.samples = options_.samples;
+    diagnosis_.sandbox = options_.sandbox.empty() ? "all" : options_.sandbox;
     diagnosis_.code = CodeOfStages(spec_);
     diagnosis_.joined = JoinedStages();
     return std::move(diagnosis_);

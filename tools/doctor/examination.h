@@ -16,6 +16,7 @@ struct ExaminationOptions {
   std::string spec;
   uint64_t samples = 0;                   // of each run
   InputChoice input;                      // of stages that run alone
+  std::string sandbox;                    // its parts, as --sandbox has them; empty: all
   std::vector<std::string> service_args;  // of bulkheadd
 };
 
