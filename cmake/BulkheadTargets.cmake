@@ -72,10 +72,10 @@ set(BULKHEAD_PYTEST_JOBS ${jobs} CACHE STRING "Tests of a large Python suite tha
 
 # bulkhead_pytest(NAME [SPREAD] [ALONE] [PATH path] LABELS … TIMEOUT seconds) - the pytest suite in this folder, or at `path`
 # below it, run by Debian's Python, which has the packages that setup.sh installs. SPREAD: several of its tests at once.
-# ALONE: nothing beside it.
+# ALONE: nothing beside it. What tests/e2e/slow_tests.txt names is left out unless BULKHEAD_EXTENDED is set.
 function(bulkhead_pytest name)
   cmake_parse_arguments(ARG "SPREAD;ALONE" "PATH;TIMEOUT" "LABELS" ${ARGN})
-  set(options -q -p no:cacheprovider)
+  set(options -q -p no:cacheprovider -p slow_tests)
   if(ARG_SPREAD)
     list(APPEND options -n ${BULKHEAD_PYTEST_JOBS})
   endif()

@@ -1,0 +1,35 @@
+"""A plugin of pytest, `-p slow_tests`: leaves out the tests that a suite's slow_tests.txt names, unless BULKHEAD_EXTENDED is set.
+
+Each of them takes more than 3 s of both cores, and what it shows is also shown by smaller tests or by another case of its own.
+scripts/extended.sh e2e clients runs them. A line is `file.py::test` or `file.py::test[case]`; the list lies in the suite's
+folder or in one above it.
+"""
+
+import functools
+import os
+import pathlib
+
+import pytest
+
+
+@functools.cache
+def list_of(folder: pathlib.Path) -> frozenset[str]:
+    """The lines of the nearest list in `folder` or above it."""
+    lists = (above / "slow_tests.txt" for above in (folder, *folder.parents))
+    return next((frozenset(path.read_text().splitlines()) for path in lists if path.exists()), frozenset())
+
+
+def pytest_collection_modifyitems(config, items):
+    if not any("::" in argument for argument in config.args):  # files are collected whole
+        listed = {name for item in items for name in list_of(item.path.parent) if name.startswith(f"{item.path.name}::")}
+        gone = listed - {name for item in items for name in names_of(item)}
+        if gone:
+            raise pytest.UsageError(f"slow_tests.txt names tests that there are not: {sorted(gone)}")
+    if "BULKHEAD_EXTENDED" not in os.environ:
+        slow = [item for item in items if list_of(item.path.parent).intersection(names_of(item))]
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if item not in slow]
+
+
+def names_of(item):
+    return f"{item.path.name}::{item.originalname}", f"{item.path.name}::{item.name}"
