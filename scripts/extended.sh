@@ -17,9 +17,7 @@ export BULKHEAD_BIN_DIR=$BIN BULKHEAD_SOURCE_DIR=$ROOT
 readonly TESTS=(
   "chaos: 1,000 faults while a trainer trains, and 1,000 killed trainers"
   "leak: 14,130 replacements of a worker that leaks, without a limit met; on a machine with nothing else to do"
-  "model: every state of a lease table with three slots, three batches and two workers"
-  "e2e: the end-to-end tests, with those that take many seconds of both cores (tests/e2e/slow_tests.txt)"
-  "clients: the tests of both clients, with those of that list"
+  "slow: the tests of scripts/test.sh with those that it leaves out since they take long (each suite's slow_tests.txt), and larger ones of others"
   "verdicts: 30 planted leaks are named and confirmed, and 60 stages without one are not"
   "watch: a leaking, a slow, a starved and a healthy service as Prometheus and Chromium see them: every expression, alert and page (needs chromium and pngquant)"
   "watching: a scrape takes 5 ms at most, and a scrape and an open page 1 % of a core; on a machine with nothing else to do"
@@ -50,9 +48,7 @@ run_test() {
       "$ROOT/tests/chaos/kill_clients.py" --kills 1000
       ;;
     leak) "$ROOT/bench/leak_run.py" ;;
-    model) BULKHEAD_EXTENDED=1 ctest --test-dir "$BUILD" --output-on-failure -R '^lease_table_model_test$' ;;
-    e2e) BULKHEAD_EXTENDED=1 ctest --test-dir "$BUILD" --output-on-failure -R '^e2e$' ;;
-    clients) BULKHEAD_EXTENDED=1 ctest --test-dir "$BUILD" --output-on-failure -R '^client_(conformance|python)$' ;;
+    slow) BULKHEAD_EXTENDED=1 ctest --test-dir "$BUILD" --output-on-failure -R '^(e2e|client_conformance|client_python|lease_table_model_test|rare_files_test)$' ;;
     verdicts) "$ROOT/bench/verdicts.py" ;;
     watch) "$ROOT/scripts/watch_services.py" "$LOGS/status-page.png" ;;
     watching) "$ROOT/bench/watching.py" --most 5 ;;

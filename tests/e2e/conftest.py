@@ -17,9 +17,6 @@ sys.path.insert(0, str(PYTHON_PACKAGE))
 
 import bulkhead  # noqa: E402  (the package of this tree, not an installed one)
 
-# For a test that takes many seconds of both cores and shows what others show of smaller parts: scripts/extended.sh runs it.
-extended = pytest.mark.skipif("BULKHEAD_EXTENDED" not in os.environ, reason="scripts/extended.sh e2e runs it")
-
 CLIENTS = {
     "cpp": [str(BIN / "bulkhead-client-digest")],
     "python": [sys.executable, "-m", "bulkhead.digest"],

@@ -1,8 +1,8 @@
 """A plugin of pytest, `-p slow_tests`: leaves out the tests that a suite's slow_tests.txt names, unless BULKHEAD_EXTENDED is set.
 
 Each of them takes more than 3 s of both cores, and what it shows is also shown by smaller tests or by another case of its own.
-scripts/extended.sh e2e clients runs them. A line is `file.py::test` or `file.py::test[case]`; the list lies in the suite's
-folder or in one above it.
+scripts/extended.sh slow runs them. A line is `file.py`, `file.py::test` or `file.py::test[case]`; the list lies
+in the suite's folder or in one above it.
 """
 
 import functools
@@ -21,8 +21,9 @@ def list_of(folder: pathlib.Path) -> frozenset[str]:
 
 def pytest_collection_modifyitems(config, items):
     if not any("::" in argument for argument in config.args):  # files are collected whole
-        listed = {name for item in items for name in list_of(item.path.parent) if name.startswith(f"{item.path.name}::")}
-        gone = listed - {name for item in items for name in names_of(item)}
+        there = {name for item in items for name in names_of(item)}
+        listed = set().union(*(list_of(item.path.parent) for item in items))
+        gone = {name for name in listed - there if name.partition("::")[0] in there}
         if gone:
             raise pytest.UsageError(f"slow_tests.txt names tests that there are not: {sorted(gone)}")
     if "BULKHEAD_EXTENDED" not in os.environ:
@@ -32,4 +33,4 @@ def pytest_collection_modifyitems(config, items):
 
 
 def names_of(item):
-    return f"{item.path.name}::{item.originalname}", f"{item.path.name}::{item.name}"
+    return item.path.name, f"{item.path.name}::{item.originalname}", f"{item.path.name}::{item.name}"

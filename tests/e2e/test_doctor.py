@@ -10,7 +10,7 @@ import sys
 
 import numpy as np
 import pytest
-from conftest import BIN, extended, write_spec
+from conftest import BIN, write_spec
 
 PYTHON = os.environ.get("BULKHEAD_TEST_PYTHON", sys.executable)
 HERE = pathlib.Path(__file__).resolve().parent
@@ -66,14 +66,12 @@ def test_a_leak_is_named_with_its_size_in_every_run_that_has_it(folder):
     assert run_of(told, "alone", "stages[1] python")["note"] == "image: captured"
 
 
-@extended
 def test_a_sound_spec_is_clean(folder):
     text = doctor(calling(folder, "sound", "same"), "--samples", 800, code=0)
     assert "no stage keeps memory and none becomes slow; a leak of less than 1.3KiB a sample would not show" in text
     assert "LEAK" not in text and "CLEAN" in text
 
 
-@extended
 @pytest.mark.parametrize("given", ["zeros", "file"])
 def test_a_stage_alone_gets_what_is_asked_for(folder, given):
     np.save(folder / "input.npy", np.zeros((3, 32, 32, 3), np.uint8))
@@ -88,7 +86,6 @@ def test_a_stage_alone_gets_what_is_asked_for(folder, given):
         assert not run_of(told, "alone", "stages[0] python")["ran"]
 
 
-@extended
 def test_a_stage_that_becomes_slow_is_named(folder):
     told = diagnosis(calling(folder, "sound", "slower"), code=1)
     assert told["conclusions"][0].startswith("stages[1] python (doctor_stages:slower) becomes slow: ")
@@ -111,7 +108,6 @@ def test_a_stage_that_takes_no_sample_fails(folder):
     assert told["runs"][0]["verdict"] == "fails"
 
 
-@extended
 def test_stages_that_cannot_run_alone_say_why(photos, folder):
     spec = write_spec(folder / "photos.json", source={"image_folder": {"path": str(photos / "folder")}},
                       stages=["decode_image", {"resize": {"size": 48}}, "random_horizontal_flip"], batch={"size": 8})

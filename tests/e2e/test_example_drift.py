@@ -9,9 +9,8 @@ import sys
 import pytest
 
 import bulkhead
-from conftest import HERE, extended
+from conftest import HERE
 
-pytestmark = extended
 EXAMPLE = HERE.parents[1] / "examples/native-drift"
 
 

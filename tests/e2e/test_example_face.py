@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import bulkhead
-from conftest import BIN, HERE, PYTHON_PACKAGE, Service, extended, tool
+from conftest import BIN, HERE, PYTHON_PACKAGE, Service, tool
 
 EXAMPLE = HERE.parents[1] / "examples/face"
 PYTHON = os.environ.get("BULKHEAD_TEST_PYTHON", sys.executable)
@@ -461,7 +461,6 @@ def test_resizing_as_scikit_image_does_smooths_what_shrinks():
     assert spread[[4, 5, 6]] == pytest.approx(weights[[2, 5, 8]] / weights.sum(), abs=1e-12)
 
 
-@extended
 def test_explain_shows_what_a_resize_costs(specs, folder):
     said = tool("explain", "--spec", specs / "resize_cost.yaml", "--python", PYTHON, "--python-path", EXAMPLE, "--samples", 8)
     times, shares = [], []

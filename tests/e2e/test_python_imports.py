@@ -8,7 +8,7 @@ import sys
 import bulkhead
 import numpy as np
 import pytest
-from conftest import Service, extended, write_spec
+from conftest import Service, write_spec
 
 PYTHON = os.environ.get("BULKHEAD_TEST_PYTHON", sys.executable)
 HERE = pathlib.Path(__file__).resolve().parent
@@ -158,7 +158,6 @@ def test_a_file_of_a_worker_is_bounded(start, folder):
     assert "File too large" in str(error)
 
 
-@extended
 def test_a_worker_that_fills_its_folder_is_ended(start, folder):
     service = start()
     spec = over_range(folder, "framework_like:fill_own_folder")

@@ -20,7 +20,7 @@ import rare_files  # noqa: E402
 
 DECODER = pathlib.Path(os.environ["BULKHEAD_BIN_DIR"]) / "bulkhead-decode-rare"
 SEED = int(os.environ.get("BULKHEAD_SEED", "18"))
-DAMAGES = int(os.environ.get("BULKHEAD_DAMAGES", "12"))
+DAMAGES = int(os.environ.get("BULKHEAD_DAMAGES", "12" if "BULKHEAD_EXTENDED" in os.environ else "3"))
 
 # What Pillow decodes and Bulkhead refuses. docs/stages/decode.md lists them for users; a kind that is not here is decoded.
 REFUSED = (
