@@ -24,7 +24,7 @@ size_t FindFeature(const std::vector<FeatureSignature>& features, absl::string_v
   return kNotFound;
 }
 
-absl::Status Disagree(absl::string_view what) {
+absl::Status DisagreeOnStages(absl::string_view what) {
   return MakeError(absl::StatusCode::kInternal, reason::kInternal,
                    absl::StrCat("the signature of this pipeline does not match its stages: ", what,
                                 "; please report this"));
@@ -146,7 +146,7 @@ class Planner {
   absl::StatusOr<size_t> PlanStage(size_t i) {
     size_t last = i;
     std::unique_ptr<SampleStage> made = MakeJoined(i, last);
-    if (made == nullptr) return Disagree(absl::StrCat(chain_.steps[i].path, " is unknown"));
+    if (made == nullptr) return DisagreeOnStages(absl::StrCat(chain_.steps[i].path, " is unknown"));
     for (size_t k = i + 1; k < last; ++k) {
       if (TraitsOf(StageAt(k)).declares) plan_.stages.push_back({MakeStage(Site(k)), ValuesOf(k)});
     }

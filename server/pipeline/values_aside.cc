@@ -5,11 +5,11 @@
 namespace bulkhead {
 namespace {
 
-size_t RoundedUp(size_t bytes) { return (bytes + 15) / 16 * 16; }
+size_t Padded(size_t bytes) { return (bytes + 15) / 16 * 16; }
 
 // What a copy of all that `value` points to takes.
 size_t CopiedBytes(const Value& value) {
-  return RoundedUp(value.plain_bytes()) + RoundedUp(value.visible_count() * sizeof(float));
+  return Padded(value.plain_bytes()) + Padded(value.visible_count() * sizeof(float));
 }
 
 // Copies what `value` points to, and points it there.
@@ -27,7 +27,7 @@ void Move(Value& value, uint8_t* memory) {
     value.data = reinterpret_cast<const std::byte*>(memory);
   }
   if (value.visible == nullptr) return;
-  auto* visible = reinterpret_cast<float*>(memory + RoundedUp(data_bytes));
+  auto* visible = reinterpret_cast<float*>(memory + Padded(data_bytes));
   std::memcpy(visible, value.visible, value.visible_count() * sizeof(float));
   value.visible = visible;
 }

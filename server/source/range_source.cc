@@ -8,7 +8,7 @@
 namespace bulkhead {
 namespace {
 
-class Context final : public ReadContext {
+class NumberContext final : public ReadContext {
  public:
   int64_t index = 0;
 };
@@ -20,10 +20,12 @@ class Range final : public Source {
 
   uint64_t record_count() const override { return size_; }
   const std::vector<FeatureSignature>& features() const override { return features_; }
-  std::unique_ptr<ReadContext> NewContext() const override { return std::make_unique<Context>(); }
+  std::unique_ptr<ReadContext> NewContext() const override {
+    return std::make_unique<NumberContext>();
+  }
 
   absl::Status Read(uint64_t index, ReadContext& context, Record& record) const override {
-    int64_t& value = static_cast<Context&>(context).index;
+    int64_t& value = static_cast<NumberContext&>(context).index;
     value = static_cast<int64_t>(index);
     record.values.assign(1, {reinterpret_cast<const std::byte*>(&value), sizeof(value), 1});
     NameRecord(index, record.origin);

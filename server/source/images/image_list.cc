@@ -24,7 +24,7 @@ constexpr size_t kReadBytes = 256 << 10;
 // A line this long is not a list's.
 constexpr size_t kMaxLineBytes = 64 << 10;
 // Often enough that slow storage is not taken for hanging storage.
-constexpr uint64_t kProgressRecords = 64;
+constexpr uint64_t kProgressLines = 64;
 
 // Calls `take` with each line of a list, without its newline, until it returns false or an error,
 // and `note` with each piece of the file before its lines. Of a line of more than kMaxLineBytes it
@@ -173,7 +173,7 @@ class ListIndexer {
 
   absl::Status AddRow() {
     BULKHEAD_RETURN_IF_ERROR(rows_.Add(row_));
-    if (rows_.count() % kProgressRecords == 0) Report();
+    if (rows_.count() % kProgressLines == 0) Report();
     return absl::OkStatus();
   }
 

@@ -50,7 +50,7 @@ struct ReadBytes {
   ByteBuffer buffer;
 };
 
-class Context final : public ReadContext {
+class RowContext final : public ReadContext {
  public:
   bool IsExpected(uint64_t row, size_t number) const {
     return std::any_of(expected.begin(), expected.end(), [&](const ExpectedFile& file) {
@@ -97,10 +97,12 @@ class ImageSource final : public Source {
 
   uint64_t record_count() const override { return parts_.rows.record_count(); }
   const std::vector<FeatureSignature>& features() const override { return parts_.features; }
-  std::unique_ptr<ReadContext> NewContext() const override { return std::make_unique<Context>(); }
+  std::unique_ptr<ReadContext> NewContext() const override {
+    return std::make_unique<RowContext>();
+  }
 
   absl::Status Read(uint64_t index, ReadContext& context, Record& record) const override {
-    auto& mine = static_cast<Context&>(context);
+    auto& mine = static_cast<RowContext&>(context);
     BULKHEAD_RETURN_IF_ERROR(FindRows(index, mine, record));
     // A file that changed is noticed when an epoch begins anew.
     const bool goes_on = mine.last_record != UINT64_MAX && index > mine.last_record;
@@ -134,7 +136,7 @@ class ImageSource final : public Source {
   }
 
   void Expect(uint64_t index, ReadContext& context) const override {
-    auto& mine = static_cast<Context&>(context);
+    auto& mine = static_cast<RowContext&>(context);
     for (uint64_t row = index; row < index + parts_.window && row < record_count(); ++row) {
       if (!ExpectRow(row, row - index, mine)) return;
     }
@@ -162,7 +164,7 @@ class ImageSource final : public Source {
   }
 
   // Sets the rows of record `index` and its origin.
-  absl::Status FindRows(uint64_t index, Context& context, Record& record) const {
+  absl::Status FindRows(uint64_t index, RowContext& context, Record& record) const {
     context.rows.resize(parts_.window);
     BULKHEAD_RETURN_IF_ERROR(parts_.rows.Get(index, context.rows[0]));
     const ImageRow& first = context.rows[0];
@@ -179,7 +181,7 @@ class ImageSource final : public Source {
   }
 
   // Opens the files of row `row`, which is that of frame `frame`; false: it cannot be read.
-  bool ExpectRow(uint64_t row, uint64_t frame, Context& context) const {
+  bool ExpectRow(uint64_t row, uint64_t frame, RowContext& context) const {
     if (!parts_.rows.Get(row, context.expected_row).ok()) return false;
     if (context.expected_row.images[0].is_malformed()) return false;
     for (const Column& column : parts_.columns) {
@@ -200,7 +202,7 @@ class ImageSource final : public Source {
   }
 
   // Whether the bytes of an image were read for a window that had it.
-  bool IsRead(uint64_t row, size_t number, const Context& context) const {
+  bool IsRead(uint64_t row, size_t number, const RowContext& context) const {
     const size_t images = context.expected_row.images.size();
     const size_t place = row % parts_.window * images + number;
     if (!parts_.overlaps || place >= context.images.size()) return false;
@@ -229,7 +231,7 @@ class ImageSource final : public Source {
     if (!IsPrintable(name)) name = Printable(name);
   }
 
-  void SetOrigin(const ImageRow& row, Context& context, Record& record) const {
+  void SetOrigin(const ImageRow& row, RowContext& context, Record& record) const {
     NameImage(row.images[0], row.line, record.origin);
     record.list = parts_.name;
     record.line = row.line;
@@ -239,14 +241,14 @@ class ImageSource final : public Source {
     absl::StrAppend(&record.origin, parts_.name, ":", row.line, " (", context.path, ")");
   }
 
-  absl::StatusOr<DataFile> OpenImage(const ImageRow::Image& image, Context& context) const {
+  absl::StatusOr<DataFile> OpenImage(const ImageRow::Image& image, RowContext& context) const {
     JoinPath(parts_.folder, image.path, context.path);
     return parts_.roots.Open(context.path, image.path);
   }
 
   // Reads image `number` of a row into `read`, unless that has it and `goes_on`.
   absl::Status ReadImage(const ImageRow& row, uint64_t row_number, size_t number, bool goes_on,
-                         Context& context, ReadBytes& read) const {
+                         RowContext& context, ReadBytes& read) const {
     if (parts_.overlaps && goes_on && read.is_read && read.row == row_number) {
       return absl::OkStatus();
     }

@@ -20,7 +20,7 @@ namespace {
 // How far shares may be from summing to 1: what decimal fractions lose as doubles, and no more.
 constexpr double kShareTolerance = 1e-9;
 
-std::string Number(double value) {
+std::string NumberText(double value) {
   char text[40];
   std::snprintf(text, sizeof(text), "%.12g", value);
   return text;
@@ -38,8 +38,8 @@ void CheckBounds(const v1::Condition& condition, const std::string& path, SpecPr
   } else if (condition.has_max() && std::isnan(condition.max())) {
     problems.Add(path + ".max", "is not a number");
   } else if (condition.has_min() && condition.has_max() && condition.min() > condition.max()) {
-    problems.Add(path + ".min", absl::StrCat("is ", Number(condition.min()), ", above max, ",
-                                             Number(condition.max()), ": nothing could pass"));
+    problems.Add(path + ".min", absl::StrCat("is ", NumberText(condition.min()), ", above max, ",
+                                             NumberText(condition.max()), ": nothing could pass"));
   }
 }
 
@@ -145,10 +145,10 @@ void CheckSplit(const v1::Source& source, const v1::Split& split, const std::str
     if (share > 0 && share <= 1) continue;
     are_shares = false;
     problems.Add(absl::StrCat(path, ".parts.", name),
-                 absl::StrCat("is ", Number(share), "; a share is above 0 and at most 1"));
+                 absl::StrCat("is ", NumberText(share), "; a share is above 0 and at most 1"));
   }
   if (are_shares && !(std::abs(sum - 1) <= kShareTolerance)) {
-    problems.Add(path + ".parts", absl::StrCat("sum to ", Number(sum),
+    problems.Add(path + ".parts", absl::StrCat("sum to ", NumberText(sum),
                                                ", but must sum to 1: give the rest a name, too"));
   }
   if (split.use().empty()) {
