@@ -8,7 +8,7 @@ set(BULKHEAD_OF_TESTS $<$<CONFIG:Release>:-O0>)
 # Off, a change of one source is built sooner, and each source shows whether it includes what it uses.
 option(BULKHEAD_UNITY "Compile several sources of a target at once" ON)
 function(bulkhead_compile_together target)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ${BULKHEAD_UNITY} UNITY_BUILD_BATCH_SIZE 8)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${BULKHEAD_UNITY} UNITY_BUILD_BATCH_SIZE 16)
 endfunction()
 
 # bulkhead_library(NAME [QUICK] SOURCES … DEPS … [PRIVATE_DEPS …]) - static library `bulkhead_NAME`, alias

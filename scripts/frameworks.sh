@@ -52,7 +52,9 @@ for name in "$@"; do
   fi
 done
 
-"$ROOT/scripts/setup.sh" --frameworks
+packages=(--frameworks)
+if [[ " $* " == *" together "* ]]; then packages+=(--together); fi
+"$ROOT/scripts/setup.sh" "${packages[@]}"
 for name in "$@"; do prepare "$name"; done
 if $only_prepare; then exit 0; fi
 if [[ -z ${BULKHEAD_BIN_DIR:-} ]]; then

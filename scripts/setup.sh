@@ -5,7 +5,8 @@
 #   scripts/setup.sh --test    and what the tests need (Python, the rare image formats, Prometheus, a kernel with
 #                              cgroup v2)
 #   scripts/setup.sh --fuzz        and what scripts/fuzz_jpeg.sh needs (clang with libFuzzer)
-#   scripts/setup.sh --frameworks  and what scripts/frameworks.sh needs (PyTorch, virtual environments)
+#   scripts/setup.sh --frameworks  and what scripts/frameworks.sh needs (virtual environments)
+#   scripts/setup.sh --together    and what `scripts/frameworks.sh together` needs (PyTorch)
 #   scripts/setup.sh --wheel       and what scripts/wheel.sh needs (an assembler, what unpacks Debian's sources)
 #   scripts/setup.sh --image       and what deploy/docker/build.sh and deploy/test.sh need (buildah, podman)
 #   scripts/setup.sh --dev     and what scripts/check.sh needs (clang-format, shellcheck)
@@ -28,8 +29,9 @@ readonly TEST_PACKAGES=(
   python3-opencv python3-pil fish zsh
 )
 readonly FRAMEWORK_PACKAGES=(
-  python3 python3-venv python3-numpy python3-grpcio python3-protobuf python3-pytest python3-torch
+  python3 python3-venv python3-numpy python3-grpcio python3-protobuf python3-pytest
 )
+readonly TOGETHER_PACKAGES=(python3-torch)
 readonly WHEEL_PACKAGES=(
   advancecomp binutils dpkg-dev nasm python3 python3-pip python3-pytest python3-setuptools python3-venv python3-wheel
 )
@@ -94,6 +96,9 @@ main() {
       --test)
         wanted+=("${TEST_PACKAGES[@]}")
         tests=true
+        ;;
+      --together)
+        wanted+=("${TOGETHER_PACKAGES[@]}")
         ;;
       --frameworks)
         wanted+=("${FRAMEWORK_PACKAGES[@]}")
