@@ -32,7 +32,7 @@ prepare() {
 # run_tests NAME - says all at once what they said, for others run beside them.
 run_tests() {
   local started=$SECONDS failed=0 said
-  said=$("$ENVIRONMENTS/$1/bin/python" -m pytest -p no:cacheprovider -q --durations=5 "$TESTS/${1}_tests" 2>&1) || failed=1
+  said=$(PYTHONPATH=$ROOT/tests/e2e "$ENVIRONMENTS/$1/bin/python" -m pytest -p slow_tests -p no:cacheprovider -q --durations=5 "$TESTS/${1}_tests" 2>&1) || failed=1
   printf '%s\n' "frameworks: $1" "$said" "frameworks: $1 took $((SECONDS - started)) s"
   return $failed
 }
