@@ -16,6 +16,7 @@
 #include "server/base/error.h"
 #include "server/spec/source_chain.h"
 #include "server/spec/stage_signature.h"
+#include "tools/common/count_text.h"
 #include "tools/doctor/cut_specs.h"
 #include "tools/doctor/judgement.h"
 #include "tools/doctor/single_stage.h"
@@ -85,7 +86,7 @@ class Examination {
     for (int i = 0; i < spec_.stages_size(); ++i) {
       if (!spec_.stages(i).has_cache()) BULKHEAD_RETURN_IF_ERROR(RunAlone(i));
     }
-    line_.Finish(absl::StrFormat("%d runs are done", diagnosis_.runs.size()));
+    line_.Finish(absl::StrCat(CountText(diagnosis_.runs.size(), "run"), " done"));
     diagnosis_.spec = options_.spec;
     diagnosis_.samples = options_.samples;
     diagnosis_.sandbox = options_.sandbox.empty() ? "all" : options_.sandbox;
