@@ -57,7 +57,7 @@ def _of_variables(variables: list[dict]) -> Iterator[tuple[str, str]]:
             continue
         if variable["refresh"] != 2:
             yield "template-on-time-change-reload-rule", variable["name"]
-        if not (variable["multi"] and variable["includeAll"]):
+        if variable["name"] not in ("job", "instance") and not (variable["multi"] and variable["includeAll"]):
             yield "several or all", variable["name"]
 
 

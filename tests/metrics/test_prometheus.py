@@ -142,7 +142,7 @@ def test_bytes_kept_a_sample_are_those_of_each_service(run, folder):
         }
 
     # The same pipeline as the one that leaks, but for what its stage does.
-    spec = {**json.loads(run.spec.read_text()), "stages": [{"fault": {"leak": 0}}, {"fault": {"slow": 0.005}}]}
+    spec = {**json.loads(run.spec.read_text()), "stages": [{"fault": {"leak": "1B"}}, {"fault": {"slow": 0.005}}]}
     trainer = Trainer(write_spec(folder / "leak.json", **spec), sound.target)
     try:
         wait_until(lambda: kept().keys() == {run.target, sound_target}, lambda: f"both are seen: {kept()}")
