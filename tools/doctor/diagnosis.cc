@@ -5,9 +5,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "client/cpp/internal/service/embedded_options.h"
 #include "server/base/byte_size.h"
 #include "server/supervisor/verdict/growth_kind.h"
 #include "tools/common/count_text.h"
+#include "tools/common/service_options.h"
 
 namespace bulkhead::tools {
 namespace {
@@ -147,6 +149,10 @@ std::string DoctorRun::Word() const {
   return worst->Word();
 }
 
+std::string DoctorRun::Error() const {
+  return InFlags(client_internal::InOptions(trial.error.message()));
+}
+
 std::string Diagnosis::Setting() const {
   const std::string worker = sandbox == "all"    ? "a sandboxed worker of one thread"
                              : sandbox == "none" ? "a worker of one thread without a sandbox"
@@ -167,14 +173,14 @@ std::vector<std::string> Conclusions(const Diagnosis& diagnosis) {
   const DoctorRun& whole = diagnosis.runs[0];
   AddDeaths(diagnosis, whole, said);
   if (!whole.trial.error.ok()) {
-    said.push_back(absl::StrCat("the stream ended: ", whole.trial.error.message()));
+    said.push_back(absl::StrCat("the stream ended: ", whole.Error()));
   }
   AddStages(diagnosis, whole, said);
   for (const DoctorRun& run : diagnosis.runs) {
     if (!said.empty() || run.kind == Kind::kWhole || !run.IsFault()) continue;
     AddDeaths(diagnosis, run, said);
     if (!run.trial.error.ok()) {
-      said.push_back(absl::StrCat("the stream ended: ", run.trial.error.message()));
+      said.push_back(absl::StrCat("the stream ended: ", run.Error()));
     }
     AddStages(diagnosis, run, said);
     for (std::string& sentence : said) {

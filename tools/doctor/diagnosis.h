@@ -27,6 +27,8 @@ struct DoctorRun {
   bool IsUncertain() const;
   // "leak", "crashes", "fails": what weighs most in it.
   std::string Word() const;
+  // Why its stream ended, as it concerns who has this command's options; "" if it did not.
+  std::string Error() const;
 };
 
 // All runs of a spec, the whole one first.

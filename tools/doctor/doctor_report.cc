@@ -126,7 +126,7 @@ JsonObject RunJson(const Diagnosis& diagnosis, const DoctorRun& run) {
       .Add("stages", stages)
       .Add("worker", JudgedJson(diagnosis, run.judged.process))
       .Add("deaths", deaths)
-      .Add("error", std::string(run.trial.error.message()))
+      .Add("error", run.Error())
       .Add("substituted", run.trial.substituted);
 }
 
