@@ -307,7 +307,7 @@ std::string Times255(const YamlNode& value) {
 }
 
 // "{size: 32, padding: 4}": those of a map's options that `stage` has as well; empty: none.
-std::string OptionsOf(const std::string& stage, const YamlNode& map) {
+std::string OptionsIn(const std::string& stage, const YamlNode& map) {
   const auto* const field = v1::Stage::descriptor()->FindFieldByName(stage);
   std::vector<std::string> options;
   for (const auto& [key, value] : map.entries) {
@@ -388,7 +388,7 @@ std::string ForeignWordAdvice(absl::string_view word, const YamlNode* value,
   }
   const Advice& advice = found->second;
   if (value != nullptr && value->kind == YamlNode::Kind::kMap) {
-    const std::string options = OptionsOf(advice.stage, *value);
+    const std::string options = OptionsIn(advice.stage, *value);
     if (!options.empty()) return absl::StrCat("write `", advice.stage, ": ", options, "`");
   }
   std::string shown = value == nullptr ? Argument(word) : text;
