@@ -1,13 +1,30 @@
 #include "server/source/tar/json_cursor.h"
 
+#include <algorithm>
+
 #include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
+#include "absl/strings/strip.h"
 
 namespace bulkhead {
 namespace {
 
+bool IsDigits(absl::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char byte) {
+    return absl::ascii_isdigit(static_cast<unsigned char>(byte));
+  });
+}
+
+// "-12.5": what most numbers are, told without computing them.
+bool IsPlainNumber(absl::string_view word) {
+  absl::ConsumePrefix(&word, "-");
+  const size_t point = word.find('.');
+  return IsDigits(word.substr(0, point)) &&
+         (point == absl::string_view::npos || IsDigits(word.substr(point + 1)));
+}
+
 bool IsWord(absl::string_view word) {
+  if (IsPlainNumber(word)) return true;
   double number = 0;
   const bool is_named = word == "true" || word == "false" || word == "null" || word == "NaN" ||
                         word == "Infinity" || word == "-Infinity";
@@ -18,7 +35,10 @@ bool IsWord(absl::string_view word) {
 }  // namespace
 
 char JsonCursor::Peek() {
-  while (at_ < text_.size() && absl::StrContains(" \t\r\n", text_[at_])) ++at_;
+  const auto is_space = [](char byte) {
+    return byte == ' ' || byte == '\n' || byte == '\r' || byte == '\t';
+  };
+  while (at_ < text_.size() && is_space(text_[at_])) ++at_;
   return at_ < text_.size() ? text_[at_] : '\0';
 }
 

@@ -28,6 +28,9 @@ class JsonCursor {
   // A value of any kind, which nests at most kMaxDepth arrays and objects.
   bool TakeValue(absl::string_view& value);
 
+  // How many bytes were passed over.
+  size_t at() const { return at_; }
+
   static constexpr int kMaxDepth = 64;
 
  private:
