@@ -15,7 +15,7 @@
 namespace bulkhead::tools {
 namespace {
 
-constexpr absl::Duration kStatusDeadline = absl::Seconds(30);
+constexpr absl::Duration kLookDeadline = absl::Seconds(30);
 
 struct TopArguments {
   std::string target;  // empty: the only one of this user
@@ -51,7 +51,7 @@ absl::Status ShowOn(TerminalScreen& terminal, const std::string& target, absl::D
 absl::Status PrintJson(const std::string& target, bool once, absl::Duration every) {
   while (true) {
     BULKHEAD_ASSIGN_OR_RETURN(const std::string json,
-                              GetStatusJson(target, kStatusDeadline, {}, /*fresh_memory=*/true));
+                              GetStatusJson(target, kLookDeadline, {}, /*fresh_memory=*/true));
     std::printf("%s\n", json.c_str());
     std::fflush(stdout);
     if (once) return absl::OkStatus();
