@@ -68,6 +68,12 @@ def test_a_spec_is_packed_with_all_its_features_and_what_it_selects(tar_spec, fo
         np.testing.assert_array_equal(before[name], after[name])
 
 
+def test_the_spec_of_packed_tfrecords_reads_these_alone(photos, folder):
+    spec = write_spec(folder / "spec.yaml", source={"tfrecord": {"files": str(photos / "records-*.tfrecord")}}, features={"label": "int64"}, batch={"size": 9}, take=20)
+    tool("pack", spec, folder / "packed")
+    assert yaml.safe_load((folder / "packed/packed.yaml").read_text())["source"] == {"tfrecord": {"files": ["part-*.tfrecord"]}}
+
+
 def test_tars_are_packed_without_a_spec(photos, folder):
     images = sorted((photos / "folder").rglob("*.jpg"))[:12]
     write_tar(folder / "a.tar", [(f"{i}.{ending}", data) for i, image in enumerate(images)

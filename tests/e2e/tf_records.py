@@ -63,3 +63,49 @@ def _masked_crc(data):
             crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
     crc ^= 0xFFFFFFFF
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def read_examples(path):
+    """The tf.train.Examples of a file, each as {key: values}. Checksums are not looked at."""
+    data = path.read_bytes()
+    at = 0
+    while at < len(data):
+        (length,) = struct.unpack_from("<Q", data, at)
+        [features] = [value for _, value in _fields(data[at + 12 : at + 12 + length])]
+        yield {bytes(entry[1]).decode(): _values(entry.get(2, b"")) for entry in map(dict, map(_fields, (value for _, value in _fields(features))))}
+        at += length + 16
+
+
+def _values(feature):
+    """What a Feature holds: bytes, floats or integers."""
+    for kind, listed in _fields(feature):
+        if kind == 1:
+            return [value for _, value in _fields(listed)]
+        packed = b"".join(value for _, value in _fields(listed))
+        if kind == 2:
+            return list(struct.unpack(f"<{len(packed) // 4}f", packed))
+        values = []
+        while packed:
+            value, packed = _take_varint(packed)
+            values.append(value - (1 << 64) if value >> 63 else value)
+        return values
+    return []
+
+
+def _fields(data):
+    """The fields of a message, all of which have a length: number and bytes."""
+    while data:
+        tag, data = _take_varint(data)
+        size, data = _take_varint(data)
+        assert tag & 7 == 2
+        yield tag >> 3, data[:size]
+        data = data[size:]
+
+
+def _take_varint(data):
+    value = 0
+    for i, byte in enumerate(data):
+        value |= (byte & 127) << (7 * i)
+        if byte < 128:
+            return value, data[i + 1 :]
+    raise ValueError("a number is cut short")

@@ -1,17 +1,15 @@
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "server/base/checksum.h"
 #include "server/base/error.h"
-#include "server/base/utf8.h"
 #include "server/image/codecs/image_format.h"
-#include "tools/common/json.h"
+#include "server/os/files/filesystem.h"
+#include "tools/pack/class_list.h"
+#include "tools/pack/read_file.h"
 #include "tools/pack/record_supply.h"
 #include "tools/synth/example.h"
 
@@ -20,27 +18,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of the names of classes in a spec, which has at most 1 MiB.
-constexpr size_t kMostNamesBytes = 512 << 10;
 // What SniffFormat looks at.
 constexpr size_t kHeadBytes = 64;
+// Of the spec that is proposed.
+constexpr uint32_t kSide = 224;
+constexpr uint64_t kBatchSize = 64;
 
 struct Photo {
   fs::path path;
   int64_t label = 0;
+  uint64_t size_bytes = 0;
 };
-
-// The first `most` bytes of a file.
-absl::StatusOr<std::string> ReadHead(const fs::path& path, size_t most) {
-  std::ifstream file(path, std::ios::binary);
-  std::string bytes(most, '\0');
-  file.read(bytes.data(), static_cast<std::streamsize>(most));
-  if (!file && !file.eof()) {
-    return absl::UnavailableError(absl::StrCat(path.string(), ": cannot be read"));
-  }
-  bytes.resize(static_cast<size_t>(file.gcount()));
-  return bytes;
-}
 
 class FolderSupply final : public RecordSupply {
  public:
@@ -55,25 +43,34 @@ class FolderSupply final : public RecordSupply {
   }
 
   uint64_t record_count() const override { return photos_.size(); }
+  std::string NameOf(uint64_t index) const override { return photos_[index].path.string(); }
+  uint64_t InputBytes(uint64_t index) const override { return photos_[index].size_bytes; }
   uint64_t left_out() const override { return left_out_; }
   std::string identity() const override {
     Sha256 hash;
     hash.Update(absl::StrCat("folder ", labeled_, "\n"));
     for (const Photo& photo : photos_) {
-      std::error_code gone;
-      hash.Update(absl::StrCat(photo.path.string(), " ", fs::file_size(photo.path, gone), "\n"));
+      hash.Update(absl::StrCat(photo.path.string(), " ", photo.size_bytes, "\n"));
     }
     return hash.FinishHex();
   }
   std::unique_ptr<Reader> NewReader() const override {
     return std::make_unique<PhotoReader>(*this);
   }
-  std::string SpecText() const override {
-    return absl::StrCat(
-        "source: {tfrecord: {files: \"part-*.tfrecord\"}}\nfeatures: {image: {bytes: {}}",
-        LabelFeature(),
-        "}\nstages:\n  - decode_image\n  - random_resized_crop: {size: 224}\n"
-        "  - random_horizontal_flip\nbatch: {size: 64}\norder: global\n");
+  v1::PipelineSpec Spec() const override {
+    v1::PipelineSpec spec;
+    spec.mutable_source()->mutable_tfrecord()->add_files("part-*.tfrecord");
+    (*spec.mutable_features())["image"].mutable_bytes();
+    if (labeled_) {
+      v1::Int64Feature& label = *(*spec.mutable_features())["label"].mutable_int64();
+      for (const std::string& name : NamesOfClasses()) label.add_classes(name);
+    }
+    spec.add_stages()->mutable_decode_image();
+    spec.add_stages()->mutable_random_resized_crop()->add_size(kSide);
+    spec.add_stages()->mutable_random_horizontal_flip();
+    spec.mutable_batch()->set_size(kBatchSize);
+    spec.mutable_order()->mutable_global();
+    return spec;
   }
 
  private:
@@ -82,13 +79,11 @@ class FolderSupply final : public RecordSupply {
     explicit PhotoReader(const FolderSupply& supply) : supply_(supply) {}
     absl::StatusOr<std::string> Read(uint64_t index) override {
       const Photo& photo = supply_.photos_[index];
-      std::ifstream file(photo.path, std::ios::binary);
-      std::ostringstream bytes;
-      bytes << file.rdbuf();
-      if (!file)
-        return absl::UnavailableError(absl::StrCat(photo.path.string(), ": cannot be read"));
+      BULKHEAD_ASSIGN_OR_RETURN(
+          const std::string bytes,
+          ReadFileOf(photo.path.string(), photo.path.string(), kMostImageFileBytes));
       ExampleBuilder example;
-      example.Bytes("image", bytes.str());
+      example.Bytes("image", bytes);
       if (supply_.labeled_) example.Int64("label", photo.label);
       return example.Serialize();
     }
@@ -114,7 +109,8 @@ class FolderSupply final : public RecordSupply {
     std::error_code error;
     for (const auto& entry : fs::recursive_directory_iterator(folder, error)) {
       if (!entry.is_regular_file()) continue;
-      BULKHEAD_ASSIGN_OR_RETURN(const std::string head, ReadHead(entry.path(), kHeadBytes));
+      BULKHEAD_ASSIGN_OR_RETURN(const std::string head,
+                                ReadPrefix(entry.path().string(), kHeadBytes));
       if (SniffFormat(head) == ImageFormat::kUnknown) {
         ++left_out_;
         continue;
@@ -124,7 +120,7 @@ class FolderSupply final : public RecordSupply {
                parent.end();
       };
       const auto label = std::find_if(classes_.begin(), classes_.end(), inside);
-      photos_.push_back({entry.path(), label - classes_.begin()});
+      photos_.push_back({entry.path(), label - classes_.begin(), entry.file_size(error)});
     }
     if (error) return absl::UnavailableError(absl::StrCat(folder.string(), ": ", error.message()));
     std::sort(photos_.begin(), photos_.end(),
@@ -132,20 +128,12 @@ class FolderSupply final : public RecordSupply {
     return absl::OkStatus();
   }
 
-  // ", label: …" with the names of the classes, if there are labels. Names that are no text, or
-  // more than a spec can hold, are left out.
-  std::string LabelFeature() const {
-    if (!labeled_) return "";
-    std::vector<std::string> quoted;
-    bool sayable = true;
-    for (const fs::path& path : classes_) {
-      const std::string name = path.filename().string();
-      sayable = sayable && FirstByteThatIsNoText(name) == absl::string_view::npos;
-      quoted.push_back(Quoted(name));
-    }
-    const std::string names = absl::StrJoin(quoted, ", ");
-    if (!sayable || names.size() > kMostNamesBytes) return ", label: int64";
-    return absl::StrCat(", label: {int64: {classes: [", names, "]}}");
+  // None if a spec cannot hold them.
+  std::vector<std::string> NamesOfClasses() const {
+    std::vector<std::string> names;
+    for (const fs::path& path : classes_) names.push_back(path.filename().string());
+    if (!ClassList::FitsIntoSpec(names)) names.clear();
+    return names;
   }
 
   std::vector<fs::path> classes_;  // by number

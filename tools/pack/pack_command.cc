@@ -3,12 +3,24 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "server/base/byte_size.h"
 #include "server/base/error.h"
 #include "tools/common/commands.h"
+#include "tools/common/count_text.h"
 #include "tools/common/json.h"
+#include "tools/common/near_path.h"
 #include "tools/common/progress_line.h"
+#include "tools/pack/altered_supply.h"
+#include "tools/pack/annotated_supply.h"
+#include "tools/pack/box_table.h"
+#include "tools/pack/class_list.h"
+#include "tools/pack/coco_json.h"
+#include "tools/pack/confined_images.h"
 #include "tools/pack/packing.h"
 #include "tools/pack/record_supply.h"
 
@@ -19,8 +31,11 @@ constexpr char kPackExamples[] =
     "Of a folder: `image` (the file as it is) and, where the folder has sub-folders, `label`: the\n"
     "number of the sub-folder in sorted order; other files are skipped. Of a list: its images,\n"
     "labels and paths. Of tars: image and label. Of a spec: all features of its source, of the\n"
-    "records that its filter, split, skip and take leave. Each file is read back and compared.\n"
-    "A run that was ended goes on where it was, with the same command.\n"
+    "records that its filter, split, skip and take leave. Of COCO JSON and of a table of boxes\n"
+    "(first line: path,label,xmin,ymin,xmax,ymax or path,label,x,y,w,h): `image`, `boxes` as "
+    "xmin,\n"
+    "ymin, xmax, ymax in its pixels, `labels`, `path`, and COCO's `image_id`. Each file is read\n"
+    "back and compared. A run that was ended goes on where it was, with the same command.\n"
     "\n"
     "Examples:\n"
     "  bulkhead pack photos packed                    packed/part-000.tfrecord, ... and "
@@ -28,24 +43,121 @@ constexpr char kPackExamples[] =
     "  bulkhead pack train.txt packed                 the images of a list\n"
     "  bulkhead pack 'data/shard-*.tar' packed        tars\n"
     "  bulkhead pack train.yaml packed                the records of a spec\n"
-    "  bulkhead pack photos packed --records 5000     records per file\n";
+    "  bulkhead pack photos packed --records 5000     records per file\n"
+    "  bulkhead pack photos packed --file-size 256MiB\n"
+    "  bulkhead pack photos packed --longer-side 640 --quality 90\n"
+    "  bulkhead pack instances_train2017.json packed --images train2017\n"
+    "  bulkhead pack boxes.csv packed --images photos --relative\n"
+    "  bulkhead pack boxes.csv packed --negatives apart --key image=img_raw --key boxes=bbox\n";
 
 struct PackArguments {
   std::string data;
   PackingOptions packing;
+  std::string file_size;
   uint64_t threads = std::max(1u, std::thread::hardware_concurrency());
   bool json = false;
+  std::vector<std::string> keys;  // "image=img_raw"
+  uint32_t longer_side = 0;
+  uint32_t shorter_side = 0;
+  int quality = 0;
+  AnnotationOptions annotations;
+  std::string negatives = "keep";
+  std::string crowds = "drop";
+  std::string bad_boxes = "fail";
+  std::string classes;  // file
+  bool relative = false;
+  std::string sandbox;
+  std::string serve_images;  // of a process of ConfinedImages
+  Given given;
 };
 
-absl::Status RunPack(const PackArguments& arguments) {
+absl::Status Wrong(absl::string_view what) { return absl::InvalidArgumentError(what); }
+
+// `options`, of which one was given, mean nothing for this data.
+absl::Status RefuseFor(const PackArguments& arguments, const std::vector<std::string>& options,
+                       absl::string_view meaning) {
+  return Refuse(arguments.given, options, absl::StrCat("means something only for ", meaning));
+}
+
+absl::StatusOr<Alteration> AlterationOf(const PackArguments& arguments) {
+  Alteration alteration;
+  for (const std::string& text : arguments.keys) {
+    const size_t at = text.find('=');
+    if (at == 0 || at == std::string::npos) {
+      return Wrong(absl::StrCat("--key ", text, ": write FEATURE=KEY, such as image=img_raw"));
+    }
+    if (!alteration.keys.emplace(text.substr(0, at), text.substr(at + 1)).second) {
+      return Wrong(absl::StrCat("--key ", text, ": this feature has a key already"));
+    }
+  }
+  Recoding& recoding = alteration.recoding;
+  if (arguments.longer_side > 0) recoding.side = Recoding::Side::kLonger;
+  if (arguments.shorter_side > 0) recoding.side = Recoding::Side::kShorter;
+  recoding.pixels = std::max(arguments.longer_side, arguments.shorter_side);
+  recoding.quality = arguments.quality;
+  return alteration;
+}
+
+absl::StatusOr<std::unique_ptr<RecordSupply>> SupplyBoxes(const PackArguments& arguments,
+                                                          const MakeImageWorkFn& image_work) {
+  ClassList classes;
+  if (!arguments.classes.empty()) {
+    BULKHEAD_ASSIGN_OR_RETURN(classes, ClassList::Read(arguments.classes));
+  }
+  AnnotationOptions options = arguments.annotations;
+  options.negatives = arguments.negatives == "apart"  ? AnnotationOptions::Negatives::kApart
+                      : arguments.negatives == "drop" ? AnnotationOptions::Negatives::kDrop
+                                                      : AnnotationOptions::Negatives::kKeep;
+  options.keep_crowds = arguments.crowds == "keep";
+  options.cut_boxes = arguments.bad_boxes == "cut";
+  Annotations annotations;
+  if (IsCocoJson(arguments.data)) {
+    BULKHEAD_RETURN_IF_ERROR(RefuseFor(arguments, {"--relative"}, "tables of boxes"));
+    BULKHEAD_ASSIGN_OR_RETURN(annotations, ReadCocoJson(arguments.data, classes));
+  } else {
+    BULKHEAD_RETURN_IF_ERROR(RefuseFor(arguments, {"--crowds"}, "COCO JSON"));
+    BULKHEAD_ASSIGN_OR_RETURN(annotations,
+                              ReadBoxTable(arguments.data, arguments.relative, classes));
+  }
+  return SupplyAnnotated(std::move(annotations), options, image_work);
+}
+
+absl::StatusOr<std::unique_ptr<RecordSupply>> Supply(const PackArguments& arguments) {
+  const MakeImageWorkFn image_work = [sandbox = arguments.sandbox] {
+    return NewConfinedImageWork(sandbox);
+  };
+  BULKHEAD_ASSIGN_OR_RETURN(const Alteration alteration, AlterationOf(arguments));
+  std::unique_ptr<RecordSupply> supply;
   std::error_code error;
-  BULKHEAD_ASSIGN_OR_RETURN(const std::unique_ptr<RecordSupply> supply,
-                            std::filesystem::is_directory(arguments.data, error)
-                                ? SupplyFolder(arguments.data)
-                                : SupplySource(arguments.data));
+  const bool is_glob = arguments.data.find_first_of("*?[") != std::string::npos;
+  if (!is_glob && !std::filesystem::exists(arguments.data, error)) {
+    return absl::NotFoundError(absl::StrCat(arguments.data, ": there is no such file or folder; ",
+                                            NearPath(arguments.data)));
+  }
+  if (IsCocoJson(arguments.data) || IsBoxTable(arguments.data)) {
+    BULKHEAD_ASSIGN_OR_RETURN(supply, SupplyBoxes(arguments, image_work));
+  } else {
+    BULKHEAD_RETURN_IF_ERROR(RefuseFor(arguments,
+                                       {"--images", "--negatives", "--crowds", "--bad-boxes",
+                                        "--classes", "--relative", "--upright"},
+                                       "COCO JSON and tables of boxes"));
+    const bool is_folder = std::filesystem::is_directory(arguments.data, error);
+    BULKHEAD_ASSIGN_OR_RETURN(
+        supply, is_folder ? SupplyFolder(arguments.data) : SupplySource(arguments.data));
+  }
+  return alteration.any() ? AlterSupply(std::move(supply), alteration, image_work)
+                          : std::move(supply);
+}
+
+absl::Status RunPack(const PackArguments& arguments) {
+  BULKHEAD_ASSIGN_OR_RETURN(const std::unique_ptr<RecordSupply> supply, Supply(arguments));
   const uint64_t records = supply->record_count();
   PackingOptions options = arguments.packing;
   options.threads = static_cast<int>(arguments.threads);
+  if (!arguments.file_size.empty()) {
+    BULKHEAD_ASSIGN_OR_RETURN(options.file_bytes, ParseBytes(arguments.file_size));
+    if (options.file_bytes == 0) return Wrong("--file-size 0: a file holds at least a record");
+  }
   ProgressLine line;
   BULKHEAD_ASSIGN_OR_RETURN(
       const Packed packed, PackRecords(*supply, options, [&](uint64_t written) {
@@ -54,36 +166,89 @@ absl::Status RunPack(const PackArguments& arguments) {
       }));
   const std::string spec = (std::filesystem::path(options.out) / "packed.yaml").string();
   if (arguments.json) {
+    JsonObject sets;
+    for (const RecordSet& set : supply->sets()) sets.Add(set.name, set.record_count);
     absl::PrintF("%s\n", JsonObject()
                              .Add("records", records)
+                             .Add("sets", sets)
                              .Add("files", packed.files)
                              .Add("kept_files", packed.kept_files)
                              .Add("left_out", supply->left_out())
+                             .Add("notes", supply->Notes())
                              .Add("spec", spec)
                              .Text());
     return absl::OkStatus();
   }
-  absl::PrintF("%d records in %d files, %d other files left out; try\n  bulkhead stream %s\n",
-               records, packed.files, supply->left_out(), spec);
+  const uint64_t left_out = supply->left_out();
+  absl::PrintF(
+      "%s in %s%s; try\n  bulkhead stream %s\n", CountText(records, "record"),
+      CountText(packed.files, "file"),
+      left_out > 0 ? absl::StrCat(", ", CountText(left_out, "other file"), " left out") : "", spec);
+  for (const std::string& note : supply->Notes()) absl::PrintF("%s\n", note);
   return absl::OkStatus();
+}
+
+std::vector<Option> OptionsOf(PackArguments& arguments) {
+  return {
+      {"DATA",
+       "A folder of images, an image list, tars, TFRecords, a spec, COCO JSON, or a table of boxes",
+       Text(arguments.data, "DATA"), true},
+      {"OUT", "Folder to write to; made if missing", Text(arguments.packing.out, "OUT"), true},
+      {"--records", "Records per file", Number(arguments.packing.records_a_file, 1)},
+      {.name = "--file-size",
+       .help = "Size that a file has at most, about, such as 256MiB",
+       .value = Text(arguments.file_size, "SIZE"),
+       .without = {"--records"}},
+      {"--key", "What records call a feature, such as image=img_raw",
+       Texts(arguments.keys, "FEATURE=KEY")},
+      {.name = "--longer-side",
+       .help = "Make images smaller whose longer side has more pixels; boxes follow",
+       .value = Number(arguments.longer_side, 1, 65535),
+       .without = {"--shorter-side"}},
+      {"--shorter-side", "The same for the shorter side", Number(arguments.shorter_side, 1, 65535)},
+      {"--quality",
+       "Encode all images again, as JPEG of this quality; left out: only smaller ones, with 95",
+       Number(arguments.quality, 1, 100)},
+      {"--images", "Folder that the paths of boxes start from; left out: that of DATA",
+       Text(arguments.annotations.images, "FOLDER")},
+      {"--negatives", "Images without boxes: with the others, left out, or in files neg-*",
+       Choice(arguments.negatives, {"keep", "drop", "apart"})},
+      {"--bad-boxes", "Boxes beyond their image: an error, or cut at its edge",
+       Choice(arguments.bad_boxes, {"fail", "cut"})},
+      {"--crowds", "COCO's boxes around groups (iscrowd)",
+       Choice(arguments.crowds, {"drop", "keep"})},
+      {"--classes", "Names of the classes, a line each, in the order of their numbers",
+       Text(arguments.classes, "FILE")},
+      {"--relative", "The table's boxes are shares of the images' sides", Flag(arguments.relative)},
+      {"--upright", "Boxes are those of the images as their EXIF turns them",
+       Flag(arguments.annotations.upright)},
+      {"--threads", "Threads", Number(arguments.threads, 1, 1024)},
+      {"--sandbox", "Parts of the sandbox in which images are decoded; left out: all",
+       Text(arguments.sandbox, "PARTS")},
+      {"--json", "Print JSON", Flag(arguments.json)},
+      {.name = kServeImages,
+       .help = "",
+       .value = Text(arguments.serve_images, "PARTS"),
+       .hidden = true}};
 }
 
 }  // namespace
 
 Command PackCommand() {
   const auto arguments = std::make_shared<PackArguments>();
-  return {
-      .name = "pack",
-      .about = "Write images or records as TFRecord files, with a spec",
-      .more = kPackExamples,
-      .options = {{"DATA", "A folder of images, an image list, tars, TFRecords, or a spec",
-                   Text(arguments->data, "DATA"), true},
-                  {"OUT", "Folder to write to; made if missing",
-                   Text(arguments->packing.out, "OUT"), true},
-                  {"--records", "Records per file", Number(arguments->packing.records_a_file, 1)},
-                  {"--threads", "Threads", Number(arguments->threads, 1, 1024)},
-                  {"--json", "Print JSON", Flag(arguments->json)}},
-      .run = [arguments] { return Done(RunPack(*arguments)); }};
+  return {.name = "pack",
+          .about = "Write images or records as TFRecord files, with a spec",
+          .more = kPackExamples,
+          .options = OptionsOf(*arguments),
+          .run = [arguments]() -> absl::StatusOr<int> {
+            if (!arguments->serve_images.empty()) return ServeImages(arguments->serve_images);
+            return Done(RunPack(*arguments));
+          },
+          .check =
+              [arguments](const Given& given) {
+                arguments->given = given;
+                return absl::OkStatus();
+              }};
 }
 
 }  // namespace bulkhead::tools

@@ -1,6 +1,5 @@
 #include "tools/pack/packing.h"
 
-#include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <fstream>
@@ -11,7 +10,6 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "server/base/checksum.h"
@@ -21,6 +19,8 @@
 #include "server/source/records/record_stream.h"
 #include "server/source/tfrecord/tfrecord_format.h"
 #include "server/source/tfrecord/tfrecord_writer.h"
+#include "server/spec/yaml/yaml.h"
+#include "tools/pack/file_plan.h"
 
 namespace bulkhead::tools {
 namespace {
@@ -73,14 +73,13 @@ absl::StatusOr<Content> ReadBack(const std::string& path) {
 class PackingRun {
  public:
   PackingRun(const RecordSupply& supply, const PackingOptions& options)
-      : supply_(supply),
-        out_(options.out),
-        records_a_file_(options.records_a_file),
-        files_(supply.record_count() / records_a_file_ +
-               (supply.record_count() % records_a_file_ == 0 ? 0 : 1)) {}
+      : supply_(supply), options_(options), out_(options.out) {}
 
-  absl::StatusOr<Packed> Run(int threads, PackProgressFn progress) {
+  absl::StatusOr<Packed> Run(PackProgressFn progress) {
     BULKHEAD_RETURN_IF_ERROR(Begin());
+    BULKHEAD_ASSIGN_OR_RETURN(files_,
+                              PlanFiles(supply_, options_.records_a_file, options_.file_bytes));
+    const int threads = options_.threads;
     std::vector<std::thread> running;
     for (int i = 0; i < threads; ++i) running.emplace_back([this] { WriteFiles(); });
     {
@@ -94,7 +93,7 @@ class PackingRun {
     absl::MutexLock lock(&mutex_);
     BULKHEAD_RETURN_IF_ERROR(status_);
     BULKHEAD_RETURN_IF_ERROR(End());
-    return Packed{files_, kept_files_.load()};
+    return Packed{files_.size(), kept_files_.load()};
   }
 
  private:
@@ -102,7 +101,10 @@ class PackingRun {
   absl::Status Begin() {
     std::error_code error;
     fs::create_directories(out_, error);
-    const std::string mark = absl::StrCat(supply_.identity(), " ", records_a_file_, "\n");
+    const std::string mark =
+        options_.file_bytes > 0
+            ? absl::StrCat(supply_.identity(), " bytes ", options_.file_bytes, "\n")
+            : absl::StrCat(supply_.identity(), " ", options_.records_a_file, "\n");
     std::ostringstream found;
     found << std::ifstream(out_ / kMark).rdbuf();
     if (found.str() == mark) return absl::OkStatus();
@@ -120,7 +122,10 @@ class PackingRun {
   }
 
   absl::Status End() const {
-    BULKHEAD_RETURN_IF_ERROR(Write(out_ / "packed.yaml", supply_.SpecText()));
+    for (const SideFile& file : supply_.side_files()) {
+      BULKHEAD_RETURN_IF_ERROR(Write(out_ / file.name, file.text));
+    }
+    BULKHEAD_RETURN_IF_ERROR(Write(out_ / "packed.yaml", SpecToYaml(supply_.Spec())));
     std::error_code ignored;
     fs::remove(out_ / kMark, ignored);
     return absl::OkStatus();
@@ -138,29 +143,27 @@ class PackingRun {
   void WriteFiles() {
     const std::unique_ptr<RecordSupply::Reader> reader = supply_.NewReader();
     absl::Status status;
-    for (uint64_t file = next_++; status.ok() && file < files_; file = next_++) {
-      status = WriteFile(file, *reader);
+    for (uint64_t file = next_++; status.ok() && file < files_.size(); file = next_++) {
+      status = WriteFile(files_[file], *reader);
     }
-    if (!status.ok()) next_ = files_;  // the others stop, too
+    if (!status.ok()) next_ = files_.size();  // the others stop, too
     absl::MutexLock lock(&mutex_);
     if (status_.ok()) status_ = status;
     ++done_;
   }
 
-  absl::Status WriteFile(uint64_t number, RecordSupply::Reader& reader) {
-    const uint64_t first = number * records_a_file_;
-    const uint64_t end = std::min(first + records_a_file_, supply_.record_count());
-    const std::string path = (out_ / absl::StrFormat("part-%03d.tfrecord", number)).string();
+  absl::Status WriteFile(const PlannedFile& file, RecordSupply::Reader& reader) {
+    const std::string path = (out_ / file.name).string();
     std::error_code error;
     if (fs::exists(path, error)) {
-      written_ += end - first;
+      written_ += file.end - file.first;
       ++kept_files_;
       return absl::OkStatus();
     }
     const std::string unfinished = absl::StrCat(path, kUnfinished);
     BULKHEAD_ASSIGN_OR_RETURN(const auto writer, TfRecordWriter::Create(unfinished));
     Content content;
-    for (uint64_t i = first; i < end; ++i) {
+    for (uint64_t i = file.first; i < file.end; ++i) {
       BULKHEAD_ASSIGN_OR_RETURN(const std::string record, reader.Read(i));
       BULKHEAD_RETURN_IF_ERROR(writer->Write(record));
       content.Add(record);
@@ -175,10 +178,10 @@ class PackingRun {
   }
 
   const RecordSupply& supply_;
+  const PackingOptions& options_;
   const fs::path out_;
-  const uint64_t records_a_file_;
-  const uint64_t files_;
-  std::atomic<uint64_t> next_{0};  // file
+  std::vector<PlannedFile> files_;  // before there are threads
+  std::atomic<uint64_t> next_{0};   // file
   std::atomic<uint64_t> written_{0};
   std::atomic<uint64_t> kept_files_{0};
   absl::Mutex mutex_;
@@ -190,7 +193,7 @@ class PackingRun {
 
 absl::StatusOr<Packed> PackRecords(const RecordSupply& supply, const PackingOptions& options,
                                    PackProgressFn progress) {
-  return PackingRun(supply, options).Run(options.threads, progress);
+  return PackingRun(supply, options).Run(progress);
 }
 
 }  // namespace bulkhead::tools

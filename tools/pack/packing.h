@@ -13,6 +13,9 @@ namespace bulkhead::tools {
 struct PackingOptions {
   std::string out;  // the folder
   uint64_t records_a_file = 1000;
+  // How large a file may become, by what its records are expected to take, instead of
+  // records_a_file; 0: not said.
+  uint64_t file_bytes = 0;
   int threads = 1;
 };
 
@@ -24,12 +27,12 @@ struct Packed {
 // Called now and then with the number of records that are written, from the calling thread.
 using PackProgressFn = absl::FunctionRef<void(uint64_t records)>;
 
-// Writes the records as part-000.tfrecord, … and packed.yaml into a folder, made if missing. Each
-// file is written under another name, read back and compared, and renamed; so whatever ends a run,
-// files with their own name are whole, and the next run with the same data and options goes on.
-// Which data they are lies in the file `.packing` until all is written. FAILED_PRECONDITION if the
-// folder holds something else; DATA_LOSS if a file does not read as it was written; errors of the
-// records.
+// Writes the records as part-000.tfrecord, … (or as their sets are called), the side files, and
+// packed.yaml into a folder, made if missing. Each file is written under another name, read back
+// and compared, and renamed; so whatever ends a run, files with their own name are whole, and the
+// next run with the same data and options goes on. Which data they are lies in the file `.packing`
+// until all is written. FAILED_PRECONDITION if the folder holds something else; DATA_LOSS if a file
+// does not read as it was written; errors of the records.
 absl::StatusOr<Packed> PackRecords(const RecordSupply& supply, const PackingOptions& options,
                                    PackProgressFn progress);
 

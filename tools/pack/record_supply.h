@@ -4,10 +4,24 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
+#include "bulkhead/v1/pipeline.pb.h"
 
 namespace bulkhead::tools {
+
+// Consecutive records that have files of their own: NAME-000.tfrecord, …
+struct RecordSet {
+  std::string name = "part";
+  uint64_t record_count = 0;
+};
+
+// A small file that is written beside the records.
+struct SideFile {
+  std::string name;
+  std::string text;
+};
 
 // The records that are packed, in their order. Thread-safe, if each thread has its own Reader.
 class RecordSupply {
@@ -22,13 +36,22 @@ class RecordSupply {
 
   virtual ~RecordSupply() = default;
   virtual uint64_t record_count() const = 0;
+  // How the records are divided; the counts sum to record_count().
+  virtual std::vector<RecordSet> sets() const { return {{"part", record_count()}}; }
+  // The name of a record in messages.
+  virtual std::string NameOf(uint64_t index) const = 0;
+  // The bytes of what a record is made of, such as the size of its image's file; 0: not known.
+  virtual uint64_t InputBytes(uint64_t /*index*/) const { return 0; }
   // Files that are no records.
-  virtual uint64_t left_out() const = 0;
+  virtual uint64_t left_out() const { return 0; }
   // A digest of what is packed: of the records' names, and of how they are written.
   virtual std::string identity() const = 0;
   virtual std::unique_ptr<Reader> NewReader() const = 0;
-  // A spec for the packed records, which lie beside it as part-*.tfrecord.
-  virtual std::string SpecText() const = 0;
+  // A spec for the packed records, which lie beside it; not necessarily normalized.
+  virtual v1::PipelineSpec Spec() const = 0;
+  virtual std::vector<SideFile> side_files() const { return {}; }
+  // What is to be told when all is packed, each a line.
+  virtual std::vector<std::string> Notes() const { return {}; }
 };
 
 // The images below a folder: `image`, the file as it is, and `label` where the folder has nothing

@@ -81,10 +81,10 @@ class SourceSupply final : public RecordSupply {
   }
 
   uint64_t record_count() const override { return source_->record_count(); }
-  uint64_t left_out() const override { return 0; }
+  std::string NameOf(uint64_t index) const override { return source_->RecordName(index); }
   std::string identity() const override {
     Sha256 hash;
-    hash.Update(absl::StrCat(SpecText(), "\n"));
+    hash.Update(absl::StrCat(SpecToYaml(Spec()), "\n"));
     std::string name;
     for (uint64_t i = 0; i < record_count(); ++i) {
       source_->NameRecord(i, name);
@@ -95,8 +95,9 @@ class SourceSupply final : public RecordSupply {
   std::unique_ptr<Reader> NewReader() const override {
     return std::make_unique<SourceReader>(*source_);
   }
-  std::string SpecText() const override {
+  v1::PipelineSpec Spec() const override {
     v1::PipelineSpec packed = spec_;
+    packed.clear_source();
     packed.mutable_source()->mutable_tfrecord()->add_files("part-*.tfrecord");
     packed.clear_features();
     packed.clear_filter();
@@ -110,7 +111,7 @@ class SourceSupply final : public RecordSupply {
       (*packed.mutable_features())[signature.name] =
           DeclarationFor(signature, named ? classes->second : std::vector<std::string>());
     }
-    return SpecToYaml(packed);
+    return packed;
   }
 
  private:

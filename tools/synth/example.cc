@@ -32,13 +32,13 @@ google::protobuf::RepeatedField<float>& ExampleBuilder::Floats(const std::string
               ->mutable_value();
 }
 
-std::string ExampleBuilder::Serialize() const {
+std::string SerializeExample(const ::bulkhead::tensorflow::Example& example) {
   std::string bytes;
   {
     google::protobuf::io::StringOutputStream stream(&bytes);
     google::protobuf::io::CodedOutputStream coded(&stream);
     coded.SetSerializationDeterministic(true);  // maps have no order of their own
-    example_.SerializeToCodedStream(&coded);
+    example.SerializeToCodedStream(&coded);
   }
   return bytes;
 }

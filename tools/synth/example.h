@@ -12,6 +12,9 @@
 
 namespace bulkhead::tools {
 
+// The bytes of a tf.Example; equal features give equal bytes.
+std::string SerializeExample(const ::bulkhead::tensorflow::Example& example);
+
 // A tf.Example under construction. Equal features give equal bytes (they are written sorted by
 // name).
 class ExampleBuilder {
@@ -21,7 +24,7 @@ class ExampleBuilder {
   // The values of a list, empty at first.
   google::protobuf::RepeatedField<int64_t>& Int64s(const std::string& name);
   google::protobuf::RepeatedField<float>& Floats(const std::string& name);
-  std::string Serialize() const;
+  std::string Serialize() const { return SerializeExample(example_); }
 
  private:
   ::bulkhead::tensorflow::Example example_;

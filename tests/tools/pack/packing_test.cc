@@ -5,45 +5,21 @@
 
 #include <filesystem>
 #include <fstream>
-#include <functional>
 
 #include "absl/strings/str_cat.h"
+#include "tests/tools/pack/fake_supply.h"
 #include "tests/tools/test_dir.h"
 
 namespace bulkhead::tools {
 namespace {
 
 using ::testing::HasSubstr;
-
-// Records that a function gives.
-class FakeSupply final : public RecordSupply {
- public:
-  using ReadFn = std::function<absl::StatusOr<std::string>(uint64_t index)>;
-  FakeSupply(uint64_t count, ReadFn read) : count_(count), read_(std::move(read)) {}
-
-  uint64_t record_count() const override { return count_; }
-  uint64_t left_out() const override { return 0; }
-  std::string identity() const override { return absl::StrCat("fake ", count_); }
-  std::string SpecText() const override { return "a spec\n"; }
-  std::unique_ptr<Reader> NewReader() const override { return std::make_unique<FakeReader>(read_); }
-
- private:
-  class FakeReader final : public Reader {
-   public:
-    explicit FakeReader(const ReadFn& read) : read_(read) {}
-    absl::StatusOr<std::string> Read(uint64_t index) override { return read_(index); }
-
-   private:
-    const ReadFn& read_;
-  };
-
-  const uint64_t count_;
-  const ReadFn read_;
-};
+using ::testing::UnorderedElementsAre;
 
 absl::StatusOr<Packed> Pack(const RecordSupply& supply, const std::string& out,
                             uint64_t records_a_file, int threads = 1) {
-  return PackRecords(supply, {out, records_a_file, threads}, [](uint64_t) {});
+  return PackRecords(supply, {.out = out, .records_a_file = records_a_file, .threads = threads},
+                     [](uint64_t) {});
 }
 
 std::string Large(uint64_t index) { return std::string(1 << 20, static_cast<char>('a' + index)); }
@@ -106,7 +82,39 @@ TEST(PackingTest, TheNumberOfThreadsChangesNoByte) {
     EXPECT_EQ(ReadFile(entry.path()), ReadFile(other)) << other;
     ++files;
   }
-  EXPECT_EQ(files, 16);  // and the spec
+  EXPECT_EQ(files, 17);  // and the spec, and a side file
+}
+
+TEST(PackingTest, EachSetHasFilesOfItsOwnAndSideFilesAreWritten) {
+  const TestDir dir;
+  const FakeSupply supply(5, [](uint64_t index) { return absl::StrCat("record ", index); },
+                          {{"pos", 3}, {"neg", 2}});
+  const auto packed = Pack(supply, (dir.path() / "out").string(), 2);
+  ASSERT_TRUE(packed.ok()) << packed.status();
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(dir.path() / "out")) {
+    names.push_back(entry.path().filename().string());
+  }
+  EXPECT_THAT(names, UnorderedElementsAre("pos-000.tfrecord", "pos-001.tfrecord",
+                                          "neg-000.tfrecord", "classes.txt", "packed.yaml"));
+  EXPECT_EQ(ReadFile(dir.path() / "out/classes.txt"), "cat\n");
+  EXPECT_THAT(ReadFile(dir.path() / "out/packed.yaml"), HasSubstr("tfrecord"));
+  EXPECT_THAT(ReadFile(dir.path() / "out/neg-000.tfrecord"), HasSubstr("record 3"));
+}
+
+TEST(PackingTest, AnotherFileSizeIsAnotherPacking) {
+  const TestDir dir;
+  const std::string out = (dir.path() / "out").string();
+  bool broken = true;
+  const FakeSupply supply(10, [&](uint64_t index) -> absl::StatusOr<std::string> {
+    if (index == 9 && broken) return absl::DataLossError("record 9 is bad");
+    return std::string(1000, 'x');
+  });
+  ASSERT_FALSE(Pack(supply, out, 2).ok());
+  broken = false;
+  const auto other =
+      PackRecords(supply, {.out = out, .records_a_file = 2, .file_bytes = 4096}, [](uint64_t) {});
+  EXPECT_THAT(std::string(other.status().message()), HasSubstr("with other options"));
 }
 
 }  // namespace

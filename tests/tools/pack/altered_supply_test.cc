@@ -1,0 +1,111 @@
+#include "tools/pack/altered_supply.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "server/spec/yaml/yaml.h"
+#include "tensorflow/example.pb.h"
+#include "tests/tools/pack/fake_supply.h"
+#include "tests/tools/pack/made_jpeg.h"
+#include "tools/synth/example.h"
+
+namespace bulkhead::tools {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr char kSpec[] =
+    "source: {tfrecord: {files: x}}\n"
+    "features: {image: {bytes: {}}, boxes: {float: {shape: [-1, 4], max_count: 9}}, label: int64}\n"
+    "stages: [decode_image, {boxes: {format: xyxy}}]\nbatch: {size: 1}\noutputs: [boxes, label]\n";
+
+std::unique_ptr<FakeSupply> Photos(const std::string& file) {
+  auto supply = std::make_unique<FakeSupply>(1, [file](uint64_t) {
+    ExampleBuilder example;
+    example.Bytes("image", file).Int64("label", 3);
+    auto& boxes = example.Floats("boxes");
+    for (const float corner : {10.f, 20.f, 30.f, 41.f}) boxes.Add(corner);
+    return example.Serialize();
+  });
+  supply->spec = ParseSpec(kSpec, "x.yaml").value();
+  supply->spec.clear_source();
+  return supply;
+}
+
+absl::StatusOr<std::unique_ptr<RecordSupply>> Altered(const std::string& file,
+                                                      const Alteration& alteration) {
+  return AlterSupply(Photos(file), alteration, [] { return NewLocalImageWork(); });
+}
+
+tensorflow::Features Read(const RecordSupply& supply) {
+  tensorflow::Example example;
+  EXPECT_TRUE(example.ParseFromString(supply.NewReader()->Read(0).value()));
+  return example.features();
+}
+
+TEST(AlteredSupplyTest, BoxesFollowTheirImage) {
+  const auto supply =
+      Altered(MadeJpeg({60, 100}), {.recoding = {.side = Recoding::Side::kLonger, .pixels = 50}});
+  ASSERT_TRUE(supply.ok()) << supply.status();
+  const tensorflow::Features features = Read(**supply);
+  EXPECT_THAT(features.feature().at("boxes").float_list().value(), ElementsAre(5, 10, 15, 20.5));
+  EXPECT_EQ(NewLocalImageWork()->Look(features.feature().at("image").bytes_list().value(0))->size,
+            (ImageSize{30, 50}));
+  EXPECT_EQ(features.feature().at("label").int64_list().value(0), 3);
+}
+
+TEST(AlteredSupplyTest, AnImageThatIsSmallEnoughKeepsBytesAndBoxes) {
+  const std::string file = MadeJpeg({60, 100});
+  const auto supply = Altered(file, {.recoding = {.side = Recoding::Side::kLonger, .pixels = 100}});
+  ASSERT_TRUE(supply.ok()) << supply.status();
+  const tensorflow::Features features = Read(**supply);
+  EXPECT_EQ(features.feature().at("image").bytes_list().value(0), file);
+  EXPECT_THAT(features.feature().at("boxes").float_list().value(), ElementsAre(10, 20, 30, 41));
+}
+
+TEST(AlteredSupplyTest, FeaturesGetTheirKeysInRecordsAndSpec) {
+  // Two that swap their names, and one that has a new one.
+  const auto supply = Altered(
+      MadeJpeg({6, 10}), {.keys = {{"image", "img_raw"}, {"boxes", "label"}, {"label", "boxes"}}});
+  ASSERT_TRUE(supply.ok()) << supply.status();
+  const tensorflow::Features features = Read(**supply);
+  EXPECT_EQ(features.feature().size(), 3u);
+  EXPECT_EQ(features.feature().at("img_raw").bytes_list().value_size(), 1);
+  EXPECT_EQ(features.feature().at("label").float_list().value_size(), 4);
+  EXPECT_EQ(features.feature().at("boxes").int64_list().value(0), 3);
+  const v1::PipelineSpec spec = (*supply)->Spec();
+  EXPECT_EQ(spec.features().at("image").key(), "img_raw");
+  EXPECT_EQ(spec.features().at("boxes").key(), "label");
+}
+
+TEST(AlteredSupplyTest, AKeyOfNoFeatureAndAKeyOfTwoAreRefused) {
+  EXPECT_THAT(
+      std::string(Altered("", {.keys = {{"img", "x"}}}).status().message()),
+      HasSubstr("--key img=x: the records have no feature `img`, only boxes, image, label"));
+  EXPECT_THAT(std::string(Altered("", {.keys = {{"image", "label"}}}).status().message()),
+              HasSubstr("the key `label` is given to two features"));
+}
+
+TEST(AlteredSupplyTest, ADamagedImageIsNamed) {
+  const auto supply = Altered("no image", {.recoding = {.quality = 90}});
+  ASSERT_TRUE(supply.ok()) << supply.status();
+  EXPECT_THAT(std::string((*supply)->NewReader()->Read(0).status().message()),
+              HasSubstr("record 0: "));
+}
+
+TEST(AlteredSupplyTest, EachAlterationIsAnotherPacking) {
+  const auto identity = [](const Alteration& alteration) {
+    return Altered("", alteration).value()->identity();
+  };
+  const std::string one = identity({.recoding = {.quality = 90}});
+  EXPECT_EQ(one, identity({.recoding = {.quality = 90}}));
+  EXPECT_NE(one, identity({.recoding = {.quality = 91}}));
+  EXPECT_NE(one, identity({.keys = {{"image", "x"}}, .recoding = {.quality = 90}}));
+  EXPECT_NE(one, identity({.recoding = {.side = Recoding::Side::kLonger, .pixels = 90}}));
+  EXPECT_NE(identity({.recoding = {.side = Recoding::Side::kShorter, .pixels = 90}}),
+            identity({.recoding = {.side = Recoding::Side::kLonger, .pixels = 90}}));
+}
+
+}  // namespace
+}  // namespace bulkhead::tools

@@ -1,0 +1,30 @@
+#ifndef BULKHEAD_TOOLS_PACK_ALTERED_SUPPLY_H_
+#define BULKHEAD_TOOLS_PACK_ALTERED_SUPPLY_H_
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "tools/pack/image_work.h"
+#include "tools/pack/record_supply.h"
+
+namespace bulkhead::tools {
+
+// How records are altered on their way into the files.
+struct Alteration {
+  std::map<std::string, std::string> keys;  // what a feature is called in the records, by its name
+  Recoding recoding;
+  bool any() const { return !keys.empty() || recoding.any(); }
+};
+
+// The records of `supply`, altered: images are encoded again, coordinates in their pixels follow,
+// and features have other keys. Its spec reads them. INVALID_ARGUMENT for a feature that there is
+// not, for two of one key, and as RecodingPlan::Of.
+absl::StatusOr<std::unique_ptr<RecordSupply>> AlterSupply(std::unique_ptr<RecordSupply> supply,
+                                                          const Alteration& alteration,
+                                                          MakeImageWorkFn make_image_work);
+
+}  // namespace bulkhead::tools
+
+#endif  // BULKHEAD_TOOLS_PACK_ALTERED_SUPPLY_H_

@@ -1,0 +1,43 @@
+#ifndef BULKHEAD_TOOLS_PACK_CLASS_LIST_H_
+#define BULKHEAD_TOOLS_PACK_CLASS_LIST_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace bulkhead::tools {
+
+// Names of classes in the order of their numbers.
+class ClassList {
+ public:
+  ClassList() = default;
+  // A UTF-8 file with one name a line. A byte order mark, CRLF, blanks around names and empty lines
+  // at the end are removed. LIST_INVALID with the line for a name that is empty, repeated or no
+  // text; those of ReadFileOf.
+  static absl::StatusOr<ClassList> Read(const std::string& path);
+  explicit ClassList(std::vector<std::string> names);
+
+  const std::vector<std::string>& names() const { return names_; }
+  bool empty() const { return names_.empty(); }
+  // Absent: there is no such class.
+  std::optional<int64_t> NumberOf(absl::string_view name) const;
+
+  // The names as such a file.
+  std::string Text() const;
+  // Whether a spec can hold them: they are text, none is empty or repeated, and they are short
+  // enough together.
+  static bool FitsIntoSpec(const std::vector<std::string>& names);
+
+ private:
+  std::vector<std::string> names_;
+  std::map<std::string, int64_t, std::less<>> numbers_;
+};
+
+}  // namespace bulkhead::tools
+
+#endif  // BULKHEAD_TOOLS_PACK_CLASS_LIST_H_

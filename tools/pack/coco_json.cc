@@ -1,0 +1,345 @@
+#include "tools/pack/coco_json.h"
+
+#include <cmath>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
+#include "server/base/checksum.h"
+#include "server/base/error.h"
+#include "server/base/record_name.h"
+#include "server/os/files/filesystem.h"
+#include "server/source/tar/json_cursor.h"
+#include "server/source/tar/json_value.h"
+#include "server/source/tar/number_text.h"
+#include "tools/pack/read_file.h"
+
+namespace bulkhead::tools {
+namespace {
+
+constexpr char kByteOrderMark[] = "\xef\xbb\xbf";
+// What is looked at to tell a COCO file from a spec.
+constexpr size_t kCocoHeadBytes = 64 << 10;
+constexpr int64_t kMostPixels = 1 << 30;  // of a side
+
+bool IsCocoField(absl::string_view name) {
+  return name == "images" || name == "annotations" || name == "categories" || name == "licenses" ||
+         name == "info";
+}
+
+// The texts of the fields that are read of one object; a field that it lacks is empty.
+using Fields = std::map<absl::string_view, absl::string_view>;
+
+std::optional<int64_t> Integer(absl::string_view text) {
+  int64_t number = 0;
+  if (!ParseNumber(text, number).ok()) return std::nullopt;
+  return number;
+}
+
+std::optional<double> FiniteNumber(absl::string_view text) {
+  double number = 0;
+  if (!ParseNumber(text, number).ok() || !std::isfinite(number)) return std::nullopt;
+  return number;
+}
+
+std::optional<std::string> Text(absl::string_view text) {
+  ByteBuffer buffer;
+  const auto bytes = JsonString(text, buffer);
+  if (!bytes.ok()) return std::nullopt;
+  return std::string(*bytes);
+}
+
+// The numbers of an array of four.
+std::optional<std::vector<double>> FourNumbers(absl::string_view text) {
+  JsonCursor cursor(text);
+  if (!cursor.Take('[')) return std::nullopt;
+  std::vector<double> numbers;
+  do {
+    absl::string_view word;
+    if (!cursor.TakeWord(word)) return std::nullopt;
+    const std::optional<double> number = FiniteNumber(word);
+    if (!number.has_value()) return std::nullopt;
+    numbers.push_back(*number);
+  } while (cursor.Take(',') && numbers.size() < 5);
+  if (numbers.size() != 4) return std::nullopt;
+  return numbers;
+}
+
+// A value as a message quotes it.
+std::string Shown(absl::string_view value) {
+  constexpr size_t kMostShown = 60;
+  return value.size() <= kMostShown ? Printable(value)
+                                    : absl::StrCat(Printable(value.substr(0, kMostShown)), "…");
+}
+
+std::string CsvQuoted(absl::string_view text) {
+  return absl::StrCat("\"", absl::StrReplaceAll(text, {{"\"", "\"\""}}), "\"");
+}
+
+class CocoReader {
+ public:
+  CocoReader(const std::string& path, absl::string_view text, const ClassList& classes)
+      : cursor_(text), classes_(classes), problems_(path) {
+    found_.file = path;
+    found_.is_coco = true;
+  }
+
+  absl::StatusOr<Annotations> Read() {
+    if (!cursor_.Take('{')) return NotJson();
+    if (!cursor_.Take('}')) {
+      do {
+        BULKHEAD_RETURN_IF_ERROR(ReadSection());
+      } while (cursor_.Take(','));
+      if (!cursor_.Take('}')) return NotJson();
+    }
+    if (cursor_.Peek() != '\0') return NotJson();
+    for (const absl::string_view section : {"images", "annotations", "categories"}) {
+      if (sections_.count(section) > 0) continue;
+      problems_.Add(absl::StrCat(Printable(found_.file), ": `", section,
+                                 "` is missing; files of COCO's object detection have it"));
+    }
+    if (!problems_.any()) NumberCategories();
+    if (!problems_.any()) GiveBoxesToImages();
+    BULKHEAD_RETURN_IF_ERROR(problems_.status());
+    return std::move(found_);
+  }
+
+ private:
+  struct Detection {
+    int64_t image_id = 0;
+    int64_t category_id = 0;
+    ListedBox box;
+  };
+
+  absl::Status NotJson() const {
+    return MakeError(absl::StatusCode::kInvalidArgument, reason::kListInvalid,
+                     absl::StrCat(Printable(found_.file), "@", cursor_.at(),
+                                  ": is not JSON here, or nests deeper than ",
+                                  JsonCursor::kMaxDepth, "; was the file written to the end?"),
+                     {{"file", found_.file}, {"offset", absl::StrCat(cursor_.at())}});
+  }
+
+  absl::Status ReadSection() {
+    absl::string_view name;
+    if (!cursor_.TakeString(name) || !cursor_.Take(':')) return NotJson();
+    const bool is_read = name == "images" || name == "annotations" || name == "categories";
+    if (!is_read) {
+      absl::string_view passed;
+      return cursor_.TakeValue(passed) ? absl::OkStatus() : NotJson();
+    }
+    section_ = name;
+    if (++sections_[name] > 1) {
+      problems_.Add(absl::StrCat(Printable(found_.file), ": `", name, "` comes twice"));
+    }
+    if (!cursor_.Take('[')) {
+      problems_.Add(absl::StrCat(Printable(found_.file), ": `", name, "` is no array"));
+      absl::string_view passed;
+      return cursor_.TakeValue(passed) ? absl::OkStatus() : NotJson();
+    }
+    if (cursor_.Take(']')) return absl::OkStatus();
+    number_ = 0;
+    do {
+      BULKHEAD_RETURN_IF_ERROR(ReadElement());
+      ++number_;
+    } while (cursor_.Take(','));
+    return cursor_.Take(']') ? absl::OkStatus() : NotJson();
+  }
+
+  absl::Status ReadElement() {
+    absl::string_view value;
+    if (cursor_.Peek() != '{') {
+      Problem("", "is no object");
+      return cursor_.TakeValue(value) ? absl::OkStatus() : NotJson();
+    }
+    fields_.clear();
+    cursor_.Take('{');
+    if (!cursor_.Take('}')) {
+      do {
+        absl::string_view name;
+        if (!cursor_.TakeString(name) || !cursor_.Take(':') || !cursor_.TakeValue(value)) {
+          return NotJson();
+        }
+        fields_[name] = value;
+      } while (cursor_.Take(','));
+      if (!cursor_.Take('}')) return NotJson();
+    }
+    if (section_ == "images") TakeImage();
+    if (section_ == "annotations") TakeDetection();
+    if (section_ == "categories") TakeCategory();
+    return absl::OkStatus();
+  }
+
+  // About a field of the object that was just read.
+  void Problem(absl::string_view field, absl::string_view what) {
+    problems_.Add(absl::StrCat(Printable(found_.file), ": ", section_, "[", number_, "]",
+                               field.empty() ? "" : ".", field, ": ", what));
+  }
+
+  // The field, if `read` makes a value of it; else adds a problem, that it is not `wanted`.
+  template <typename Read>
+  auto Field(absl::string_view name, Read read, absl::string_view wanted)
+      -> decltype(read(absl::string_view())) {
+    const auto found = fields_.find(name);
+    if (found == fields_.end()) {
+      Problem(name, "is missing");
+      return std::nullopt;
+    }
+    auto value = read(found->second);
+    if (!value.has_value()) {
+      Problem(name, absl::StrCat(Shown(found->second), " is not ", wanted));
+    }
+    return value;
+  }
+  std::optional<int64_t> IntegerField(absl::string_view name) {
+    return Field(name, Integer, "a whole number");
+  }
+
+  void TakeImage() {
+    const auto id = IntegerField("id");
+    const auto path = Field("file_name", Text, "a text");
+    const auto extent = [](absl::string_view text) -> std::optional<int64_t> {
+      const auto number = Integer(text);
+      return number.has_value() && *number > 0 && *number <= kMostPixels ? number : std::nullopt;
+    };
+    const auto width = Field("width", extent, "a number of pixels");
+    const auto height = Field("height", extent, "a number of pixels");
+    if (!id.has_value() || !path.has_value() || !width.has_value() || !height.has_value()) return;
+    if (path->empty() || path->find('\0') != std::string::npos) {
+      return Problem("file_name", "is no path");
+    }
+    const auto [known, is_new] = image_numbers_.emplace(*id, found_.images.size());
+    if (!is_new) {
+      return Problem("id", absl::StrCat(*id, " is that of images[",
+                                        found_.images[known->second].place, "], too"));
+    }
+    found_.images.push_back({.path = *path,
+                             .place = number_,
+                             .id = *id,
+                             .size = {static_cast<int>(*height), static_cast<int>(*width)}});
+  }
+
+  void TakeCategory() {
+    const auto id = IntegerField("id");
+    const auto name = Field("name", Text, "a text");
+    if (!id.has_value() || !name.has_value()) return;
+    if (name->find_first_of("\r\n") != std::string::npos) {
+      return Problem("name", "has a line break");
+    }
+    if (categories_.emplace(*id, *name).second) return;
+    Problem("id", absl::StrCat(*id, " is that of another category, too"));
+  }
+
+  void TakeDetection() {
+    const auto image = IntegerField("image_id");
+    const auto category = IntegerField("category_id");
+    const auto numbers = Field("bbox", FourNumbers, "[x, y, width, height]");
+    const absl::string_view crowd = fields_.count("iscrowd") > 0 ? fields_["iscrowd"] : "0";
+    const bool is_crowd = crowd == "1" || crowd == "true";
+    if (!is_crowd && crowd != "0" && crowd != "false") {
+      return Problem("iscrowd", absl::StrCat(Shown(crowd), " is neither 0 nor 1"));
+    }
+    if (!image.has_value() || !category.has_value() || !numbers.has_value()) return;
+    const std::vector<double>& box = *numbers;
+    if (box[2] < 0 || box[3] < 0) {
+      return Problem("bbox", absl::StrCat(Shown(fields_["bbox"]),
+                                          " has a negative width or height; COCO's boxes are "
+                                          "[x, y, width, height]"));
+    }
+    detections_.push_back({*image,
+                           *category,
+                           {.corners = {box[0], box[1], box[0] + box[2], box[1] + box[3]},
+                            .is_crowd = is_crowd,
+                            .place = number_}});
+  }
+
+  // Gives the categories their labels.
+  void NumberCategories() {
+    std::string table = "label,category_id,name\n";
+    if (!classes_.empty()) found_.classes = classes_.names();
+    for (const auto& [id, name] : categories_) {
+      std::optional<int64_t> label = static_cast<int64_t>(found_.classes.size());
+      if (classes_.empty()) {
+        found_.classes.push_back(name);
+      } else {
+        label = classes_.NumberOf(name);
+      }
+      if (!label.has_value()) continue;
+      labels_[id] = *label;
+      absl::StrAppend(&table, *label, ",", id, ",", CsvQuoted(name), "\n");
+    }
+    found_.side_files.push_back({"categories.csv", std::move(table)});
+  }
+
+  void GiveBoxesToImages() {
+    section_ = "annotations";
+    for (Detection& detection : detections_) {
+      number_ = detection.box.place;
+      const auto image = image_numbers_.find(detection.image_id);
+      if (image == image_numbers_.end()) {
+        Problem("image_id", absl::StrCat(detection.image_id, " is no id of `images`"));
+        continue;
+      }
+      const auto label = labels_.find(detection.category_id);
+      if (label == labels_.end()) {
+        const auto name = categories_.find(detection.category_id);
+        Problem("category_id",
+                name == categories_.end()
+                    ? absl::StrCat(detection.category_id, " is no id of `categories`")
+                    : absl::StrCat(detection.category_id, ", `", Printable(name->second),
+                                   "`, is not among the classes of --classes"));
+        continue;
+      }
+      detection.box.label = label->second;
+      found_.images[image->second].boxes.push_back(detection.box);
+    }
+  }
+
+  JsonCursor cursor_;
+  const ClassList& classes_;
+  AnnotationProblems problems_;
+  Annotations found_;
+  std::map<absl::string_view, int> sections_;           // how often each came
+  absl::string_view section_;                           // that is being read
+  uint64_t number_ = 0;                                 // of the element in it
+  Fields fields_;                                       // of that element
+  absl::flat_hash_map<int64_t, size_t> image_numbers_;  // by id
+  std::map<int64_t, std::string> categories_;           // their names, by id
+  std::map<int64_t, int64_t> labels_;                   // of those that have one, by id
+  std::vector<Detection> detections_;
+};
+
+}  // namespace
+
+bool IsCocoJson(const std::string& path) {
+  if (!absl::EndsWith(path, ".json")) return false;
+  const auto head = ReadPrefix(path, kCocoHeadBytes);
+  if (!head.ok()) return false;
+  JsonCursor cursor(absl::StripPrefix(*head, kByteOrderMark));
+  if (!cursor.Take('{')) return false;
+  absl::string_view name;
+  absl::string_view value;
+  while (cursor.TakeString(name) && cursor.Take(':')) {
+    if (IsCocoField(name)) return true;
+    if (!cursor.TakeValue(value) || !cursor.Take(',')) return false;
+  }
+  return false;
+}
+
+absl::StatusOr<Annotations> ReadCocoJson(const std::string& path, const ClassList& classes) {
+  BULKHEAD_ASSIGN_OR_RETURN(const std::string text, ReadFileOf(path, path, kMostCocoBytes));
+  BULKHEAD_ASSIGN_OR_RETURN(
+      Annotations annotations,
+      CocoReader(path, absl::StripPrefix(text, kByteOrderMark), classes).Read());
+  Sha256 hash;
+  hash.Update(text);
+  annotations.digest = hash.FinishHex();
+  return annotations;
+}
+
+}  // namespace bulkhead::tools

@@ -1,0 +1,22 @@
+#ifndef BULKHEAD_TOOLS_PACK_READ_FILE_H_
+#define BULKHEAD_TOOLS_PACK_READ_FILE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace bulkhead::tools {
+
+// The largest file of an image that is packed.
+inline constexpr uint64_t kMostImageFileBytes = uint64_t{1} << 30;
+
+// All bytes of a regular file of at most `most_bytes`, which the errors call `name`. Blocks.
+// Errors: those of DataFile::Open; RESOURCE_EXHAUSTED for a larger file; FILE_CHANGED if it was
+// written to meanwhile.
+absl::StatusOr<std::string> ReadFileOf(const std::string& path, const std::string& name,
+                                       uint64_t most_bytes);
+
+}  // namespace bulkhead::tools
+
+#endif  // BULKHEAD_TOOLS_PACK_READ_FILE_H_
