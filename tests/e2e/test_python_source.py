@@ -127,6 +127,17 @@ def test_a_dataset_where_a_spec_is_wanted_is_told_its_place(make):
         bulkhead.Loader(make(bulkhead.Source(own.Pairs(3))))
 
 
+@pytest.mark.parametrize("given", [lambda source: source, lambda source: {"source": {"python": source}}])
+def test_a_mixture_says_that_it_takes_no_dataset_and_what_to_do(given):
+    source = bulkhead.Source(own.Pairs(3), ("x", "y"))
+    words = "a mixture takes no bulkhead.Source: let the dataset's __getitem__ read the other data, too, or write its samples to TFRecords"
+    others = {"weight": 1, "source": {"range": {"size": 3}}}
+    with pytest.raises(bulkhead.SpecError, match=r"^source.mixture.sources\[0\].source.python: " + words):
+        bulkhead.Loader({"source": {"mixture": {"sources": [{"weight": 1, "source": {"python": source}}, others]}}, "batch": {"size": 1}})
+    with pytest.raises(bulkhead.SpecError, match=r"^source.mixture.sources\[1\]: " + words):
+        bulkhead.Pipeline.mixture([(1, bulkhead.Pipeline.range(3)), (1, given(source))])
+
+
 @pytest.mark.parametrize(
     "odd, words",
     [

@@ -16,6 +16,11 @@ PathLike = Union[str, "os.PathLike[str]"]
 
 _Self = TypeVar("_Self", bound="PipelineBase")
 
+NOT_MIXED = (
+    "a mixture takes no bulkhead.Source: let the dataset's __getitem__ read the other data, too, or write its samples "
+    "to TFRecords and mix those"
+)
+
 
 def given(**options: Any) -> Dict[str, Any]:
     """The options that are not None."""
@@ -157,6 +162,14 @@ def _unpickled(
     return cls._make(message, base_dir, ListFile(text) if text is not None else None)
 
 
+def _is_source(part: Any) -> bool:
+    """Whether it is a bulkhead.Source, or a spec of one."""
+    if isinstance(part, Mapping):
+        source = part.get("source")
+        part = source.get("python") if isinstance(source, Mapping) else None
+    return hasattr(part, "_first_stage")
+
+
 def mixed(pairs: Any) -> Tuple[Any, Optional[str]]:
     """A spec's message whose source mixes those of (weight, pipeline) pairs, and its base_dir."""
     message = proto.PipelineSpec()
@@ -173,6 +186,8 @@ def mixed(pairs: Any) -> Tuple[Any, Optional[str]]:
         except (TypeError, ValueError):
             weight, part = None, None
         if not isinstance(part, PipelineBase):
+            if _is_source(part):
+                raise SpecError(f"{place}: {NOT_MIXED}")
             raise SpecError(
                 f"{place}: must be a pair of a weight and a Pipeline, not {type(pair).__name__}"
             )

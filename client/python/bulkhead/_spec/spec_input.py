@@ -11,7 +11,7 @@ from typing import Any, Mapping, NamedTuple, Union
 from .._words import nearest, printable
 from ..errors import DataError, SpecError
 from . import element_type, spec_message
-from .pipeline_base import PipelineBase
+from .pipeline_base import NOT_MIXED, PipelineBase
 from .spec_yaml import Path
 
 Spec = Union[str, "os.PathLike[str]", Mapping[str, Any], PipelineBase]
@@ -132,6 +132,8 @@ def _no_value(value: Any, path: Path) -> str:
     size = element_type.advice(value)
     if size and path[-1:] == ("dtype",):
         return f"must be the name of an element type: {size}"
+    if "mixture" in path and hasattr(value, "_first_stage"):
+        return NOT_MIXED
     of_dataset = _of_dataset(value)
     if not of_dataset and spec_message.is_function(value):
         return spec_message.as_file(value, '"function": "{}"')
