@@ -177,7 +177,12 @@ def test_options_that_mean_nothing_are_refused(coco, folder, photos):
     assert "--negatives: means something only for COCO JSON" in tool("pack", photos / "folder", folder / "out", "--negatives", "drop", code=1)
     assert "have no feature `img`, only image, label" in tool("pack", photos / "folder", folder / "out", "--key", "img=x", code=1)
     assert "--longer-side and --shorter-side exclude each other" in tool("pack", photos / "folder", folder / "out", "--longer-side", 9, "--shorter-side", 9, code=2)
+    assert "there is no part 'nonsense'" in tool("pack", coco, folder / "out", "--images", folder / "images", "--sandbox", "nonsense", code=1)
     assert not (folder / "out").exists()
+
+
+def test_who_takes_coco_json_for_a_spec_is_told_what_to_do(coco):
+    assert "instances.json: holds boxes in COCO's format and is no spec; write TFRecords" in tool("inspect", coco, code=1)
 
 
 def packed_bytes(folder):

@@ -154,6 +154,14 @@ absl::StatusOr<int> RunInspectCommand(const InspectArguments& arguments) {
   std::vector<std::string> data = arguments.data;
   v1::PipelineSpec named;
   const bool is_spec = data.size() == 1 && IsSpecFile(data[0]);
+  if (is_spec && IsCocoJson(data[0])) {
+    return MakeError(absl::StatusCode::kInvalidArgument, reason::kSpecInvalid,
+                     absl::StrCat(data[0],
+                                  ": holds boxes in COCO's format and is no spec; write TFRecords "
+                                  "and a spec of them: bulkhead pack ",
+                                  ShellQuoted(data[0]), " packed --images FOLDER"),
+                     {{"file", data[0]}});
+  }
   if (is_spec) {
     BULKHEAD_ASSIGN_OR_RETURN(named, ReadSpecFile(data[0]));
     BULKHEAD_ASSIGN_OR_RETURN(data, DataOf(named, data[0]));

@@ -6,8 +6,11 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "server/base/error.h"
 #include "server/base/nearest_name.h"
+#include "server/os/files/filesystem.h"
+#include "server/source/tar/json_cursor.h"
 #include "server/spec/record_files.h"
 #include "server/spec/source_signature.h"
 #include "server/spec/tar_features.h"
@@ -15,6 +18,9 @@
 
 namespace bulkhead::tools {
 namespace {
+
+// What is looked at to tell a COCO file from a spec.
+constexpr size_t kCocoHeadBytes = 64 << 10;
 
 std::vector<std::string> PathsOf(const v1::Source& source) {
   switch (source.source_case()) {
@@ -30,6 +36,11 @@ std::vector<std::string> PathsOf(const v1::Source& source) {
     default:
       return {};
   }
+}
+
+bool IsCocoField(absl::string_view name) {
+  return name == "images" || name == "annotations" || name == "categories" || name == "licenses" ||
+         name == "info";
 }
 
 // What TFRecords call the feature.
@@ -59,6 +70,21 @@ bool TarHolds(const std::string& name, const v1::Feature& feature,
 bool IsSpecFile(const std::string& path) {
   return absl::EndsWith(path, ".yaml") || absl::EndsWith(path, ".yml") ||
          absl::EndsWith(path, ".json");
+}
+
+bool IsCocoJson(const std::string& path) {
+  if (!absl::EndsWith(path, ".json")) return false;
+  const auto head = ReadPrefix(path, kCocoHeadBytes);
+  if (!head.ok()) return false;
+  JsonCursor cursor(absl::StripPrefix(*head, "\xef\xbb\xbf"));
+  if (!cursor.Take('{')) return false;
+  absl::string_view name;
+  absl::string_view value;
+  while (cursor.TakeString(name) && cursor.Take(':')) {
+    if (IsCocoField(name)) return true;
+    if (!cursor.TakeValue(value) || !cursor.Take(',')) return false;
+  }
+  return false;
 }
 
 absl::StatusOr<std::vector<std::string>> DataOf(const v1::PipelineSpec& spec,

@@ -13,6 +13,10 @@ namespace bulkhead::tools {
 // Whether the file's name is that of a spec: .yaml, .yml, .json.
 bool IsSpecFile(const std::string& path);
 
+// Whether the file is a JSON object that begins with a field of COCO's files (`images`, `info`, …),
+// not a spec.
+bool IsCocoJson(const std::string& path);
+
 // The data of the spec in the file `path`: its folder, its list, or its TFRecords and globs of
 // them. INVALID_ARGUMENT for a spec without such data of its own, a mixture's or a range's, with
 // what to look at instead.

@@ -7,14 +7,12 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "server/base/checksum.h"
 #include "server/base/error.h"
 #include "server/base/record_name.h"
-#include "server/os/files/filesystem.h"
 #include "server/source/tar/json_cursor.h"
 #include "server/source/tar/json_value.h"
 #include "server/source/tar/number_text.h"
@@ -24,14 +22,7 @@ namespace bulkhead::tools {
 namespace {
 
 constexpr char kByteOrderMark[] = "\xef\xbb\xbf";
-// What is looked at to tell a COCO file from a spec.
-constexpr size_t kCocoHeadBytes = 64 << 10;
 constexpr int64_t kMostPixels = 1 << 30;  // of a side
-
-bool IsCocoField(absl::string_view name) {
-  return name == "images" || name == "annotations" || name == "categories" || name == "licenses" ||
-         name == "info";
-}
 
 // The texts of the fields that are read of one object; a field that it lacks is empty.
 using Fields = std::map<absl::string_view, absl::string_view>;
@@ -315,21 +306,6 @@ class CocoReader {
 };
 
 }  // namespace
-
-bool IsCocoJson(const std::string& path) {
-  if (!absl::EndsWith(path, ".json")) return false;
-  const auto head = ReadPrefix(path, kCocoHeadBytes);
-  if (!head.ok()) return false;
-  JsonCursor cursor(absl::StripPrefix(*head, kByteOrderMark));
-  if (!cursor.Take('{')) return false;
-  absl::string_view name;
-  absl::string_view value;
-  while (cursor.TakeString(name) && cursor.Take(':')) {
-    if (IsCocoField(name)) return true;
-    if (!cursor.TakeValue(value) || !cursor.Take(',')) return false;
-  }
-  return false;
-}
 
 absl::StatusOr<Annotations> ReadCocoJson(const std::string& path, const ClassList& classes) {
   BULKHEAD_ASSIGN_OR_RETURN(const std::string text, ReadFileOf(path, path, kMostCocoBytes));

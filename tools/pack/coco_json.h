@@ -10,10 +10,6 @@
 
 namespace bulkhead::tools {
 
-// Whether the file is a JSON object that begins with a field of COCO's files (`images`, `info`, …),
-// not a spec.
-bool IsCocoJson(const std::string& path);
-
 // Reads object detections in COCO's format (cocodataset.org, "Data format"): `images` with id,
 // file_name, width and height; `annotations` with image_id, category_id, bbox and perhaps iscrowd;
 // `categories` with id and name. Other fields are passed over. Labels are the categories' numbers

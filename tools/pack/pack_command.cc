@@ -15,6 +15,8 @@
 #include "tools/common/json.h"
 #include "tools/common/near_path.h"
 #include "tools/common/progress_line.h"
+#include "tools/inspect/spec_data.h"
+#include "tools/local/confinement.h"
 #include "tools/pack/altered_supply.h"
 #include "tools/pack/annotated_supply.h"
 #include "tools/pack/box_table.h"
@@ -123,6 +125,7 @@ absl::StatusOr<std::unique_ptr<RecordSupply>> SupplyBoxes(const PackArguments& a
 }
 
 absl::StatusOr<std::unique_ptr<RecordSupply>> Supply(const PackArguments& arguments) {
+  BULKHEAD_RETURN_IF_ERROR(Confinement::Of({.sandbox = arguments.sandbox}, "").status());
   const MakeImageWorkFn image_work = [sandbox = arguments.sandbox] {
     return NewConfinedImageWork(sandbox);
   };

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_replace.h"
 #include "tests/tools/test_dir.h"
+#include "tools/inspect/spec_data.h"
 
 namespace bulkhead::tools {
 namespace {
