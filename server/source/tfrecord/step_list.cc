@@ -13,7 +13,7 @@ using Messages = absl::InlinedVector<absl::string_view, 1>;
 
 constexpr uint32_t kStep = 1;  // the field `feature` of tf.FeatureList
 
-absl::Status Damaged(absl::string_view what) {
+absl::Status DamagedSteps(absl::string_view what) {
   return SampleError(reason::kMalformedExample, absl::StrCat(what, " is damaged"));
 }
 
@@ -22,7 +22,7 @@ absl::Status CountSteps(const Messages& messages, uint64_t& steps) {
   for (const absl::string_view message : messages) {
     WireReader reader(message);
     while (reader.Next()) steps += reader.Is(kStep, WireReader::kBytes) ? 1 : 0;
-    if (reader.failed()) return Damaged("its list of steps");
+    if (reader.failed()) return DamagedSteps("its list of steps");
   }
   return absl::OkStatus();
 }
@@ -42,7 +42,7 @@ absl::Status WrongSteps(uint64_t steps, uint64_t wanted, absl::string_view advic
 // Writes one step to `out`, which becomes its end.
 absl::Status ReadStep(absl::string_view message, const StepTarget& target, FeatureList& list,
                       char*& out) {
-  if (!ReadFeatureList({message}, list)) return Damaged("it");
+  if (!ReadFeatureList({message}, list)) return DamagedSteps("it");
   BULKHEAD_RETURN_IF_ERROR(CheckKind(list, target.kind));
   if (list.count != target.step_values) return WrongValues(list.count, target.step_values);
   if (list.kind != FeatureList::Kind::kBytes) {
@@ -98,7 +98,7 @@ absl::StatusOr<absl::string_view> ReadStepString(const Messages& messages, uint6
     for (WireReader reader(message); reader.Next();) {
       if (!reader.Is(kStep, WireReader::kBytes) || at++ != step) continue;
       const absl::Status status = [&] {
-        if (!ReadFeatureList({reader.bytes()}, list)) return Damaged("it");
+        if (!ReadFeatureList({reader.bytes()}, list)) return DamagedSteps("it");
         BULKHEAD_RETURN_IF_ERROR(CheckKind(list, FeatureList::Kind::kBytes));
         return list.count == 1 ? absl::OkStatus() : WrongValues(list.count, 1);
       }();
@@ -106,7 +106,7 @@ absl::StatusOr<absl::string_view> ReadStepString(const Messages& messages, uint6
       return list.chunks[0];
     }
   }
-  return Damaged("its list of steps");  // not reached: the step was counted
+  return DamagedSteps("its list of steps");  // not reached: the step was counted
 }
 
 }  // namespace bulkhead
