@@ -36,14 +36,14 @@ struct Pipe {
   UniqueFd write_end;
 };
 
-constexpr absl::Duration kLong = absl::Seconds(60);
+constexpr absl::Duration kLongWait = absl::Seconds(60);
 
 TEST(LogOutputTest, WritesWhatThisProcessAndOthersSay) {
   Pipe log;
   auto output = LogOutput::Start(std::move(log.write_end)).value();
   output->Write("one\n");
   ASSERT_EQ(write(output->pipe(), "two\n", 4), 4);
-  EXPECT_TRUE(output->Flush(kLong));
+  EXPECT_TRUE(output->Flush(kLongWait));
   EXPECT_EQ(output->lines_dropped(), 0u);
   output.reset();
   const std::string text = log.ReadAll();
@@ -56,7 +56,7 @@ TEST(LogOutputTest, WhatOthersSayCommandsNoTerminal) {
   // A character in two parts is one all the same, and one without its end none.
   for (const absl::string_view part : {"one\n\ttwo\033[2J \xe6\x97", "\xa5 \xc2\x9b \xe6", "x\n"}) {
     ASSERT_EQ(write(output->pipe(), part.data(), part.size()), static_cast<ssize_t>(part.size()));
-    EXPECT_TRUE(output->Flush(kLong));
+    EXPECT_TRUE(output->Flush(kLongWait));
   }
   output.reset();
   EXPECT_EQ(log.ReadAll(), "  | one\n  | \ttwo\\x1b[2J \xe6\x97\xa5 \\xc2\\x9b \\xe6x\n");
@@ -66,7 +66,7 @@ TEST(LogOutputTest, OwnLinesBeginOnALineOfTheirOwn) {
   Pipe log;
   auto output = LogOutput::Start(std::move(log.write_end)).value();
   ASSERT_EQ(write(output->pipe(), "half", 4), 4);
-  EXPECT_TRUE(output->Flush(kLong));
+  EXPECT_TRUE(output->Flush(kLongWait));
   output->Write("own\n");
   output.reset();
   EXPECT_EQ(log.ReadAll(), "  | half\nown\n");
@@ -91,7 +91,7 @@ TEST(LogOutputTest, NobodyWaitsForAReaderThatDoesNotReadAndTheRestIsCounted) {
   const uint64_t dropped = output->lines_dropped();
   std::string text;
   std::thread reader([&] { text = log.ReadAll(); });
-  EXPECT_TRUE(output->Flush(kLong));
+  EXPECT_TRUE(output->Flush(kLongWait));
   output.reset();
   reader.join();
   EXPECT_GT(text.size(), LogOutput::kMostBytes / 2);
@@ -106,7 +106,7 @@ TEST(LogOutputTest, AReaderThatIsGoneHarmsNobody) {
   auto output = LogOutput::Start(std::move(log.write_end)).value();
   log.read_end.reset();
   for (int i = 0; i < 100; ++i) output->Write("text\n");
-  EXPECT_TRUE(output->Flush(kLong));
+  EXPECT_TRUE(output->Flush(kLongWait));
 }
 
 TEST(LogOutputTest, AFileGetsTheSameAndIsBounded) {
@@ -119,7 +119,7 @@ TEST(LogOutputTest, AFileGetsTheSameAndIsBounded) {
   });
   auto output = LogOutput::Start(std::move(log.write_end), OpenLogFile(path).value()).value();
   output->Write("first\n");
-  EXPECT_TRUE(output->Flush(kLong));
+  EXPECT_TRUE(output->Flush(kLongWait));
   const auto text = [&] {
     std::ifstream file(path);
     return std::string(std::istreambuf_iterator<char>(file), {});
@@ -129,11 +129,11 @@ TEST(LogOutputTest, AFileGetsTheSameAndIsBounded) {
   for (int i = 0; i < 5000; ++i) {
     output->Write(line + "\n");
     if (i % 500 != 0) continue;
-    EXPECT_TRUE(output->Flush(kLong));
+    EXPECT_TRUE(output->Flush(kLongWait));
     EXPECT_LE(text().size(), LogOutput::kMostFileBytes);
   }
   output->Write("last\n");
-  EXPECT_TRUE(output->Flush(kLong));
+  EXPECT_TRUE(output->Flush(kLongWait));
   EXPECT_LE(text().size(), LogOutput::kMostFileBytes);
   EXPECT_GE(text().size(), LogOutput::kKeptFileBytes);
   EXPECT_EQ(text().substr(text().size() - 7), "x\nlast\n");
@@ -143,7 +143,7 @@ TEST(LogOutputTest, AFileGetsTheSameAndIsBounded) {
   // A service that is started again goes on behind it.
   auto again = LogOutput::Start(UniqueFd(), OpenLogFile(path).value()).value();
   again->Write("again\n");
-  EXPECT_TRUE(again->Flush(kLong));
+  EXPECT_TRUE(again->Flush(kLongWait));
   EXPECT_EQ(text().substr(text().size() - 11), "last\nagain\n");
   unlink(path.c_str());
 }

@@ -18,7 +18,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-SpawnSpec Shell(const std::string& command) {
+SpawnSpec ShellRun(const std::string& command) {
   SpawnSpec spec;
   spec.program = "/bin/sh";
   spec.args = {"-c", command};
@@ -27,7 +27,7 @@ SpawnSpec Shell(const std::string& command) {
 
 TEST(SpawnerTest, StartsAsChildProcessDoes) {
   Spawner spawner(absl::Seconds(60));
-  auto child = spawner.Spawn(Shell("exit 7"));
+  auto child = spawner.Spawn(ShellRun("exit 7"));
   ASSERT_TRUE(child.ok()) << child.status();
   EXPECT_EQ(AwaitExit(*child).code, 7);
   SpawnSpec none;
@@ -37,8 +37,8 @@ TEST(SpawnerTest, StartsAsChildProcessDoes) {
 
 TEST(SpawnerTest, ChildrenLiveAsLongAsIt) {
   auto spawner = std::make_unique<Spawner>(absl::Seconds(60));
-  auto first = spawner->Spawn(Shell("kill -STOP $$"));
-  auto second = spawner->Spawn(Shell("exit 0"));
+  auto first = spawner->Spawn(ShellRun("kill -STOP $$"));
+  auto second = spawner->Spawn(ShellRun("exit 0"));
   ASSERT_TRUE(first.ok() && second.ok());
   EXPECT_TRUE(AwaitExit(*second).ok());
   EXPECT_FALSE(first->TryReap().has_value());
@@ -53,7 +53,7 @@ class StalledTest : public testing::Test {
 
   absl::StatusOr<ChildProcess> Start(const SpawnSpec& spec) {
     if (spec.program != "/bin/sh") answers_.WaitForNotification();
-    SpawnSpec sleeper = Shell("kill -STOP $$");
+    SpawnSpec sleeper = ShellRun("kill -STOP $$");
     absl::StatusOr<ChildProcess> child = ChildProcess::Spawn(sleeper);
     absl::MutexLock lock(&mutex_);
     last_ = child.ok() ? child->pid() : -1;
@@ -84,7 +84,7 @@ TEST_F(StalledTest, AStartThatHangsIsAnErrorAndHoldsUpNoOther) {
   EXPECT_THAT(Error(Program(1)), HasSubstr("an earlier start still hangs"));
   absl::StatusOr<ChildProcess> other;
   do {  // a busy machine may take longer
-    other = spawner_.Spawn(Shell(""));
+    other = spawner_.Spawn(ShellRun(""));
   } while (!other.ok());
   other->Signal(SIGKILL);
   EXPECT_EQ(AwaitExit(*other).code, SIGKILL);

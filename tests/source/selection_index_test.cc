@@ -7,7 +7,7 @@
 namespace bulkhead {
 namespace {
 
-constexpr uint32_t kKind = 1;
+constexpr uint32_t kIndexKind = 1;
 
 // The file of a selection that keeps record i where keep[i] says so.
 internal::v1::ResolvedFile WriteSelection(const TempFolder& folder, const std::vector<bool>& keep) {
@@ -18,7 +18,7 @@ internal::v1::ResolvedFile WriteSelection(const TempFolder& folder, const std::v
   SelectionWriter writer(fd);
   for (const bool one : keep) EXPECT_TRUE(writer.Add(one).ok());
   IndexHeader header;
-  header.kind = kKind;
+  header.kind = kIndexKind;
   EXPECT_TRUE(writer.Finish(header).ok());
   close(fd);
   return file;
@@ -26,7 +26,7 @@ internal::v1::ResolvedFile WriteSelection(const TempFolder& folder, const std::v
 
 void ExpectSelects(const std::vector<bool>& keep) {
   const TempFolder folder;
-  const auto index = SelectionIndex::Open(WriteSelection(folder, keep), kKind);
+  const auto index = SelectionIndex::Open(WriteSelection(folder, keep), kIndexKind);
   ASSERT_TRUE(index.ok()) << index.status();
   ASSERT_EQ(index->indexed_count(), keep.size());
   uint64_t k = 0;
@@ -71,13 +71,14 @@ TEST(SelectionIndexTest, NoticesDamage) {
     std::string bad = good;
     bad[at] ^= 4;
     folder.Write("a.selection", bad);
-    EXPECT_EQ(ReasonOf(SelectionIndex::Open(file, kKind).status()), reason::kIndexDamaged) << at;
+    EXPECT_EQ(ReasonOf(SelectionIndex::Open(file, kIndexKind).status()), reason::kIndexDamaged)
+        << at;
   }
   folder.Write("a.selection", good.substr(0, good.size() - 64));
-  EXPECT_EQ(ReasonOf(SelectionIndex::Open(file, kKind).status()), reason::kIndexDamaged);
+  EXPECT_EQ(ReasonOf(SelectionIndex::Open(file, kIndexKind).status()), reason::kIndexDamaged);
   folder.Write("a.selection", good);
-  EXPECT_TRUE(SelectionIndex::Open(file, kKind).ok());
-  EXPECT_EQ(ReasonOf(SelectionIndex::Open(file, kKind + 1).status()), reason::kIndexDamaged)
+  EXPECT_TRUE(SelectionIndex::Open(file, kIndexKind).ok());
+  EXPECT_EQ(ReasonOf(SelectionIndex::Open(file, kIndexKind + 1).status()), reason::kIndexDamaged)
       << "of another kind of source";
 }
 
@@ -85,7 +86,7 @@ TEST(SelectionIndexTest, NoticesDamage) {
 TEST(SelectionIndexTest, NoticesThatItWasOverwrittenInUse) {
   const TempFolder folder;
   const auto file = WriteSelection(folder, std::vector<bool>(1000, true));
-  const auto index = SelectionIndex::Open(file, kKind);
+  const auto index = SelectionIndex::Open(file, kIndexKind);
   for (const uint64_t k : {0, 400, 999}) EXPECT_EQ(index->Select(k).value(), k);
   std::fstream bytes(file.selection_path(), std::ios::in | std::ios::out | std::ios::binary);
   const auto put = [&](size_t at, const std::string& what) {
@@ -105,7 +106,7 @@ TEST(SelectionIndexTest, NoticesThatItWasOverwrittenInUse) {
 TEST(SelectionIndexTest, IsToldFromAnIndex) {
   const TempFolder folder;
   const auto file = WriteSelection(folder, {true});
-  EXPECT_FALSE(MappedIndex::Open(file.selection_path(), "a", kKind).ok());
+  EXPECT_FALSE(MappedIndex::Open(file.selection_path(), "a", kIndexKind).ok());
 }
 
 }  // namespace

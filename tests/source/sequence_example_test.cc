@@ -18,17 +18,17 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 // A field of wire type 2, shorter than 128 bytes.
-std::string Field(int number, absl::string_view bytes) {
+std::string WireField(int number, absl::string_view bytes) {
   return absl::StrCat(std::string(1, static_cast<char>(number << 3 | 2)),
                       std::string(1, static_cast<char>(bytes.size())), bytes);
 }
 // Serialized messages: an Int64List feature of one number; a FeatureLists entry; a record of
 // entries.
-std::string Step(char number) { return Field(3, Field(1, std::string(1, number))); }
+std::string Step(char number) { return WireField(3, WireField(1, std::string(1, number))); }
 std::string Entry(absl::string_view key, absl::string_view list) {
-  return Field(1, Field(1, key) + Field(2, list));
+  return WireField(1, WireField(1, key) + WireField(2, list));
 }
-std::string Lists(absl::string_view entries) { return Field(2, entries); }
+std::string Lists(absl::string_view entries) { return WireField(2, entries); }
 
 class SequenceExampleTest : public ::testing::Test {
  protected:
@@ -148,12 +148,12 @@ TEST_F(SequenceExampleTest, PiecesAreMergedAsProtobufDoes) {
   DeclareInts("b", {-1}, 8);
   // A repeated key, whose last entry counts; a list in two messages; FeatureLists in two pieces;
   // unknown fields within.
-  const std::string unknown = std::string("\x48\x01", 2) + Field(10, "zzz");
-  const std::string twice =
-      Field(1, Field(1, "b") + Field(2, Field(1, Step(3))) + unknown + Field(2, Field(1, Step(4))));
+  const std::string unknown = std::string("\x48\x01", 2) + WireField(10, "zzz");
+  const std::string twice = WireField(1, WireField(1, "b") + WireField(2, WireField(1, Step(3))) +
+                                             unknown + WireField(2, WireField(1, Step(4))));
   const std::string bytes =
-      Lists(Entry("a", Field(1, Step(1)) + Field(1, Step(2)))) + unknown +
-      Lists(Entry("a", unknown + Field(1, Step(5)) + Field(1, Step(6))) + twice);
+      Lists(Entry("a", WireField(1, Step(1)) + WireField(1, Step(2)))) + unknown +
+      Lists(Entry("a", unknown + WireField(1, Step(5)) + WireField(1, Step(6))) + twice);
   ASSERT_TRUE(Read(bytes).ok());
   EXPECT_THAT(Numbers<int64_t>(values_[0]), ElementsAre(5, 6));
   EXPECT_THAT(Numbers<int64_t>(values_[1]), ElementsAre(3, 4));
