@@ -110,7 +110,9 @@ void CheckBatchStages(const v1::PipelineSpec& spec, const std::vector<FeatureSig
 
 std::string FirstPythonBatchStage(const v1::PipelineSpec& spec) {
   for (int i = 0; i < spec.batch_stages_size(); ++i) {
-    if (spec.batch_stages(i).has_python()) return FullPath(spec, i);
+    if (TraitsOf(spec.batch_stages(i)).user_code == StageTraits::UserCode::kPython) {
+      return FullPath(spec, i);
+    }
   }
   return "";
 }

@@ -96,7 +96,7 @@ std::string RecordsText(const v1::Source& source, const internal::v1::ResolvedSo
 template <typename Stages>
 void DropCaches(Stages& stages) {
   stages.erase(std::remove_if(stages.begin(), stages.end(),
-                              [](const v1::Stage& stage) { return stage.has_cache(); }),
+                              [](const v1::Stage& stage) { return TraitsOf(stage).keeps_samples; }),
                stages.end());
 }
 

@@ -125,13 +125,12 @@ void LintConstants(const SourceChain& chain, const SourceSignature& signature,
       const std::string doubt = DoubtOfConstants(stage.normalize(), before, after);
       if (!doubt.empty()) warnings.push_back({path, doubt});
       ranges[name] = after;
-    } else if (stage.has_cast()) {
+      continue;
+    }
+    for (const FeatureSignature& feature : signature.features_after[i]) {
       // Of floats the range stays; what else becomes one is not followed.
-      if (stage.cast().dtype() == v1::DTYPE_UINT8) ranges.erase(stage.cast().input());
-    } else if (!stage.has_layout()) {
-      for (const FeatureSignature& feature : signature.features_after[i]) {
-        if (feature.path == path) ranges.erase(feature.name);
-      }
+      const bool keeps = TraitsOf(stage).keeps_numbers && feature.dtype != v1::DTYPE_UINT8;
+      if (feature.path == path && !keeps) ranges.erase(feature.name);
     }
   }
 }
@@ -192,7 +191,7 @@ std::vector<SpecProblem> LintSpec(const v1::PipelineSpec& spec,
   warnings.insert(warnings.end(), constants.all().begin(), constants.all().end());
   const bool mixes =
       std::any_of(spec.batch_stages().begin(), spec.batch_stages().end(),
-                  [](const v1::BatchStage& stage) { return BatchKindOf(stage)->MixesRows(); });
+                  [](const v1::BatchStage& stage) { return TraitsOf(stage).mixes_rows; });
   if (mixes && spec.batch().last() == v1::LAST_BATCH_PAD) {
     warnings.push_back({"batch.last",
                         "pad with batch_stages: they treat padding rows like other rows, and mix "

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
 #include "server/spec/batch_stages.h"
 #include "server/spec/list_steps.h"
 #include "server/spec/source_signature.h"
 #include "server/spec/stage_signature.h"
+#include "server/stages/declaration/batch_kind.h"
 #include "server/stages/declaration/spec_error.h"
 
 namespace bulkhead {
@@ -22,7 +22,7 @@ void AddSteps(const Stages& stages, absl::string_view prefix, SourceChain& chain
   int number = 0;  // without cache stages
   for (int i = 0; i < stages.size(); ++i) {
     std::string path = absl::StrCat(prefix, "stages[", i, "]");
-    if (stages[i].has_cache()) {
+    if (TraitsOf(stages[i]).keeps_samples) {
       steps.Flush();
       chain.caches.push_back({&stages[i].cache(), std::move(path), chain.steps.size()});
       continue;
@@ -41,12 +41,19 @@ std::string LabelOf(const v1::PipelineSpec& spec, int batch_stage) {
   return absl::StrCat(BatchStagePath(batch_stage), " ", StageName(spec.batch_stages(batch_stage)));
 }
 
-// What a message calls the code of a stage. The stage that reads a dataset of the client's
-// (bulkhead.Source) has the client's own function, and the dataset's class as an argument.
-std::string NameOfCode(const v1::Python& python) {
-  const auto dataset = python.arguments().find("dataset");
-  const bool reads = absl::StartsWith(python.function(), "bulkhead_dataset:");
-  return reads && dataset != python.arguments().end() ? dataset->second : python.function();
+// Calls `use` with the label and the user code of every stage, in their order.
+void ForEachCode(const v1::PipelineSpec& spec,
+                 absl::FunctionRef<void(std::string label, const CodeName& code)> use) {
+  for (const SourceChain& chain : SourceChains(spec)) {
+    for (const SourceChain::Step& step : chain.steps) {
+      const StageKind* const kind = KindOf(*step.stage);
+      if (kind != nullptr) use(LabelOf(step), kind->CodeOf(*step.stage));
+    }
+  }
+  for (int i = 0; i < spec.batch_stages_size(); ++i) {
+    const BatchKind* const kind = BatchKindOf(spec.batch_stages(i));
+    if (kind != nullptr) use(LabelOf(spec, i), kind->CodeOf(spec.batch_stages(i)));
+  }
 }
 
 }  // namespace
@@ -79,33 +86,18 @@ std::string FirstPythonStage(const v1::PipelineSpec& spec) {
 
 std::map<std::string, std::string> CodeOfStages(const v1::PipelineSpec& spec) {
   std::map<std::string, std::string> code;
-  for (const SourceChain& chain : SourceChains(spec)) {
-    for (const SourceChain::Step& step : chain.steps) {
-      const std::string name = step.stage->has_native() ? step.stage->native().library()
-                                                        : NameOfCode(step.stage->python());
-      if (!name.empty()) code.emplace(LabelOf(step), name);
-    }
-  }
-  for (int i = 0; i < spec.batch_stages_size(); ++i) {
-    const std::string name = NameOfCode(spec.batch_stages(i).python());
-    if (!name.empty()) code.emplace(LabelOf(spec, i), name);
-  }
+  ForEachCode(spec, [&](std::string label, const CodeName& name) {
+    if (!name.shown.empty()) code.emplace(std::move(label), name.shown);
+  });
   return code;
 }
 
 std::vector<std::string> UserCodeOf(const v1::PipelineSpec& spec) {
   std::vector<std::string> code;
-  const auto add = [&](const std::string& name) {
-    const bool known = std::find(code.begin(), code.end(), name) != code.end();
-    if (!name.empty() && !known) code.push_back(name);
-  };
-  for (const SourceChain& chain : SourceChains(spec)) {
-    for (const SourceChain::Step& step : chain.steps) {
-      add(step.stage->python().function());
-      add(step.stage->native().library());
-    }
-  }
-  for (const v1::BatchStage& stage : spec.batch_stages()) add(stage.python().function());
+  ForEachCode(spec, [&](const std::string&, const CodeName& name) {
+    const bool known = std::find(code.begin(), code.end(), name.loaded) != code.end();
+    if (!name.loaded.empty() && !known) code.push_back(name.loaded);
+  });
   return code;
 }
 
@@ -115,10 +107,18 @@ std::set<std::string> StageLabels(const v1::PipelineSpec& spec) {
     for (const SourceChain::Step& step : chain.steps) {
       labels.insert(LabelOf(step));
     }
-    for (const SourceChain::CachePoint& cache : chain.caches) labels.insert(cache.path + " cache");
   }
   for (int i = 0; i < spec.batch_stages_size(); ++i) {
     labels.insert(LabelOf(spec, i));
+  }
+  labels.merge(CacheLabels(spec));
+  return labels;
+}
+
+std::set<std::string> CacheLabels(const v1::PipelineSpec& spec) {
+  std::set<std::string> labels;
+  for (const SourceChain& chain : SourceChains(spec)) {
+    for (const SourceChain::CachePoint& cache : chain.caches) labels.insert(cache.path + " cache");
   }
   return labels;
 }

@@ -65,18 +65,19 @@ std::string FirstStageThat(const v1::PipelineSpec& spec,
 // The place of the first stage that runs Python, for samples or batches; empty if there is none.
 std::string FirstPythonStage(const v1::PipelineSpec& spec);
 
-// The user code that a spec names, each once, in the order of its stages: "augment:process" for
-// Python, "libmeans.so" for a library. Empty if it names none.
+// The user code that a spec names (CodeName::loaded), each once, in the order of its stages. Empty
+// if it names none.
 std::vector<std::string> UserCodeOf(const v1::PipelineSpec& spec);
 
-// By the label of its stage (StageLabels), what messages call the user code that the spec names:
-// "augment:process", or the class of a dataset.
+// By the label of its stage (StageLabels), what messages call the user code that the spec names.
 std::map<std::string, std::string> CodeOfStages(const v1::PipelineSpec& spec);
 
 // The names of a spec's stages in messages, status and metrics: "stages[0] decode_image",
 // "source.mixture.sources[1].stages[0] resize", "batch_stages[0] mixup". A running pipeline has no
 // others, but may have joined some.
 std::set<std::string> StageLabels(const v1::PipelineSpec& spec);
+// Of these, the cache stages.
+std::set<std::string> CacheLabels(const v1::PipelineSpec& spec);
 
 // The place of the first cache stage, "stages[1].cache"; empty if there is none.
 std::string FirstCacheStage(const v1::PipelineSpec& spec);

@@ -15,7 +15,7 @@ namespace {
 
 using ::testing::IsEmpty;
 
-const std::set<std::string> kStages = {"stages[0] decode_image", "stages[1] python"};
+const PipelineStages kStages = {{"stages[0] decode_image", "stages[1] python"}, {}, true};
 constexpr uint32_t kThreads = 2;
 constexpr uint32_t kMostThreads = 4;
 
@@ -160,7 +160,7 @@ TEST_F(FlightReaderTest, CountsAreHeldToWhatTheTimeAllows) {
 }
 
 TEST_F(FlightReaderTest, WhatNoStageDoesIsNotCounted) {
-  const std::set<std::string> stages = {"stages[0] python"};
+  const PipelineStages stages = {{"stages[0] python"}, {}, false};
   FlightReader blind(FlightRecorder::Create(kThreads).value(), stages, kMostThreads);
   absl::SleepFor(absl::Milliseconds(1));
   for (FlightReader* const reader : {&reader_, &blind}) {

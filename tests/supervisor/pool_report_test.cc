@@ -133,7 +133,7 @@ TEST_F(PoolReportTest, AWildWriteIsOneThatEndedItsWorker) {
 }
 
 TEST_F(PoolReportTest, WhatTheDeadHaveDoneCountsWithWhatTheLivingHave) {
-  config_.stages = {"stages[0] decode_image"};
+  config_.stages = {{"stages[0] decode_image"}, {}, true};
   Man(2);
   report_.OnSamples(16);
   report_.OnSamples(10);

@@ -27,7 +27,7 @@ class StageTimesTest : public testing::Test {
       if (now_ns_ < looked_ns_ + 20'000'000) continue;
       looked_ns_ = now_ns_;
       std::string slow = times_.Note(
-          flight_, 3,
+          flight_, {{}, {"stages[2] cache"}, false}, 3,
           [&] {
             ++waits_read_;
             return waited_seconds_;

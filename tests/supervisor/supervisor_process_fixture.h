@@ -151,7 +151,7 @@ class SupervisorProcessTest : public testing::Test {
     pipeline.key = mode;
     pipeline.name = mode;
     pipeline.binding = mode;
-    pipeline.stages = {"stages[0] fake"};
+    pipeline.stages.names = {"stages[0] fake"};
     pipeline.user_code = user_code_;
     pipeline.workers = workers;
     pipeline.quota_bytes = quota_bytes_;

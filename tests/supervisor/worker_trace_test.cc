@@ -10,7 +10,7 @@
 namespace bulkhead::worker_trace_test {
 namespace {
 
-const std::set<std::string> kStages = {"stages[0] decode_image"};
+const PipelineStages kStages = {{"stages[0] decode_image"}, {}, true};
 
 class WorkerTraceTest : public testing::Test {
  protected:

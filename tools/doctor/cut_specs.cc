@@ -57,7 +57,7 @@ const std::vector<FeatureSignature>& FeaturesBefore(const v1::PipelineSpec& spec
   size_t steps = chain.own_steps;
   for (int i = 0; i < stages; ++i) {
     // A cache stage is no step.
-    if (!spec.stages(i).has_cache()) ++steps;
+    if (!TraitsOf(spec.stages(i)).keeps_samples) ++steps;
   }
   return signature.sources[0].FeaturesBefore(steps);
 }
@@ -81,7 +81,7 @@ absl::StatusOr<std::vector<SpecPrefix>> PrefixesOf(const v1::PipelineSpec& spec)
   const int most = spec.stages_size() - (spec.batch_stages_size() == 0 ? 1 : 0);
   for (int stages = 0; stages <= most; ++stages) {
     // A cache stage changes no sample.
-    if (stages > 0 && spec.stages(stages - 1).has_cache()) continue;
+    if (stages > 0 && TraitsOf(spec.stages(stages - 1)).keeps_samples) continue;
     SpecPrefix& prefix = prefixes.emplace_back();
     prefix.stages = stages;
     prefix.title = TitleOf(spec, stages);

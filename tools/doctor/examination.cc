@@ -84,7 +84,7 @@ class Examination {
     BULKHEAD_RETURN_IF_ERROR(RunWhole());
     for (SpecPrefix& prefix : prefixes) BULKHEAD_RETURN_IF_ERROR(RunPrefix(prefix));
     for (int i = 0; i < spec_.stages_size(); ++i) {
-      if (!spec_.stages(i).has_cache()) BULKHEAD_RETURN_IF_ERROR(RunAlone(i));
+      if (!TraitsOf(spec_.stages(i)).keeps_samples) BULKHEAD_RETURN_IF_ERROR(RunAlone(i));
     }
     line_.Finish(absl::StrCat(CountText(diagnosis_.runs.size(), "run"), " done"));
     diagnosis_.spec = options_.spec;
@@ -104,7 +104,7 @@ class Examination {
       const std::string label = StageLabel(spec_, i);
       const bool named = std::any_of(whole.stages.begin(), whole.stages.end(),
                                      [&](const JudgedStage& stage) { return stage.name == label; });
-      if (!named && !spec_.stages(i).has_cache()) joined.push_back(label);
+      if (!named && !TraitsOf(spec_.stages(i)).keeps_samples) joined.push_back(label);
     }
     return joined;
   }

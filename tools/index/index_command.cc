@@ -11,6 +11,7 @@
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
 #include "server/spec/source_chain.h"
+#include "server/spec/stage_signature.h"
 #include "tools/common/commands.h"
 #include "tools/common/json.h"
 #include "tools/common/progress_line.h"
@@ -37,7 +38,6 @@ struct IndexArguments {
 // runs, and what workers keep serves all pipelines: what is made beside user code serves only that
 // code.
 void KeepDecoding(v1::PipelineSpec& spec) {
-  constexpr char kImage[] = "image";  // what decode_image reads if it does not say
   constexpr uint32_t kSide = 8;
   v1::PipelineSpec decoding = spec;
   decoding.clear_stages();
@@ -49,11 +49,9 @@ void KeepDecoding(v1::PipelineSpec& spec) {
       if (decoding.stages().empty()) return;
       continue;
     }
-    const std::string& named = stage.decode_image().input();
-    const std::string input = named.empty() ? kImage : named;
-    v1::DecodeImage& decode = *decoding.add_stages()->mutable_decode_image();
-    decode = stage.decode_image();
-    decode.set_keep_16_bit(false);  // a resize takes 8
+    const std::string input = StageReads(stage)[0];
+    v1::Stage& decode = *decoding.add_stages() = stage;
+    decode.mutable_decode_image()->set_keep_16_bit(false);  // a resize takes 8
     v1::Resize& resize = *decoding.add_stages()->mutable_resize();
     resize.set_input(input);
     resize.add_size(kSide);

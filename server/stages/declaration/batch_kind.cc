@@ -7,4 +7,10 @@ const BatchKind* BatchKindOf(const v1::BatchStage& stage) {
   return KindAmong<BatchKind>(kFamilies, stage);
 }
 
+const BatchTraits& TraitsOf(const v1::BatchStage& stage) {
+  static constexpr BatchTraits kNone;
+  const BatchKind* const kind = BatchKindOf(stage);
+  return kind == nullptr ? kNone : kind->traits();
+}
+
 }  // namespace bulkhead

@@ -15,6 +15,14 @@
 
 namespace bulkhead {
 
+// The traits of a kind of batch stage.
+struct BatchTraits {
+  // Rows of a batch, including padding, go into other rows.
+  bool mixes_rows = false;
+  // The stage is user code.
+  StageTraits::UserCode user_code = StageTraits::UserCode::kNone;
+};
+
 // The declaration of one kind of batch stage, as StageKind is that of a stage for samples. Batch
 // stages work in the batch's memory: they read and replace outputs of the pipeline, whose types and
 // shapes stay; only their packing may change. One immutable object per kind, for the process's
@@ -22,17 +30,19 @@ namespace bulkhead {
 class BatchKind {
  public:
   // `options`: declarations of options of `message`.
-  BatchKind(const google::protobuf::Descriptor* message, std::vector<Option> options)
-      : options_(message, std::move(options)) {}
+  BatchKind(const google::protobuf::Descriptor* message, std::vector<Option> options,
+            BatchTraits traits)
+      : options_(message, std::move(options)), traits_(traits) {}
   virtual ~BatchKind() = default;
 
   const OptionTable& options() const { return options_; }
+  const BatchTraits& traits() const { return traits_; }
 
   // Whether random numbers change the result of this normalized stage.
   virtual bool IsRandom(const v1::BatchStage& stage) const = 0;
 
-  // Whether rows of a batch, including padding, go into other rows.
-  virtual bool MixesRows() const { return true; }
+  // The user code that the stage runs.
+  virtual CodeName CodeOf(const v1::BatchStage&) const { return {}; }
 
   // Checks what the table of options cannot express; adds mistakes to `problems`.
   virtual void CheckRules(const v1::BatchStage& stage, const std::string& path,
@@ -61,6 +71,7 @@ class BatchKind {
 
  private:
   OptionTable options_;
+  BatchTraits traits_;
 };
 
 using BatchKinds = std::vector<std::unique_ptr<const BatchKind>>;
@@ -72,6 +83,9 @@ BatchKinds UserBatchKinds();  // the user's own code
 
 // The kind of `stage`; null if none is set.
 const BatchKind* BatchKindOf(const v1::BatchStage& stage);
+
+// The traits of `stage`; none if none is set.
+const BatchTraits& TraitsOf(const v1::BatchStage& stage);
 
 }  // namespace bulkhead
 

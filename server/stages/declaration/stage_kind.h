@@ -42,6 +42,11 @@ struct StageTraits {
   bool declares = false;
   // The stage changes nothing and may fail on purpose. Stages before and after it may be joined.
   bool fails_on_purpose = false;
+  // The stage changes nothing and keeps its samples for later epochs. Chains (source_chain.h) leave
+  // it out and note its place.
+  bool keeps_samples = false;
+  // The numbers of its result are those of its input, perhaps of another type or layout.
+  bool keeps_numbers = false;
   // Images of any size come out about as large as its options say, though their shape may vary.
   bool evens_sizes = false;
   // The stage is user code.
@@ -50,6 +55,12 @@ struct StageTraits {
   // The most other samples that a sample may need. A stage with such samples moves boxes, points
   // and masks of its image itself.
   int partners = 0;
+};
+
+// What the user code that a stage runs is called; empty: it runs none.
+struct CodeName {
+  std::string loaded;  // "augment:process" for Python, "libmeans.so" for a library
+  std::string shown;   // in messages
 };
 
 // How a stage decodes images.
@@ -78,6 +89,9 @@ class StageKind {
 
   // How the stage decodes images; none if it does not.
   virtual std::optional<Decoding> DecodingOf(const v1::Stage&) const { return std::nullopt; }
+
+  // The user code that the stage runs.
+  virtual CodeName CodeOf(const v1::Stage&) const { return {}; }
 
   // The names of the features that the stage reads, in its order, defaults filled in.
   virtual std::vector<std::string> Reads(const v1::Stage& stage) const = 0;

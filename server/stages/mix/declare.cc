@@ -18,7 +18,8 @@ class MixKind : public BatchKind {
  public:
   // `own`: options beside the common ones. `cuts`: takes only images.
   MixKind(std::vector<Option> own, bool cuts)
-      : BatchKind(Mix::descriptor(), WithCommon(std::move(own))), cuts_(cuts) {}
+      : BatchKind(Mix::descriptor(), WithCommon(std::move(own)), {.mixes_rows = true}),
+        cuts_(cuts) {}
 
   bool IsRandom(const v1::BatchStage& stage) const override {
     return static_cast<const Mix&>(OptionsOf(stage)).probability() > 0;

@@ -155,12 +155,14 @@ StageKinds NumberKinds() {
                                          .Only(MayBeCastTarget,
                                                "must be a numeric type that stages compute "
                                                "with")},
-                         .infer = InferCast}),
+                         .infer = InferCast,
+                         .traits = {.keeps_numbers = true}}),
       Declare<v1::Layout>({.options = {Option("to")
                                            .Required("NHWC or NCHW", "NCHW")
                                            .OneOf({v1::IMAGE_LAYOUT_NHWC, v1::IMAGE_LAYOUT_NCHW},
                                                   "is required: NHWC or NCHW")},
-                           .infer = InferLayout}),
+                           .infer = InferLayout,
+                           .traits = {.keeps_numbers = true}}),
       Declare<v1::OneHot>({.input = "label",
                            .options = {Option("classes")
                                            .Required("how many classes there are, at least 1", "10")

@@ -22,10 +22,9 @@ class PackRowsKind : public BatchKind {
  public:
   PackRowsKind()
       : BatchKind(v1::PackRows::descriptor(),
-                  {Option("inputs").Otherwise("all that are not packed yet")}) {}
+                  {Option("inputs").Otherwise("all that are not packed yet")}, {}) {}
 
   bool IsRandom(const v1::BatchStage&) const override { return false; }
-  bool MixesRows() const override { return false; }
 
   void CheckRules(const v1::BatchStage& stage, const std::string& path,
                   SpecProblems& problems) const override {
@@ -76,12 +75,12 @@ class PackRowsKind : public BatchKind {
 class MultiScaleKind : public BatchKind {
  public:
   MultiScaleKind()
-      : BatchKind(v1::MultiScale::descriptor(), {Option("input").DefaultName("image"), Sizes()}) {}
+      : BatchKind(v1::MultiScale::descriptor(), {Option("input").DefaultName("image"), Sizes()},
+                  {}) {}
 
   bool IsRandom(const v1::BatchStage& stage) const override {
     return stage.multi_scale().sizes_size() > 1;
   }
-  bool MixesRows() const override { return false; }
 
   void CheckRules(const v1::BatchStage& stage, const std::string& path,
                   SpecProblems& problems) const override {

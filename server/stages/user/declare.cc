@@ -53,6 +53,17 @@ void CheckFunction(const v1::Python& stage, const std::string& path, SpecProblem
   }
 }
 
+// The stage that reads a dataset of the client's (bulkhead.Source) has the client's own function,
+// and the dataset's class as an argument, which messages show.
+CodeName NameOfCode(const v1::Python& stage) {
+  const auto dataset = stage.arguments().find("dataset");
+  const bool reads = absl::StartsWith(stage.function(), "bulkhead_dataset:");
+  return {stage.function(),
+          reads && dataset != stage.arguments().end() ? dataset->second : stage.function()};
+}
+
+CodeName NameOfCode(const v1::Native& stage) { return {stage.library(), stage.library()}; }
+
 void CheckLibrary(const v1::Native& stage, const std::string& path, SpecProblems& problems) {
   if (!absl::StrContains(stage.library(), absl::string_view("\0", 1))) return;
   problems.Add(path + ".library", "holds a zero byte, which no file name can");
@@ -159,6 +170,8 @@ class UserKind : public StageKind {
                    .user_code = code}),
         check_(check) {}
 
+  CodeName CodeOf(const v1::Stage& stage) const override { return NameOfCode(Of(stage)); }
+
   std::vector<std::string> Reads(const v1::Stage& stage) const override {
     const auto& inputs = Of(stage).inputs();
     if (inputs.empty()) return {"image"};
@@ -214,9 +227,12 @@ std::vector<Option> PythonOptions() {
 // `python` as a batch stage. Rows of a batch have a fixed width, so an output has one shape.
 class PythonBatchKind : public BatchKind {
  public:
-  PythonBatchKind() : BatchKind(v1::Python::descriptor(), PythonOptions()) {}
+  PythonBatchKind()
+      : BatchKind(v1::Python::descriptor(), PythonOptions(),
+                  {.mixes_rows = true, .user_code = StageTraits::UserCode::kPython}) {}
 
   bool IsRandom(const v1::BatchStage&) const override { return true; }
+  CodeName CodeOf(const v1::BatchStage& stage) const override { return NameOfCode(stage.python()); }
 
   void CheckRules(const v1::BatchStage& stage, const std::string& path,
                   SpecProblems& problems) const override {

@@ -62,8 +62,8 @@ void MemoryWatch::Note(PoolWorker& worker, Slot& slot, const ProcessMemory& memo
   worker.curves.Note(flight, held);
   worker.samples_seen = worker.samples_given - worker.held_samples();
   std::string slow = worker.stage_times.Note(
-      flight, context_.recycle.slowdown, [&] { return ReadCpuWaitSeconds(worker.process->pid()); },
-      now_ns);
+      flight, config_.stages, context_.recycle.slowdown,
+      [&] { return ReadCpuWaitSeconds(worker.process->pid()); }, now_ns);
   if (!slow.empty() && slot.worker.get() == &worker) slot.slow = std::move(slow);
   worker.cpu_share.Watch(worker.process->pid(), memory.threads, now_ns);
   if (config_.quota_bytes == 0) return;

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <map>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -11,6 +10,7 @@
 #include "bulkhead/v1/loader.pb.h"
 #include "server/cache/segment_folder.h"
 #include "server/os/files/fd_parcel.h"
+#include "server/supervisor/worker/pipeline_stages.h"
 
 namespace bulkhead {
 
@@ -30,8 +30,8 @@ struct PipelineConfig {
   // The indexes, open, in the order of IndexPaths. Later workers need them even if the cache folder
   // is gone. Empty: workers open them by their paths.
   std::vector<SharedFd> index_fds;
-  // The names of its stages; other names in workers' reports are ignored.
-  std::set<std::string> stages;
+  // Other stages in workers' reports are ignored.
+  PipelineStages stages;
   // By stage, the user's function or library that it runs.
   std::map<std::string, std::string> stage_code;
   bool attribution = true;  // count allocations by stage

@@ -4,8 +4,6 @@
 #include <limits>
 #include <utility>
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "server/os/event_loop.h"
 
 namespace bulkhead {
@@ -29,24 +27,17 @@ Number Raise(Number& believed, Number said, Number most) {
   return believed;
 }
 
-bool HasStage(const std::set<std::string>& stages, absl::string_view name) {
-  return std::any_of(stages.begin(), stages.end(), [&](const std::string& label) {
-    return absl::EndsWith(label, absl::StrCat(" ", name));
-  });
-}
-
 // The largest counters that a worker with these stages can have after `nanos` of all its threads.
-uint64_t MostCounted(FlightCount count, const std::set<std::string>& stages, uint64_t nanos) {
+uint64_t MostCounted(FlightCount count, const PipelineStages& stages, uint64_t nanos) {
   const bool is_kept = count == FlightCount::kKeptFound || count == FlightCount::kKeptAdded;
-  if (!HasStage(stages, is_kept ? "cache" : "decode_image")) return 0;
+  if (is_kept ? stages.keeping.empty() : !stages.decodes_images) return 0;
   const bool is_mcus = count == FlightCount::kMcus || count == FlightCount::kMcusRead;
   return is_mcus ? Times(nanos, kMcusPerNanosecond) : nanos / kNanosPerImage;
 }
 
 }  // namespace
 
-FlightReader::FlightReader(FlightRecorder recorder, const std::set<std::string>& stages,
-                           uint32_t threads)
+FlightReader::FlightReader(FlightRecorder recorder, const PipelineStages& stages, uint32_t threads)
     : recorder_(std::move(recorder)),
       known_(stages),
       threads_(threads),
@@ -67,7 +58,7 @@ void FlightReader::NameStages() {
   const std::vector<std::string> said = recorder_.StageNames();
   for (size_t tag = names_.size(); tag < said.size(); ++tag) {
     const std::string& name = said[tag];
-    const bool is_known = known_.count(name) > 0 || name == FlightRecorder::kWorkerName ||
+    const bool is_known = known_.names.count(name) > 0 || name == FlightRecorder::kWorkerName ||
                           name == FlightRecorder::kSourceName;
     const bool is_new = std::find(names_.begin(), names_.end(), name) == names_.end();
     names_.push_back(is_known && is_new ? name : kUnknownStage);

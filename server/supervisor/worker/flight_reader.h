@@ -3,11 +3,11 @@
 
 #include <array>
 #include <cstdint>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "server/arena/flight_recorder.h"
+#include "server/supervisor/worker/pipeline_stages.h"
 
 namespace bulkhead {
 
@@ -33,9 +33,8 @@ class FlightReader {
   static constexpr char kUnknownStage[] = "unknown";
   static constexpr uint64_t kAddressSpaceBytes = uint64_t{1} << 47;
 
-  // `stages`: the names of the pipeline's stages, without the worker itself and the source; must
-  // outlive this. `threads`: the most that the worker may have. Its life begins now.
-  FlightReader(FlightRecorder recorder, const std::set<std::string>& stages, uint32_t threads);
+  // `stages` must outlive this. `threads`: the most that the worker may have. Its life begins now.
+  FlightReader(FlightRecorder recorder, const PipelineStages& stages, uint32_t threads);
 
   const FlightRecorder& recorder() const { return recorder_; }
   // Sets the worker's memory limit; 0: not known.
@@ -63,7 +62,7 @@ class FlightReader {
   bool MayHold(int64_t amount) const;
 
   FlightRecorder recorder_;
-  const std::set<std::string>& known_;
+  const PipelineStages& known_;
   const uint32_t threads_;
   const int64_t begun_ns_;
   uint64_t most_bytes_ = kAddressSpaceBytes;

@@ -2,15 +2,15 @@
 
 #include <algorithm>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
 
 namespace bulkhead {
 namespace {
 
-// The source and cache stages are as slow as their disk, which is not the worker's fault.
-bool WaitsForStorage(const std::string& stage) {
-  return stage == "source" || absl::EndsWith(stage, " cache");
+// The source and stages that keep samples are as slow as their disk, which is not the worker's
+// fault.
+bool WaitsForStorage(const std::string& stage, const PipelineStages& stages) {
+  return stage == FlightRecorder::kSourceName || stages.keeping.count(stage) > 0;
 }
 
 }  // namespace
@@ -61,8 +61,9 @@ const StageTimes::Load& StageTimes::LoadAt(int64_t ns) const {
   return then == loads_.rend() ? loads_.front() : *then;
 }
 
-std::string StageTimes::Note(const FlightSnapshot& snapshot, double slowdown,
-                             absl::FunctionRef<double()> cpu_wait, int64_t now_ns) {
+std::string StageTimes::Note(const FlightSnapshot& snapshot, const PipelineStages& stages,
+                             double slowdown, absl::FunctionRef<double()> cpu_wait,
+                             int64_t now_ns) {
   std::string slow;
   if (loads_.empty() || absl::Nanoseconds(now_ns - loads_.back().at_ns) >= kLoadInterval) {
     loads_.push_back(LoadOf(snapshot, cpu_wait(), now_ns));
@@ -93,7 +94,8 @@ std::string StageTimes::Note(const FlightSnapshot& snapshot, double slowdown,
     stage.newest.push_back({now.runs, seconds, stage.began_ns});
     if (stage.newest.size() > kNewest) stage.newest.pop_front();
     Begin(stage, now, now_ns);
-    if (is_first || slowdown <= 0 || !slow.empty() || WaitsForStorage(now.name)) continue;
+    if (is_first || slowdown <= 0 || !slow.empty()) continue;
+    if (WaitsForStorage(now.name, stages)) continue;
     const Newest newest = NewestOf(stage, now_ns);
     const double too_long = std::max(kMinSeconds, slowdown * stage.first_seconds);
     if (stage.first_seconds <= 0 || newest.seconds < too_long) continue;

@@ -10,6 +10,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/time/time.h"
 #include "server/arena/flight_recorder.h"
+#include "server/supervisor/worker/pipeline_stages.h"
 
 namespace bulkhead {
 
@@ -43,11 +44,12 @@ class StageTimes {
   // Faster stages are ignored.
   static constexpr double kMinSeconds = 0.0002;
 
-  // Takes the current counters. `cpu_wait` returns the seconds that the worker's threads have
-  // waited for a CPU so far (ReadCpuWaitSeconds); it is called rarely. Returns a sentence with
-  // figures if a stage takes at least `slowdown` times as long as at first; else, or with
-  // `slowdown` 0, an empty string. Ignores the source and cache stages, which wait for a disk.
-  std::string Note(const FlightSnapshot& snapshot, double slowdown,
+  // Takes the current counters of the pipeline's `stages`. `cpu_wait` returns the seconds that the
+  // worker's threads have waited for a CPU so far (ReadCpuWaitSeconds); it is called rarely.
+  // Returns a sentence with figures if a stage takes at least `slowdown` times as long as at first;
+  // else, or with `slowdown` 0, an empty string. Ignores the source and stages that keep samples,
+  // which wait for a disk.
+  std::string Note(const FlightSnapshot& snapshot, const PipelineStages& stages, double slowdown,
                    absl::FunctionRef<double()> cpu_wait, int64_t now_ns);
 
  private:

@@ -1,0 +1,19 @@
+#ifndef BULKHEAD_SERVER_SUPERVISOR_WORKER_PIPELINE_STAGES_H_
+#define BULKHEAD_SERVER_SUPERVISOR_WORKER_PIPELINE_STAGES_H_
+
+#include <set>
+#include <string>
+
+namespace bulkhead {
+
+// What a pipeline's stages are called in workers' reports, without the worker itself and the
+// source, and what they do.
+struct PipelineStages {
+  std::set<std::string> names;
+  std::set<std::string> keeping;  // of these, those that keep samples, and wait for their disk
+  bool decodes_images = false;    // one or more do
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SUPERVISOR_WORKER_PIPELINE_STAGES_H_
