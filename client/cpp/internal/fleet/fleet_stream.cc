@@ -78,7 +78,7 @@ absl::StatusOr<std::unique_ptr<FleetStream>> FleetStream::Open(
 FleetStream::FleetStream(HealingStream::Config config, Replicas replicas, absl::Duration patience)
     : config_(std::move(config)),
       assembly_(config_.open.credits()),
-      keepers_(this, &mutex_, std::move(replicas), patience) {}
+      keepers_(this, std::move(replicas), patience) {}
 
 FleetStream::~FleetStream() { Close(); }
 

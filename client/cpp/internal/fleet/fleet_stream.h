@@ -37,7 +37,7 @@ namespace bulkhead::client_internal {
 //
 // With the mutex held no stream is called, but for Ask and for questions. Thread-safe. Its twin is
 // client/python/bulkhead/_fleet/fleet_stream.py.
-class FleetStream final : public LoaderStream, private Fleet {
+class FleetStream final : public LoaderStream {
  public:
   // Waits until replicas are ready; those that are late join later. Errors: those of the replicas,
   // when none can serve, and CURSOR_MISMATCH when they differ. `config` as for one service.
@@ -61,17 +61,24 @@ class FleetStream final : public LoaderStream, private Fleet {
  private:
   FleetStream(HealingStream::Config config, Replicas replicas, absl::Duration patience);
 
-  // Fleet, for the keepers.
-  StreamConfig ConfigFor(Member* member) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status Admit(const std::shared_ptr<Member>& member) override
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Dismiss(Member* member, const absl::Status& error) override
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void NoteCount() override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void NoteAway(Member* member, const absl::Status& error) override ABSL_LOCKS_EXCLUDED(mutex_);
-  void NoteProgress(const LoaderProgress& progress) override ABSL_LOCKS_EXCLUDED(mutex_);
-  void Say(const std::string& text) override ABSL_LOCKS_EXCLUDED(said_mutex_);
-  void Tell() override ABSL_LOCKS_EXCLUDED(mutex_, said_mutex_);
+  // What the keepers call of their work.
+  friend class Keepers;
+  // How to open the member's stream.
+  StreamConfig ConfigFor(Member* member) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The member's stream is open. An error keeps it out; CANCELLED: it is to be opened again at
+  // once.
+  absl::Status Admit(const std::shared_ptr<Member>& member) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The member is no longer one of the replicas.
+  void Dismiss(Member* member, const absl::Status& error) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // There are more or fewer replicas.
+  void NoteCount() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // An attempt to open the member has failed.
+  void NoteAway(Member* member, const absl::Status& error) ABSL_LOCKS_EXCLUDED(mutex_);
+  // A replica gets on with preparing.
+  void NoteProgress(const LoaderProgress& progress) ABSL_LOCKS_EXCLUDED(mutex_);
+  // A warning for the program's log; it is told without the mutex.
+  void Say(const std::string& text) ABSL_LOCKS_EXCLUDED(said_mutex_);
+  void Tell() ABSL_LOCKS_EXCLUDED(mutex_, said_mutex_);
 
   absl::Status WaitOpened(absl::Duration patience,
                           const std::function<void(const LoaderProgress&)>& on_progress)

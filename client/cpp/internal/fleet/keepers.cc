@@ -6,11 +6,12 @@
 #include "absl/strings/str_cat.h"
 #include "client/cpp/internal/base/error.h"
 #include "client/cpp/internal/base/thread.h"
+#include "client/cpp/internal/fleet/fleet_stream.h"
 
 namespace bulkhead::client_internal {
 
 absl::Status Keepers::Start() {
-  absl::MutexLock lock(mutex_);
+  absl::MutexLock lock(&fleet_->mutex_);
   for (const Replica& replica : replicas_.found()) {
     absl::Status added = Add(replica);
     if (!added.ok()) return added;
@@ -33,7 +34,7 @@ void Keepers::Close() {
   std::vector<std::shared_ptr<Stream>> streams;
   std::list<std::thread> threads;
   {
-    absl::MutexLock lock(mutex_);
+    absl::MutexLock lock(&fleet_->mutex_);
     closed_ = true;
     for (const auto& member : members_) {
       if (member->stream != nullptr) streams.push_back(member->stream);
@@ -50,14 +51,14 @@ void Keepers::Close() {
 void Keepers::Watch() {
   for (;;) {
     {
-      absl::MutexLock lock(mutex_);
+      absl::MutexLock lock(&fleet_->mutex_);
       const Deadline pause(replicas_.look_every());
-      while (!closed_ && !pause.passed()) moved_.Wait(mutex_, pause.left());
+      while (!closed_ && !pause.passed()) moved_.Wait(&fleet_->mutex_, pause.left());
       if (closed_) return;
     }
     replicas_.Look([this](const std::string& text) { fleet_->Say(text); });
     {
-      absl::MutexLock lock(mutex_);
+      absl::MutexLock lock(&fleet_->mutex_);
       if (closed_) return;
       GoBy(replicas_.found());
     }
@@ -66,6 +67,7 @@ void Keepers::Watch() {
 }
 
 void Keepers::GoBy(const std::vector<Replica>& replicas) {
+  fleet_->mutex_.AssertHeld();
   const std::vector<std::shared_ptr<Member>> known = members_;
   for (const auto& member : known) {
     const bool wanted =
@@ -101,7 +103,7 @@ void Keepers::Keep(const std::shared_ptr<Member>& member) {
   }
   std::shared_ptr<Stream> stream;
   {
-    absl::MutexLock lock(mutex_);
+    absl::MutexLock lock(&fleet_->mutex_);
     stream = std::move(member->stream);
   }
   if (stream != nullptr) stream->Close();
@@ -109,17 +111,17 @@ void Keepers::Keep(const std::shared_ptr<Member>& member) {
 
 bool Keepers::AwaitTurn(const std::shared_ptr<Member>& member) {
   {
-    absl::MutexLock lock(mutex_);
+    absl::MutexLock lock(&fleet_->mutex_);
     while (!IsOver(*member) && member->state != Member::State::kAway) {
-      moved_.Wait(mutex_, absl::Seconds(60));
+      moved_.Wait(&fleet_->mutex_, absl::Seconds(60));
     }
   }
   fleet_->Tell();
   std::shared_ptr<Stream> old;  // closed after the mutex is released
   {
-    absl::MutexLock lock(mutex_);
+    absl::MutexLock lock(&fleet_->mutex_);
     const Deadline pause(member->pause);
-    while (!IsOver(*member) && !pause.passed()) moved_.Wait(mutex_, pause.left());
+    while (!IsOver(*member) && !pause.passed()) moved_.Wait(&fleet_->mutex_, pause.left());
     if (IsOver(*member)) return false;
     member->state = Member::State::kOpening;
     old = std::move(member->stream);
@@ -132,7 +134,7 @@ bool Keepers::AwaitTurn(const std::shared_ptr<Member>& member) {
 absl::Status Keepers::Try(const std::shared_ptr<Member>& member) {
   StreamConfig config;
   {
-    absl::MutexLock lock(mutex_);
+    absl::MutexLock lock(&fleet_->mutex_);
     ++member->attempt;
     member->records.clear();
     config = fleet_->ConfigFor(member.get());
@@ -140,13 +142,13 @@ absl::Status Keepers::Try(const std::shared_ptr<Member>& member) {
   auto stream = Stream::Start(std::move(config));
   if (!stream.ok()) return stream.status();
   {
-    absl::MutexLock lock(mutex_);
+    absl::MutexLock lock(&fleet_->mutex_);
     if (!IsOver(*member)) member->stream = *stream;
   }
   absl::Status opened = (*stream)->WaitOpened(
       patience_, [this](const LoaderProgress& progress) { fleet_->NoteProgress(progress); });
   {
-    absl::MutexLock lock(mutex_);
+    absl::MutexLock lock(&fleet_->mutex_);
     if (IsOver(*member)) opened = ClosedError();
     if (opened.ok()) opened = fleet_->Admit(member);
     member->answered |= (*stream)->answered();
