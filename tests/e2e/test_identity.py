@@ -2,7 +2,8 @@
 
 Random trees of data and random specs over them, each opened in several ways: from the folder of the data, from a folder
 below it and from one far away, with relative and absolute paths, through a symbolic link, embedded and behind several data
-roots, and from a copy of the data elsewhere. `bulkhead validate` and `bulkhead order` count the same records.
+roots, and from a copy of the data elsewhere. The parts of a split are together what Python finds in the files, member by
+member; `bulkhead pack` writes the same members, `bulkhead validate` and `bulkhead order` count them.
 """
 
 import dataclasses
@@ -13,10 +14,12 @@ import pathlib
 import random
 import shutil
 import subprocess
+import tarfile
 
 import bulkhead
 import pytest
-from conftest import BIN, Service, tool, write_spec
+from conftest import BIN, tool, write_spec
+from test_tar_shards import write_tar
 
 SPECS_A_SEED = 10
 FRAMES_A_FILE = 20
@@ -27,13 +30,17 @@ def frames(tmp_path_factory):
     """TFRecord frames whose `var` counts from 0."""
     folder = tmp_path_factory.mktemp("synth") / "numbers"
     subprocess.run([BIN / "bulkhead", "synth", folder, "--schema", "range"], check=True, stdout=subprocess.DEVNULL)
-    content = (folder / "part-0.tfrecord").read_bytes()
-    cut, at = [], 0
+    return cut((folder / "part-0.tfrecord").read_bytes())
+
+
+def cut(content):
+    """The frames of a TFRecord file."""
+    found, at = [], 0
     while at < len(content):
         size = 16 + int.from_bytes(content[at : at + 8], "little")
-        cut.append(content[at : at + size])
+        found.append(content[at : at + size])
         at += size
-    return cut
+    return found
 
 
 @dataclasses.dataclass
@@ -55,13 +62,14 @@ class Way:
 
 
 def make_tree(dice, top, frames):
-    """Folders of records, two lists and a folder of images; the bytes of images are nobody's business here."""
+    """Folders of records and tars, a list and a folder of images; the bytes of images are nobody's business here."""
     numbers = iter(range(len(frames)))
     for folder in ("pos", "neg", "deep/a", "deep/b"):
         (top / folder).mkdir(parents=True)
-        for number in dice.sample(range(4), 2):
-            records = b"".join(frames[next(numbers)] for _ in range(FRAMES_A_FILE))
-            (top / folder / f"f-{number}.tfrecord").write_bytes(records)
+        for file in dice.sample(range(4), 2):
+            records = [next(numbers) for _ in range(FRAMES_A_FILE)]
+            (top / folder / f"f-{file}.tfrecord").write_bytes(b"".join(frames[number] for number in records))
+            write_tar(top / folder / f"f-{file}.tar", [(f"{number}.cls", b"%d" % number) for number in records])
     lines = []
     for number in range(40):
         image = top / "images" / "ab"[number % 2] / f"{number}.jpg"
@@ -71,14 +79,14 @@ def make_tree(dice, top, frames):
     (top / "list.txt").write_text("".join(lines))
 
 
-def random_patterns(dice, top):
+def random_patterns(dice, top, ending):
     """Patterns that name no file twice."""
     kinds = [
-        lambda: f"{dice.choice(['pos', 'neg', 'deep/a'])}/*.tfrecord",
-        lambda: f"{dice.choice(['*', 'deep/*', 'd*/?', '[np]*'])}/f-*.tfrecord",
-        lambda: f"{dice.choice(['p*', 'neg', 'deep/[ab]'])}/f-{dice.choice(['?', '[01]', '[23]'])}.tfrecord",
-        lambda: str(dice.choice(sorted(top.rglob("*.tfrecord"))).relative_to(top)),
-        lambda: "./" + str(dice.choice(sorted(top.rglob("*.tfrecord"))).relative_to(top)),
+        lambda: f"{dice.choice(['pos', 'neg', 'deep/a'])}/*.{ending}",
+        lambda: f"{dice.choice(['*', 'deep/*', 'd*/?', '[np]*'])}/f-*.{ending}",
+        lambda: f"{dice.choice(['p*', 'neg', 'deep/[ab]'])}/f-{dice.choice(['?', '[01]', '[23]'])}.{ending}",
+        lambda: str(dice.choice(sorted(top.rglob(f"*.{ending}"))).relative_to(top)),
+        lambda: "./" + str(dice.choice(sorted(top.rglob(f"*.{ending}"))).relative_to(top)),
     ]
     while True:
         patterns = [dice.choice(kinds)() for _ in range(dice.randint(1, 3))]
@@ -88,21 +96,31 @@ def random_patterns(dice, top):
             return patterns
 
 
-def random_source(dice, top):
-    """What makes a spec's source of a way, and the output that tells its records apart."""
-    kind = dice.choice(["tfrecord"] * 4 + ["image_list", "image_folder"])
-    if kind == "image_list":
-        return lambda way: {"image_list": {"path": way.spelt("list.txt")}}, "path"
-    if kind == "image_folder":
-        name = dice.choice(["images", "images/.", "images/a/.."])
-        return lambda way: {"image_folder": {"path": way.spelt(name)}}, "path"
-    patterns = random_patterns(dice, top)
-    return lambda way: {"tfrecord": {"files": [way.spelt(pattern) for pattern in patterns]}}, "var"
+def numbers_in(file, frames):
+    if file.suffix == ".tfrecord":
+        return [frames.index(frame) for frame in cut(file.read_bytes())]
+    with tarfile.open(file) as tar:
+        return [int(name.removesuffix(".cls")) for name in tar.getnames()]
 
 
-def seen(spec, name, way):
+def random_source(dice, top, frames):
+    """What makes a spec's source of a way, its features, and by `var` or `path` the records that Python finds."""
+    kind = dice.choice(["tfrecord"] * 4 + ["tar"] * 3 + ["image_list", "image_folder"])
+    if kind.startswith("image"):
+        path = "list.txt" if kind == "image_list" else dice.choice(["images", "images/.", "images/a/.."])
+        named_from = top if kind == "image_list" else top / "images"
+        images = [str(image.relative_to(named_from)).encode() for image in (top / "images").rglob("*.jpg")]
+        return lambda way: {kind: {"path": way.spelt(path)}}, {}, images
+    patterns = random_patterns(dice, top, kind)
+    numbers = [number for pattern in patterns for file in top.glob(pattern) for number in numbers_in(file, frames)]
+    features = {"var": {"int64": {}, **({"key": "cls"} if kind == "tar" else {})}}
+    members = [number.to_bytes(8, "little") for number in numbers]
+    return lambda way: {kind: {"files": [way.spelt(pattern) for pattern in patterns]}}, features, members
+
+
+def seen(spec, name, target=None):
     """The records of an epoch in their order, the order's fingerprint, and a digest of the stream."""
-    with bulkhead.Loader(spec, way.target, timeout=60) as loader:
+    with bulkhead.Loader(spec, target, timeout=60) as loader:
         fingerprint = loader.state_dict()["order_fingerprint"]
         digest, records = hashlib.sha256(), []
         for batch in loader:
@@ -142,15 +160,17 @@ def ways(folder, request, frames, services):
 
 
 @pytest.mark.parametrize("ways", range(6), indirect=True)
-def test_a_spec_selects_the_same_records_however_it_is_opened(folder, ways):
+def test_a_spec_selects_the_same_records_however_it_is_opened(folder, ways, frames):
     dice, top, ways = ways
     for number in range(SPECS_A_SEED):
-        source, name = random_source(dice, top)
+        source, features, members = random_source(dice, top, frames)
+        name = "var" if features else "path"
+        part, rest = dice.sample(["train", "validation"], 2)
+        split = {"parts": {"train": 0.7, "validation": 0.3}, "salt": dice.randrange(100)}
         more = {
-            "features": {"var": "int64"} if name == "var" else {},
+            "features": features,
             "outputs": [name],
-            "split": {"parts": {"train": 0.7, "validation": 0.3}, "use": dice.choice(["train", "validation"]),
-                      "salt": dice.randrange(100)},
+            "split": {**split, "use": part},
             "order": dice.choice(["sequential", "global", {"interleave": {"cycle_length": 2}},
                                   {"sequential": {"shuffle_files": True}}]),
             "seed": dice.randrange(1000),
@@ -162,13 +182,21 @@ def test_a_spec_selects_the_same_records_however_it_is_opened(folder, ways):
             write_spec(way.folder / f"spec-{number}-{ways.index(way)}.yaml", source=source(way), **more)
             for way in chosen
         ]
-        found = [seen(spec, name, way) for spec, way in zip(specs, chosen)]
+        found = [seen(spec, name, way.target) for spec, way in zip(specs, chosen)]
         for way, (records, fingerprint, digest) in zip(chosen, found):
             told = f"{source(way)}: {way.name} against {chosen[0].name}"
             assert sorted(records) == sorted(found[0][0]), f"other members: {told}"
             assert fingerprint == found[0][1], f"another fingerprint: {told}"
             assert (records, digest) == (found[0][0], found[0][2]), f"another stream: {told}"
+        way = chosen[0]
+        others = write_spec(way.folder / f"rest-{number}.yaml", source=source(way), **{**more, "split": {**split, "use": rest}})
+        assert sorted(found[0][0] + seen(others, name, way.target)[0]) == sorted(members), f"the parts of {source(way)}"
         # The tools look at the data by themselves.
+        packed = folder / f"packed-{number}"
+        tool("pack", dice.choice(specs), packed)
+        told = {"source": {"tfrecord": {"files": "part-*"}}, "features": {name: "int64" if features else {"bytes": {"max_bytes": 64}}}}
+        again = write_spec(packed / "all.yaml", **told, outputs=[name], batch=more["batch"], epochs=1)
+        assert sorted(seen(again, name)[0]) == sorted(found[0][0]), f"packed: {source(way)}"
         for report in json.loads(tool("validate", "--data", "--json", *specs)):
             assert report["samples_per_epoch"] == len(found[0][0])
         assert json.loads(tool("order", "--json", "--spec", dice.choice(specs)))["records"] == len(found[0][0])
