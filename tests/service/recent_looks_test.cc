@@ -8,8 +8,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr int64_t kSecond = 1'000'000'000;
-constexpr uint64_t kMiB = 1 << 20;
+constexpr int64_t kOneSecond = 1'000'000'000;
+constexpr uint64_t kOneMiB = 1 << 20;
 
 // A pipeline of a worker with two stages and one stream.
 class RecentLooksTest : public testing::Test {
@@ -21,14 +21,14 @@ class RecentLooksTest : public testing::Test {
     v1::WorkerStatus& worker = *status_.add_workers();
     worker.set_pipeline("photos");
     worker.set_state(v1::WORKER_STATE_BUSY);
-    worker.set_quota_bytes(100 * kMiB);
+    worker.set_quota_bytes(100 * kOneMiB);
     v1::PlaceTotals& place = *status_.add_places();
     place.set_pipeline("photos");
     place.add_stages()->set_stage("stages[0] decode_image");
     place.add_stages()->set_stage("stages[1] python");
-    status_.mutable_memory()->set_budget_bytes(1000 * kMiB);
-    status_.mutable_memory()->set_quota_bytes(100 * kMiB);
-    status_.mutable_memory()->set_arena_bytes(550 * kMiB);
+    status_.mutable_memory()->set_budget_bytes(1000 * kOneMiB);
+    status_.mutable_memory()->set_quota_bytes(100 * kOneMiB);
+    status_.mutable_memory()->set_arena_bytes(550 * kOneMiB);
   }
 
   // Time passes: the workers were waited for, and the stages were busy, for so long of it.
@@ -50,93 +50,93 @@ class RecentLooksTest : public testing::Test {
 };
 
 TEST_F(RecentLooksTest, NamesTheStageAndTheRoomForMoreWorkers) {
-  EXPECT_EQ(WhyAt(kSecond), "") << "nobody looked before";
+  EXPECT_EQ(WhyAt(kOneSecond), "") << "nobody looked before";
   Pass(3.1, 1, 4);
-  EXPECT_EQ(WhyAt(11 * kSecond),
+  EXPECT_EQ(WhyAt(11 * kOneSecond),
             "waits for workers 31 % of the last 10 s: stages[1] python takes 80 % of their time; 3 "
             "more workers fit the memory budget");
 }
 
 TEST_F(RecentLooksTest, WorkersThatKeepUpWaitForTheTrainer) {
-  WhyAt(kSecond);
+  WhyAt(kOneSecond);
   Pass(0.1, 1, 4);
-  EXPECT_EQ(WhyAt(11 * kSecond),
+  EXPECT_EQ(WhyAt(11 * kOneSecond),
             "waits for the trainer 99 % of the last 10 s: the workers keep up");
 }
 
 TEST_F(RecentLooksTest, TellsTheLastSecondsOnly) {
-  WhyAt(kSecond);
+  WhyAt(kOneSecond);
   Pass(100, 0, 100);
-  WhyAt(101 * kSecond);
+  WhyAt(101 * kOneSecond);
   Pass(1, 2, 0);
-  EXPECT_THAT(WhyAt(103 * kSecond),
+  EXPECT_THAT(WhyAt(103 * kOneSecond),
               HasSubstr("50 % of the last 2 s: stages[0] decode_image takes 100 %"));
 }
 
 TEST_F(RecentLooksTest, ALookOfAMomentAgoTellsNothing) {
-  WhyAt(kSecond);
+  WhyAt(kOneSecond);
   Pass(1);
-  EXPECT_EQ(WhyAt(kSecond + kSecond / 2), "");
+  EXPECT_EQ(WhyAt(kOneSecond + kOneSecond / 2), "");
   Pass(1);
-  EXPECT_THAT(WhyAt(5 * kSecond), HasSubstr("of the last 4 s")) << "since the first look";
+  EXPECT_THAT(WhyAt(5 * kOneSecond), HasSubstr("of the last 4 s")) << "since the first look";
 }
 
 TEST_F(RecentLooksTest, ManyLooksLeaveOneThatIsOldEnough) {
   for (int i = 0; i < 30; ++i) {  // ten a second
-    WhyAt(kSecond + i * kSecond / 10);
+    WhyAt(kOneSecond + i * kOneSecond / 10);
     Pass(0.05);
   }
-  EXPECT_THAT(WhyAt(4 * kSecond), HasSubstr("waits for workers 50 % of the last 1 s"));
+  EXPECT_THAT(WhyAt(4 * kOneSecond), HasSubstr("waits for workers 50 % of the last 1 s"));
 }
 
 TEST_F(RecentLooksTest, TheLastOfTwoLooksCounts) {
   v1::GetStatusResponse empty;
-  looks_.Explain(kSecond, empty);
-  WhyAt(kSecond + kSecond / 10);
+  looks_.Explain(kOneSecond, empty);
+  WhyAt(kOneSecond + kOneSecond / 10);
   Pass(1);
-  EXPECT_THAT(WhyAt(4 * kSecond), HasSubstr("waits for workers"));
+  EXPECT_THAT(WhyAt(4 * kOneSecond), HasSubstr("waits for workers"));
 }
 
 TEST_F(RecentLooksTest, ALookOfLongAgoTellsNothing) {
-  WhyAt(kSecond);
-  EXPECT_EQ(WhyAt(70 * kSecond), "");
+  WhyAt(kOneSecond);
+  EXPECT_EQ(WhyAt(70 * kOneSecond), "");
 }
 
 TEST_F(RecentLooksTest, AStreamThatWasNotThereIsNotExplained) {
-  WhyAt(kSecond);
+  WhyAt(kOneSecond);
   status_.mutable_streams(0)->mutable_opened()->set_seconds(5);
-  EXPECT_EQ(WhyAt(11 * kSecond), "") << "it was opened again";
+  EXPECT_EQ(WhyAt(11 * kOneSecond), "") << "it was opened again";
 }
 
 TEST_F(RecentLooksTest, NoWorkerServesWhileAllStart) {
-  WhyAt(kSecond);
+  WhyAt(kOneSecond);
   status_.mutable_workers(0)->set_state(v1::WORKER_STATE_BACKOFF);
   Pass(10);
-  EXPECT_THAT(WhyAt(11 * kSecond),
+  EXPECT_THAT(WhyAt(11 * kOneSecond),
               HasSubstr("no worker serves: they start, or wait for a restart"));
 }
 
 TEST_F(RecentLooksTest, MoreWorkersDoNotHelpWhenAllCpusAreUsed) {
-  WhyAt(kSecond);
+  WhyAt(kOneSecond);
   status_.set_cpu_seconds(39);
   Pass(10, 1, 1);
-  EXPECT_THAT(WhyAt(11 * kSecond), HasSubstr("; the service uses all 4 CPUs"));
+  EXPECT_THAT(WhyAt(11 * kOneSecond), HasSubstr("; the service uses all 4 CPUs"));
 }
 
 TEST_F(RecentLooksTest, SaysThatNoWorkerFits) {
-  WhyAt(kSecond);
-  status_.mutable_memory()->set_supervisor_bytes(300 * kMiB);
+  WhyAt(kOneSecond);
+  status_.mutable_memory()->set_supervisor_bytes(300 * kOneMiB);
   Pass(10, 1, 1);
-  EXPECT_THAT(WhyAt(11 * kSecond), HasSubstr("; no further worker fits the memory budget"));
+  EXPECT_THAT(WhyAt(11 * kOneSecond), HasSubstr("; no further worker fits the memory budget"));
 }
 
 TEST_F(RecentLooksTest, ASilentSupervisorIsNoLook) {
-  WhyAt(kSecond);
+  WhyAt(kOneSecond);
   v1::GetStatusResponse silent;
   silent.set_supervisor_silent_seconds(6);
-  looks_.Explain(5 * kSecond, silent);
+  looks_.Explain(5 * kOneSecond, silent);
   Pass(5);
-  EXPECT_THAT(WhyAt(11 * kSecond), HasSubstr("of the last 10 s"));
+  EXPECT_THAT(WhyAt(11 * kOneSecond), HasSubstr("of the last 10 s"));
 }
 
 }  // namespace
