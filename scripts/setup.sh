@@ -2,7 +2,7 @@
 # Installs the Debian packages that Bulkhead is built from, those that are missing only.
 #
 #   scripts/setup.sh           what building and running needs
-#   scripts/setup.sh --test    and what the tests need (Python, the rare image formats, Prometheus, a kernel with
+#   scripts/setup.sh --test    and what the tests need (Python, the rare image formats, Prometheus, nginx, a kernel with
 #                              cgroup v2)
 #   scripts/setup.sh --fuzz        and what scripts/fuzz_jpeg.sh needs (clang with libFuzzer)
 #   scripts/setup.sh --frameworks  and what scripts/frameworks.sh needs (virtual environments)
@@ -53,26 +53,25 @@ missing_packages() {
   done
 }
 
-# For the tests of dashboards and metrics: the programs of Debian's package prometheus, in build/prometheus. The package
-# itself is not installed, since that would start its service on this machine, now and at every boot.
-unpack_prometheus() {
-  local folder
-  folder=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)/build/prometheus
-  if [[ -x $folder/usr/bin/promtool ]] || { command -v prometheus && command -v promtool; } >/dev/null; then
-    return 0
-  fi
+# unpack PACKAGE FOLDER PROGRAM… - for the tests of metrics: the programs in FOLDER of a Debian package, in build/PACKAGE. The
+# package itself is not installed, since that would start its service on this machine, now and at every boot.
+unpack() {
+  local package=$1 inside=$2 folder
+  shift 2
+  folder=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)/build/$package
+  if [[ -x $folder/$inside/$1 ]] || command -v "$@" >/dev/null; then return 0; fi
   local download
   download=$(mktemp -d)
-  if (cd "$download" && apt-get -q download prometheus && dpkg-deb -x prometheus_*.deb unpacked) >"$download/log" 2>&1; then
-    mkdir -p "$folder/usr"
-    rm -rf "${folder:?}/usr/bin"
-    mv "$download/unpacked/usr/bin" "$folder/usr/bin"
+  if (cd "$download" && apt-get -q download "$package" && dpkg-deb -x "$package"_*.deb unpacked) >"$download/log" 2>&1; then
+    mkdir -p "$folder/$(dirname "$inside")"
+    rm -rf "${folder:?}/$inside"
+    mv "$download/unpacked/$inside" "$folder/$inside"
     rm -rf "$download"
-    echo "setup: unpacked Prometheus into $folder"
+    echo "setup: unpacked $package into $folder"
   else
     cat "$download/log" >&2
     rm -rf "$download"
-    echo "setup: Debian's package prometheus could not be had; is its list there (apt-get update)?" >&2
+    echo "setup: Debian's package $package could not be had; is its list there (apt-get update)?" >&2
     return 1
   fi
 }
@@ -135,7 +134,10 @@ main() {
   fi
 
   install_missing "${wanted[@]}"
-  if $tests; then unpack_prometheus; fi
+  if $tests; then
+    unpack prometheus usr/bin prometheus
+    unpack nginx usr/sbin nginx
+  fi
 }
 
 # Installs those of its arguments that are not there.

@@ -16,6 +16,7 @@ readonly TOOLS=(
   github.com/zegl/kube-score/cmd/kube-score@v1.20.0
 )
 readonly KUBERNETES=k8s.io/kubernetes@v1.37.2 OPERATOR=github.com/prometheus-operator/prometheus-operator@v0.85.0
+readonly CERT_MANAGER=github.com/cert-manager/cert-manager@v1.21.2
 readonly COMPONENTS=(cache-claim network-policy pod-monitor python)
 # A thread that waits for its CPU quota holds everybody up, so CPUs are not limited; a cluster pulls an image with a version once.
 readonly SCORING=(
@@ -39,13 +40,13 @@ PATH=$GOBIN:$PATH
 # module_folder MODULE@VERSION - where its files are.
 module_folder() { go mod download -json "$1" | python3 -c 'import json, sys; print(json.load(sys.stdin)["Dir"])'; }
 
-# rendered NAME COMPONENT… - the manifests of the sidecar with these components, in a file whose name it prints.
+# rendered NAME OVERLAY COMPONENT… - the manifests of an overlay with these components, in a file whose name it prints.
 rendered() {
-  local name=$1 overlay=$FOLDER/overlays/$1 component
-  shift
+  local name=$1 base=$2 overlay=$FOLDER/overlays/$1 component
+  shift 2
   mkdir -p "$overlay"
   {
-    printf 'apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [../../../../deploy/kubernetes/sidecar]\ncomponents:\n'
+    printf 'apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [../../../../deploy/kubernetes/%s]\ncomponents:\n' "$base"
     for component; do echo "  - ../../../../deploy/kubernetes/$component"; done
   } >"$overlay/kustomization.yaml"
   kustomize build "$overlay" >"$FOLDER/$name.yaml"
@@ -59,9 +60,9 @@ scored() {
   ! grep -qE '^\[(CRITICAL|WARNING)\]' "$FOLDER/score"
 }
 
-# planted CHECK WORDS SED - a mistake, by sed in the manifests with all components, that CHECK must refuse with these words.
+# planted CHECK WORDS SED - a mistake, by sed in the manifests $correct, that CHECK must refuse with these words.
 planted() {
-  sed "$3" "$everything" >"$FOLDER/planted.yaml"
+  sed "$3" "$correct" >"$FOLDER/planted.yaml"
   if "$1" "$FOLDER/planted.yaml" >"$FOLDER/planted.log" 2>&1 || ! grep -F "$2" "$FOLDER/planted.log"; then
     echo "kubernetes: $1 does not notice the mistake that '$3' plants:" >&2
     cat "$FOLDER/planted.log" >&2
@@ -74,8 +75,10 @@ for tool in "${TOOLS[@]}"; do go install "$tool"; done
 (cd "$HERE/check" && go install .)
 kubernetes=$(module_folder "$KUBERNETES")
 operator=$(module_folder "$OPERATOR")
-"$HERE/check/schemas.py" "$kubernetes/api/openapi-spec/swagger.json" \
-  "$operator/example/prometheus-operator-crd/monitoring.coreos.com_podmonitors.yaml" "$FOLDER/schemas"
+cert_manager=$(module_folder "$CERT_MANAGER")
+"$HERE/check/schemas.py" "$FOLDER/schemas" "$kubernetes/api/openapi-spec/swagger.json" \
+  "$operator/example/prometheus-operator-crd/monitoring.coreos.com_podmonitors.yaml" \
+  "$cert_manager/deploy/crds/cert-manager.io_certificates.yaml" "$cert_manager/deploy/crds/cert-manager.io_issuers.yaml"
 
 # look WHAT FILE
 look() {
@@ -85,12 +88,24 @@ look() {
 }
 kustomize build "$HERE/base" >"$FOLDER/base.yaml"
 look 'the Job alone' "$FOLDER/base.yaml"
-for component in "${COMPONENTS[@]}"; do look "with the sidecar, and $component" "$(rendered "$component" "$component")"; done
-everything=$(rendered everything "${COMPONENTS[@]}")
+for component in "${COMPONENTS[@]}"; do look "with the sidecar, and $component" "$(rendered "$component" sidecar "$component")"; done
+everything=$(rendered everything sidecar "${COMPONENTS[@]}")
 look 'with the sidecar, and all components' "$everything"
 scored "$everything"
+fleet=$(rendered fleet overlays/fleet)
+look 'a fleet' "$fleet"
+scored "$fleet"
+fleet_caches=$(rendered fleet-caches overlays/fleet fleet-caches)
+look 'a fleet, and a cache for each replica' "$fleet_caches"
+scored "$fleet_caches"
+for job in pack index; do
+  kustomize build "$HERE/shard-jobs/$job" >"$FOLDER/$job.yaml"
+  look "shards by the command \`$job\`" "$FOLDER/$job.yaml"
+  scored "$FOLDER/$job.yaml"
+done
 
 echo "kubernetes: planted mistakes"
+correct=$everything
 planted restricted 'container "trainer" must set securityContext.allowPrivilegeEscalation=false' '0,/allowPrivilegeEscalation: false/s//allowPrivilegeEscalation: true/'
 planted restricted 'must set securityContext.seccompProfile.type' '/seccompProfile:/,/type:/d'
 planted restricted 'must set securityContext.capabilities.drop=["ALL"]' '0,/- ALL/s//- CHOWN/'
@@ -99,4 +114,14 @@ planted valid 'got string, want integer' 's/containerPort: 9464/containerPort: m
 planted valid "additional properties 'podMetricEndpoints' not allowed" 's/podMetricsEndpoints:/podMetricEndpoints:/'
 planted scored 'does not have a matching' 's/^kind: NetworkPolicy/kind: ConfigMap/'
 planted scored 'Ephemeral Storage' '/ephemeral-storage:/d'
+correct=$fleet
+planted restricted 'container "bulkhead" must set securityContext.allowPrivilegeEscalation=false' '0,/allowPrivilegeEscalation: false/s//allowPrivilegeEscalation: true/'
+planted valid "additional properties 'dnsName' not allowed" 's/dnsNames:/dnsName:/'
+planted valid "additional properties 'selfSign' not allowed" 's/selfSigned:/selfSign:/'
+planted valid "additional properties 'certificate' not allowed" 's/^      cert:/      certificate:/'
+planted valid "additional properties 'topologyKeys' not allowed" 's/topologyKey:/topologyKeys:/'
+planted valid "additional properties 'averageValues' not allowed" 's/averageValue:/averageValues:/'
+planted scored 'PodDisruptionBudget' 's/^kind: PodDisruptionBudget/kind: ConfigMap/'
+correct=$FOLDER/pack.yaml
+planted valid "additional properties 'completionsMode' not allowed" 's/completionMode:/completionsMode:/'
 echo "kubernetes: passed"

@@ -1,37 +1,18 @@
 """The manifests: do they hold together, and do their limits agree with what the service plans?"""
 
 import os
-import pathlib
 import re
 import shutil
 import subprocess
 
 import bulkhead
-import grpc
 import pytest
 import yaml
-from bulkhead._rpc import proto
-from conftest import Service
-
-ROOT = pathlib.Path(os.environ.get("BULKHEAD_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
-FOLDER = ROOT / "deploy/kubernetes"
-UNITS = {"Mi": 1 << 20, "Gi": 1 << 30, "MiB": 1 << 20, "GiB": 1 << 30}
-# What the service sets aside for itself (docs/deploy.md).
-SUPERVISOR_BYTES = 48 << 20
-
-
-def parsed_bytes(text):
-    number, unit = re.fullmatch(r"(\d+)(\D+)", text).groups()
-    return int(number) * UNITS[unit]
-
-
-def read(path):
-    return yaml.safe_load((FOLDER / path).read_text())
+from manifests import FOLDER, ROOT, SUPERVISOR_BYTES, described_by, flags_of, given, parsed_bytes, read
 
 
 def flags():
-    lines = (FOLDER / "sidecar/flags.env").read_text().splitlines()
-    return dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
+    return flags_of("sidecar/flags.env")
 
 
 def pod():
@@ -45,19 +26,14 @@ def sidecar():
 
 def arguments():
     """The sidecar's arguments, with its ConfigMap's values, as a dict without the dashes."""
-    given = {}
-    for argument in sidecar()["args"]:
-        argument = re.sub(r"\$\((\w+)\)", lambda match: flags()[match[1]], argument)
-        name, _, value = argument.removeprefix("--").partition("=")
-        given[name] = value
-    return given
+    return given(sidecar()["args"], flags())
 
 
 def test_the_caches_fit_their_volume():
     (volume,) = [volume for volume in pod()["volumes"] if volume["name"] == "bulkhead-cache"]
-    given = arguments()
+    options = arguments()
     names = ("cache-bytes", "coefficient-cache-bytes", "stage-cache-bytes")
-    kept = sum(0 if given[name] == "0" else parsed_bytes(given[name]) for name in names)
+    kept = sum(0 if options[name] == "0" else parsed_bytes(options[name]) for name in names)
     assert 0 < kept <= parsed_bytes(volume["emptyDir"]["sizeLimit"]) * 3 // 4, "record indexes need room, too"
 
 
@@ -68,25 +44,7 @@ def limit_bytes():
 @pytest.fixture
 def described(tmp_path):
     """The service with the sidecar's flags, this machine's paths aside: its status, and its plan for pipeline.yaml."""
-    (tmp_path / "data").mkdir()
-    options = arguments()
-    for name in ("listen", "cache-dir"):  # Service gives them
-        options.pop(name)
-    options.update({"root": tmp_path / "data", "metrics": "127.0.0.1:0"})
-    service = Service(tmp_path, *(f"--{name}={value}" if value else f"--{name}" for name, value in options.items()))
-    try:
-        with grpc.insecure_channel(service.target) as channel:
-            describe = channel.unary_stream(
-                "/bulkhead.v1.Loader/Describe",
-                request_serializer=lambda request: request.SerializeToString(),
-                response_deserializer=proto._message("bulkhead.v1.DescribeResponse").FromString,
-            )
-            request = proto._message("bulkhead.v1.DescribeRequest")(schema_only=True)
-            request.spec.text.text = (FOLDER / "sidecar/pipeline.yaml").read_text()
-            (answer,) = [answer for answer in describe(request, timeout=30) if answer.HasField("description")]
-        yield bulkhead.service_status(service.target), answer.description.memory
-    finally:
-        service.stop()
+    yield from described_by(tmp_path, arguments())
 
 
 def test_the_memory_limit_agrees_with_the_plan(described):

@@ -18,9 +18,9 @@ SCRAPE_INTERVAL = "200ms"
 RATE_INTERVAL = "4s"
 
 
-def program(name: str) -> str:
-    """Where `name` of Debian's package prometheus is: installed, or where scripts/setup.sh --test unpacked it."""
-    unpacked = ROOT / "build/prometheus/usr/bin" / name
+def program(name: str, place: str = "prometheus/usr/bin") -> str:
+    """Where a program of Debian is: installed, or at `place` of build, where scripts/setup.sh --test unpacked it."""
+    unpacked = ROOT / "build" / place / name
     found = shutil.which(name) or (str(unpacked) if unpacked.exists() else None)
     assert found is not None, f"{name} is missing; scripts/setup.sh --test gets it"
     return found
@@ -61,7 +61,9 @@ class Prometheus:
         targets: list[str],
         rules: pathlib.Path | None = None,
         scrape_interval: str = SCRAPE_INTERVAL,
+        jobs: list[dict] | None = None,
     ):
+        """`jobs`: scrape configurations in the place of the one for `targets`."""
         folder.mkdir()
         config = folder / "prometheus.yml"
         config.write_text(
@@ -69,7 +71,7 @@ class Prometheus:
                 {
                     "global": {"scrape_interval": scrape_interval, "evaluation_interval": scrape_interval},
                     "rule_files": [str(rules)] if rules else [],
-                    "scrape_configs": [{"job_name": "bulkhead", "static_configs": [{"targets": targets}]}],
+                    "scrape_configs": jobs or [{"job_name": "bulkhead", "static_configs": [{"targets": targets}]}],
                 }
             )
         )

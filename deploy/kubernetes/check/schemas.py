@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Writes JSON Schemas for kubeconform, one a kind, that refuse unknown fields.
 
-    schemas.py SWAGGER CRD OUT
+    schemas.py OUT SWAGGER CRD...
 
-SWAGGER is Kubernetes' api/openapi-spec/swagger.json, CRD a CustomResourceDefinition, OUT a folder. kubeconform reads them
+OUT is a folder, SWAGGER Kubernetes' api/openapi-spec/swagger.json, and each CRD a CustomResourceDefinition. kubeconform reads them
 with `-schema-location 'OUT/{{.ResourceKind}}{{.KindSuffix}}.json'`.
 """
 
@@ -62,7 +62,7 @@ def write(folder: pathlib.Path, kind: str, group: str, version: str, schema: dic
 
 
 def main() -> None:
-    swagger, crd, out = map(pathlib.Path, sys.argv[1:])
+    out, swagger, *crds = map(pathlib.Path, sys.argv[1:])
     out.mkdir(parents=True, exist_ok=True)
     definitions = {name: strict(schema) for name, schema in json.loads(swagger.read_text())["definitions"].items()}
     definitions[QUANTITY] = {"type": ["number", "string"]}
@@ -70,9 +70,10 @@ def main() -> None:
         for kind in schema.get("x-kubernetes-group-version-kind", []):
             if "spec" in schema.get("properties", {}) or kind["kind"] == "ConfigMap":
                 write(out, kind["kind"], kind["group"], kind["version"], with_definitions(name, definitions))
-    custom = yaml.safe_load(crd.read_text())["spec"]
-    for version in custom["versions"]:
-        write(out, custom["names"]["kind"], custom["group"], version["name"], strict(version["schema"]["openAPIV3Schema"]))
+    for crd in crds:
+        custom = yaml.safe_load(crd.read_text())["spec"]
+        for version in custom["versions"]:
+            write(out, custom["names"]["kind"], custom["group"], version["name"], strict(version["schema"]["openAPIV3Schema"]))
 
 
 if __name__ == "__main__":
