@@ -28,6 +28,7 @@ readonly TESTS=(
   "jax: the JAX adapter with JAX 0.4.35, 0.6.2 and the newest"
   "frameworks: the tests with PyTorch, TensorFlow and JAX, with every order of imports and every example"
   "datasets: datasets of torchvision, Hugging Face and h5py in bulkhead.torch.DataLoader, beside PyTorch's"
+  "ray: bulkhead.ray on a cluster of two Ray nodes on this machine: nodes killed and added under load, and Ray Train"
   "loggers: bulkhead.MeterLog with TensorBoard, Weights & Biases (offline) and MLflow, read back from their files"
   "fuzz-jpeg: ten minutes of libFuzzer on the JPEG decoder, compared with libjpeg-turbo"
   "wheel: the wheel, built and installed into fresh environments of every CPython that is found, and into bare Debian 12 and 13, and refused by Debian 11 (as root; needs mmdebstrap)"
@@ -60,6 +61,7 @@ run_test() {
     python-versions) "$ROOT/scripts/python_versions.sh" ;;
     protobuf | jax) "$ROOT/scripts/package_versions.sh" "$1" ;;
     frameworks) BULKHEAD_EXTENDED=1 "$ROOT/scripts/frameworks.sh" ;;
+    ray) "$ROOT/scripts/frameworks.sh" ray ;;
     datasets)
       "$ROOT/scripts/frameworks.sh" --prepare torch
       local python=$ROOT/build/frameworks/torch/bin/python

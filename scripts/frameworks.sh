@@ -4,6 +4,7 @@
 #
 #   scripts/frameworks.sh              all of them, two at a time
 #   scripts/frameworks.sh torch jax    these
+#   scripts/frameworks.sh ray          bulkhead.ray, which is not among all of them: a cluster of several processes a node
 #   scripts/frameworks.sh --prepare    only makes the environments, one after the other
 #
 # The programs are those of $BULKHEAD_BIN_DIR; without it, they are built.
@@ -47,7 +48,7 @@ if (($# == 0)); then
 fi
 for name in "$@"; do
   if [[ ! -f $TESTS/${name}_tests/requirements.txt ]]; then
-    echo "frameworks: there is no '$name'; there are torch, tf, jax and together" >&2
+    echo "frameworks: there is no '$name'; there are torch, tf, jax, together and ray" >&2
     exit 2
   fi
 done

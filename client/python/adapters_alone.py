@@ -9,7 +9,7 @@ import types
 
 import bulkhead
 
-_FRAMEWORKS = ("torch", "tensorflow", "keras", "jax")
+_FRAMEWORKS = ("torch", "tensorflow", "keras", "jax", "ray")
 
 
 class _Anything(type):

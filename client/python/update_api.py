@@ -25,6 +25,7 @@ ADAPTERS = {
     "tf": ("tensorflow.md", ("Loader",)),
     "keras": ("tensorflow.md", ("PyDataset",)),
     "jax": ("jax.md", ("Loader",)),
+    "ray": ("ray.md", ("Fleet",)),
 }
 _OPTION = re.compile(r"^([a-z]\w*): (.*)")
 _FIELD = re.compile(r"^    (\w+): ([^=#]+?)(?: = .*?)?(?:  # (.*))?$", re.MULTILINE)
@@ -133,6 +134,10 @@ def class_text(name, cls, constructed):
     return "\n".join(parts)
 
 
+def function_text(name, function):
+    return f"## {name}\n\n{signature(name, function, 0)}\n{prose(inspect.getdoc(function))}\n"
+
+
 def is_error(value):
     return inspect.isclass(value) and issubclass(value, bulkhead.BulkheadError)
 
@@ -142,8 +147,8 @@ def adapters_text():
     with adapters_alone.adapters(ADAPTERS) as modules:
         for name, (guide, constructed) in ADAPTERS.items():
             for public in modules[name].__all__:
-                cls = getattr(modules[name], public)
-                yield class_text(f"bulkhead.{name}.{public}", cls, public in constructed)
+                value, title = getattr(modules[name], public), f"bulkhead.{name}.{public}"
+                yield class_text(title, value, public in constructed) if inspect.isclass(value) else function_text(title, value)
             yield f"By task: [{guide}](../{guide}).\n"
 
 
@@ -159,9 +164,7 @@ def generate():
         if inspect.isclass(value):
             parts.append(class_text(name, value, constructed=name == "Loader"))
         else:
-            parts.append(
-                f"## {name}\n\n{signature(name, value, 0)}\n{prose(inspect.getdoc(value))}\n"
-            )
+            parts.append(function_text(name, value))
     parts += adapters_text()
     parts.append("## Errors\n\nReasons and what to do: [errors.md](../errors.md).\n")
     parts.append(prose(inspect.getdoc(bulkhead.BulkheadError)) + "\n")

@@ -74,7 +74,7 @@ class Loader(LoaderState):
                     train(batch["image"], batch["label"])
 
     `spec` is a path, YAML or JSON text, a dict or a Pipeline. `target` is "host:port",
-    "unix:/path" or the name of a target file (*.yaml), which has `credentials`, too. Several of them,
+    "unix:/path" or the path of a target file (*.yaml), which has `credentials`, too. Several of them,
     as a list or separated by commas, also in the file, or "dns:///name:port" for all addresses of a
     name, are replicas that make the stream together: the batches and their order are those of one.
     Without a target a service is started for this process and ends with it; loaders with equal options of that service
@@ -134,7 +134,7 @@ class Loader(LoaderState):
     def __init__(
         self,
         spec: Spec,
-        target: Union[str, Sequence[str], None] = None,
+        target: Union[str, "os.PathLike[str]", Sequence[str], None] = None,
         *,
         credentials: Optional[Credentials] = None,
         name: Optional[str] = None,
@@ -204,7 +204,7 @@ class Loader(LoaderState):
         self._copy_below = copy_below
         self._transport = transport
         address, self._credentials = target_file.resolve(target, credentials)
-        path = str(target) if address != target else ""
+        path = str(target) if address != target else ""  # of a target file
         self._suspended = False  # load_state_dict failed; the next batch reopens the stream
         unique = f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
         # A name that no other loader has: the newer of two of one name supersedes the older.

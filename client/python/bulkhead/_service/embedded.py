@@ -60,7 +60,6 @@ class EmbeddedService:
         self.options = options
         self.holders = 0
         self._owner = os.getpid()
-        self._last_words = b""
         runtime_folder.remove_stale()
         rendezvous_module.remove_stale()
         self._folder = RuntimeFolder()
@@ -74,11 +73,9 @@ class EmbeddedService:
         except BaseException:
             self._folder.remove()
             raise
-        self._reader = threading.Thread(
-            target=self._keep_last_words, name="bulkhead-stderr", daemon=True
-        )
+        assert self._process.stderr is not None
         try:
-            self._reader.start()
+            self._last_words = service_process.LastWords(self._process.stderr)
         except RuntimeError as failure:
             service_process.kill(self._process)
             self._folder.remove()
@@ -92,18 +89,6 @@ class EmbeddedService:
             raise
         finally:
             os.close(ready)
-
-    def _keep_last_words(self) -> None:
-        stderr = self._process.stderr
-        assert stderr is not None
-        while True:
-            try:
-                data = os.read(stderr.fileno(), 4096)
-            except (OSError, ValueError):
-                return
-            if not data:
-                return
-            self._last_words = (self._last_words + data)[-service_process.LAST_WORDS_BYTES :]
 
     def alive(self) -> bool:
         return self._owner == os.getpid() and self._process.poll() is None
@@ -121,8 +106,7 @@ class EmbeddedService:
             code = self._process.wait(2.0)
         except subprocess.TimeoutExpired:
             return ""
-        self._reader.join(0.5)
-        return service_process.how_it_ended(self.pid, code, self._last_words, self.log)
+        return service_process.how_it_ended(self.pid, code, self._last_words.get(), self.log)
 
     def stop(self) -> None:
         """Ends it, reaps it and removes its folder. May be called twice."""
@@ -135,9 +119,7 @@ class EmbeddedService:
                 self._process.wait(service_process.TERM_GRACE_SECONDS)
             except subprocess.TimeoutExpired:
                 service_process.kill(self._process)
-        self._reader.join(1.0)
-        if not self._reader.is_alive() and self._process.stderr is not None:
-            self._process.stderr.close()
+        self._last_words.close()
         self._folder.remove()
 
     def kill(self) -> None:

@@ -1,4 +1,4 @@
-"""The program of an embedded service, and how it is started."""
+"""The program of a service that this process starts, and how it is started."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import threading
 import time
 from typing import IO, Callable, List, NamedTuple, Optional, Tuple, Union
 
@@ -102,9 +103,9 @@ def start(command: List[str], stderr: Union[int, IO[bytes]]) -> Tuple["subproces
 
 
 def await_ready(
-    ready: int, timeout: float, cancelled: Callable[[], bool], post_mortem: Callable[[], str]
-) -> None:
-    """Waits until the service is ready. DeadlineExceeded, LoaderClosed, ServiceStartFailed."""
+    ready: int, timeout: float, cancelled: Callable[[], bool], post_mortem: Callable[[], str], what: str = "embedded service"
+) -> str:
+    """Waits until the service is ready; its address. `what` it is, for errors: DeadlineExceeded, LoaderClosed, ServiceStartFailed."""
     until = time.monotonic() + timeout
     said = b""
     poller = select.poll()  # select.select() fails for descriptors above 1023
@@ -112,7 +113,7 @@ def await_ready(
     while not (said.startswith(b"ready") and b"\n" in said):  # "ready ADDRESS\n"
         left = until - time.monotonic()
         if left <= 0:
-            raise DeadlineExceeded(f"the embedded service was not ready within {timeout:.3g} s")
+            raise DeadlineExceeded(f"the {what} was not ready within {timeout:.3g} s")
         if cancelled():
             raise LoaderClosed("the loader is closed")
         if not poller.poll(min(left, 0.05) * 1000):
@@ -120,8 +121,41 @@ def await_ready(
         data = os.read(ready, 256)
         if not data:
             why = post_mortem() or "it closed its ready descriptor and runs on"
-            raise ServiceStartFailed(f"the embedded service did not start: {why}")
+            raise ServiceStartFailed(f"the {what} did not start: {why}")
         said += data
+    return said.decode().partition(" ")[2].strip()
+
+
+class LastWords:
+    """Keeps the end of what a process writes to its standard error. Thread-safe."""
+
+    def __init__(self, stderr: IO[bytes]):
+        """RuntimeError without a thread to be had."""
+        self._stderr = stderr
+        self._kept = b""
+        self._reader = threading.Thread(target=self._read, name="bulkhead-stderr", daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        while True:
+            try:
+                data = os.read(self._stderr.fileno(), 4096)
+            except (OSError, ValueError):
+                return
+            if not data:
+                return
+            self._kept = (self._kept + data)[-LAST_WORDS_BYTES:]
+
+    def get(self) -> bytes:
+        """Of a process that has ended: waits a moment until all is read."""
+        self._reader.join(0.5)
+        return self._kept
+
+    def close(self) -> None:
+        """Closes what it reads from, unless another process still holds the other end."""
+        self._reader.join(1.0)
+        if not self._reader.is_alive():
+            self._stderr.close()
 
 
 def kill(process: "subprocess.Popen[bytes]") -> None:
@@ -132,13 +166,13 @@ def kill(process: "subprocess.Popen[bytes]") -> None:
         pass  # stuck in the kernel; it ends when the kernel releases it
 
 
-def how_it_ended(pid: int, code: Optional[int], last_words: bytes, log: str) -> str:
+def how_it_ended(pid: int, code: Optional[int], last_words: bytes, log: str, what: str = "embedded service") -> str:
     """For an error's text; `code` as subprocess has it, None if it is unknown; `log`: its path, or empty."""
     how = "ended"
     if code is not None:
         how = f"was killed by signal {-code}" if code < 0 else f"exited with status {code}"
     said = _OF_EVERY_DAY.sub("", last_words.decode("utf-8", "replace"))
     words = in_arguments(said[max(0, said.rfind(_FATAL)) :].removeprefix(_FATAL)).strip()
-    text = f"the embedded service (pid {pid}) {how}"
+    text = f"the {what} (pid {pid}) {how}"
     text += f"; its log is {log}" if os.path.exists(log) else ""
     return f"{text}; its last words: {words}" if words else text

@@ -28,6 +28,8 @@ def resolve(
     What is given counts before what a target file says, and that before the environment.
     InvalidArgument with file and line for a target file that cannot be used.
     """
+    if isinstance(target, os.PathLike):
+        target = os.fspath(target)
     if not isinstance(target, str) or not target.endswith((".yaml", ".yml")):
         return target, with_environment(credentials)
     said = _read(target)
