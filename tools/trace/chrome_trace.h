@@ -20,9 +20,9 @@ class TraceArguments {
   std::string members_;
 };
 
-// Writes a file in the Trace Event Format, which Perfetto opens: complete events ("X") of threads of
-// processes. Times are CLOCK_MONOTONIC; events are cut off at begin and end of the trace. Format:
-// "Trace Event Format", Google, 2016 (the JSON object form).
+// Writes a file in the Trace Event Format, which Perfetto opens: complete events ("X") of threads
+// of processes. Times are CLOCK_MONOTONIC; events are cut off at begin and end of the trace.
+// Format: "Trace Event Format", Google, 2016 (the JSON object form).
 class ChromeTrace {
  public:
   // `out` must outlive this.
