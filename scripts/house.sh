@@ -11,6 +11,10 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 cd "$ROOT"
 
 readonly MOST_METHODS=30 MOST_FILES=40 MOST_README_WORDS=700
+# Classes that may have more methods, and how many. Loader: half of them are properties, each of which tells one fact of
+# the stream, by a name that its users know; all that changes its state is in the other half. Lanes: static functions, one
+# for each instruction that the templates of the decoder need; nobody makes an object of them.
+readonly -A MORE_METHODS=([_loader.Loader]=45 [bulkhead::jpeg::LanesAvx2]=41 [bulkhead::jpeg::LanesAvx512]=41)
 # The commit that adds a stage, told by its subject, and what it may add by hand: files of the product, of tests and of goldens.
 readonly STAGE_COMMIT='^stages: elastic is added' MOST_STAGE_FILES=(4 1 1)
 over=0
@@ -33,31 +37,75 @@ row() {
 }
 
 # methods - "COUNT CLASS" of every class and struct of the product, public and private; a method that is declared in
-# one place and defined in another counts once, and of overloads those with as many parameters as another.
+# one place and defined in another counts once, and of overloads those with as many parameters as another. What a class
+# inherits counts as its own where the base is written by hand, concrete, in the same folder and has no other heir: such a
+# base is a part of the class.
 methods() {
   {
     git ls-files -- '*.h' '*.cc' ':!tests/*' |
-      ctags -L - -f - --langmap=C++:.h.cc --kinds-C++=fp --fields=sS
-    git ls-files -- 'client/python/bulkhead/*.py' |
-      ctags -L - -f - --kinds-Python=cfm --fields=s
+      ctags -L - -f - --langmap=C++:.h.cc --kinds-C++=csfp --fields=ksSi '--fields-C++=+{properties}'
+    git ls-files -- 'client/python/bulkhead/*.py' | by_hand |
+      ctags -L - -f - --kinds-Python=cfm --fields=ksi
   } 2>/dev/null | awk -F '\t' '
-    $1 ~ /^__anon/ { next }  # a lambda
+    $1 ~ /^(__anon|ABSL_)/ { next }  # a lambda, an annotation
     {
-      scope = ""; parameters = 0
+      scope = ""; parameters = 0; bases = ""
       for (i = 4; i <= NF; ++i) {
-        if ($i ~ /^(class|struct):/) { scope = $i; sub(/^[a-z]*:/, "", scope) }
+        if ($i ~ /^(class|struct|namespace):/) { scope = $i; sub(/^[a-z]*:/, "", scope) }
         if ($i ~ /^signature:/ && $i !~ /^signature:\(\)/) { parameters = 1 + gsub(/,/, ",", $i) }
+        if ($i ~ /^inherits:/) { bases = substr($i, 10) }
       }
-      sub(/__anon[0-9a-f]*::/, "", scope)
-      if (scope != "" && $2 ~ /\.py$/) {
+      gsub(/__anon[0-9a-f]*(::)?/, "", scope)
+      sub(/::$/, "", scope)
+      folder = $2
+      sub(/\/[^\/]*$/, "", folder)
+      separator = "::"
+      if ($2 ~ /\.py$/) {
         module = $2
         gsub(/^client\/python\/bulkhead\/|\.py$/, "", module)
         gsub(/\//, ".", module)
-        scope = module "." scope
+        scope = scope == "" ? module : module "." scope
+        separator = "."
       }
-      if (scope != "" && !seen[scope, $1, parameters]++) ++count[scope]
     }
-    END { for (scope in count) print count[scope], scope }' | sort -k1,1nr -k2
+    $4 ~ /^[cs]$/ {
+      class = scope == "" ? $1 : scope separator $1
+      at[folder, $1] = class
+      place[class] = folder
+      inherits[class] = bases
+      n = split(bases, names, / *, */)
+      for (i = 1; i <= n; ++i) ++heirs[last_name(names[i])]
+      if (bases ~ /(^|[ .,])(Protocol|ABC)/) abstract[class]
+      next
+    }
+    {
+      if (/\tproperties:[a-z,]*pure/) abstract[scope]
+      if (!seen[scope, $1, parameters]++) own[scope] = own[scope] SUBSEP $1 "/" parameters
+    }
+    # "Adapter" of "bulkhead::Adapter<T>" and "adapters.Adapter".
+    function last_name(name) {
+      gsub(/<.*|.*[.:]/, "", name)
+      return name
+    }
+    # Adds to `all` the methods of a class, and those of its bases that it has not itself.
+    function gather(class, all,    list, names, i, n) {
+      n = split(own[class], list, SUBSEP)
+      for (i = 2; i <= n; ++i) all[list[i]]
+      n = split(inherits[class], names, / *, */)
+      for (i = 1; i <= n; ++i) {
+        base = at[place[class], last_name(names[i])]
+        if (base != "" && base != class && !(base in abstract) && heirs[last_name(names[i])] == 1) gather(base, all)
+      }
+    }
+    END {
+      for (class in place) {
+        split("", all)
+        gather(class, all)
+        count = 0
+        for (method in all) ++count
+        if (count) print count, class
+      }
+    }' | sort -k1,1nr -k2
 }
 
 echo "lines of code, without comments, blank lines and generated files"
@@ -69,13 +117,15 @@ done
 
 echo
 echo "methods of the largest classes (at most $MOST_METHODS)"
-while read -r count class; do row "$count" "$MOST_METHODS" "$class"; done < <(methods | head -n 10)
+while read -r count class; do
+  row "$count" "${MORE_METHODS[$class]:-$MOST_METHODS}" "$class${MORE_METHODS[$class]:+ (at most ${MORE_METHODS[$class]})}"
+done < <(methods | head -n 10)
 
 echo
 echo "files of the largest folders, without those of folders in them (at most $MOST_FILES)"
 while read -r count folder; do row "$count" "$MOST_FILES" "$folder"; done < <(
-  git ls-files -- server client tools include proto bench scripts | xargs -d '\n' -n 1 dirname | sort | uniq -c |
-    sort -k1,1nr | head -n 8
+  git ls-files -- server client tools include proto bench scripts tests ':!tests/golden/data' |
+    xargs -d '\n' -n 1 dirname | sort | uniq -c | sort -k1,1nr | head -n 8
 )
 
 echo

@@ -1,6 +1,6 @@
 #!/bin/bash
 # The Python client with other interpreters: its tests, and streams from the real service, whose workers run Python
-# stages in the same interpreter (tests/e2e/test_python_stage.py). Each gets an environment of its own, with the newest NumPy, grpcio and protobuf that
+# stages in the same interpreter (tests/e2e/stages/test_python_stage.py). Each gets an environment of its own, with the newest NumPy, grpcio and protobuf that
 # have wheels for it, which takes a package index and about a minute. They are not part of scripts/test.sh.
 #
 #   scripts/python_versions.sh [INTERPRETER...]   default: python3.9 to python3.14, those of them on the PATH, or else
@@ -60,8 +60,8 @@ for interpreter in "${interpreters[@]}"; do
     grep -E '^(protobuf|grpcio|numpy)==' | paste -sd ' ')"
   "$environment/bin/python" -m pytest -q -p no:cacheprovider "$ROOT/client/python/tests" -k "${TESTS:-}" ||
     failed+=("$version: client/python/tests")
-  "$environment/bin/python" -m pytest -q -p no:cacheprovider "$ROOT/tests/e2e/test_python_stage.py" ||
-    failed+=("$version: tests/e2e/test_python_stage.py")
+  "$environment/bin/python" -m pytest -q -p no:cacheprovider "$ROOT/tests/e2e/stages/test_python_stage.py" ||
+    failed+=("$version: tests/e2e/stages/test_python_stage.py")
   echo "python versions: $version took $((SECONDS - started)) s"
   rm -rf "$environment"
 done

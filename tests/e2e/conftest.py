@@ -12,6 +12,8 @@ import pytest
 HERE = pathlib.Path(__file__).resolve().parent
 BIN = pathlib.Path(os.environ.get("BULKHEAD_BIN_DIR", HERE.parents[1] / "build/release/bin"))
 PYTHON_PACKAGE = HERE.parents[1] / "client/python"
+# Of the stages; the tests' own needs more packages.
+PYTHON = os.environ.get("BULKHEAD_TEST_PYTHON", sys.executable)
 os.environ["BULKHEAD_SERVER"] = str(BIN / "bulkheadd")
 sys.path.insert(0, str(PYTHON_PACKAGE))
 

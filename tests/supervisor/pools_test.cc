@@ -2,7 +2,7 @@
 #include "server/supervisor/pools.h"
 
 #include "server/base/error.h"
-#include "tests/supervisor/pool_world.h"
+#include "tests/supervisor/pool/pool_world.h"
 
 namespace bulkhead {
 namespace {

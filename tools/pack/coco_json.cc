@@ -39,7 +39,7 @@ std::optional<double> FiniteNumber(absl::string_view text) {
   return number;
 }
 
-std::optional<std::string> Text(absl::string_view text) {
+std::optional<std::string> Words(absl::string_view text) {
   ByteBuffer buffer;
   const auto bytes = JsonString(text, buffer);
   if (!bytes.ok()) return std::nullopt;

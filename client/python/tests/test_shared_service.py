@@ -1,4 +1,4 @@
-"""The folder where the processes of a job meet. tests/e2e/test_shared_service.py has real processes in it."""
+"""The folder where the processes of a job meet. tests/e2e/service/test_shared_service.py has real processes in it."""
 
 import errno
 import fcntl

@@ -1,0 +1,248 @@
+"""A dataset of the user's own as the source of a spec: bulkhead.Source."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import bulkhead
+import numpy as np
+import pytest
+
+import own_sources as own
+
+cv2 = pytest.importorskip("cv2")
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def png(number):
+    done, encoded = cv2.imencode(".png", np.full((8, 10, 3), number, np.uint8))
+    assert done
+    return encoded.tobytes()
+
+
+def spec_of(dataset, batch=4, fields=None, **more):
+    options = {"fields": fields} if fields else {}
+    return {"source": {"python": bulkhead.Source(dataset, **options)}, "batch": {"size": batch}, **more}
+
+
+def test_stages_read_what_the_dataset_gives():
+    spec = spec_of(own.Photos([png(number) for number in range(6)]), 3, stages=[{"decode_image": {}}, {"center_crop": {"size": 8}}])
+    with bulkhead.Loader(spec, workers=1) as loader:
+        first, second = loader
+    assert first["image"].shape == (3, 8, 8, 3) and (second["image"][2] == 5).all()
+    assert second["label"].tolist() == [3, 4, 5] and second["name"].tolist() == [b"photo 3", b"photo 4", b"photo 5"]
+    assert second["boxes_count"].tolist() == [0, 1, 2] and second["boxes"][2, :2].tolist() == [[5] * 4] * 2
+
+
+def test_the_order_is_the_services_and_survives_kills():
+    spec = spec_of(own.Pairs(2000), 10, ("x", "y"), order="global", seed=3)
+
+    def labels(kill):
+        with bulkhead.Loader(spec, workers=2) as loader:
+            found = []
+            for number, batch in enumerate(loader):
+                found.append(batch["y"].tolist())
+                assert batch["x"].tolist() == found[-1]
+                if kill and number % 50 == 10:
+                    workers = bulkhead.service_status(loader.target)["workers"]
+                    os.kill(workers[number // 50 % len(workers)]["pid"], signal.SIGKILL)
+            return found
+
+    undisturbed = labels(False)
+    assert sorted(sum(undisturbed, [])) == list(range(2000)) and undisturbed[0] != list(range(10))
+    assert labels(True) == undisturbed
+
+
+def test_it_resumes_and_another_version_is_refused():
+    def loader(version, **more):
+        source = bulkhead.Source(own.Pairs(20), ("x", "y"), version=version)
+        return bulkhead.Loader({"source": {"python": source}, "batch": {"size": 4}}, workers=1, **more)
+
+    with loader("1") as first:
+        next(iter(first))
+        cursor = first.state_dict()
+    with loader("1", cursor=cursor) as again:
+        assert next(iter(again))["y"].tolist() == [4, 5, 6, 7]
+    with pytest.raises(bulkhead.CursorMismatch):
+        loader("2", cursor=cursor)
+
+
+def test_a_bad_sample_is_an_error_or_substituted():
+    with bulkhead.Loader(spec_of(own.Pairs(8, bad=5), 4, ("x", "y")), workers=1) as loader:
+        with pytest.raises(bulkhead.DataError, match=r"own_sources.Pairs\[5\]: ValueError: it is bad \(at .*own_sources.py"):
+            list(loader)
+    spec = spec_of(own.Pairs(8, bad=5), 4, ("x", "y"), errors={"policy": "substitute"})
+    with bulkhead.Loader(spec, workers=1) as loader:
+        assert [batch["y"].tolist() for batch in loader] == [[0, 1, 2, 3], [4, 6, 6, 7]]
+
+
+@pytest.mark.parametrize("bad", [0, 5], ids=["in the first look", "later"])
+@pytest.mark.parametrize("kind, said", [(own.Exits, "SystemExit: enough"), (own.Chains, "ValueError: no such box (caused by KeyError: 9)")])
+def test_an_exception_of_any_kind_begins_with_dataset_and_index(kind, said, bad):
+    with pytest.raises(bulkhead.DataError) as caught:
+        list(bulkhead.Loader(spec_of(kind(8, bad=bad), 1, ("x", "y")), workers=1))
+    assert f"own_sources.{kind.__name__}[{bad}]: {said} (at " in str(caught.value)
+    assert "bulkhead_dataset" not in str(caught.value)
+
+
+@pytest.mark.parametrize("bad", [0, 5], ids=["in the first look", "later"])
+def test_a_breakpoint_is_for_the_datasets_own_process(bad):
+    spec = spec_of(own.Stops(8, bad=bad), 4, ("x", "y"), errors={"policy": "substitute", "max_fraction": 1})
+    words = r"own_sources.Stops\[\d\]: .* no terminal: call dataset\[\d\] in your own process, where breakpoints"
+    with pytest.raises(bulkhead.BulkheadError, match=words) as caught:
+        list(bulkhead.Loader(spec, workers=1))
+    assert caught.value.reason == "STAGE_UNUSABLE", "it is no error of the sample"
+    assert "try_stage" not in str(caught.value) and f"call dataset[{bad}]" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "dataset, options, words",
+    [
+        (own.Pairs(3), {}, "has 2 values, but `fields` has none"),
+        (own.Pairs(3), {"fields": ("x",)}, "has 2 values, but `fields` names 1"),
+        (own.Nested(3), {}, "has parts within parts"),
+        (own.Photos([b"x"]), {"room": {"imgae": 9}}, "room names `imgae`"),
+        (own.Pairs(0), {}, "is empty"),
+        (object(), {}, "has no __getitem__"),
+        ([open(os.devnull)], {}, "cannot be sent to workers"),
+    ],
+    ids=range(7),
+)
+def test_what_is_no_source_is_refused_in_words(dataset, options, words):
+    with pytest.raises(bulkhead.InvalidArgument, match=words):
+        bulkhead.Loader({"source": {"python": bulkhead.Source(dataset, **options)}, "batch": {"size": 1}}, workers=1)
+
+
+@pytest.mark.parametrize("make", [lambda source: source, lambda source: {"source": source}, lambda _: own.Pairs(3)])
+def test_a_dataset_where_a_spec_is_wanted_is_told_its_place(make):
+    with pytest.raises(bulkhead.SpecError, match=r'"source": \{"python": bulkhead.Source\(dataset\)\}'):
+        bulkhead.Loader(make(bulkhead.Source(own.Pairs(3))))
+
+
+@pytest.mark.parametrize("given", [lambda source: source, lambda source: {"source": {"python": source}}])
+def test_a_mixture_says_that_it_takes_no_dataset_and_what_to_do(given):
+    source = bulkhead.Source(own.Pairs(3), ("x", "y"))
+    words = "a mixture takes no bulkhead.Source: let the dataset's __getitem__ read the other data, too, or write its samples to TFRecords"
+    others = {"weight": 1, "source": {"range": {"size": 3}}}
+    with pytest.raises(bulkhead.SpecError, match=r"^source.mixture.sources\[0\].source.python: " + words):
+        bulkhead.Loader({"source": {"mixture": {"sources": [{"weight": 1, "source": {"python": source}}, others]}}, "batch": {"size": 1}})
+    with pytest.raises(bulkhead.SpecError, match=r"^source.mixture.sources\[1\]: " + words):
+        bulkhead.Pipeline.mixture([(1, bulkhead.Pipeline.range(3)), (1, given(source))])
+
+
+@pytest.mark.parametrize(
+    "odd, words",
+    [
+        ({"image": b"x" * 99999, "label": 1}, r"list\[17\]: its value\['image'\] takes 99999 bytes, but there is room for 4096, .*; give bulkhead.Source room=\{'image': 262144\}"),
+        ({"image": b"x" * 10, "label": "dog"}, r"list\[17\]: its value\['label'\] is a str, in the samples looked at first it was"),
+    ],
+    ids=["large", "text"],
+)
+def test_a_sample_that_is_unlike_the_first_ones_says_how(odd, words):
+    dataset = [{"image": b"x" * 10, "label": 1}] * 40
+    dataset[17] = odd
+    with pytest.raises(bulkhead.DataError, match=words):
+        with bulkhead.Loader(spec_of(dataset, 4, None), workers=1) as loader:
+            list(loader)
+
+
+def varying_images():
+    """One of them is 1,000 times as large as the others, and is none of those that are looked at first."""
+    done, noise = cv2.imencode(".png", np.random.default_rng(1).integers(0, 256, (300, 300, 3), np.uint8))
+    assert done and len(noise) > 200_000
+    images = [png(number) for number in range(100)]
+    images[50] = noise.tobytes()
+    return images
+
+
+def test_encoded_images_may_differ_widely_in_size():
+    spec = spec_of(own.Photos(varying_images()), 10, stages=["decode_image", {"resize": {"size": 8}}], epochs=1)
+    with bulkhead.Loader(spec, workers=1) as loader:
+        assert [label for batch in loader for label in batch["label"]] == list(range(100))
+
+
+def test_the_room_that_an_error_names_is_enough():
+    def labels(**room):
+        source = bulkhead.Source(own.Photos(varying_images()), **room)
+        spec = {"source": {"python": source}, "outputs": ["image", "label"], "batch": {"size": 1}, "epochs": 1}
+        with bulkhead.Loader(spec, workers=1) as loader:
+            return [label for batch in loader for label in batch["label"]]
+
+    with pytest.raises(bulkhead.DataError, match="give bulkhead.Source room=") as raised:
+        labels()
+    assert labels(room=eval(re.search(r"room=({.*?})", str(raised.value))[1])) == list(range(100))
+
+
+def test_a_record_is_called_a_sample_of_the_dataset():
+    with bulkhead.Loader(spec_of(own.Dies(100, bad=7), 4, ("x", "y")), workers=1) as loader:
+        with pytest.raises(bulkhead.BulkheadError) as raised:
+            list(loader)
+    said = str(raised.value)
+    assert said.startswith("sample 7 of own_sources.Dies ended 3 fresh workers") and "in own_sources.Dies.__getitem__ at" in said
+    assert "stages[0]" not in said and "bulkhead quarantine add 'range@7'" in said
+
+
+def test_a_sample_that_ends_the_first_look_is_one_of_those_that_are_named():
+    with pytest.raises(bulkhead.BulkheadError) as raised:
+        bulkhead.Loader(spec_of(own.Dies(100, bad=33), 4, ("x", "y")), workers=1)
+    said = str(raised.value)
+    assert said.startswith("one of the samples 0, 33, 66, 99 of own_sources.Dies (looked at first) ended 3 fresh workers")
+    assert "Call __getitem__ with each of them to find which" in said and "substitute" not in said
+
+
+PROGRAM = '''
+import argparse
+import numpy as np
+import bulkhead
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--scale", type=int, required=True)
+scale = parser.parse_args().scale
+
+class Scaled:
+    def __len__(self):
+        return 4
+    def __getitem__(self, index):
+        return {"x": np.int64(index * scale)}
+
+if __name__ == "__main__":
+    spec = {"source": {"python": bulkhead.Source(Scaled())}, "batch": {"size": 4}, "epochs": 1}
+    with bulkhead.Loader(spec, workers=1) as loader:
+        for batch in loader:
+            print(batch["x"].tolist())
+'''
+
+
+def test_workers_import_the_program_with_its_arguments(tmp_path):
+    program = tmp_path / "train.py"
+    program.write_text(PROGRAM)
+    ran = subprocess.run([sys.executable, program, "--scale", "10"], capture_output=True, text=True, timeout=120)
+    assert ran.stdout == "[0, 10, 20, 30]\n", ran.stderr
+
+
+def test_a_cache_needs_to_know_which_data_it_keeps(tmp_path):
+    def labels(spec):
+        with bulkhead.Loader(spec, workers=1, cache_dir=str(tmp_path / "own")) as loader:
+            return [batch["y"].tolist() for batch in loader]
+
+    def spec(name, first):
+        source = bulkhead.Source([(np.float32(0), first + index) for index in range(4)], ("x", "y"), name=name)
+        return {"source": {"python": source}, "stages": [{"cache": {"key": "1"}}], "batch": {"size": 4}, "epochs": 1}
+
+    with pytest.raises(bulkhead.InvalidArgument, match="give bulkhead.Source a name= or version="):
+        labels(spec("", 0))
+    assert labels(spec("train", 0)) == labels(spec("train", 0)) == [[0, 1, 2, 3]]
+    assert labels(spec("valid", 10)) == [[10, 11, 12, 13]]
+
+
+def test_only_a_service_of_its_own_takes_a_dataset():
+    with pytest.raises(bulkhead.InvalidArgument, match="leave target out"):
+        bulkhead.Loader(spec_of(own.Pairs(3)), "unix:/tmp/nobody")
+    with pytest.raises(bulkhead.InvalidArgument, match="must be a bulkhead.Source"):
+        bulkhead.Loader({"source": {"python": own.Pairs(3)}, "batch": {"size": 1}})

@@ -1,0 +1,125 @@
+"""`bulkhead pack`: images, lists, tars and specs become TFRecords that hold the same, also when a run is ended in between."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+
+import numpy as np
+import pytest
+import yaml
+
+import bulkhead
+from conftest import BIN, digest_of, tool, write_spec
+from tars import npy, write_tar
+
+SMALL = ["decode_image", {"resize": {"size": 16}}]
+
+
+def bytes_of(folder):
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+def columns(spec):
+    with bulkhead.Loader(spec, timeout=60) as loader:
+        [batch] = loader
+        return {name: np.array(batch[name]) for name in batch}
+
+
+def test_a_list_is_packed_with_labels_paths_and_names_of_classes(photos, folder):
+    names = sorted(path.relative_to(photos) for path in (photos / "folder").rglob("*.jpg"))[:30]
+    kinds = ["cat", "dog", "emu"]
+    (photos / "animals.csv").write_text("".join(f"{path},{kinds[i % 3]}\n" for i, path in enumerate(names)))
+    assert tool("pack", photos / "animals.csv", folder / "packed", "--records", 7).startswith("30 records in 5 files")
+    spec = folder / "packed/packed.yaml"
+    assert "valid" in tool("validate", spec)
+    with bulkhead.Loader(spec, timeout=60) as loader:
+        assert loader.classes == ("cat", "dog", "emu")
+    told = {**yaml.safe_load(spec.read_text()), "stages": SMALL, "batch": {"size": 30}, "order": "sequential", "epochs": 1, "outputs": ["image", "label", "path"]}
+    packed = columns(write_spec(folder / "packed/all.json", **told))
+    plain = columns(write_spec(folder / "plain.json", **{**told, "source": {"image_list": {"path": str(photos / "animals.csv")}}, "features": {}}))
+    for name in ("image", "label", "path"):
+        np.testing.assert_array_equal(packed[name], plain[name])
+
+
+@pytest.fixture
+def tar_spec(folder):
+    members = []
+    for i in range(23):
+        boxes = [[i, 0.5, 1, 2]] * (i % 3)
+        members += [(f"{i:02}.cls", b"%d" % i), (f"{i:02}.txt", b"t" * i), (f"{i:02}.json", json.dumps({"score": i / 4, "boxes": boxes}).encode()),
+                    (f"{i:02}.npy", npy(np.arange(i % 4 * 2, dtype=np.uint8).reshape(-1, 2)))]
+    write_tar(folder / "x.tar", members)
+    features = {"label": {"key": "cls", "int64": {}}, "text": {"key": "txt", "bytes": {"max_bytes": 40}}, "score": {"key": "json:score", "float": {}},
+                "boxes": {"key": "json:boxes", "float": {"shape": [-1, 4], "max_count": 3}}, "key": {"key": "__key__", "bytes": {"max_bytes": 9}},
+                "pairs": {"key": "npy", "tensor": {"dtype": "uint8", "shape": [-1, 2], "max_count": 4}}}
+    spec = {"source": {"tar": {"files": "x.tar"}}, "features": features, "batch": {"size": 23}, "epochs": 1,
+            "filter": [{"feature": "label", "min": 1}], "skip": 1}
+    return write_spec(folder / "tar.yaml", **spec)
+
+
+def test_a_spec_is_packed_with_all_its_features_and_what_it_selects(tar_spec, folder):
+    assert tool("pack", tar_spec, folder / "packed", "--records", 5, "--threads", 3).startswith("21 records in 5 files")
+    before, after = columns(tar_spec), columns(folder / "packed/packed.yaml")
+    assert list(before) == list(after) and len(before["label"]) == 21
+    for name in before:
+        assert before[name].dtype == after[name].dtype
+        np.testing.assert_array_equal(before[name], after[name])
+
+
+def test_the_spec_of_packed_tfrecords_reads_these_alone(photos, folder):
+    spec = write_spec(folder / "spec.yaml", source={"tfrecord": {"files": str(photos / "records-*.tfrecord")}}, features={"label": "int64"}, batch={"size": 9}, take=20)
+    tool("pack", spec, folder / "packed")
+    assert yaml.safe_load((folder / "packed/packed.yaml").read_text())["source"] == {"tfrecord": {"files": ["part-*.tfrecord"]}}
+
+
+def test_tars_are_packed_without_a_spec(photos, folder):
+    images = sorted((photos / "folder").rglob("*.jpg"))[:12]
+    write_tar(folder / "a.tar", [(f"{i}.{ending}", data) for i, image in enumerate(images)
+                                 for ending, data in (("jpg", image.read_bytes()), ("cls", b"%d" % i))])
+    found = json.loads(tool("pack", folder / "*.tar", folder / "packed", "--json"))
+    assert (found["records"], found["files"], found["kept_files"], found["left_out"]) == (12, 1, 0, 0)
+    told = {"stages": SMALL, "outputs": ["image", "label"], "batch": {"size": 4}, "epochs": 1}
+    packed = write_spec(folder / "packed/s.json", source={"tfrecord": {"files": "part-*.tfrecord"}}, features={"image": {"bytes": {}}, "label": "int64"}, **told)
+    assert digest_of("cpp", packed) == digest_of("cpp", write_spec(folder / "s.json", source={"tar": {"files": "a.tar"}}, **told))
+
+
+def test_a_run_that_was_killed_goes_on_and_gives_the_same_bytes(photos, folder):
+    tool("pack", photos / "folder", folder / "whole", "--records", 3)
+    command = [BIN / "bulkhead", "pack", photos / "folder", folder / "packed", "--records", "3", "--threads", "1"]
+    # Ended as soon as it has some files, whole and other: a pipe that nobody reads would not stop it.
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while len(list((folder / "packed").glob("part-*.tfrecord"))) < 3:
+        assert time.monotonic() < deadline
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    (folder / "packed/part-049.tfrecord.unfinished").write_bytes(b"half a record")
+    kept = {name: data for name, data in bytes_of(folder / "packed").items() if name.endswith(".tfrecord")}
+    assert kept.items() <= bytes_of(folder / "whole").items()
+    assert "unfinished packing of other data, or with other options" in tool("pack", photos / "folder", folder / "packed", "--records", 4, code=1)
+    found = json.loads(tool("pack", *command[2:], "--json"))
+    assert found["kept_files"] == len(kept) and found["files"] == 50
+    assert bytes_of(folder / "packed") == bytes_of(folder / "whole")
+    assert "is not an empty folder" in tool("pack", *command[2:], code=1)  # nothing is left to do
+
+
+def test_a_bad_record_is_named_and_nothing_is_lost(folder):
+    write_tar(folder / "x.tar", [("a.cls", b"1"), ("b.cls", b"x"), ("c.cls", b"3")])
+    spec = write_spec(folder / "spec.yaml", source={"tar": {"files": "x.tar"}}, features={"label": {"key": "cls", "int64": {}}}, batch={"size": 1})
+    assert "x.tar@1024: feature `label`" in tool("pack", spec, folder / "packed", "--records", 1, code=1)
+    write_tar(folder / "x.tar", [("a.cls", b"1"), ("b.cls", b"2"), ("c.cls", b"3")])
+    tool("pack", spec, folder / "packed", "--records", 1)
+    assert columns(write_spec(folder / "packed/all.json", source={"tfrecord": {"files": "*.tfrecord"}}, features={"label": "int64"}, batch={"size": 3}, epochs=1))["label"].tolist() == [1, 2, 3]
+
+
+def test_what_cannot_be_packed_is_said(photos, folder):
+    ranges = [{"weight": 1, "source": {"range": {"size": 3}}}] * 2
+    mixture = write_spec(folder / "mixture.yaml", source={"mixture": {"sources": ranges}}, batch={"size": 1})
+    assert "source.mixture: pack each of its sources by itself" in tool("pack", mixture, folder / "out", code=1)
+    lists = write_spec(folder / "lists.yaml", source={"tfrecord": {"files": str(photos / "*.tfrecord")}}, batch={"size": 1}, outputs=["label"],
+                       features={"label": "int64", "names": {"bytes": {"shape": [-1], "max_count": 2, "max_bytes": 4}}})
+    assert "features.names: a list of byte strings is not packed" in tool("pack", lists, folder / "out", code=1)
+    assert not (folder / "out").exists()
+    assert "there is no such file or folder" in tool("pack", folder / "nowhere", folder / "out", code=1)
