@@ -39,7 +39,7 @@ std::optional<double> FiniteNumber(absl::string_view text) {
   return number;
 }
 
-std::optional<std::string> Words(absl::string_view text) {
+std::optional<std::string> PlainText(absl::string_view text) {
   ByteBuffer buffer;
   const auto bytes = JsonString(text, buffer);
   if (!bytes.ok()) return std::nullopt;
@@ -193,7 +193,7 @@ class CocoReader {
 
   void TakeImage() {
     const auto id = IntegerField("id");
-    const auto path = Field("file_name", Text, "a text");
+    const auto path = Field("file_name", PlainText, "a text");
     const auto extent = [](absl::string_view text) -> std::optional<int64_t> {
       const auto number = Integer(text);
       return number.has_value() && *number > 0 && *number <= kMostPixels ? number : std::nullopt;
@@ -217,7 +217,7 @@ class CocoReader {
 
   void TakeCategory() {
     const auto id = IntegerField("id");
-    const auto name = Field("name", Text, "a text");
+    const auto name = Field("name", PlainText, "a text");
     if (!id.has_value() || !name.has_value()) return;
     if (name->find_first_of("\r\n") != std::string::npos) {
       return Problem("name", "has a line break");
