@@ -1,7 +1,7 @@
+// The text of an image list: lines, columns, quotes, names of classes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cstring>
 #include <memory>
 
@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/base/class_names.h"
 #include "server/source/images/list_line.h"
-#include "tests/source/source_testing.h"
+#include "tests/source/image_list_fixture.h"
 
 namespace bulkhead {
 namespace {
@@ -17,81 +17,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-// A folder with images a.jpg, b.jpg, "c d.jpg", sub/e.jpg whose bytes are their names.
-class ImageListTest : public ::testing::Test {
- protected:
-  ImageListTest() {
-    for (const char* name : {"a.jpg", "b.jpg", "c d.jpg", "sub/e.jpg"}) folder_.Write(name, name);
-    list_ = test_.source.mutable_image_list();
-  }
-
-  absl::StatusOr<uint64_t> Index(absl::string_view text) {
-    return test_.Index(folder_.Write("train.txt", text));
-  }
-
-  // "image label path" of every record, features in their sorted order.
-  std::vector<std::string> Rows() {
-    std::vector<std::string> rows;
-    const auto source = test_.Open();
-    EXPECT_TRUE(source.ok()) << source.status();
-    if (!source.ok()) return rows;
-    const auto context = (*source)->NewContext();
-    Record record;
-    for (uint64_t i = 0; i < (*source)->record_count(); ++i) {
-      const absl::Status status = (*source)->Read(i, *context, record);
-      EXPECT_TRUE(status.ok()) << status;
-      if (!status.ok()) return rows;
-      std::string row;
-      for (size_t f = 0; f < record.values.size(); ++f) {
-        const v1::DType dtype = (*source)->features()[f].dtype;
-        const FeatureValue& value = record.values[f];
-        absl::StrAppend(&row, f == 0 ? "" : "|",
-                        dtype == v1::DTYPE_INT64     ? absl::StrCat(Numbers<int64_t>(value)[0])
-                        : dtype == v1::DTYPE_FLOAT32 ? absl::StrCat(Numbers<float>(value)[0])
-                                                     : Text(value));
-      }
-      rows.push_back(row);
-      origin_ = record.origin;
-    }
-    return rows;
-  }
-
-  // The message and reason LIST_INVALID of a list that must be refused.
-  std::string Refusal(absl::string_view text) {
-    const auto records = Index(text);
-    EXPECT_EQ(ReasonOf(records.status()), reason::kListInvalid) << records.status();
-    return std::string(records.status().message());
-  }
-
-  TempFolder folder_;
-  TestSource test_;
-  v1::ImageListSource* list_;
-  // What the records are called when the list goes by `list_name`.
-  std::vector<std::string> NamesIn(const std::string& list_name) {
-    test_.resolved.mutable_files(0)->set_name(list_name);
-    const auto source = test_.Open();
-    EXPECT_TRUE(source.ok()) << source.status();
-    std::vector<std::string> names;
-    for (uint64_t i = 0; i < (*source)->record_count(); ++i) {
-      names.push_back((*source)->RecordName(i));
-    }
-    return names;
-  }
-
-  // As the service reads them.
-  ClassNames NamesInIndex() const {
-    const std::string bytes = ReadFile(test_.resolved.files(0).index_path());
-    const auto header = IndexHeader::Parse(bytes);
-    EXPECT_TRUE(header.ok()) << header.status();
-    const auto names =
-        ParseClassNames(absl::string_view(bytes).substr(IndexHeader::kBytes, header->names_bytes));
-    EXPECT_TRUE(names.ok()) << names.status();
-    return names.ok() ? *names : ClassNames();
-  }
-
-  std::string origin_;
-};
 
 TEST_F(ImageListTest, RecordsAreCalledByTheirPathsAsTheListWritesThem) {
   ASSERT_TRUE(Index("a.jpg 1\n./sub/../b.jpg 2\nsub//e.jpg 3\n").ok());
@@ -295,14 +220,6 @@ TEST_F(ImageListTest, MalformedLinesThatAreKeptAreSampleErrors) {
   EXPECT_THAT(Numbers<int64_t>(record.values[1]), ElementsAre(1));
 }
 
-TEST_F(ImageListTest, MissingImageNamesListLineAndPath) {
-  const auto records = Index("a.jpg 1\nnone.jpg 2\n");
-  EXPECT_EQ(ReasonOf(records.status()), reason::kFileNotFound);
-  EXPECT_THAT(std::string(records.status().message()), HasSubstr("train.txt:2: none.jpg"));
-  EXPECT_EQ(MetadataOf(records.status(), "file"), "none.jpg");
-  EXPECT_EQ(MetadataOf(records.status(), "line"), "2");
-}
-
 TEST_F(ImageListTest, NamesOfClassesAreNumberedInTheirSortedOrder) {
   ASSERT_TRUE(Index("a.jpg emu\nb.jpg cat\nsub/e.jpg dog\na.jpg cat\n").ok());
   EXPECT_THAT(Rows(), ElementsAre("a.jpg|2|a.jpg", "b.jpg|0|b.jpg", "sub/e.jpg|1|sub/e.jpg",
@@ -358,23 +275,6 @@ TEST_F(ImageListTest, NamesAndNumbersInOneColumnAreRefused) {
   EXPECT_THAT(Refusal("image,class\na.jpg,3\n"),
               AllOf(HasSubstr("train.txt:2: label `3` is a number"), HasSubstr("`header: true`")));
   EXPECT_THAT(Refusal("a.jpg,cat\nb.jpg,\n"), HasSubstr("train.txt:2: has an empty label"));
-}
-
-TEST_F(ImageListTest, AMissingImageIsToldWithWhereItsPathStarts) {
-  const auto said = [&](absl::string_view text) {
-    const absl::Status status = Index(text).status();
-    EXPECT_EQ(ReasonOf(status), reason::kFileNotFound);
-    return std::string(status.message());
-  };
-  EXPECT_THAT(
-      said("a.jpg 3\nmissing.jpg 1\n"),
-      HasSubstr("train.txt:2: missing.jpg: there is no such file; relative paths start "
-                "from the list's folder, absolute ones may be written as well, and `errors: "
-                "{policy: substitute}`"));
-  list_->add_entries("missing.jpg 1");
-  test_.resolved.set_base_dir(folder_.path());
-  EXPECT_THAT(std::string(test_.Index("").status().message()),
-              HasSubstr("relative paths start from the spec's folder"));
 }
 
 TEST_F(ImageListTest, TitlesAboveNamesAreNoSample) {
@@ -435,142 +335,10 @@ TEST_F(ImageListTest, MoreNamesThanCanBeToldAreRefused) {
   EXPECT_THAT(Refusal(text), AllOf(HasSubstr("train.txt:18: "), HasSubstr("1 MiB")));
 }
 
-TEST_F(ImageListTest, MissingImagesThatAreKeptAreSampleErrors) {
-  test_.keep_missing = true;
-  ASSERT_TRUE(Index("a.jpg 1\nnone.jpg 2\nb.jpg 3\n").ok());
-  folder_.Write("none.jpg", "it came later");  // which changes nothing: the verdict is the index's
-  const auto source = test_.Open();
-  ASSERT_TRUE(source.ok()) << source.status();
-  const auto context = (*source)->NewContext();
-  Record record;
-  EXPECT_TRUE((*source)->Read(0, *context, record).ok());
-  const absl::Status missing = (*source)->Read(1, *context, record);
-  EXPECT_TRUE(IsSampleError(missing)) << missing;
-  EXPECT_EQ(ReasonOf(missing), reason::kFileNotFound);
-  EXPECT_THAT(std::string(missing.message()), HasSubstr("train.txt:2 (none.jpg)"));
-  EXPECT_EQ(record.list, "train.txt");
-  EXPECT_EQ(record.line, 2);
-  EXPECT_TRUE((*source)->Read(2, *context, record).ok());
-}
-
 TEST_F(ImageListTest, ListWithoutSamplesIsRefused) {
   EXPECT_EQ(ReasonOf(Index("").status()), reason::kNoSamples);
   EXPECT_EQ(ReasonOf(Index("# nothing\n\n").status()), reason::kNoSamples);
   EXPECT_EQ(ReasonOf(test_.Index(folder_ / "none.txt").status()), reason::kFileNotFound);
-}
-
-TEST_F(ImageListTest, ImageThatChangedItsSizeEndsTheStream) {
-  ASSERT_TRUE(Index("a.jpg 1\nb.jpg 2\n").ok());
-  const auto source = test_.Open();
-  ASSERT_TRUE(source.ok());
-  const auto context = (*source)->NewContext();
-  Record record;
-  folder_.Write("b.jpg", "longer than before");
-  EXPECT_TRUE((*source)->Read(0, *context, record).ok());
-  const absl::Status changed = (*source)->Read(1, *context, record);
-  EXPECT_EQ(ReasonOf(changed), reason::kFileChanged);
-  EXPECT_FALSE(IsSampleError(changed));
-  std::filesystem::remove(folder_ / "a.jpg");
-  EXPECT_EQ(ReasonOf((*source)->Read(0, *context, record)), reason::kFileNotFound);
-}
-
-TEST_F(ImageListTest, ImageOfTheSameSizeThatWasWrittenToEndsTheStream) {
-  ASSERT_TRUE(Index("a.jpg 1\nb.jpg 2\n").ok());
-  const auto source = test_.Open();
-  ASSERT_TRUE(source.ok());
-  const auto context = (*source)->NewContext();
-  Record record;
-  (*source)->Expect(1, *context);  // opened before, too
-  folder_.Write("b.jpg", "B.JPG");
-  EXPECT_TRUE((*source)->Read(0, *context, record).ok());
-  for (int round = 0; round < 2; ++round) {
-    const absl::Status changed = (*source)->Read(1, *context, record);
-    EXPECT_EQ(ReasonOf(changed), reason::kFileChanged);
-    EXPECT_THAT(std::string(changed.message()), HasSubstr("b.jpg: changed"));
-  }
-}
-
-TEST_F(ImageListTest, AnotherStateOfAnImageIsAnotherIndexByItsHeader) {
-  const auto table = [&] {
-    EXPECT_TRUE(Index("a.jpg 1\nb.jpg 2\n").ok());
-    const auto header = IndexHeader::Parse(ReadFile(test_.resolved.files().rbegin()->index_path()));
-    EXPECT_TRUE(header.ok()) << header.status();
-    return header->table_crc32c;
-  };
-  const uint32_t before = table();
-  EXPECT_EQ(table(), before);
-  const auto written = std::filesystem::last_write_time(folder_ / "b.jpg");
-  std::filesystem::last_write_time(folder_ / "b.jpg", written + std::chrono::seconds(1));
-  EXPECT_NE(table(), before) << "services name an index by it";
-}
-
-TEST_F(ImageListTest, ImageThatAnotherOneReplacedEndsTheStream) {
-  ASSERT_TRUE(Index("a.jpg 1\nb.jpg 2\n").ok());
-  const auto source = test_.Open();
-  ASSERT_TRUE(source.ok());
-  const auto context = (*source)->NewContext();
-  Record record;
-  const std::string other = folder_.Write("other", "other");
-  std::filesystem::last_write_time(other, std::filesystem::last_write_time(folder_ / "a.jpg"));
-  std::filesystem::rename(other, folder_ / "a.jpg");
-  const absl::Status changed = (*source)->Read(0, *context, record);
-  EXPECT_EQ(ReasonOf(changed), reason::kFileChanged);
-  EXPECT_THAT(std::string(changed.message()), HasSubstr("another file took its place"));
-}
-
-TEST_F(ImageListTest, ABitThatFlipsInAMappedIndexIsDamageNotAnotherLabel) {
-  std::string text;
-  for (int i = 0; i < 4000; ++i) absl::StrAppend(&text, "a.jpg ", i, "\n");
-  ASSERT_TRUE(Index(text).ok());
-  const auto source = test_.Open();
-  ASSERT_TRUE(source.ok());
-  const auto context = (*source)->NewContext();
-  Record record;
-  ASSERT_TRUE((*source)->Read(0, *context, record).ok());
-  std::fstream file(test_.resolved.files(0).index_path(), std::ios::in | std::ios::out);
-  file.seekp(IndexHeader::kBytes + 70'000);  // of a row that nobody has read yet
-  file.put('\x7f');
-  file.close();
-  int damaged = 0;
-  for (uint64_t i = 0; i < 4000; ++i) {
-    const absl::Status status = (*source)->Read(i, *context, record);
-    if (status.ok()) {
-      ASSERT_EQ(Numbers<int64_t>(record.values[1])[0], i);
-    } else {
-      ASSERT_EQ(ReasonOf(status), reason::kIndexDamaged);
-      ++damaged;
-    }
-  }
-  EXPECT_GT(damaged, 1000);
-}
-
-TEST_F(ImageListTest, ABitThatFlipsInARowThatWasReadBeforeIsDamageToo) {
-  std::string text;
-  for (int i = 0; i < 8; ++i) absl::StrAppend(&text, "a.jpg ", i, "\n");
-  ASSERT_TRUE(Index(text).ok());
-  const auto source = test_.Open();
-  ASSERT_TRUE(source.ok());
-  const auto context = (*source)->NewContext();
-  const std::string path = test_.resolved.files(0).index_path();
-  const size_t size = std::filesystem::file_size(path);
-  Record record;
-  int damaged = 0;
-  for (uint64_t i = 0; i < 8; ++i) ASSERT_TRUE((*source)->Read(i, *context, record).ok());
-  for (size_t at = IndexHeader::kBytes; at < size; ++at) {
-    TempFolder::Flip(path, at);
-    for (uint64_t i = 0; i < 8; ++i) {
-      const absl::Status status = (*source)->Read(i, *context, record);
-      if (status.ok()) {
-        ASSERT_EQ(Numbers<int64_t>(record.values[1])[0], i) << at;
-        ASSERT_EQ(record.line, i + 1) << at;
-      } else {
-        ASSERT_EQ(ReasonOf(status), reason::kIndexDamaged) << at << ": " << status;
-        ++damaged;
-      }
-    }
-    TempFolder::Flip(path, at);
-  }
-  EXPECT_GT(damaged, 300);
 }
 
 TEST_F(ImageListTest, ControlCharactersOfANameAreEscaped) {
@@ -581,28 +349,6 @@ TEST_F(ImageListTest, ControlCharactersOfANameAreEscaped) {
   const absl::Status missing = test_.Index("").status();
   EXPECT_EQ(ReasonOf(missing), reason::kFileNotFound);
   EXPECT_THAT(std::string(missing.message()), HasSubstr("e\\x1b[2J\\x0a.jpg"));
-}
-
-TEST_F(ImageListTest, ImagesOutsideTheRootsAreRefused) {
-  const TempFolder outside;
-  outside.Write("x.jpg", "x");
-  test_.resolved.add_roots(folder_.path());
-  const auto refused = Index(absl::StrCat("a.jpg 1\n", outside / "x.jpg", " 2\n"));
-  EXPECT_EQ(ReasonOf(refused.status()), reason::kPathNotAllowed);
-  EXPECT_EQ(MetadataOf(refused.status(), "line"), "2");
-}
-
-TEST_F(ImageListTest, IdentityFollowsTextAndSizes) {
-  const auto checksum = [&](absl::string_view text) {
-    test_.resolved.clear_files();
-    EXPECT_TRUE(Index(text).ok());
-    return IndexHeader::Parse(ReadFile(test_.resolved.files(0).index_path()))->checksum;
-  };
-  const auto first = checksum("a.jpg 1\n");
-  EXPECT_EQ(checksum("a.jpg 1\n"), first);
-  EXPECT_NE(checksum("a.jpg 2\n"), first);
-  folder_.Write("a.jpg", "another size");
-  EXPECT_NE(checksum("a.jpg 1\n"), first);
 }
 
 }  // namespace

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import logging
-import os
 import sys
 from typing import Any, Dict, Iterator, Mapping, NamedTuple, Optional, Tuple
 
@@ -23,6 +22,7 @@ from .._dataset.words import of_data_loader
 from .._dataset.worker.bulkhead_leaves import Layout, TheOnlyOne, places
 from .._display import html
 from .._loader_arguments import refuse_unknown
+from .torch_plan import NOT_HERE, Plan, refuse_no_dataset, refuse_unsupported
 from .torch_sampler import SamplerLists
 from .torch_values import Joining, MadeAhead
 
@@ -31,46 +31,6 @@ _log = logging.getLogger("bulkhead")
 _STATE_VERSION = 1
 _STATE = ("begun", "cursor", "epoch", "first_epoch", "layout", "list", "seed", "standings")  # of one that is not at the start
 _QUOTA = "1GiB"  # the import of a PyTorch with CUDA takes 400 MiB of it
-_NO_ITERABLE = (
-    "{} is an IterableDataset, whose samples have no numbers, so that they can be neither found again nor given exactly "
-    "once: write a dataset with __len__ and __getitem__, or let Bulkhead read the files (bulkhead.torch.Dataset)"
-)
-
-_RANKS = "give a DistributedSampler as sampler, which knows rank and world size"
-# Arguments of a Loader that have another form here.
-_NOT_HERE = {
-    "target": "a dataset runs in a service that this process starts for itself (one that others use takes no code from its "
-    "clients): leave target out",
-    "device": "pin_memory=True, and `images.to(device, non_blocking=True)` in the loop, move batches as with PyTorch",
-    "rank": _RANKS,
-    "world_size": _RANKS,
-    "cursor": "load_state_dict takes a state of this class",
-    "rename": "the dataset's own structure comes back",
-    "spec": "the dataset takes its place; a spec goes to bulkhead.torch.Dataset(spec)",
-}
-
-
-class _Plan(NamedTuple):
-    """How epochs are made."""
-
-    function: str  # of the worker: "sample", or "batch" where a user's function makes whole batches
-    listed: str  # "": in the service's order; "samples", "batches": by lists of the sampler
-    shuffled: bool  # the service's order is a shuffle
-    sampler: str  # its class, for the fingerprint
-
-
-def _check_unsupported(multiprocessing_context: Any, pin_memory_device: str) -> None:
-    if multiprocessing_context is not None:
-        raise _errors.InvalidArgument(
-            "multiprocessing_context has no meaning here: workers are processes of Bulkhead's service, which are neither "
-            "forked nor spawned from this one; leave it out"
-        )
-    if pin_memory_device:
-        raise _errors.InvalidArgument(
-            "pin_memory_device is deprecated by PyTorch: leave it out, pin_memory=True finds the device"
-        )
-
-
 @public
 class DataLoader(torch.utils.data.DataLoader):
     """PyTorch's DataLoader, with the dataset in Bulkhead's workers.
@@ -150,21 +110,16 @@ class DataLoader(torch.utils.data.DataLoader):
         self._image: Optional[Image] = None
         self._loader: Optional[stages.DatasetLoader] = None
         self._ahead: Optional[MadeAhead] = None
-        if isinstance(dataset, torch.utils.data.IterableDataset):
-            raise _errors.InvalidArgument(_NO_ITERABLE.format(stages.class_name(dataset)))
-        if isinstance(dataset, (str, os.PathLike)):
-            raise _errors.InvalidArgument(
-                f"{os.fspath(dataset)!r} is no dataset, whose samples are {{index: value}}: a spec goes to bulkhead.torch.Dataset(spec)"
-            )
-        _check_unsupported(multiprocessing_context, pin_memory_device)
+        refuse_no_dataset(dataset)
+        refuse_unsupported(multiprocessing_context, pin_memory_device)
         length = stages.length_of(dataset)
         if num_workers < 0 or (prefetch_factor is not None and prefetch_factor < 1) or timeout < 0:
             raise _errors.InvalidArgument(
                 "num_workers and timeout are at least 0, prefetch_factor is at least 1"
             )
-        for option in _NOT_HERE.keys() & options.keys():
-            raise _errors.InvalidArgument(f"{option} has no place here: {_NOT_HERE[option]}")
-        refuse_unknown(DataLoader, options, stages.Loader, without=_NOT_HERE)
+        for option in NOT_HERE.keys() & options.keys():
+            raise _errors.InvalidArgument(f"{option} has no place here: {NOT_HERE[option]}")
+        refuse_unknown(DataLoader, options, stages.Loader, without=NOT_HERE)
         own_collate = collate_fn is not None and collate_fn is not default_collate
         super().__init__(  # checks the arguments that go together, and makes the sampler
             dataset,
@@ -180,8 +135,8 @@ class DataLoader(torch.utils.data.DataLoader):
         self.num_workers = num_workers
         self.timeout = timeout
         self.worker_init_fn = worker_init_fn
-        self._plan = self._planned(shuffle, sampler, batch_sampler, own_collate, generator)
-        self._check_errors(errors, own_collate)
+        self._plan = Plan.of(self.batch_size, shuffle, sampler, batch_sampler, own_collate, generator)
+        self._plan.check_errors(errors)
         self._errors = {
             "policy": errors,
             **({} if max_fraction is None else {"max_fraction": max_fraction}),
@@ -217,7 +172,7 @@ class DataLoader(torch.utils.data.DataLoader):
         self._identity = stages.Identity(
             self._class, name, version, length, self._plan.sampler, self._image.code
         )
-        self._words = of_data_loader(self._class, self._one_of_range())
+        self._words = of_data_loader(self._class, self._plan.one_of_range())
         self._lists = SamplerLists(self, self._plan.listed == "batches", length)
         self._at = _At(self._seed)
         self._resumed: Optional[Dict[str, Any]] = None
@@ -239,39 +194,6 @@ class DataLoader(torch.utils.data.DataLoader):
         return html.card("bulkhead.torch.DataLoader", facts)
 
     # What the arguments come to.
-
-    def _planned(
-        self, shuffle: Any, sampler: Any, batch_sampler: Any, own_collate: bool, generator: Any
-    ) -> _Plan:
-        if batch_sampler is not None:
-            return _Plan("batch", "batches", False, stages.class_name(batch_sampler))
-        if self.batch_size is None:  # samples as they are, each a batch
-            listed = "" if sampler is None and not shuffle else "samples"
-            return _Plan(
-                "batch", listed, False, "" if sampler is None else stages.class_name(sampler)
-            )
-        if sampler is not None:
-            return _Plan(
-                "batch" if own_collate else "sample", "samples", False, stages.class_name(sampler)
-            )
-        if shuffle and (own_collate or generator is not None):
-            return _Plan("batch" if own_collate else "sample", "samples", False, "shuffle of torch")
-        return _Plan("batch" if own_collate else "sample", "", bool(shuffle), "")
-
-    def _one_of_range(self) -> str:
-        """What a number of the service's range stands for (of_data_loader)."""
-        if self._plan.function == "batch":
-            return "batch {number} of an epoch of {dataset}"
-        return "number {number} of the sampler's list for {dataset}" if self._plan.listed else "{dataset}[{number}]"
-
-    def _check_errors(self, policy: str, own_collate: bool) -> None:
-        if policy not in ("fail", "substitute"):
-            raise _errors.InvalidArgument(f"errors is 'fail' or 'substitute', not {policy!r}")
-        if policy == "substitute" and (self._plan.function == "batch" or self._plan.listed):
-            raise _errors.InvalidArgument(
-                "errors='substitute' puts another sample in the place of a bad one, so the service must choose the order and "
-                "put batches together: leave out collate_fn, sampler, batch_sampler and generator"
-            )
 
     def _collate(self, own_collate: bool) -> Any:
         if self.batch_size is None and self.batch_sampler is None:

@@ -1,4 +1,4 @@
-"""Datasets for test_torch_dataloader.py. Only NumPy, so that workers start at once."""
+"""Datasets for test_torch_dataloader.py and its errors. Only NumPy, so that workers start at once."""
 
 import collections
 import os

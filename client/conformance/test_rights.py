@@ -1,0 +1,126 @@
+"""Rights and tokens: who may do what at a service over TLS."""
+
+import threading
+import time
+
+import grpc
+import pytest
+from data import range_spec
+from tls_service import TOKEN, files, spec, start, tool  # noqa: F401  (files, spec and start are fixtures)
+
+
+def test_a_name_without_the_right_is_told_how_to_get_it(client, start, files, spec):
+    service = start(*files.options())
+    error = client.error(spec, service.target, environment=files.environment(files.other_job))
+    assert error["reason"] == "ACCESS_DENIED"
+    assert "job-b may not stream or describe specs here" in error["message"]
+    assert "--allow-stream job-b" in error["message"]
+
+
+@pytest.mark.parametrize("right", ["stream", "status", "operate"])
+def test_each_right_allows_its_calls_and_no_others(start, files, spec, tmp_path, right):
+    options = [word if word != "--allow-stream" else f"--allow-{right}" for word in files.options()]
+    service = start(*options)
+    environment = files.environment(files.job)
+    calls = [
+        ("stream", ("validate", str(spec), "--data")),
+        ("status", ("status",)),
+        ("status", ("trace", "--seconds", "0.1", "--out", tmp_path / "t.json")),
+        ("operate", ("recycle",)),
+    ]
+    for needed, words in calls:
+        run = tool(service.target, environment, *words)
+        # Without a stream there is no worker to recycle and none to trace, which the tool calls failures.
+        done = (
+            run.returncode == 0 or "0 workers are being replaced" in run.stdout or "no stream was open" in run.stderr
+        )
+        assert done == (needed == right), run
+        assert (f"bulkheadd allows it by --allow-{needed} job-a" in run.stderr) == (needed != right), run
+    run = tool(service.target, environment, "quarantine", "list")
+    assert (run.returncode == 0) == (right == "operate"), run
+    assert ("--allow-operate" in run.stderr) == (right != "operate"), run
+
+
+def test_a_star_allows_every_name_of_the_authority(client, start, files, spec):
+    service = start(*files.options()[:-1], "*")
+    assert client.ok(spec, service.target, environment=files.environment(files.other_job))["samples"] == 100
+
+
+def test_a_name_takes_over_no_stream_of_another(client, start, files, tmp_path):
+    service = start(*files.options(), "--allow-stream", "job-b")
+    endless = range_spec(tmp_path / "e.yaml", size=100, epochs=1000)
+    first = client.pausing(
+        endless, service.target, environment=files.environment(files.job), name="train", pause_after=1
+    )
+    second = client.ok(
+        endless, service.target, environment=files.environment(files.other_job), name="train", batches=3
+    )
+    assert second["batches"] == 3
+    first.stdin.write("\n")
+    first.stdin.flush()
+    assert "error" not in client.finish(first)
+
+
+def test_a_name_that_takes_all_the_calls_it_can_leaves_some_to_others(client, start, files, spec):
+    service = start(*files.options(), "--allow-stream", "job-b", "--open-rate", "1000")
+    pem, key = files.other_job
+    own = grpc.ssl_channel_credentials(files.authority.pem.read_bytes(), key.read_bytes(), pem.read_bytes())
+    ended = threading.Event()
+
+    def say_nothing():
+        ended.wait()
+        yield from ()
+
+    with grpc.secure_channel(service.target, own) as channel:
+        stream = channel.stream_stream("/bulkhead.v1.Loader/Stream")
+        calls = []
+        result = {}
+        deadline = time.monotonic() + 60
+        while "error" not in result:
+            assert time.monotonic() < deadline
+            # Those that the service ended, or refused while the client's own call took their place, are made again.
+            calls = [call for call in calls if call.is_active()]
+            calls += [stream(say_nothing()) for _ in range(128 - len(calls))]
+            result = client.run(spec, service.target, environment=files.environment(files.other_job))
+        assert result["error"]["reason"] == "TOO_MANY_CALLS"
+        assert "for job-b this service already serves 128 calls" in result["error"]["message"]
+        environment = files.environment(files.job)
+        assert client.ok(spec, service.target, environment=environment)["samples"] == 100
+        for call in calls:
+            call.cancel()
+        ended.set()
+
+
+def test_a_call_that_opens_nothing_ends(service):
+    ended = threading.Event()
+
+    def say_nothing():
+        ended.wait()
+        yield from ()
+
+    with grpc.insecure_channel(service.target) as channel:
+        call = channel.stream_stream("/bulkhead.v1.Loader/Stream")(say_nothing())
+        assert "no Open came within 30 s" in call.details()
+        ended.set()
+
+
+def test_the_token_stands_for_a_certificate(client, start, files, spec):
+    service = start(*files.options(), "--token-instead-of-certificate", files.token)
+    environment = files.environment(token=files.token)
+    assert client.ok(spec, service.target, environment=environment)["samples"] == 100
+    assert client.ok(spec, service.target, environment=files.environment(files.job))["samples"] == 100
+    said = tool(service.target, environment, "recycle").stderr
+    assert "the token may not recycle workers" in said and "--token-rights" in said
+
+
+def test_a_wrong_token_and_none_are_refused(client, start, files, spec, tmp_path):
+    pem, key = files.server
+    service = start("--tls-cert", str(pem), "--tls-key", str(key), "--token-instead-of-certificate", str(files.token))
+    wrong = tmp_path / "wrong"
+    wrong.write_text("f" * len(TOKEN))
+    error = client.error(spec, service.target, environment=files.environment(token=wrong))
+    assert error["reason"] == "ACCESS_DENIED"
+    assert "the token is not this service's" in error["message"]
+    error = client.error(spec, service.target, environment=files.environment())
+    assert error["reason"] == "ACCESS_DENIED"
+    assert "BULKHEAD_TOKEN_FILE" in error["message"]
