@@ -1,5 +1,6 @@
 """Does a person see a leak? A real Prometheus scrapes a real service whose pipeline leaks."""
 
+import contextlib
 import json
 import re
 import signal
@@ -128,29 +129,25 @@ def test_dashboards_tell_services_of_one_pipeline_apart(folder):
 
 
 def test_bytes_kept_a_sample_are_those_of_each_service(run, folder):
-    sound = Service(folder, "--workers", "1", "--metrics", "127.0.0.1:0", "--allow-fault-stages")
-    sound_target = target_of(metrics_url(folder))
-    prometheus = Prometheus(folder / "prometheus", [run.target, sound_target])
+    with contextlib.ExitStack() as ends:
+        sound = Service(folder, "--workers", "1", "--metrics", "127.0.0.1:0", "--allow-fault-stages")
+        ends.callback(sound.stop)
+        sound_target = target_of(metrics_url(folder))
+        prometheus = Prometheus(folder / "prometheus", [run.target, sound_target])
+        ends.callback(prometheus.stop)
+        # The same pipeline as the one that leaks, but for what its stage does.
+        spec = {**json.loads(run.spec.read_text()), "stages": [{"fault": {"leak": "1B"}}, {"fault": {"slow": 0.005}}]}
+        trainer = Trainer(write_spec(folder / "leak.json", **spec), sound.target)
+        ends.callback(trainer.stop)
 
-    def kept():
-        expression = DASHBOARDS["bulkhead-memory"].expression("Bytes kept a sample, by stage")
-        series = prometheus.query(substituted(expression, **VALUES))
-        return {
-            entry["metric"]["instance"]: float(entry["value"][1])
-            for entry in series
-            if entry["metric"]["stage"] == "stages[0] fault"
-        }
+        def kept():
+            expression = DASHBOARDS["bulkhead-memory"].expression("Bytes kept a sample, by stage")
+            series = prometheus.query(substituted(expression, **VALUES))
+            of_stage = [entry for entry in series if entry["metric"]["stage"] == "stages[0] fault"]
+            return {entry["metric"]["instance"]: float(entry["value"][1]) for entry in of_stage}
 
-    # The same pipeline as the one that leaks, but for what its stage does.
-    spec = {**json.loads(run.spec.read_text()), "stages": [{"fault": {"leak": "1B"}}, {"fault": {"slow": 0.005}}]}
-    trainer = Trainer(write_spec(folder / "leak.json", **spec), sound.target)
-    try:
         wait_until(lambda: kept().keys() == {run.target, sound_target}, lambda: f"both are seen: {kept()}")
         assert kept()[run.target] > 60_000 and kept()[sound_target] < 6_000
-    finally:
-        trainer.stop()
-        prometheus.stop()
-        sound.stop()
 
 
 def test_the_leak_is_seen_and_stays_below_the_quota(run):
