@@ -38,7 +38,7 @@ def _words(resources: Mapping[str, float]) -> str:
 
 def why_none(resources: Mapping[str, float]) -> str:
     """Why no node has these now, as the end of a sentence."""
-    nodes = [node for node in ray.nodes() if node["Alive"]]
+    nodes = sorted((node for node in ray.nodes() if node["Alive"]), key=lambda node: node["NodeManagerAddress"])
     wanted = {name: amount for name, amount in resources.items() if amount > 0}
     if any(all(node["Resources"].get(name, 0) >= amount for name, amount in wanted.items()) for node in nodes):
         return f"each takes {_words(wanted)}, and what the nodes have of it is in use: end others, or add nodes"

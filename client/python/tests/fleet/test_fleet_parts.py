@@ -12,6 +12,7 @@ from bulkhead._fleet.cursors import Cursors
 from bulkhead._fleet.member import Member
 from bulkhead._fleet.replicas import FleetEndpoint, Replica, find, is_fleet, named_by
 from bulkhead._rpc import proto
+from bulkhead._service.target_file import resolve
 
 CURSOR = {"epoch": 2, "consumed": 8, "substitutions": 3, "quarantined": ["b"]}
 
@@ -69,6 +70,13 @@ def test_a_target_file_is_read_again_when_it_changes_and_kept_when_it_cannot_be(
         os.utime(file, ns=(0, len(text) + len(warned)))
         assert [each.target for each in endpoint.look(warned.append)] == targets
     assert len(warned) == 1 and "there is no `targets`" in warned[0]
+
+
+def test_a_target_file_may_be_given_as_a_path(tmp_path):
+    file = tmp_path / "t.yaml"
+    file.write_text("target: h:1,h:2\nca: a.pem\n")
+    address, credentials = resolve(file, None)
+    assert (address, credentials.ca) == ("h:1,h:2", str(tmp_path / "a.pem"))
 
 
 def header(**fields):

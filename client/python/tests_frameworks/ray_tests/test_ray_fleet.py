@@ -63,7 +63,7 @@ class Reader(threading.Thread):
     """Reads a stream; holds on at each batch in `stops` until it is let go."""
 
     def __init__(self, content, target, *stops):
-        super().__init__()
+        super().__init__(daemon=True)
         self.loader = bulkhead.Loader(content, target)
         self.stops = {stop: (threading.Event(), threading.Event()) for stop in stops}
         self.indices, self.error = [], None
@@ -244,7 +244,7 @@ def test_resources_that_no_node_has_are_named(nodes):
         "replicas 0, 1 of the fleet: no node within 3 s; each takes CPU 64, loader 1, and no node has that "
         f"({HEAD} has CPU 4, loader 1; {nodes.nodes[0].node_ip_address} has CPU 4, loader 1): ask for less (resources=), or add such nodes"
     )
-    with pytest.raises(bulkhead.DeadlineExceeded, match="replica 2 of the fleet: .* is in use: end others, or add nodes"):
+    with pytest.raises(bulkhead.DeadlineExceeded, match="replicas? .*2 of the fleet: no node .* is in use: end others, or add nodes"):
         fleet_of(3, timeout=10)
 
 

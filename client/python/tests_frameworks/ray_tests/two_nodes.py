@@ -12,8 +12,8 @@ from ray.cluster_utils import Cluster
 
 # A process of Ray takes long to start where others are busy.
 PATIENCE_SECONDS = 300
-# Workers start when they are needed, not one for each CPU beforehand.
-os.environ.update({"RAY_prestart_worker_first_driver": "0", "RAY_enable_worker_prestart": "0"})
+# Workers start when they are needed, not one for each CPU beforehand, and are not nicer than others on the machine.
+os.environ.update({"RAY_prestart_worker_first_driver": "0", "RAY_enable_worker_prestart": "0", "RAY_worker_niceness": "0"})
 HEAD = "127.0.0.11"
 
 
