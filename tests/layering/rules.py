@@ -172,6 +172,7 @@ PYTHON = {
     "_dataset": {*_PYTHON_BASE, "_service", "_loader"},
     "_adapters": {*_PYTHON_BASE, "_dataset", "_arena", "_batch", "_display", "_loader", "_loader_arguments", "_stats", "_stream"},
     "_trial": {*_PYTHON_BASE, "_display", "_spec", "_loader"},
+    "_ray": {*_PYTHON_BASE, "_service", "_spec"},
 }
 
 # Of some rooms only these headers may be included, by these rooms.
