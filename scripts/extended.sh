@@ -20,7 +20,7 @@ readonly TESTS=(
   "slow: the tests of scripts/test.sh with those that it leaves out since they take long (each suite's slow_tests.txt), and larger ones of others"
   "verdicts: 30 planted leaks are named and confirmed, and 60 stages without one are not"
   "watch: a leaking, a slow, a starved and a healthy service as Prometheus and Chromium see them: every expression, alert and page (needs chromium and pngquant)"
-  "watching: a scrape takes 5 ms at most, and a scrape and an open page 1 % of a core; on a machine with nothing else to do"
+  "watching: 95 % of scrapes take 5 ms at most, and a scrape and an open page 1 % of a core; on a machine with nothing else to do"
   "perfetto: a trace of a running service opened in Perfetto, and compared with what Perfetto has read (needs chromium)"
   "cpu-share: what a stream keeps of its speed beside a hundred spinning threads, and that they end with their stream; on a machine with nothing else to do"
   "python-versions: the Python client and Python stages with every CPython that is found"
