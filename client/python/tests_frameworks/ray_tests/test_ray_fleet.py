@@ -114,9 +114,7 @@ def test_the_stream_of_two_nodes_is_that_of_one_service(nodes, tmp_path):
         assert [each.version for each in replicas] == [bulkhead.__version__] * 2
         assert [each.address.rpartition(":")[0] for each in replicas] == [each.node for each in replicas]
         assert digest_of(path, "--target", fleet.target) == digest_of(path, "--workers", "1")
-        made = [
-            bulkhead.service_status(each.address, credentials=credentials(fleet))["samples_produced"] for each in replicas
-        ]
+        made = [status_of(fleet, each)["samples_produced"] for each in replicas]
         assert min(made) > 0 and sum(made) >= 8000
         assert all(map(processes, [f"{each.node}:0" for each in replicas]))
     listening = [f"{each.node}:0" for each in replicas]
@@ -124,9 +122,10 @@ def test_the_stream_of_two_nodes_is_that_of_one_service(nodes, tmp_path):
     assert set(glob.glob(FOLDERS)) <= others
 
 
-def credentials(fleet):
+def status_of(fleet, replica):
     folder = pathlib.Path(fleet.target).parent
-    return bulkhead.Credentials(ca=str(folder / "ca.pem"), cert=str(folder / "cert.pem"), key=str(folder / "key.pem"))
+    known = bulkhead.Credentials(ca=str(folder / "ca.pem"), cert=str(folder / "cert.pem"), key=str(folder / "key.pem"))
+    return bulkhead.service_status(replica.address, credentials=known)
 
 
 def test_a_killed_node_loses_and_repeats_nothing_and_a_new_one_joins(nodes, expected):
@@ -142,10 +141,8 @@ def test_a_killed_node_loses_and_repeats_nothing_and_a_new_one_joins(nodes, expe
         wait_until(lambda: node.node_ip_address in [each.node for each in fleet.replicas], "it is on the new node")
         reader.go(400)
         reader.at(900)
-        address = next(each.address for each in fleet.replicas if each.node == node.node_ip_address)
-        wait_until(
-            lambda: bulkhead.service_status(address, credentials=credentials(fleet))["streams"], "it makes batches"
-        )
+        added = next(each for each in fleet.replicas if each.node == node.node_ip_address)
+        wait_until(lambda: status_of(fleet, added)["streams"], "it has joined")
         assert reader.end() == expected
         assert reader.loader.reconnects >= 1
 
@@ -158,12 +155,10 @@ def test_replicas_join_and_leave_an_open_stream(nodes, expected):
         fleet.resize(2, PATIENCE_SECONDS)
         added = next(each for each in fleet.replicas if each.number != first.number)
         assert {each.node for each in fleet.replicas} == {HEAD, nodes.nodes[0].node_ip_address}
+        wait_until(lambda: status_of(fleet, added)["streams"], "the new replica has joined")
         reader.go(40)
-        wait_until(
-            lambda: bulkhead.service_status(added.address, credentials=credentials(fleet))["samples_produced"] > 0,
-            "the new replica makes batches",
-        )
         reader.at(400)
+        assert status_of(fleet, added)["samples_produced"] > 0
         fleet.resize(1)
         assert fleet.replicas == [first]
         assert reader.end() == expected
