@@ -72,7 +72,7 @@ set(BULKHEAD_PYTEST_JOBS ${jobs} CACHE STRING "Tests of a large Python suite tha
 
 # bulkhead_pytest(NAME [SPREAD] [ALONE] [PATH path] LABELS … TIMEOUT seconds) - the pytest suite in this folder, or at `path`
 # below it, run by Debian's Python, which has the packages that setup.sh installs. SPREAD: several of its tests at once.
-# ALONE: nothing beside it. What tests/e2e/slow_tests.txt names is left out unless BULKHEAD_EXTENDED is set.
+# ALONE: nothing beside it. What its slow_tests.txt names is left out unless BULKHEAD_EXTENDED is set.
 function(bulkhead_pytest name)
   cmake_parse_arguments(ARG "SPREAD;ALONE" "PATH;TIMEOUT" "LABELS" ${ARGN})
   set(options -q -p no:cacheprovider -p slow_tests)

@@ -1,10 +1,17 @@
 #include "server/base/class_names.h"
 
 #include <cstdint>
+#include <utility>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "server/base/checksum.h"
 #include "server/base/error.h"
 #include "server/base/little_endian.h"
+#include "server/base/record_name.h"
+#include "server/base/utf8.h"
 
 namespace bulkhead {
 namespace {
@@ -48,6 +55,38 @@ bool IsTellable(const ClassNames& names) {
     for (const std::string& name : classes) bytes += name.size() + 1;
   }
   return bytes <= kMaxClassNamesBytes;
+}
+
+absl::Status InvalidClassesFile(const std::string& file, size_t line, absl::string_view what) {
+  return MakeError(absl::StatusCode::kInvalidArgument, reason::kListInvalid,
+                   absl::StrCat(Printable(file), ":", line, ": ", what),
+                   {{"file", file}, {"line", absl::StrCat(line)}});
+}
+
+absl::StatusOr<std::vector<std::string>> ParseClassesFile(absl::string_view text,
+                                                          const std::string& file) {
+  std::vector<std::string> classes;
+  std::map<std::string, size_t> lines;  // by class
+  const absl::string_view names =
+      absl::StripTrailingAsciiWhitespace(absl::StripPrefix(text, "\xef\xbb\xbf"));
+  for (const absl::string_view line : absl::StrSplit(names, '\n')) {
+    const std::string name(absl::StripAsciiWhitespace(line));
+    const size_t number = classes.size() + 1;
+    if (name.empty()) {
+      return InvalidClassesFile(file, number, "is empty; each line is the name of a class");
+    }
+    if (FirstByteThatIsNoText(name) != absl::string_view::npos) {
+      return InvalidClassesFile(file, number, "is not text in UTF-8, as the names of classes are");
+    }
+    const auto [first, is_new] = lines.emplace(name, number);
+    if (!is_new) {
+      return InvalidClassesFile(file, number,
+                                absl::StrCat("names `", Printable(name), "` again, as line ",
+                                             first->second, "; each class has one number"));
+    }
+    classes.push_back(name);
+  }
+  return classes;
 }
 
 std::string SerializeClassNames(const ClassNames& names) {

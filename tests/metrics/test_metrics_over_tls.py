@@ -52,7 +52,13 @@ class Pod:
     """bulkheadd and nginx, as the containers of a pod."""
 
     def __init__(self, folder):
-        self.service = Service(folder, "--metrics", "127.0.0.1:0")
+        with contextlib.ExitStack() as ends:  # what has begun ends, also where the rest does not begin
+            self._begin(folder, ends)
+            self.stop = ends.pop_all().close
+
+    def _begin(self, folder, ends):
+        service = Service(folder, "--metrics", "127.0.0.1:0")
+        ends.callback(service.stop)
         self.authority = Authority(folder / "authority")
         self.tls = self.authority.issue(folder / "tls", ENDPOINT["tlsConfig"]["serverName"])
         with socket.socket() as probe:
@@ -73,6 +79,8 @@ class Pod:
             self.nginx = subprocess.Popen(
                 [program("nginx", "nginx/usr/sbin"), "-c", folder / "nginx.conf", "-e", "stderr", "-p", folder], stderr=log
             )
+        ends.callback(self.nginx.wait, 20)
+        ends.callback(self.nginx.terminate)
         wait_until(self._listens, (folder / "nginx.log").read_text)
 
     def _listens(self):
@@ -101,11 +109,6 @@ class Pod:
     def serial(self, secret):
         with self.connect(secret) as connection:
             return connection.getpeercert()["serialNumber"]
-
-    def stop(self):
-        self.nginx.terminate()
-        self.nginx.wait(20)
-        self.service.stop()
 
 
 @pytest.fixture

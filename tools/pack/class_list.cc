@@ -3,12 +3,9 @@
 #include <set>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
+#include "server/base/class_names.h"
 #include "server/base/error.h"
-#include "server/base/record_name.h"
 #include "server/base/utf8.h"
 #include "tools/pack/read_file.h"
 
@@ -27,25 +24,7 @@ ClassList::ClassList(std::vector<std::string> names) : names_(std::move(names)) 
 
 absl::StatusOr<ClassList> ClassList::Read(const std::string& path) {
   BULKHEAD_ASSIGN_OR_RETURN(const std::string text, ReadFileOf(path, path, kMostClassesBytes));
-  std::vector<std::string> names;
-  std::set<absl::string_view> known;
-  const absl::string_view lines =
-      absl::StripTrailingAsciiWhitespace(absl::StripPrefix(text, "\xef\xbb\xbf"));
-  for (const absl::string_view line : absl::StrSplit(lines, '\n')) {
-    const absl::string_view name = absl::StripAsciiWhitespace(line);
-    const absl::string_view problem = name.empty() ? "is empty"
-                                      : FirstByteThatIsNoText(name) != absl::string_view::npos
-                                          ? "is not text in UTF-8"
-                                      : !known.insert(name).second ? "names a class again"
-                                                                   : "";
-    if (!problem.empty()) {
-      return MakeError(absl::StatusCode::kInvalidArgument, reason::kListInvalid,
-                       absl::StrCat(Printable(path), ":", names.size() + 1, ": ", problem,
-                                    "; each line is the name of a class"),
-                       {{"file", path}, {"line", absl::StrCat(names.size() + 1)}});
-    }
-    names.emplace_back(name);
-  }
+  BULKHEAD_ASSIGN_OR_RETURN(std::vector<std::string> names, ParseClassesFile(text, path));
   return ClassList(std::move(names));
 }
 

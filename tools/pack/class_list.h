@@ -16,9 +16,7 @@ namespace bulkhead::tools {
 class ClassList {
  public:
   ClassList() = default;
-  // A UTF-8 file with one name a line. A byte order mark, CRLF, blanks around names and empty lines
-  // at the end are removed. LIST_INVALID with the line for a name that is empty, repeated or no
-  // text; those of ReadFileOf.
+  // A file as ParseClassesFile takes it. Errors: its, and those of ReadFileOf.
   static absl::StatusOr<ClassList> Read(const std::string& path);
   explicit ClassList(std::vector<std::string> names);
 

@@ -203,6 +203,8 @@ class Loader(LoaderState):
         self._renaming = Renaming(rename)
         self._copy_below = copy_below
         self._transport = transport
+        if isinstance(target, os.PathLike):
+            target = os.fspath(target)
         address, self._credentials = target_file.resolve(target, credentials)
         path = str(target) if address != target else ""  # of a target file
         self._suspended = False  # load_state_dict failed; the next batch reopens the stream

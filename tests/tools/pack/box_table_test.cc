@@ -161,7 +161,7 @@ TEST(ClassListTest, ReadsNamesAndTellsBadLines) {
     return std::string(ClassList::Read(dir.Write("bad.txt", text)).status().message());
   };
   EXPECT_THAT(problem("a\n\nb\n"), HasSubstr("bad.txt:2: is empty"));
-  EXPECT_THAT(problem("a\nb\na\n"), HasSubstr("bad.txt:3: names a class again"));
+  EXPECT_THAT(problem("a\nb\na\n"), HasSubstr("bad.txt:3: names `a` again, as line 1"));
   EXPECT_THAT(problem("a\n\xff\n"), HasSubstr("bad.txt:2: is not text in UTF-8"));
 }
 
