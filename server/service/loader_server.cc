@@ -22,6 +22,7 @@
 #include "server/os/sockets/unix_address.h"
 #include "server/service/access/tls_credentials.h"
 #include "server/service/index_builds.h"
+#include "server/service/limits/health_pace.h"
 
 namespace bulkhead {
 namespace {
@@ -155,6 +156,9 @@ absl::Status LoaderServer::Listen() {
     tcp_entry_ = builder.experimental().AddExternalConnectionAcceptor(
         Entries::ExternalConnectionType::FROM_FD, credentials_);
   }
+  std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> paces;
+  paces.push_back(std::make_unique<HealthPace>(peers_, *loop_));
+  builder.experimental().SetInterceptorCreators(std::move(paces));
   server_ = builder.BuildAndStart();
   if (server_ == nullptr) return absl::InternalError("gRPC does not start a server");
   server_->GetHealthCheckService()->SetServingStatus(v1::Loader::service_full_name(), true);

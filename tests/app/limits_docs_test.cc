@@ -17,6 +17,7 @@
 #include "server/os/files/glob.h"
 #include "server/service/doors/arena_door.h"
 #include "server/service/limits/connection_limits.h"
+#include "server/service/limits/health_pace.h"
 #include "server/service/limits/late_refusal.h"
 #include "server/service/limits/open_rate.h"
 #include "server/service/limits/request_memory.h"
@@ -107,6 +108,11 @@ TEST(ServiceDocsTest, FixedLimitsAreThoseOfTheCode) {
       Row("questions of one client answered at once, and a second in the long run; others wait"),
       absl::StrCat(LoaderService::kQuestionsAtOnce, ", ",
                    absl::Seconds(1) / LoaderService::kQuestionInterval));
+  EXPECT_EQ(
+      Row("health checks (gRPC) of one client answered at once, and a second in the long run; "
+          "others wait, up to 1 s"),
+      absl::StrCat(HealthPace::kAtOnce, ", ", absl::Seconds(1) / HealthPace::kInterval));
+  static_assert(HealthPace::kLongest == absl::Seconds(1));
   EXPECT_EQ(
       Row("CPU time for one client's specs at once, and a second in the long run; others wait"),
       absl::StrCat(absl::ToInt64Seconds(RequestMemory::kBurstOfOne), " s, ",

@@ -18,7 +18,7 @@ class ConnectionLimits {
   static constexpr size_t kMostOfHost = 512;
   static constexpr size_t kMost = 4096;
   // In the long run; a job's ranks on a host connect at once.
-  static constexpr double kPerSecond = 16;
+  static constexpr double kPerSecond = 8;
   static constexpr double kBurst = 512;
 
   // Counts `connection`, a socket, of `host`. Errors: RESOURCE_EXHAUSTED, for the log, where it has

@@ -36,11 +36,13 @@ void LeaseTable::BeginBatch(const v1::BatchHeader& header) {
   batch.undecided = batch.leases.size();
 }
 
-std::optional<internal::v1::Lease> LeaseTable::Assign(WorkerId worker, bool suspect) {
+std::optional<internal::v1::Lease> LeaseTable::Assign(WorkerId worker, bool suspect,
+                                                      uint64_t most_samples) {
   std::set<Place>& from = suspect ? suspects_ : planned_;
   if (from.empty()) return std::nullopt;
   const Place place = *from.begin();
   from.erase(from.begin());
+  if (At(place).lease.count() > most_samples) Split(place, static_cast<uint32_t>(most_samples));
   LeaseEntry& entry = At(place);
   entry.state = LeaseState::kAssigned;
   entry.worker = worker;
@@ -113,6 +115,18 @@ void LeaseTable::Plan(const Place& place) {
   entry.state = LeaseState::kPlanned;
   entry.outdated = false;
   (entry.suspect ? suspects_ : planned_).insert(place);
+}
+
+void LeaseTable::Split(const Place& place, uint32_t first_samples) {
+  Batch& batch = batches_.at(place.batch);
+  LeaseEntry rest = At(place);
+  rest.lease.set_lease_id(next_lease_id_++);
+  rest.lease.set_first_sample(rest.lease.first_sample() + first_samples);
+  rest.lease.set_count(rest.lease.count() - first_samples);
+  At(place).lease.set_count(first_samples);
+  batch.leases.push_back(std::move(rest));
+  ++batch.undecided;
+  Plan({place.batch, batch.leases.size() - 1});
 }
 
 uint32_t LeaseTable::WorkerGone(WorkerId worker) {
@@ -235,6 +249,9 @@ std::optional<LeaseTable::FinishedBatch> LeaseTable::TakeNext() {
   ++out_slots_;
   finished.header = std::move(batch.header);
   finished.slot = batch.slot;
+  std::sort(batch.leases.begin(), batch.leases.end(), [](const auto& a, const auto& b) {
+    return a.lease.first_sample() < b.lease.first_sample();
+  });
   for (LeaseEntry& entry : batch.leases) {
     for (auto& substitution : entry.substitutions) {
       finished.substitutions.push_back(std::move(substitution));

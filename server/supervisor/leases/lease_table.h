@@ -40,6 +40,8 @@ class LeaseTable {
   static constexpr uint32_t kSuspectDeaths = 3;
   // With `ordered` false, a batch is taken at most this many batches before its turn.
   static constexpr uint64_t kMaxAhead = kMaxBatchesAhead;
+  // For Assign: a lease as it was planned.
+  static constexpr uint64_t kWholeLease = ~uint64_t{0};
 
   // `slot_count` ≥ 2, including the reserved slot. With `ordered` batches are taken in order, else
   // as they finish.
@@ -56,8 +58,11 @@ class LeaseTable {
   // Planned leases, without suspects; and suspects.
   bool has_planned() const { return !planned_.empty(); }
   bool has_suspect() const { return !suspects_.empty(); }
-  // Gives the oldest planned lease, or the oldest suspect, to `worker`; absent if there is none.
-  std::optional<internal::v1::Lease> Assign(WorkerId worker, bool suspect = false);
+  // Gives the oldest planned lease, or the oldest suspect, to `worker`; absent if there is none. Of
+  // a longer lease its first `most_samples`, at least 1, are one from then on, and the rest is
+  // another.
+  std::optional<internal::v1::Lease> Assign(WorkerId worker, bool suspect = false,
+                                            uint64_t most_samples = kWholeLease);
 
   // A lease that the worker holds; absent if it does not hold it.
   std::optional<internal::v1::Lease> HeldLease(uint64_t lease_id, WorkerId worker) const;
@@ -170,6 +175,8 @@ class LeaseTable {
   // A held lease becomes ready or failed. False if it is outdated and planned again instead.
   bool Decide(LeaseEntry& entry, LeaseState state);
   void Plan(const Place& place);
+  // Plans what is beyond the first samples of a lease as another lease of the batch.
+  void Split(const Place& place, uint32_t first_samples);
   // `worker` no longer writes for that lease; without an id, for any lease.
   void EndWriting(WorkerId worker, std::optional<uint64_t> lease_id);
   // Batches with leases of workers that were written off.

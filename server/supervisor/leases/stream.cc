@@ -175,9 +175,10 @@ std::optional<v1::BatchHeader> Stream::NextBatch() {
   return std::nullopt;
 }
 
-std::optional<internal::v1::Lease> Stream::Assign(LeaseTable::WorkerId worker, bool suspect) {
+std::optional<internal::v1::Lease> Stream::Assign(LeaseTable::WorkerId worker, bool suspect,
+                                                  uint64_t most_samples) {
   if (finished_) return std::nullopt;
-  std::optional<internal::v1::Lease> lease = leases_.Assign(worker, suspect);
+  std::optional<internal::v1::Lease> lease = leases_.Assign(worker, suspect, most_samples);
   if (lease.has_value() && suspect) lease->set_one_thread(true);
   if (lease.has_value() && trace_.on()) trace_.Note(GivenMoment(*lease, worker));
   return lease;

@@ -162,7 +162,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
   // Whether there are leases to assign; suspects as in LeaseTable.
   bool has_suspect() const { return !finished_ && leases_.has_suspect(); }
   bool has_work() const { return has_suspect() || (!finished_ && leases_.has_planned()); }
-  std::optional<internal::v1::Lease> Assign(LeaseTable::WorkerId worker, bool suspect = false);
+  std::optional<internal::v1::Lease> Assign(LeaseTable::WorkerId worker, bool suspect = false,
+                                            uint64_t most_samples = LeaseTable::kWholeLease);
   // Epoch and position of an upcoming sample, for warming up; absent if there is none.
   std::optional<std::pair<uint64_t, uint64_t>> NextPosition() const;
   // Checks the substitutions in LeaseDone (lease_word.h). INTERNAL, human-readable, if they are

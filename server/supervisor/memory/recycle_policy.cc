@@ -30,7 +30,7 @@ std::optional<RecycleDecision> DecideByGrowth(const RecycleFacts& facts) {
   const auto used = static_cast<double>(growth.used_bytes());
   const auto quota = static_cast<double>(facts.quota_bytes);
   const double samples_left = std::max(0.0, (quota - used) / per_sample);
-  const bool full = IsFull(growth, facts.quota_bytes, static_cast<double>(facts.lease_samples));
+  const bool full = SamplesUntilFull(growth, facts.quota_bytes) < facts.least_samples;
   if (full || used + per_sample * Horizon(facts) >= RecycleConfig::kQuotaShare * quota) {
     return RecycleDecision{v1::RECYCLE_CAUSE_GROWTH, GrowthFigures(facts, per_sample), samples_left,
                            full || facts.outgrows};
@@ -50,10 +50,13 @@ std::optional<RecycleDecision> DecideByGrowth(const RecycleFacts& facts) {
 
 }  // namespace
 
-bool IsFull(const MemoryGrowth& growth, uint64_t quota_bytes, double more_samples) {
-  const double more = growth.LastingBytesPerSample() * more_samples;
-  return static_cast<double>(growth.used_bytes()) + more >=
-         RecycleConfig::kFullShare * static_cast<double>(quota_bytes);
+uint64_t SamplesUntilFull(const MemoryGrowth& growth, uint64_t quota_bytes) {
+  const double room = RecycleConfig::kFullShare * static_cast<double>(quota_bytes) -
+                      static_cast<double>(growth.used_bytes());
+  if (room <= 0) return 0;
+  const double samples = room / growth.LastingBytesPerSample();
+  constexpr auto kMost = std::numeric_limits<uint64_t>::max();
+  return samples < static_cast<double>(kMost) ? static_cast<uint64_t>(samples) : kMost;
 }
 
 std::optional<RecycleDecision> DecideRecycling(const RecycleConfig& config,

@@ -19,7 +19,7 @@ struct RecycleConfig {
   // A fast-leaking worker is looked at before its next lease could take it to this share. The rest
   // covers memory that samples take and give back.
   static constexpr double kLookShare = 0.85;
-  // A worker that one more lease could take to this share of its quota is full.
+  // A worker that its next samples could take to this share of its quota is full.
   static constexpr double kFullShare = 0.97;
   // Workers with equal growth are replaced at shares spread between these, so that they are not due
   // together.
@@ -50,7 +50,7 @@ struct RecycleFacts {
   uint32_t slot = 0;           // of
   uint32_t slot_count = 1;     // workers
   uint64_t held_samples = 0;   // samples it must finish before it can go
-  uint64_t lease_samples = 0;  // of its next lease
+  uint64_t least_samples = 1;  // of a lease that can be given to it
   // Growth of this pipeline's workers is known not to stop below the quota: one has been full, or
   // this one has grown steadily for longer than tables and caches take to fill.
   bool outgrows = false;
@@ -58,8 +58,9 @@ struct RecycleFacts {
   absl::Duration age;
 };
 
-// Whether so many more samples could take a worker to kFullShare of its quota.
-bool IsFull(const MemoryGrowth& growth, uint64_t quota_bytes, double more_samples);
+// The samples that take a worker to at most kFullShare of its quota, if its memory grows on as it
+// did over its last looks; without growth any number.
+uint64_t SamplesUntilFull(const MemoryGrowth& growth, uint64_t quota_bytes);
 
 // Whether growth, samples served or age make a worker due. Pure.
 std::optional<RecycleDecision> DecideRecycling(const RecycleConfig& config,

@@ -30,20 +30,22 @@ bool Dispatcher::CanTakeLease(const PoolWorker* worker) const {
          !WaitsForLook(*worker);
 }
 
-bool Dispatcher::WaitsForSuccessor(const PoolWorker& worker) const {
-  const Slot& slot = crew_.SlotOf(worker);
-  return config_.quota_bytes > 0 && (slot.is_replaced() || slot.is_due) &&
-         IsFull(worker.memory.growth(), config_.quota_bytes, SamplesAhead(worker));
+uint64_t Dispatcher::SamplesUnseen(const PoolWorker& worker) {
+  return worker.samples_given - std::min(worker.memory.growth().samples(), worker.samples_given);
 }
 
-double Dispatcher::SamplesAhead(const PoolWorker& worker) const {
-  const uint64_t known = std::min(worker.memory.growth().samples(), worker.samples_given);
-  return static_cast<double>(worker.samples_given - known + largest_lease_);
+uint64_t Dispatcher::RoomOf(const PoolWorker& worker) const {
+  const Slot& slot = crew_.SlotOf(worker);
+  const bool ends = slot.is_replaced() || slot.is_due;
+  if (config_.quota_bytes == 0 || !ends) return LeaseTable::kWholeLease;
+  const uint64_t room = SamplesUntilFull(worker.memory.growth(), config_.quota_bytes);
+  return room - std::min(room, SamplesUnseen(worker));
 }
 
 bool Dispatcher::WaitsForLook(const PoolWorker& worker) const {
   if (config_.quota_bytes == 0 || worker.samples_given == worker.samples_seen) return false;
-  const double growth = worker.memory.LikelyBytesPerSample() * SamplesAhead(worker);
+  const double growth = worker.memory.LikelyBytesPerSample() *
+                        static_cast<double>(SamplesUnseen(worker) + largest_lease_);
   const auto quota = static_cast<double>(config_.quota_bytes);
   if (growth < (1 - RecycleConfig::kQuotaShare) * quota) return false;  // no fast leak
   // A look during work is needed to know what it holds besides a leak.
@@ -84,7 +86,9 @@ Slot* Dispatcher::SlotToSetApart() const {
 }
 
 bool Dispatcher::Give(PoolWorker& worker, bool suspect) {
-  const auto lease = streams_.Assign(worker.id, suspect);
+  const bool is_whole = suspect || config_.whole_batches;
+  const auto lease =
+      streams_.Assign(worker.id, suspect, is_whole ? LeaseTable::kWholeLease : RoomOf(worker));
   if (!lease.has_value()) return false;
   internal::v1::ToWorker message;
   *message.mutable_lease() = *lease;

@@ -29,9 +29,12 @@ class Dispatcher {
   // Whether one more lease could take a worker with a fast leak to its quota before it is looked
   // at: on a busy machine looks are late.
   bool WaitsForLook(const PoolWorker& worker) const;
-  // Whether the worker is or will be replaced and one more lease could take it to its quota: the
-  // lease then waits for the successor.
-  bool WaitsForSuccessor(const PoolWorker& worker) const;
+
+  // Whether the worker is or will be replaced and the shortest lease could take it to its quota:
+  // the lease then waits for the successor.
+  bool WaitsForSuccessor(const PoolWorker& worker) const {
+    return RoomOf(worker) < least_samples();
+  }
 
   // The reserved place; null: none.
   const Slot* set_apart() const { return set_apart_; }
@@ -40,13 +43,16 @@ class Dispatcher {
   void ForgetSetApart() { set_apart_ = nullptr; }
   // Samples that a worker may have to do before it can go.
   uint64_t most_held_samples() const { return uint64_t{config_.LeasesOfWorker()} * largest_lease_; }
-  // Samples of the largest lease so far.
-  uint32_t largest_lease() const { return largest_lease_; }
+  // Samples of the shortest lease that can be given: one where leases may be split.
+  uint64_t least_samples() const { return config_.whole_batches ? largest_lease_ : 1; }
 
  private:
   bool CanTakeLease(const PoolWorker* worker) const;
-  // Samples that one more lease would bring since the worker's memory was last read.
-  double SamplesAhead(const PoolWorker& worker) const;
+  // Samples given to the worker of which its memory, when it was last read, shows nothing.
+  static uint64_t SamplesUnseen(const PoolWorker& worker);
+  // Samples that the worker may be given: if it is or will be replaced, no more than fit into its
+  // quota.
+  uint64_t RoomOf(const PoolWorker& worker) const;
   // Gives a suspect to the reserved place, or reserves one. A place where no worker starts is
   // exchanged for another.
   bool GiveSuspect();

@@ -35,7 +35,7 @@ RecycleFacts PlannedReplacement::FactsOf(const PoolWorker& worker, int64_t now_n
   facts.slot = worker.slot;
   facts.slot_count = config_.workers;
   facts.held_samples = dispatcher_.most_held_samples();
-  facts.lease_samples = dispatcher_.largest_lease();
+  facts.least_samples = dispatcher_.least_samples();
   facts.outgrows = outgrows_ || worker.keeps_growing;
   // Those ahead in the line warm up first.
   facts.warm_up = (warm_up * kWarmUpMargin + context_.timeouts.watch) *

@@ -86,10 +86,11 @@ bool PoolStreams::reads_again() const {
                      [](const auto& stream) { return stream->config().binding.reads_again(); });
 }
 
-std::optional<internal::v1::Lease> PoolStreams::Assign(LeaseTable::WorkerId worker, bool suspect) {
+std::optional<internal::v1::Lease> PoolStreams::Assign(LeaseTable::WorkerId worker, bool suspect,
+                                                       uint64_t most_samples) {
   for (size_t tried = 0; tried < streams_.size(); ++tried) {
     Stream& stream = *streams_[next_++ % streams_.size()];
-    auto lease = stream.Assign(worker, suspect);
+    auto lease = stream.Assign(worker, suspect, most_samples);
     if (lease.has_value()) return lease;
   }
   return std::nullopt;

@@ -29,8 +29,10 @@ class PoolStreams {
   bool has_suspect() const;
   // Whether a stream reads its data more than once.
   bool reads_again() const;
-  // The next lease, or suspect, for a worker, round-robin over the streams.
-  std::optional<internal::v1::Lease> Assign(LeaseTable::WorkerId worker, bool suspect);
+  // The next lease, or suspect, for a worker, round-robin over the streams. `most_samples` as in
+  // LeaseTable.
+  std::optional<internal::v1::Lease> Assign(LeaseTable::WorkerId worker, bool suspect,
+                                            uint64_t most_samples = LeaseTable::kWholeLease);
 
   // `flight` of a worker, without threads at samples outside its leases. Used to show its activity.
   FlightSnapshot WithinLeases(LeaseTable::WorkerId worker, FlightSnapshot flight) const;

@@ -102,8 +102,9 @@ std::string StageTimes::Note(const FlightSnapshot& snapshot, const PipelineStage
     const double load = ShareWaited(LoadAt(newest.since_ns), LoadOf(snapshot, cpu_wait(), now_ns));
     const double new_seconds = newest.seconds * (1 - load);
     if (new_seconds < std::max(kMinSeconds, slowdown * stage.least_seconds)) continue;
-    slow = absl::StrFormat("%s takes %.2f ms a sample, %.1f times as long as in its first samples",
-                           now.name, new_seconds * 1e3, new_seconds / stage.least_seconds);
+    slow = absl::StrFormat(
+        "%s takes %.2f ms a sample after %d, %.1f times as long as in its first samples", now.name,
+        new_seconds * 1e3, now.runs, new_seconds / stage.least_seconds);
   }
   return slow;
 }

@@ -262,6 +262,17 @@ def test_questions_beyond_a_burst_are_answered_too(service):
     assert {bulkhead.service_status(service.target)["pid"] for _ in range(130)} == {service.process.pid}
 
 
+def test_health_checks_beyond_a_burst_wait(service):
+    """100 at once, then 100 a second: none can be answered sooner, and all are."""
+    with grpc.insecure_channel(service.target) as channel:
+        check = channel.unary_unary("/grpc.health.v1.Health/Check")
+        begun = time.monotonic()
+        answers = [check(b"", timeout=60) for _ in range(250)]
+        took = time.monotonic() - begun
+    assert set(answers) == {b"\x08\x01"}  # SERVING
+    assert took >= 1.4
+
+
 def frame(kind, flags, stream, content):
     """Of HTTP/2."""
     return len(content).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + content

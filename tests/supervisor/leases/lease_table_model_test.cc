@@ -134,8 +134,9 @@ bool IsOrderlyWithoutReaping(Event::Kind kind) {
   return kind != Event::Kind::kKill && kind != Event::Kind::kGiveUp && kind != Event::Kind::kReap;
 }
 
-void ExpectNothingBroken(uint32_t slots, uint64_t batches, bool ordered = true, bool redo = false) {
-  const StateSpace space(LeaseTableWorld(slots, batches, Misuse::kNone, ordered, redo));
+void ExpectNothingBroken(uint32_t slots, uint64_t batches, bool ordered = true, bool redo = false,
+                         bool split = false) {
+  const StateSpace space(LeaseTableWorld(slots, batches, Misuse::kNone, ordered, redo, split));
   std::printf("%u slots, %d batches: %zu states, %zu steps\n", slots, static_cast<int>(batches),
               space.states(), space.steps());
   ASSERT_EQ(space.broken(), "");
@@ -163,6 +164,10 @@ TEST(LeaseTableModelTest, KeepsItsPromisesWithoutOrder) {
 
 TEST(LeaseTableModelTest, KeepsItsPromisesWhenWhatIsNotDeliveredIsDoneAnew) {
   ExpectNothingBroken(IsExtended() ? 3 : 2, 2, /*ordered=*/true, /*redo=*/true);
+}
+
+TEST(LeaseTableModelTest, KeepsItsPromisesWhenLeasesAreSplit) {
+  ExpectNothingBroken(IsExtended() ? 3 : 2, 2, /*ordered=*/true, /*redo=*/true, /*split=*/true);
 }
 
 TEST(LeaseTableModelTest, FindsASupervisorThatTakesAKilledWorkerForGone) {

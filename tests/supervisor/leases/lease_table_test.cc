@@ -29,6 +29,37 @@ TEST(LeaseTableTest, CutsABatchIntoLeases) {
   EXPECT_FALSE(table.Assign(1).has_value());
 }
 
+TEST(LeaseTableTest, GivesThePartOfALeaseThatThereIsRoomFor) {
+  LeaseTable table(1, 2, 16);
+  table.BeginBatch(Header(0, 32));
+  const auto part = table.Assign(1, /*suspect=*/false, 3);
+  const auto whole = table.Assign(2, /*suspect=*/false, 16);
+  const auto rest = table.Assign(2);
+  EXPECT_EQ(part->count(), 3);
+  EXPECT_EQ(whole->count(), 16);
+  EXPECT_EQ(rest->first_sample(), 3);
+  EXPECT_EQ(rest->count(), 13);
+  EXPECT_FALSE(table.has_planned());
+  EXPECT_EQ(table.WorkerGone(1), 1);
+  EXPECT_EQ(table.Assign(2)->lease_id(), part->lease_id());
+
+  const auto substituted_at = [](uint64_t position) {
+    internal::v1::Substitution substitution;
+    substitution.set_position(position);
+    return std::vector{substitution};
+  };
+  EXPECT_EQ(table.Complete(rest->lease_id(), 2, substituted_at(5)), 13u);
+  EXPECT_EQ(table.Complete(whole->lease_id(), 2, substituted_at(20)), 16u);
+  EXPECT_FALSE(table.TakeNext().has_value()) << "three samples are not done";
+  EXPECT_EQ(table.Complete(part->lease_id(), 2, substituted_at(1)), 3u);
+  const auto batch = table.TakeNext();
+  ASSERT_TRUE(batch.has_value());
+  std::vector<uint64_t> positions;
+  for (const auto& substitution : batch->substitutions)
+    positions.push_back(substitution.position());
+  EXPECT_EQ(positions, (std::vector<uint64_t>{1, 5, 20}));
+}
+
 TEST(LeaseTableTest, DeliversInOrderThoughFinishedOutOfOrder) {
   LeaseTable table(1, 3, 64);
   table.BeginBatch(Header(0));

@@ -62,13 +62,13 @@ v1::BatchHeader Header(uint64_t sequence) {
   v1::BatchHeader header;
   header.set_epoch(EpochOf(sequence));
   header.set_sequence(sequence);
-  header.set_first_position(sequence * LeaseTableWorld::kLeasesOfBatch);
-  header.set_sample_count(LeaseTableWorld::kLeasesOfBatch);
+  header.set_first_position(sequence * LeaseTableWorld::kSamplesOfBatch);
+  header.set_sample_count(LeaseTableWorld::kSamplesOfBatch);
   return header;
 }
 
 uint64_t SequenceOf(const internal::v1::Lease& lease) {
-  return lease.first_position() / LeaseTableWorld::kLeasesOfBatch;
+  return lease.first_position() / LeaseTableWorld::kSamplesOfBatch;
 }
 
 // One sample may be bad: what a failure does to one batch it does to any.
@@ -84,6 +84,8 @@ std::string Event::Text() const {
       return "begin a batch";
     case Kind::kAssign:
       return absl::StrCat("assign to worker ", worker);
+    case Kind::kAssignPart:
+      return absl::StrCat("assign one sample to worker ", worker);
     case Kind::kFinish:
       return absl::StrCat("worker ", worker, " finishes item ", index);
     case Kind::kGiveUp:
@@ -109,12 +111,13 @@ std::string Event::Text() const {
 }
 
 LeaseTableWorld::LeaseTableWorld(uint32_t slots, uint64_t batches, Misuse misuse, bool ordered,
-                                 bool redo)
+                                 bool redo, bool split)
     : batches_(batches),
       slots_(slots),
       misuse_(misuse),
       ordered_(ordered),
-      table_(1, slots, 1, ordered),
+      split_(split),
+      table_(1, slots, split ? kSamplesOfBatch : 1, ordered),
       written_(slots),
       may_redo_(redo) {
   workers_[0].id = 1;
@@ -131,6 +134,7 @@ std::vector<Event> LeaseTableWorld::Enabled() const {
     const bool alive = worker.life == Worker::Life::kAlive;
     if (alive && worker.items.size() < kLeasesOfWorker && table_.has_planned()) {
       events.push_back({Kind::kAssign, w});
+      if (split_) events.push_back({Kind::kAssignPart, w});
     }
     for (int i = 0; i < static_cast<int>(worker.items.size()); ++i) {
       if (worker.items[i].state == Item::State::kWriting) {
@@ -159,18 +163,14 @@ std::string LeaseTableWorld::Apply(const Event& event) {
     case Event::Kind::kBegin:
       table_.BeginBatch(Header(begun_++));
       return "";
-    case Event::Kind::kAssign: {
-      const auto lease = table_.Assign(worker.id);
-      if (!lease.has_value()) return "has_planned() promised a lease, Assign() gave none";
-      worker.items.push_back({*lease, Item::State::kWriting, worker.id, redone_});
-      written_[lease->slot()][lease->first_sample()] = 0;
-      return "";
-    }
+    case Event::Kind::kAssign:
+      return Give(worker, LeaseTable::kWholeLease);
+    case Event::Kind::kAssignPart:
+      return Give(worker, 1);
     case Event::Kind::kFinish: {
       Item& item = worker.items[event.index];
       item.state = Item::State::kDone;
-      written_[item.lease.slot()][item.lease.first_sample()] =
-          Content(SequenceOf(item.lease), item.redone);
+      Write(item.lease, Content(SequenceOf(item.lease), item.redone));
       return "";
     }
     case Event::Kind::kGiveUp:
@@ -213,6 +213,21 @@ std::string LeaseTableWorld::Apply(const Event& event) {
   return "";
 }
 
+std::string LeaseTableWorld::Give(Worker& worker, uint64_t most_samples) {
+  const auto lease = table_.Assign(worker.id, /*suspect=*/false, most_samples);
+  if (!lease.has_value()) return "has_planned() promised a lease, Assign() gave none";
+  if (lease->count() > most_samples) return "a lease has more samples than were asked for";
+  worker.items.push_back({*lease, Item::State::kWriting, worker.id, redone_});
+  Write(*lease, 0);
+  return "";
+}
+
+void LeaseTableWorld::Write(const internal::v1::Lease& lease, uint64_t content) {
+  for (uint32_t i = 0; i < lease.count(); ++i) {
+    written_[lease.slot()][lease.first_sample() + i] = content;
+  }
+}
+
 bool LeaseTableWorld::Holds(const Item& item) const {
   const auto* entry = LeaseTableInspector::Find(table_, item.lease.lease_id());
   return entry != nullptr && entry->state == State::kAssigned && entry->worker == item.worker;
@@ -252,7 +267,7 @@ std::string LeaseTableWorld::Take() {
     return "";
   }
   delivered_ |= uint64_t{1} << sequence;
-  for (uint64_t part = 0; part < kLeasesOfBatch; ++part) {
+  for (uint64_t part = 0; part < kSamplesOfBatch; ++part) {
     if (written_[batch->slot][part] != Content(sequence, redone_)) {
       return absl::StrCat("batch ", sequence, " was delivered without its part ", part);
     }
@@ -373,11 +388,14 @@ std::string LeaseTableWorld::KeyWith(const std::array<int, 2>& order) const {
     for (const auto& entry : batch.leases) {
       const uint32_t part = entry.lease.first_sample();
       leases[entry.lease.lease_id()] = absl::StrCat(batch.header.sequence(), ".", part);
-      absl::StrAppend(
-          &key, static_cast<int>(entry.state),
-          entry.state == State::kAssigned ? name_worker(entry.worker) : "",
-          entry.outdated ? "o" : "",
-          written_[batch.slot][part] == Content(batch.header.sequence(), redone_) ? "w" : "", " ");
+      absl::StrAppend(&key, static_cast<int>(entry.state),
+                      entry.state == State::kAssigned ? name_worker(entry.worker) : "",
+                      entry.outdated ? "o" : "");
+      for (uint32_t i = part; i < part + entry.lease.count(); ++i) {
+        const bool whole = written_[batch.slot][i] == Content(batch.header.sequence(), redone_);
+        key += whole ? "w" : "-";
+      }
+      key += " ";
     }
   }
   absl::StrAppend(&key, "|", LeaseTableInspector::LostText(table_, name_worker), "|", out_.size(),

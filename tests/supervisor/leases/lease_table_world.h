@@ -16,6 +16,7 @@ struct Event {
   enum class Kind {
     kBegin,        // the next batch gets a slot
     kAssign,       // a lease goes to `worker`, which from then on writes into its slot
+    kAssignPart,   // the same, but of its first sample: the other is a lease of its own
     kFinish,       // `worker` has written its item `index`; the message is under way
     kGiveUp,       // the same, but the sample is bad: a LeaseFailed is under way
     kReceive,      // the message about item `index` arrives
@@ -47,11 +48,12 @@ enum class Misuse {
 // if any.
 class LeaseTableWorld {
  public:
-  static constexpr uint64_t kLeasesOfBatch = 2;
+  static constexpr uint64_t kSamplesOfBatch = 2;
 
-  // With `redo`, kRedo may happen.
+  // With `redo`, kRedo may happen. With `split`, a batch is planned as one lease, and kAssignPart
+  // may happen; else as two.
   LeaseTableWorld(uint32_t slots, uint64_t batches, Misuse misuse, bool ordered = true,
-                  bool redo = false);
+                  bool redo = false, bool split = false);
 
   std::vector<Event> Enabled() const;
   // Empty, or the promise that the table broke in this step.
@@ -87,7 +89,10 @@ class LeaseTableWorld {
   // What a slot's part holds when it is that of the batch, made before or after kRedo.
   static uint64_t Content(uint64_t sequence, bool redone) { return sequence + (redone ? 101 : 1); }
 
+  std::string Give(Worker& worker, uint64_t most_samples);
   std::string Receive(const Item& item);
+  // Puts `content` where the lease's samples are.
+  void Write(const internal::v1::Lease& lease, uint64_t content);
   std::string Take();
   void Reap(Worker& worker);
   bool Holds(const Item& item) const;
@@ -102,13 +107,14 @@ class LeaseTableWorld {
   const uint32_t slots_;
   const Misuse misuse_;
   const bool ordered_;
+  const bool split_;
   LeaseTable table_;
   std::array<Worker, 2> workers_;
   LeaseTable::WorkerId next_worker_ = 3;
   std::vector<Item> late_;     // messages of reaped workers
   std::vector<uint32_t> out_;  // slots at the trainer, the oldest first
   // Which batch each part of a slot holds completely: its Content.
-  std::vector<std::array<uint64_t, kLeasesOfBatch>> written_;
+  std::vector<std::array<uint64_t, kSamplesOfBatch>> written_;
   uint64_t begun_ = 0;
   uint64_t delivered_ = 0;  // bit i: batch i
   bool failed_ = false;

@@ -18,7 +18,7 @@ namespace {
 
 constexpr double kMiB = 1 << 20;
 constexpr double kQuota = 512 * kMiB;
-constexpr uint64_t kLease = 16;
+constexpr uint64_t kHeld = 32;
 constexpr uint64_t kSamples = 30'000;
 
 // One worker's life: what it holds after so many samples, beside what a sample takes for itself.
@@ -39,7 +39,8 @@ struct End {
   uint64_t called_leak_at = 0;
 };
 
-// Lives it: looks come every 1 to 40 samples, at a random place within a sample.
+// Lives it: looks come every 1 to 40 samples, at a random place within a sample. While a successor
+// stands by, it gets no more samples than fit until the next look.
 End Live(const Life& life, uint64_t seed, uint64_t samples = kSamples) {
   std::mt19937_64 random(seed);
   MemoryGrowth growth;
@@ -49,13 +50,13 @@ End Live(const Life& life, uint64_t seed, uint64_t samples = kSamples) {
   RecycleFacts facts;
   facts.growth = &growth;
   facts.quota_bytes = static_cast<uint64_t>(kQuota);
-  facts.held_samples = 2 * kLease;
-  facts.lease_samples = kLease;
+  facts.held_samples = kHeld;
   facts.warm_up = absl::Milliseconds(100);
   facts.slot_count = 4;
   End end;
   const uint64_t most = 1 + random() % 40;
-  for (uint64_t done = 0; done < samples; done += 1 + random() % most) {
+  uint64_t room = most;
+  for (uint64_t done = 0; done < samples; done += std::min(room, 1 + random() % most)) {
     const double inside = static_cast<double>(random() % 1000) / 1000 * life.sample_bytes;
     const double held = life.kept_at(done) + inside;
     end.met_quota = end.met_quota || held > kQuota;
@@ -67,6 +68,7 @@ End Live(const Life& life, uint64_t seed, uint64_t samples = kSamples) {
     if (end.finding.Keeps() && end.called_leak_at == 0) end.called_leak_at = done;
     facts.outgrows = end.finding.Keeps();
     const auto decision = DecideRecycling({}, facts);
+    room = decision.has_value() ? SamplesUntilFull(growth, facts.quota_bytes) : most;
     if (!decision.has_value()) continue;
     ++end.prepared;
     if (!decision->is_certain) continue;
@@ -86,7 +88,7 @@ std::vector<Life> LeakFree(std::mt19937_64& random) {
   const double total = Share(random, 0.1, 0.9) * kQuota;
   const double base = std::min(total / 2, Share(random, 5, 60) * kMiB);
   const double kept = total - base;
-  const double settled = Share(random, 200, 5'000);
+  const double settled = Share(random, 4, 5'000);
   const uint64_t first = 1 + random() % 200;
   const auto steps = 2 + random() % 12;
   const double period = Share(random, 300, 2'500);

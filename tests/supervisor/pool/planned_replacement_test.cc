@@ -180,9 +180,9 @@ TEST_F(GrowingWorkerTest, ItsSuccessorStandsByUntilItIsFull) {
   ASSERT_TRUE(replacement_->active());
   WarmUpSuccessor();
   EXPECT_EQ(&WorkerAt(0), old);
-  GrowTo(204);  // 224 MiB; the next lease takes it to 240
+  GrowTo(216);  // 236 MiB; there is room for 12 more samples, so it gets no lease of 16
   EXPECT_EQ(&WorkerAt(0), old);
-  GrowTo(216);  // 236 MiB; the next lease would take it to 252
+  GrowTo(228);  // 248 MiB; the next sample would take it above 0.97 of its quota
   EXPECT_EQ(At(0).predecessor.get(), old);
   EXPECT_TRUE(old->outgrew);
   replacement_->StopIfDrained();
