@@ -25,8 +25,10 @@ bool Dispatcher::GiveLeases() {
 }
 
 bool Dispatcher::CanTakeLease(const PoolWorker* worker) const {
-  return worker != nullptr && worker->is_ready() &&
-         worker->held.size() < config_.LeasesOfWorker() && !WaitsForSuccessor(*worker) &&
+  if (worker == nullptr || !worker->is_ready()) return false;
+  const Slot& slot = crew_.SlotOf(*worker);
+  const bool ends = slot.is_replaced() || slot.is_due;
+  return worker->held.size() < config_.LeasesOfWorker() && !(ends && HasNoRoom(*worker)) &&
          !WaitsForLook(*worker);
 }
 
@@ -35,10 +37,10 @@ uint64_t Dispatcher::SamplesUnseen(const PoolWorker& worker) {
 }
 
 uint64_t Dispatcher::RoomOf(const PoolWorker& worker) const {
-  const Slot& slot = crew_.SlotOf(worker);
-  const bool ends = slot.is_replaced() || slot.is_due;
-  if (config_.quota_bytes == 0 || !ends) return LeaseTable::kWholeLease;
-  const uint64_t room = SamplesUntilFull(worker.memory.growth(), config_.quota_bytes);
+  const MemoryGrowth& growth = worker.memory.growth();
+  const uint64_t quota = config_.quota_bytes;
+  if (quota == 0 || growth.used_bytes() < quota / 2) return LeaseTable::kWholeLease;
+  const uint64_t room = SamplesUntilFull(growth, quota);
   return room - std::min(room, SamplesUnseen(worker));
 }
 
@@ -87,8 +89,8 @@ Slot* Dispatcher::SlotToSetApart() const {
 
 bool Dispatcher::Give(PoolWorker& worker, bool suspect) {
   const bool is_whole = suspect || config_.whole_batches;
-  const auto lease =
-      streams_.Assign(worker.id, suspect, is_whole ? LeaseTable::kWholeLease : RoomOf(worker));
+  const uint64_t most = is_whole ? LeaseTable::kWholeLease : std::max<uint64_t>(1, RoomOf(worker));
+  const auto lease = streams_.Assign(worker.id, suspect, most);
   if (!lease.has_value()) return false;
   internal::v1::ToWorker message;
   *message.mutable_lease() = *lease;

@@ -30,11 +30,9 @@ class Dispatcher {
   // at: on a busy machine looks are late.
   bool WaitsForLook(const PoolWorker& worker) const;
 
-  // Whether the worker is or will be replaced and the shortest lease could take it to its quota:
-  // the lease then waits for the successor.
-  bool WaitsForSuccessor(const PoolWorker& worker) const {
-    return RoomOf(worker) < least_samples();
-  }
+  // Whether even the shortest lease could take the worker to its quota. If it is or will be
+  // replaced, its leases then wait for the successor.
+  bool HasNoRoom(const PoolWorker& worker) const { return RoomOf(worker) < least_samples(); }
 
   // The reserved place; null: none.
   const Slot* set_apart() const { return set_apart_; }
@@ -50,8 +48,7 @@ class Dispatcher {
   bool CanTakeLease(const PoolWorker* worker) const;
   // Samples given to the worker of which its memory, when it was last read, shows nothing.
   static uint64_t SamplesUnseen(const PoolWorker& worker);
-  // Samples that the worker may be given: if it is or will be replaced, no more than fit into its
-  // quota.
+  // Samples that fit into the worker's quota, as far as its growth shows.
   uint64_t RoomOf(const PoolWorker& worker) const;
   // Gives a suspect to the reserved place, or reserves one. A place where no worker starts is
   // exchanged for another.

@@ -224,7 +224,7 @@ void WorkerPool::OnMessage(PoolWorker& worker, const internal::v1::FromWorker& m
       }
       if (const int64_t now_ns = MonotonicNanos(); memory_watch_.IsYoung(worker, now_ns) ||
                                                    dispatcher_.WaitsForLook(worker) ||
-                                                   dispatcher_.WaitsForSuccessor(worker)) {
+                                                   dispatcher_.HasNoRoom(worker)) {
         memory_watch_.Look(worker, crew_.SlotOf(worker), now_ns);
         if (!broken()) replacement_.BeginIfDue(now_ns);
       }

@@ -106,25 +106,26 @@ TEST_F(DispatcherTest, APlaceInWhichNoWorkerStartsIsGivenUpForAnother) {
   EXPECT_EQ(dispatcher_.set_apart(), crew_.slots()[1].get());
 }
 
-TEST_F(DispatcherTest, AWorkerThatIsReplacedGetsAsManySamplesAsItHasRoomFor) {
+TEST_F(DispatcherTest, AWorkerThatGrowsGetsNoMoreSamplesThanFit) {
   config_.quota_bytes = 1000;
   Man(1);
   AddStream();
   PoolWorker& worker = WorkerAt(0);
   worker.samples_given = 88;
+  worker.samples_seen = 88;
   for (uint64_t done = 0; done <= 88; done += 8) {
     worker.memory.growth().Note(done, 10 * done, static_cast<int64_t>(done));  // up to 880
   }
+  EXPECT_FALSE(dispatcher_.HasNoRoom(worker));
   crew_.slots()[0]->is_due = true;
-  EXPECT_FALSE(dispatcher_.WaitsForSuccessor(worker));
   dispatcher_.GiveLeases();
   ASSERT_EQ(LeasesOf(worker).size(), 1u);
   EXPECT_EQ(LeasesOf(worker)[0].count(), 9u);  // to 970
-  EXPECT_TRUE(dispatcher_.WaitsForSuccessor(worker));
+  EXPECT_TRUE(dispatcher_.HasNoRoom(worker));
 
   config_.whole_batches = true;  // which are made as one
   worker.samples_given = 88;
-  EXPECT_TRUE(dispatcher_.WaitsForSuccessor(worker));
+  EXPECT_TRUE(dispatcher_.HasNoRoom(worker));
 }
 
 TEST_F(DispatcherTest, AWorkerNearItsQuotaWaitsForItsSuccessor) {

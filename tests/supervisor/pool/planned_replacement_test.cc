@@ -224,7 +224,7 @@ TEST_F(GrowingWorkerTest, AfterADismissalOnlyAFullWorkerIsReplacedAtOnce) {
   At(0).no_standby_before_ns = MonotonicNanos() + 3'600'000'000'000;
   GrowTo(188);
   EXPECT_FALSE(replacement_->active());
-  GrowTo(216);
+  GrowTo(228);
   EXPECT_TRUE(replacement_->active());
 }
 
