@@ -19,7 +19,7 @@ class ConnectionLimits {
   static constexpr size_t kMost = 4096;
   // In the long run; a job's ranks on a host connect at once.
   static constexpr double kPerSecond = 8;
-  static constexpr double kBurst = 512;
+  static constexpr double kBurst = 256;
 
   // Counts `connection`, a socket, of `host`. Errors: RESOURCE_EXHAUSTED, for the log, where it has
   // to be closed. `now_ns` as MonotonicNanos.
