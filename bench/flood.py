@@ -1,10 +1,12 @@
 #!/usr/bin/python3
 """What a trainer loses beside clients that flood the service, kind by kind.
 
-    bench/flood.py [--seconds S] [--rounds N] [--nice N] [--flood KIND …] [--least RATIO] [--json]
+    bench/flood.py [--seconds S] [--burst S] [--rounds N] [--nice N] [--flood KIND …] [--least RATIO] [--json]
 
 A trainer streams decoded photos, which takes all cores. Windows of S seconds alternate: the trainer alone, and beside a
 flooder, a process of its own; a round's ratio is the rate beside the flood over the mean of the windows around it.
+What the service lets through at once, as it does when a job's ranks start, is over before a flooded window: a flood
+begins --burst seconds earlier. The column `burst` is the trainer's rate in that time over its rate before.
 Flooder and service share the machine's cores, so the flooder's CPU time is told, and the supervisor's, in cores, and the
 ratio to what the trainer would have of the cores that the flooder leaves, as if that ran on another host. The
 flooder runs at --nice (10 by default, so that what is lost is mostly what it makes the service do; 0: it competes).
@@ -238,10 +240,10 @@ def beside(trainer, service, kind, port, arguments):
     )
     try:
         assert flooder.stdout.readline() == b"flooding\n"
-        time.sleep(1)  # it spends its burst
+        burst = trainer.rate(arguments.burst)
         pids = {"flooder": flooder.pid, "supervisor": service.process.pid}
         before, begin = {name: cpu_seconds(pid) for name, pid in pids.items()}, time.perf_counter()
-        window = {"rate": trainer.rate(arguments.seconds)}
+        window = {"burst": burst, "rate": trainer.rate(arguments.seconds)}
         wall = time.perf_counter() - begin
         for name, pid in pids.items():
             window[name] = (cpu_seconds(pid) - before[name]) / wall
@@ -295,6 +297,7 @@ def measure_kinds(arguments, folder, kinds, options):
                 after = trainer.rate(arguments.seconds)
                 window["ratio"] = window["rate"] / statistics.mean((alone, after))
                 window["of_the_rest"] = window["ratio"] / (1 - window["flooder"] / len(os.sched_getaffinity(0)))
+                window["burst"] /= alone
                 window["alone"], alone = alone, after
                 rounds[kind].append(window)
         trainer.loader.close()
@@ -308,6 +311,7 @@ def main():
         FLOODS[sys.argv[2]](sys.argv[3], int(sys.argv[4]))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=5)
+    parser.add_argument("--burst", type=float, default=10)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--nice", type=int, default=10)
     parser.add_argument("--flood", nargs="+", choices=FLOODS, default=list(FLOODS))
@@ -331,9 +335,9 @@ def main():
 
 def show(medians, arguments):
     print(f"{machine()}; medians of {arguments.rounds} rounds of {arguments.seconds:g} s; flooder at nice {arguments.nice}")
-    print(f"{'':13}  {'ratio':>5}  {'of rest':>7}  {'alone':>8}  {'beside':>8}  {'flooder':>8}  {'supervisor':>10}")
+    print(f"{'':13}  {'ratio':>5}  {'of rest':>7}  {'burst':>5}  {'alone':>8}  {'beside':>8}  {'flooder':>8}  {'supervisor':>10}")
     for kind, of in medians.items():
-        print(f"{kind:13}  {of['ratio']:5.2f}  {of['of_the_rest']:7.2f}  {of['alone']:6.0f}/s  {of['rate']:6.0f}/s  "
+        print(f"{kind:13}  {of['ratio']:5.2f}  {of['of_the_rest']:7.2f}  {of['burst']:5.2f}  {of['alone']:6.0f}/s  {of['rate']:6.0f}/s  "
               f"{of['flooder']:4.2f} CPU  {of['supervisor']:6.2f} CPU")
 
 

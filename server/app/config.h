@@ -35,7 +35,7 @@ struct DaemonOptions {
   std::string worker_quota = "512MiB";
   double hang_seconds = 30;
   double idle_seconds = 300;
-  double openings_per_second = 4;  // of one client; 0: no limit
+  double openings_per_second = 2;  // of one client; 0: no limit
   double connection_idle_seconds = 60;
   uint64_t recycle_samples = 0;  // 0: never for that
   double recycle_age_seconds = 0;

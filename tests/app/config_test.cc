@@ -73,7 +73,7 @@ const std::map<std::string, std::string>& Samples() {
       {"sandbox", "seccomp,landlock"},
       {"worker-hang-timeout", "12.5"},
       {"idle-timeout", "120"},
-      {"open-rate", "2"},
+      {"open-rate", "3"},
       {"connection-idle-timeout", "90"},
       {"recycle-samples", "1000"},
       {"recycle-age", "3600"},

@@ -18,7 +18,7 @@ namespace bulkhead {
 // and in the long run `per_second` a second. Thread-safe.
 class OpenRate {
  public:
-  static constexpr double kPerSecond = 4;
+  static constexpr double kPerSecond = 2;
   static constexpr double kBurstOfConnection = 64;
   static constexpr double kBurstOfClient = 256;
   // The most connections and clients that are remembered. Those that may open a full burst again
