@@ -23,7 +23,6 @@ bench/python_client.py has them.
 import argparse
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -70,33 +69,23 @@ def elements(way, spec, target):
     return loader, iter(loader.stream())
 
 
-def cpu_seconds():
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime
-
-
 def cost_of(batches, seconds):
     for _ in range(WARM_UP_BATCHES):
         next(batches)
-    count, begin, cpu = 0, time.perf_counter(), cpu_seconds()
+    count, begin, cpu = 0, time.perf_counter(), time.process_time()
     while time.perf_counter() - begin < seconds:
         next(batches)
         count += 1
-    wall, cpu = time.perf_counter() - begin, cpu_seconds() - cpu
+    wall, cpu = time.perf_counter() - begin, time.process_time() - cpu
     return {"cpu_ms": 1000 * cpu / count, "time_ms": 1000 * wall / count}
 
 
 def at_a_service(way, spec, measure):
-    sys.path.insert(0, str(ROOT / "client/python"))
-    with tempfile.TemporaryDirectory() as folder:
-        service = Service(folder, "--workers", 1)
-        try:
-            loader, batches = elements(way, spec, service.target)
-            measured = measure(batches)
-            loader.close()
-            return measured
-        finally:
-            service.stop()
+    with tempfile.TemporaryDirectory() as folder, Service(folder, "--workers", 1) as service:
+        loader, batches = elements(way, spec, service.target)
+        measured = measure(batches)
+        loader.close()
+        return measured
 
 
 def run(environment, way, *options):

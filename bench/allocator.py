@@ -13,14 +13,12 @@ installed (Debian's libjemalloc2). Printed are medians over the rounds of the sp
 import argparse
 import ctypes.util
 import json
-import os
 import pathlib
 import statistics
-import subprocess
 import sys
 import tempfile
 
-from support import BIN, machine
+from support import machine, run_json
 
 STAGES = {
     "plain": ["decode_image", {"random_resized_crop": {"size": 224}}, "random_horizontal_flip"],
@@ -46,9 +44,8 @@ def allocators():
 
 
 def measure(spec, environment):
-    command = [BIN / "bulkhead", "bench", "run", "--spec", spec, "--in-process", "--threads", "1", "--no-digest", "--json"]
-    run = subprocess.run(command, check=True, stdout=subprocess.PIPE, env={**os.environ, **environment})
-    return json.loads(run.stdout)["samples_per_second"]
+    words = ["--spec", spec, "--in-process", "--threads", 1, "--no-digest", "--json"]
+    return run_json("bench", "run", *words, **environment)["samples_per_second"]
 
 
 def main():

@@ -58,14 +58,17 @@ def boxes_of(number):
     return corners
 
 
+def framed(payloads):
+    """As records of a TFRecord file."""
+    lengths = [struct.pack("<Q", len(payload)) for payload in payloads]
+    for length, length_sum, payload, payload_sum in zip(lengths, checksums(lengths), payloads, checksums(payloads)):
+        yield length + struct.pack("<I", length_sum) + payload + struct.pack("<I", payload_sum)
+
+
 def write(paths, target):
     """A record for each of the images."""
     with open(target, "wb") as file:
         for begin in range(0, len(paths), CHUNK):
             chunk = paths[begin:begin + CHUNK]
             payloads = [example(path.read_bytes(), boxes_of(begin + place)) for place, path in enumerate(chunk)]
-            lengths = [struct.pack("<Q", len(payload)) for payload in payloads]
-            for length, length_sum, payload, payload_sum in zip(
-                lengths, checksums(lengths), payloads, checksums(payloads)
-            ):
-                file.write(length + struct.pack("<I", length_sum) + payload + struct.pack("<I", payload_sum))
+            file.write(b"".join(framed(payloads)))

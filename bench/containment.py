@@ -15,14 +15,13 @@ that the worker took for a sample.
 
 import argparse
 import json
-import os
 import pathlib
 import statistics
 import subprocess
 import sys
 import tempfile
 
-from support import BIN, Service, machine
+from support import BIN, Service, cpu_seconds, descendants, machine, run_json
 
 BARE = ["--quota-enforcement", "off", "--sandbox", "none", "--recycle-growth", "false", "--recycle-slowdown", "0"]
 MODES = {
@@ -34,30 +33,14 @@ MODES = {
 
 def worker_cpu(service):
     """CPU seconds of the service's decoding worker, the one with the most."""
-    ticks = [0]
-    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rpartition(")")[2].split()
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if int(fields[1]) == service.process.pid:
-            ticks.append(int(fields[11]) + int(fields[12]))
-    return max(ticks) / os.sysconf("SC_CLK_TCK")
+    return max(map(cpu_seconds, descendants(service.process.pid)[1:]), default=0)
 
 
 def measure(data, spec, mode):
     with tempfile.TemporaryDirectory() as folder:
-        service = Service(folder, "--root", data, "--workers", 1, "--threads", 1, *MODES[mode])
-        try:
-            run = subprocess.run(
-                [BIN / "bulkhead", "bench", "run", "--spec", spec, "--target", service.target, "--no-digest",
-                 "--json"],
-                check=True, capture_output=True, text=True,
-            )
+        with Service(folder, "--root", data, "--workers", 1, "--threads", 1, *MODES[mode]) as service:
+            result = run_json("bench", "run", "--spec", spec, "--target", service.target, "--no-digest", "--json")
             cpu = worker_cpu(service)
-        finally:
-            service.stop()
-        result = json.loads(run.stdout)
         return {"samples_per_second": result["samples_per_second"], "cpu_ms": 1000 * cpu / result["samples"]}
 
 

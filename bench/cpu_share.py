@@ -22,10 +22,9 @@ import tempfile
 import threading
 import time
 
-from support import BIN, ROOT, Service, machine
+from support import ROOT, Service, draw_photos, machine
 
-sys.path.insert(0, str(ROOT / "client/python"))
-import bulkhead  # noqa: E402
+import bulkhead
 
 LEAST, LONGEST = 0.45, 1.0
 
@@ -69,21 +68,16 @@ def spin(index, *, threads):
 """
 
 
-def write_spec(path, **spec):
-    path.write_text(json.dumps(spec))
-    return path
-
-
-def specs_in(folder, photos, threads):
-    calm = write_spec(folder / "calm.json", source={"image_folder": {"path": str(photos / "folder")}}, seed=1,
-                      stages=["decode_image", {"random_resized_crop": {"size": 96}}], batch={"size": 32}, order="global")
+def specs_of(photos, threads):
+    calm = {"source": {"image_folder": {"path": str(photos / "folder")}}, "seed": 1, "order": "global", "batch": {"size": 32},
+            "stages": ["decode_image", {"random_resized_crop": {"size": 96}}]}
     copy = [{"name": "copy", "dtype": "int64"}]
     stages = {"native": {"native": {"library": "libspin.so", "inputs": ["index"], "outputs": copy,
                                     "arguments": {"threads": threads}}},
               "python": {"python": {"function": "spinning:spin", "inputs": ["index"], "outputs": copy,
                                     "arguments": {"threads": threads}}}}
-    return calm, {name: write_spec(folder / f"{name}.json", source={"range": {"size": 1 << 30}}, stages=[stage],
-                                   batch={"size": 8}) for name, stage in stages.items()}
+    return calm, {name: {"source": {"range": {"size": 1 << 30}}, "stages": [stage], "batch": {"size": 8}}
+                  for name, stage in stages.items()}
 
 
 def rate_of(spec, target, seconds):
@@ -119,7 +113,7 @@ def beside(spec, target, measure):
             taker.join()
 
 
-def seconds_until_ended(target, pipeline_pids):
+def seconds_until_ended(pipeline_pids):
     begin = time.monotonic()
     while any(pathlib.Path(f"/proc/{pid}").exists() for pid in pipeline_pids) and time.monotonic() < begin + 60:
         time.sleep(0.01)
@@ -159,19 +153,17 @@ def main():
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        subprocess.run([BIN / "bulkhead", "synth", folder / "photos", "--count", "200", "--size", "320x240"], check=True,
-                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        draw_photos(folder / "photos", 200, "--size", "320x240")
         (folder / "code").mkdir()
         (folder / "code/spinning.py").write_text(PYTHON)
         (folder / "spin.cc").write_text(LIBRARY)
         subprocess.run(["c++", "-O1", "-fPIC", "-shared", "-pthread", "-I", ROOT / "include", "-o", folder / "code/libspin.so",
                         folder / "spin.cc"], check=True)
-        calm, spinning = specs_in(folder, folder / "photos", options.threads)
-        service = Service(folder, "--root", folder, "--python-path", folder / "code", "--native-path", folder / "code",
-                          "--python", sys.executable, "--worker-extra-threads", options.threads + 8)
-        target = service.target
+        calm, spinning = specs_of(folder / "photos", options.threads)
         alone, kept, ended = [], {kind: [] for kind in spinning}, []
-        try:
+        with Service(folder, "--root", folder, "--python-path", folder / "code", "--native-path", folder / "code",
+                     "--python", sys.executable, "--worker-extra-threads", options.threads + 8) as service:
+            target = service.target
             for _ in range(options.rounds):
                 alone.append(rate_of(calm, target, options.seconds))
                 calm_pipelines = set(workers_of(target).values())
@@ -182,9 +174,7 @@ def main():
                         pids.extend(pid for pid, pipeline in workers_of(target).items() if pipeline not in calm_pipelines)
                         return rate_of(calm, target, options.seconds)
                     kept[kind].append(beside(spec, target, measure) / alone[-1])
-                    ended.append(seconds_until_ended(target, pids))
-        finally:
-            service.stop()
+                    ended.append(seconds_until_ended(pids))
     result = {"machine": machine(), "threads": options.threads, "samples_per_second_alone": statistics.median(alone),
               "kept": {kind: {"median": statistics.median(ratios), "min": min(ratios), "max": max(ratios)}
                        for kind, ratios in kept.items()},

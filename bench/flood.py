@@ -48,21 +48,14 @@ import tempfile
 import threading
 import time
 
-from support import BIN, ROOT, Service, free_port, issue_client, listen_with_tls, machine
+from box_records import field
+from support import Service, cpu_seconds, draw_photos, free_port, issue_client, listen_with_tls, machine
 
 PHOTOS, SIZE = 200, "640x480"
 FLOODER = "flooder"
 
 
 # The flooder's side: each kind does its worst until the process is killed.
-
-
-def field(number, content):
-    size, rest = bytearray(), len(content)
-    while rest >= 0x80:
-        size.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    return bytes([number << 3 | 2, *size, rest]) + content
 
 
 SMALL = b"{source: {range: {size: 1000}}, batch: {size: 10}}"
@@ -204,16 +197,10 @@ OVER_TLS = ("handshakes", "strangers", "tokens", "openings-tls", "describes-tls"
 # The trainer's side.
 
 
-def cpu_seconds(pid):
-    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
 class Trainer:
     """Takes batches on a thread of its own."""
 
     def __init__(self, spec, target):
-        sys.path.insert(0, str(ROOT / "client/python"))
         import bulkhead
 
         self.samples = 0
@@ -257,10 +244,7 @@ def beside(trainer, service, kind, port, arguments):
 
 def measure(arguments, folder):
     """The windows of each kind of flood."""
-    subprocess.run(
-        [BIN / "bulkhead", "synth", f"{folder}/photos", "--count", str(PHOTOS), "--size", SIZE, "--seed", "7"],
-        check=True, stdout=subprocess.DEVNULL,
-    )
+    draw_photos(f"{folder}/photos", PHOTOS, "--size", SIZE, "--seed", "7")
     token = pathlib.Path(folder, "token")
     token.write_text("0123456789abcdef" * 2)
     tls = [*listen_with_tls(folder), "--token-instead-of-certificate", str(token)]
@@ -283,10 +267,9 @@ def measure_kinds(arguments, folder, kinds, options):
         "epochs": "forever",
     }
     port = free_port()
-    service = Service(
+    with Service(
         folder, *options, "--root", folder, "--metrics", f"127.0.0.1:{port}", "--recycle-slowdown", "0"
-    )
-    try:
+    ) as service:
         trainer = Trainer(spec, service.target)
         trainer.rate(3)
         rounds = {kind: [] for kind in kinds}
@@ -302,8 +285,6 @@ def measure_kinds(arguments, folder, kinds, options):
                 rounds[kind].append(window)
         trainer.loader.close()
         return rounds
-    finally:
-        service.stop()
 
 
 def main():

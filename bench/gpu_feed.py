@@ -13,17 +13,14 @@ import os
 import sys
 import time
 
-from support import BIN, ROOT, machine
+from support import machine
 
-os.environ.setdefault("BULKHEAD_SERVER", str(BIN / "bulkheadd"))
-sys.path.insert(0, str(ROOT / "client/python"))
+import torch
+import torch.utils.data
+import torchvision
+from torch_loader import MEAN, STD, images
 
-import torch  # noqa: E402
-import torch.utils.data  # noqa: E402
-import torchvision  # noqa: E402
-from torch_loader import MEAN, STD, images  # noqa: E402
-
-import bulkhead.torch  # noqa: E402
+import bulkhead.torch
 
 UNCOUNTED = 20
 

@@ -27,7 +27,7 @@ def growth_over(batches, count):
     for index, _ in enumerate(batches):
         if index % every == 0:
             time.sleep(_SETTLING_SECONDS)  # so that as many batches are under way each time
-            held[index // every] = _anonymous_bytes()
+            held[index // every] = anonymous_bytes()
             used[index // every] = _malloc_bytes()
         if index == every * len(held) - 1:
             break
@@ -41,8 +41,9 @@ def growth_text(growth, count):
     )
 
 
-def _anonymous_bytes():
-    for line in open("/proc/self/status"):
+def anonymous_bytes(pid="self"):
+    """Memory of a process without files that it has mapped, and without arenas."""
+    for line in open(f"/proc/{pid}/status"):
         if line.startswith("RssAnon:"):
             return int(line.split()[1]) * 1024
     sys.exit("this kernel does not tell RssAnon")

@@ -9,27 +9,21 @@ allocations, kills), and which deaths there were. The exit status is 1 if there 
 """
 
 import argparse
-import json
 import pathlib
-import subprocess
 import sys
 import tempfile
 import threading
 import time
 
-from support import BIN, ROOT, Service, machine
+from support import Service, draw_photos, machine
 
-sys.path.insert(0, str(ROOT / "client/python"))
-import bulkhead  # noqa: E402
+import bulkhead
 
 
-def write_spec(folder, leak):
-    spec = {"source": {"image_folder": {"path": str(folder / "photos/folder")}}, "seed": 1, "order": "global",
+def spec_of(photos, leak):
+    return {"source": {"image_folder": {"path": str(photos)}}, "seed": 1, "order": "global",
             "stages": ["decode_image", {"random_resized_crop": {"size": 224}}, "random_horizontal_flip", {"fault": {"leak": leak}}],
             "batch": {"size": 64}}
-    path = folder / "spec.json"
-    path.write_text(json.dumps(spec))
-    return path
 
 
 def watch(target, wanted):
@@ -59,12 +53,11 @@ def main():
     print(f"{machine()}; {options.leak} a sample, {options.workers} workers of {options.quota}")
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        subprocess.run([BIN / "bulkhead", "synth", folder / "photos", "--count", "400"], check=True,
-                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        service = Service(folder, "--root", folder, "--workers", options.workers, "--worker-quota", options.quota,
-                          "--allow-fault-stages")
-        try:
-            with bulkhead.Loader(write_spec(folder, options.leak), service.target, timeout=300) as loader:
+        draw_photos(folder / "photos", 400)
+        with Service(folder, "--root", folder, "--workers", options.workers, "--worker-quota", options.quota,
+                     "--allow-fault-stages") as service:
+            spec = spec_of(folder / "photos/folder", options.leak)
+            with bulkhead.Loader(spec, service.target, timeout=300) as loader:
                 over = threading.Event()
 
                 def take():
@@ -78,8 +71,6 @@ def main():
                 finally:
                     over.set()
                     taker.join()
-        finally:
-            service.stop()
     for pid, death in deaths.items():
         print(f"worker {pid}, generation {death['generation']}, after {death.get('samples', 0)} samples: {death['reason']}")
     sys.exit(1 if events or deaths else 0)

@@ -11,20 +11,18 @@ memory of supervisor and workers at the end; the mapped index, whose pages the k
 
 import argparse
 import json
-import os
 import pathlib
 import random
 import statistics
-import struct
-import subprocess
 import sys
 import tempfile
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
-BIN = pathlib.Path(os.environ.get("BULKHEAD_BIN_DIR", ROOT / "build/release/bin"))
-sys.path.insert(0, str(ROOT / "client/python"))
-import bulkhead  # noqa: E402
+from box_records import field, framed
+from growth import anonymous_bytes
+from support import Service, machine
+
+import bulkhead
 
 ORDERS = {
     "global": {"global": {}},
@@ -33,33 +31,9 @@ ORDERS = {
 }
 
 
-def crc32c(data):
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
-    return crc ^ 0xFFFFFFFF
-
-
-def masked(data):
-    """The checksum of the TFRecord format."""
-    crc = crc32c(data)
-    return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
-
-
-def frame():
-    """A record that holds the tf.Example {label: 7}."""
-    feature = b"\x1a\x03\x0a\x01\x07"
-    entry = b"\x0a\x05label\x12" + bytes([len(feature)]) + feature
-    features = b"\x0a" + bytes([len(entry)]) + entry
-    example = b"\x0a" + bytes([len(features)]) + features
-    length = struct.pack("<Q", len(example))
-    return length + masked(length) + example + masked(example)
-
-
 def write_records(path, count):
-    one, many = frame(), 1 << 16
+    example = field(1, field(1, field(1, b"label") + field(2, field(3, field(1, b"\x07")))))  # {label: 7}
+    [one], many = framed([example]), 1 << 16
     with open(path, "wb") as file:
         for done in range(0, count, many):
             file.write(one * min(many, count - done))
@@ -100,12 +74,6 @@ def measure(target, path, order, opens, rng):
     }
 
 
-def anonymous_bytes(pid):
-    """Memory of a process without files that it has mapped, and without arenas."""
-    status = pathlib.Path(f"/proc/{pid}/status").read_text()
-    return int(next(line.split()[1] for line in status.splitlines() if line.startswith("RssAnon:"))) * 1024
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--records", type=int, default=100_000_000)
@@ -118,31 +86,20 @@ def main():
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         path = pathlib.Path(folder) / "records.tfrecord"
         write_records(path, arguments.records)
-        ready, child_end = os.pipe()
-        process = subprocess.Popen(
-            [BIN / "bulkheadd", "--listen", f"unix:{folder}/s.sock", "--root", folder, "--cache-dir",
-             f"{folder}/cache", "--workers", "2", "--log-level", "err", "--ready-fd", str(child_end)],
-            pass_fds=(child_end,),
-        )
-        try:
-            os.close(child_end)
-            with os.fdopen(ready) as said:
-                target = said.readline().split()[1]
+        with Service(folder, "--root", folder, "--workers", 2) as service:
+            target = service.target
             orders = {name: measure(target, path, order, arguments.opens, rng) for name, order in ORDERS.items()}
             status = bulkhead.service_status(target)
-            memory = {"supervisor": anonymous_bytes(process.pid)}
+            memory = {"supervisor": anonymous_bytes(service.process.pid)}
             memory["largest worker"] = max(anonymous_bytes(worker["pid"]) for worker in status["workers"])
-        finally:
-            process.terminate()
-            process.wait()
         report = {
+            "machine": machine(),
+            "command": " ".join(sys.argv),
             "records": arguments.records,
             "index_bytes": sum(file.stat().st_size for file in pathlib.Path(folder, "cache").glob("*.index")),
             "orders": orders,
             "memory_bytes": memory,
         }
-    model = next(line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name"))
-    report |= {"machine": f"{model}, {os.cpu_count()} CPUs", "command": " ".join(sys.argv)}
     if arguments.json:
         print(json.dumps(report))
         return

@@ -19,7 +19,6 @@ import argparse
 import json
 import os
 import pathlib
-import resource
 import statistics
 import subprocess
 import sys
@@ -27,16 +26,13 @@ import tempfile
 import time
 
 import growth
-from support import BIN, ROOT, Service, machine
+from support import Service, draw_photos, machine
 
-os.environ.setdefault("BULKHEAD_SERVER", str(BIN / "bulkheadd"))
-PACKAGE = str(ROOT / "client/python")
 WARM_UP_BATCHES = 30
 TRANSPORTS = ["shm", "grpc"]
 
 
 def photos(folder):
-    sys.path.insert(0, PACKAGE)
     import bulkhead
 
     classes = any(path.is_dir() for path in pathlib.Path(folder).iterdir())
@@ -53,7 +49,6 @@ def photos(folder):
 
 def measure_import():
     begin = time.perf_counter()
-    sys.path.insert(0, PACKAGE)
     import bulkhead  # noqa: F401
 
     return {"seconds": time.perf_counter() - begin, "grpc_loaded": "grpc" in sys.modules}
@@ -71,11 +66,6 @@ def measure_first_batch(folder):
     return {"seconds": seconds, "with_import": imported + seconds}
 
 
-def cpu_seconds():
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime
-
-
 def measure_cpu(target, folder, transport, count):
     pipeline = photos(folder)
     import bulkhead
@@ -84,14 +74,13 @@ def measure_cpu(target, folder, transport, count):
         stream = loader.stream()
         for _ in range(WARM_UP_BATCHES):
             next(stream)
-        taken, begin = 0, cpu_seconds()
+        taken, begin = 0, time.process_time()
         while taken < count:
             taken += len(next(stream)["image"])
-        return {"cpu_s_per_1000": (cpu_seconds() - begin) / taken * 1000, "photos": taken}
+        return {"cpu_s_per_1000": (time.process_time() - begin) / taken * 1000, "photos": taken}
 
 
 def measure_growth(target, transport, batches):
-    sys.path.insert(0, PACKAGE)
     import bulkhead
 
     with bulkhead.Loader(growth.SPEC, target, transport=transport) as loader:
@@ -106,11 +95,8 @@ def in_a_process(*words):
 def at_a_service(root, name, *words):
     """The measure of that name, with the target of a service as its first argument."""
     with tempfile.TemporaryDirectory() as folder:
-        service = Service(folder, "--root", root, "--workers", 1, "--threads", 1)
-        try:
+        with Service(folder, "--root", root, "--workers", 1, "--threads", 1) as service:
             return in_a_process(name, service.target, *words)
-        finally:
-            service.stop()
 
 
 MEASURES = {
@@ -137,8 +123,7 @@ def main():
     with tempfile.TemporaryDirectory() as work:
         folder = arguments.folder
         if folder is None:
-            synth = [BIN / "bulkhead", "synth", f"{work}/synthetic", "--count", "1000"]
-            subprocess.run(synth, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            draw_photos(f"{work}/synthetic", 1000)
             folder = f"{work}/synthetic/folder"
         folder = os.path.abspath(folder)
         rounds = range(arguments.rounds)

@@ -20,10 +20,9 @@ import subprocess
 import sys
 import tempfile
 
-from support import ROOT, Service, machine
+from support import Service, machine
 
-sys.path.insert(0, str(ROOT / "client/python"))
-import bulkhead  # noqa: E402
+import bulkhead
 
 FUNCTIONS = '''
 import random
@@ -97,9 +96,8 @@ def seconds_per_call(folder, python, case, samples):
     spec = {"source": {"range": {"size": samples}}, "stages": stages, "outputs": [output["name"]],
             "batch": {"size": 64}, "seed": 1}
     label = f"stages[{len(stages) - 1}] python"
-    service = Service(folder, "--workers", 1, "--threads", 1, "--python-path", folder, "--python", python,
-                      "--recycle-slowdown", 0)
-    try:
+    with Service(folder, "--workers", 1, "--threads", 1, "--python-path", folder, "--python", python,
+                 "--recycle-slowdown", 0) as service:
         with bulkhead.Loader(spec, service.target) as loader:
             stream = loader.stream()
             for _ in range(20):
@@ -108,8 +106,6 @@ def seconds_per_call(folder, python, case, samples):
             for _ in range(samples // 64):
                 next(stream)
             end = stage_seconds(service, label)
-    finally:
-        service.stop()
     return (end[0] - begin[0]) / (end[1] - begin[1])
 
 

@@ -16,37 +16,27 @@ import argparse
 import contextlib
 import json
 import logging
-import os
 import pathlib
-import resource
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 
-from support import BIN, machine
+from support import Service, cpu_seconds, descendants, draw_photos, machine
 
 import bulkhead
 
 WARM_UP_BATCHES = 30
 
 
-class Replica:
-    """bulkheadd on a port of the loopback."""
+class Replica(Service):
+    """A service on a port of the loopback."""
 
     def __init__(self, home, root, workers, port=0):
         home.mkdir(exist_ok=True)
         self.given = (home, root, workers)
-        ready, child_end = os.pipe()
-        with (home / "log").open("a") as log:
-            self.process = subprocess.Popen(
-                [BIN / "bulkheadd", "--listen", f"127.0.0.1:{port}", "--insecure-tcp", "--ready-fd", str(child_end),
-                 "--cache-dir", home / "cache", "--root", root, "--workers", str(workers), "--threads", "1"],
-                pass_fds=(child_end,), stderr=log)
-        os.close(child_end)
-        with os.fdopen(ready) as said:
-            self.target = said.readline().split()[1]
+        super().__init__(home, "--listen", f"127.0.0.1:{port}", "--insecure-tcp", "--root", root, "--workers", workers,
+                         "--threads", 1)
 
     def killed(self):
         """Another process at the same address, after this one was killed."""
@@ -54,23 +44,9 @@ class Replica:
         self.process.wait()
         return Replica(*self.given, port=self.target.rpartition(":")[2])
 
-    def end(self):
-        self.process.terminate()
-        self.process.wait()
-
     def cpu_seconds(self):
         """Of the service and its workers that live."""
-        pids = [self.process.pid]
-        for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
-            with contextlib.suppress(OSError):
-                fields = stat.read_text().rpartition(")")[2].split()
-                if int(fields[1]) == self.process.pid:
-                    pids.append(int(stat.parent.name))
-        ticks = 0
-        for pid in pids:
-            fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-            ticks += int(fields[11]) + int(fields[12])
-        return ticks / os.sysconf("SC_CLK_TCK")
+        return sum(map(cpu_seconds, descendants(self.process.pid)))
 
 
 def spec_of(folder):
@@ -83,11 +59,6 @@ def spec_of(folder):
     }
 
 
-def own_cpu_seconds():
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime
-
-
 def rate_of(spec, replicas, seconds):
     """Samples per second, and CPU seconds for 1,000 samples."""
     target = [replica.target for replica in replicas]
@@ -95,11 +66,11 @@ def rate_of(spec, replicas, seconds):
         batches = loader.stream()
         for _ in range(WARM_UP_BATCHES):
             next(batches)
-        began, cpu, samples = time.monotonic(), own_cpu_seconds() + sum(each.cpu_seconds() for each in replicas), 0
+        began, cpu, samples = time.monotonic(), time.process_time() + sum(each.cpu_seconds() for each in replicas), 0
         while time.monotonic() - began < seconds:
             samples += next(batches).valid_count
         took = time.monotonic() - began
-        cpu = own_cpu_seconds() + sum(each.cpu_seconds() for each in replicas) - cpu
+        cpu = time.process_time() + sum(each.cpu_seconds() for each in replicas) - cpu
     return samples / took, 1000 * cpu / samples
 
 
@@ -139,21 +110,20 @@ def main():
         data = options.data
         if data is None:
             data = home / "photos"
-            subprocess.run([BIN / "bulkhead", "synth", data, "--count", "300", "--size", "500x375", "--seed", "1"],
-                           check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            draw_photos(data, 300, "--size", "500x375", "--seed", "1")
         data = data.resolve()
         spec = spec_of(data)
         one = [Replica(home / "one", data, options.replicas)]
         several = [Replica(home / f"replica{number}", data, 1) for number in range(options.replicas)]
         for replica in one + several:
-            end.callback(replica.end)
+            end.push(replica)
         rates = {"one": [], "several": []}
         for _ in range(options.rounds):
             for name, replicas in (("one", one), ("several", several)):
                 rates[name].append(rate_of(spec, replicas, options.seconds))
         usual, longest, lost = waits_of(spec, several, options.kills)
         for replica in several:
-            end.callback(replica.end)
+            end.push(replica)
     beyond = sorted(1000 * (each - usual) for each in longest)
     median = {name: [statistics.median(column) for column in zip(*rounds)] for name, rounds in rates.items()}
     ratios = [several[0] / one[0] for one, several in zip(rates["one"], rates["several"])]

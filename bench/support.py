@@ -1,5 +1,7 @@
 """What the scripts of this folder share: where things are, what they run on, and a service of their own."""
 
+import contextlib
+import json
 import os
 import pathlib
 import platform
@@ -9,6 +11,8 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 BIN = pathlib.Path(os.environ.get("BULKHEAD_BIN_DIR", ROOT / "build/release/bin"))
+sys.path.insert(0, str(ROOT / "client/python"))  # the package of this tree, not an installed one
+os.environ.setdefault("BULKHEAD_SERVER", str(BIN / "bulkheadd"))
 
 
 def machine():
@@ -16,6 +20,37 @@ def machine():
     lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
     models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return f"{models[0] if models else platform.machine()}, {len(os.sched_getaffinity(0))} CPUs"
+
+
+def run_json(*words, **environment):
+    """What `bulkhead` with these words prints as JSON; `environment` is added to this process's."""
+    command = [BIN / "bulkhead", *map(str, words)]
+    run = subprocess.run(command, check=True, stdout=subprocess.PIPE, env={**os.environ, **environment})
+    return json.loads(run.stdout)
+
+
+def draw_photos(folder, count, *more):
+    """Photos below FOLDER/folder, and records of them."""
+    command = [BIN / "bulkhead", "synth", folder, "--count", str(count), *more]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def cpu_seconds(pid):
+    """User and system time of a process; 0 when it is gone."""
+    with contextlib.suppress(OSError):
+        fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return 0
+
+
+def descendants(pid):
+    """The process, those that it started, and so on."""
+    found = [pid]
+    for task in pathlib.Path(f"/proc/{pid}/task").glob("*"):
+        with contextlib.suppress(OSError):  # it has just ended
+            for child in (task / "children").read_text().split():
+                found += descendants(int(child))
+    return found
 
 
 def free_port():
@@ -51,7 +86,7 @@ def issue_client(folder, name):
 
 
 class Service:
-    """The bulkheadd of `programs`, which listens in `folder`, or where `options` say, until stop()."""
+    """The bulkheadd of `programs`, which listens in `folder`, or where `options` say, while it is entered."""
 
     def __init__(self, folder, *options, programs=BIN):
         ready, child_end = os.pipe()
@@ -68,7 +103,10 @@ class Service:
             sys.exit("the service did not start")
         self.target = words[1]
 
-    def stop(self):
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
         """Waits until it, and so its workers, ended."""
         self.process.terminate()
         self.process.wait()

@@ -17,17 +17,14 @@ import statistics
 import sys
 import time
 
-from support import ROOT, BIN, machine
+from support import machine
 
-os.environ.setdefault("BULKHEAD_SERVER", str(BIN / "bulkheadd"))
-sys.path.insert(0, str(ROOT / "client/python"))
+import torch
+import torch.utils.data
+from torchvision.datasets import ImageFolder
+from torchvision.transforms import v2
 
-import torch  # noqa: E402
-import torch.utils.data  # noqa: E402
-from torchvision.datasets import ImageFolder  # noqa: E402
-from torchvision.transforms import v2  # noqa: E402
-
-import bulkhead.torch  # noqa: E402
+import bulkhead.torch
 
 MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 

@@ -25,11 +25,10 @@ import tempfile
 import time
 
 import workloads
-from support import BIN, ROOT, Service, machine
+from support import BIN, Service, machine
 from two_builds import cpu_seconds
 
-sys.path.insert(0, str(ROOT / "client/python"))
-import bulkhead  # noqa: E402  (the package of this tree, not an installed one)
+import bulkhead
 
 FUNCTIONS = """
 import numpy as np
@@ -60,11 +59,10 @@ class Streaming:
 
     def __init__(self, stack, spec, *options, programs=BIN):
         home = stack.enter_context(tempfile.TemporaryDirectory())
-        self.service = Service(home, "--workers", 1, "--cache-bytes", 0, *options, programs=programs)
-        stack.callback(self.service.stop)
-        path = pathlib.Path(home) / "spec.json"
-        path.write_text(json.dumps({**spec, "epochs": "forever"}))
-        self.loader = stack.enter_context(bulkhead.Loader(path, self.service.target, timeout=300))
+        service = Service(home, "--workers", 1, "--cache-bytes", 0, *options, programs=programs)
+        self.service = stack.enter_context(service)
+        endless = {**spec, "epochs": "forever"}
+        self.loader = stack.enter_context(bulkhead.Loader(endless, service.target, timeout=300))
         self.batches = self.loader.stream()
         self.size = spec["batch"]["size"]
         self.us()  # warms up

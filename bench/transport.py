@@ -24,14 +24,13 @@ each GB.
 import argparse
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 
-from support import BIN, ROOT, Service, listen_with_tls, machine
+from support import Service, listen_with_tls, machine, run_json
 from workloads import STAGES
 
 # As many records as classes: each index is a label.
@@ -44,24 +43,18 @@ WAYS = ["cpp-shm", "cpp-unix", "cpp-tcp", "cpp-tls", "python-shm", "python-unix"
 WARM_UP_BATCHES = 8
 
 
-def cpu_seconds():
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime
-
-
 def measure_python(target, transport, seconds):
-    sys.path.insert(0, str(ROOT / "client/python"))
     import bulkhead
 
     with bulkhead.Loader(SPEC, target, transport=transport) as loader:
         stream = loader.stream()
         for _ in range(WARM_UP_BATCHES):
             size = sum(array.nbytes for array in next(stream).values())
-        batches, begin, cpu = 0, time.perf_counter(), cpu_seconds()
+        batches, begin, cpu = 0, time.perf_counter(), time.process_time()
         while time.perf_counter() - begin < seconds:
             next(stream)
             batches += 1
-        wall, cpu = time.perf_counter() - begin, cpu_seconds() - cpu
+        wall, cpu = time.perf_counter() - begin, time.process_time() - cpu
     return result(size * batches, wall, cpu)
 
 
@@ -72,8 +65,6 @@ def result(received, wall, cpu):
 def measure_bare(target, seconds):
     """grpcio alone: messages as bytes, dropped. Credits are such that nothing needs to be released."""
     import grpc
-
-    sys.path.insert(0, str(ROOT / "client/python"))
     from bulkhead._rpc import proto
 
     opening = proto.Open(
@@ -94,11 +85,11 @@ def measure_bare(target, seconds):
             if begin is None:
                 if len(message) < 1 << 19:
                     continue
-                begin, cpu = time.perf_counter(), cpu_seconds()
+                begin, cpu = time.perf_counter(), time.process_time()
             received += len(message)
             if time.perf_counter() - begin > seconds:
                 break
-        wall, cpu = time.perf_counter() - begin, cpu_seconds() - cpu
+        wall, cpu = time.perf_counter() - begin, time.process_time() - cpu
         call.cancel()
     return result(received, wall, cpu)
 
@@ -109,12 +100,8 @@ def measure_cpp(target, transport, seconds):
     with tempfile.NamedTemporaryFile("w", suffix=".json") as spec:
         json.dump(SPEC, spec)
         spec.flush()
-        output = subprocess.run(
-            [BIN / "bulkhead", "bench", "run", "--spec", spec.name, "--target", target, "--transport", transport,
-             "--batches", str(batches), "--no-digest", "--json"],
-            check=True, stdout=subprocess.PIPE,
-        ).stdout
-    report = json.loads(output)
+        report = run_json("bench", "run", "--spec", spec.name, "--target", target, "--transport", transport,
+                          "--batches", batches, "--no-digest", "--json")
     return {
         "rate_gb_s": report["bytes_per_second"] / 1e9,
         "cpu_s_per_gb": report["client_cpu_seconds"] / (report["bytes"] / 1e9),
@@ -134,20 +121,16 @@ def measure_photos(photos, secure, seconds):
         with open(path, "w") as file:
             json.dump(spec, file)
         os.sched_setaffinity(0, cores[:1])
-        service = Service(folder, *listen, "--workers", 1, "--threads", 1, "--root", os.path.abspath(photos))
-        os.sched_setaffinity(0, cores[1:2])
         try:
-            output = subprocess.run(
-                [BIN / "bulkhead", "bench", "run", "--spec", path, "--target", service.target, "--transport", "grpc",
-                 "--epochs-before", "1", "--batches", str(int(seconds * 8)), "--no-digest", "--json"],
-                check=True, stdout=subprocess.PIPE,
-            ).stdout
+            with Service(folder, *listen, "--workers", 1, "--threads", 1, "--root", os.path.abspath(photos)) as service:
+                os.sched_setaffinity(0, cores[1:2])
+                report = run_json("bench", "run", "--spec", path, "--target", service.target, "--transport", "grpc",
+                                  "--epochs-before", 1, "--batches", int(seconds * 8), "--no-digest", "--json")
         finally:
-            service.stop()
             os.sched_setaffinity(0, cores)
             for name in ("CA", "CERT", "KEY"):  # of a round with TLS; their files go now
                 os.environ.pop(f"BULKHEAD_TLS_{name}", None)
-    return json.loads(output)["samples_per_second"]
+    return report["samples_per_second"]
 
 
 def compare_photos(arguments):
@@ -179,16 +162,13 @@ def measure(way, seconds):
             listen = ["--listen", "127.0.0.1:0", "--insecure-tcp"]
         elif transport == "tls":
             listen = listen_with_tls(folder)
-        service = Service(folder, *listen, "--workers", 2 if transport == "shm" else 1)
-        try:
+        with Service(folder, *listen, "--workers", 2 if transport == "shm" else 1) as service:
             name = "shm" if transport == "shm" else "grpc"
             if client == "cpp":
                 return measure_cpp(service.target, name, seconds)
             if client == "bare":
                 return measure_bare(service.target, seconds)
             return measure_python(service.target, name, seconds)
-        finally:
-            service.stop()
 
 
 def main():

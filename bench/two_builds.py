@@ -18,10 +18,9 @@ import sys
 import tempfile
 
 import workloads
-from support import ROOT, Service, machine
+from support import Service, machine
 
-sys.path.insert(0, str(ROOT / "client/python"))
-import bulkhead  # noqa: E402  (the package of this tree, not an installed one)
+import bulkhead
 
 UNCOUNTED_BATCHES, BATCHES = 24, 48
 
@@ -33,8 +32,8 @@ def cpu_seconds(pid):
 
 def measure(programs, spec, root, batch_size):
     with tempfile.TemporaryDirectory() as home:
-        service = Service(home, "--root", root, "--workers", 1, "--cache-bytes", 0, programs=programs)
-        with bulkhead.Loader(spec, service.target, timeout=300) as loader:
+        with Service(home, "--root", root, "--workers", 1, "--cache-bytes", 0, programs=programs) as service, \
+                bulkhead.Loader(spec, service.target, timeout=300) as loader:
             batches = loader.stream()
             for _ in range(UNCOUNTED_BATCHES):
                 next(batches)
@@ -43,7 +42,6 @@ def measure(programs, spec, root, batch_size):
             for _ in range(BATCHES):
                 next(batches)
             taken = cpu_seconds(worker) - before
-        service.stop()
     return 1e6 * taken / BATCHES / batch_size
 
 

@@ -22,10 +22,9 @@ import statistics
 import sys
 import tempfile
 
-from support import ROOT, Service, machine
+from support import Service, machine
 
-sys.path.insert(0, str(ROOT / "client/python"))
-import bulkhead  # noqa: E402
+import bulkhead
 
 NAMED_WITHIN, CONFIRMED_WITHIN = 20_000, 60_000
 LEAKED_BYTES = 4096
@@ -118,9 +117,8 @@ def run(case, chance, leaks, sound=""):
     with tempfile.TemporaryDirectory() as folder:
         for name, text in (("small", SMALL), ("large", LARGE), ("sound", sound)):
             pathlib.Path(folder, f"{name}.py").write_text(text)
-        service = Service(folder, "--workers", 1, "--worker-quota", f"{QUOTA // MIB}MiB", "--allow-fault-stages", "--python",
-                          sys.executable, "--python-path", folder)
-        try:
+        with Service(folder, "--workers", 1, "--worker-quota", f"{QUOTA // MIB}MiB", "--allow-fault-stages", "--python",
+                     sys.executable, "--python-path", folder) as service:
             with bulkhead.Loader(spec, service.target) as loader:
                 samples = 0
                 for _batch in loader.stream():
@@ -141,8 +139,6 @@ def run(case, chance, leaks, sound=""):
                 status = loader.status()
                 causes = [one["cause"] for one in status["recent_recyclings"]]
                 found["peak"] = max(worker["usage"]["peak_memory_bytes"] for worker in status["workers"])
-        finally:
-            service.stop()
     if not leaks:
         found["wrong"] += [cause for cause in causes if cause != "RECYCLE_CAUSE_SLOWDOWN"]
     return found

@@ -23,11 +23,10 @@ import threading
 import time
 import urllib.request
 
-from support import ROOT, Service, free_port, machine
+from support import Service, free_port, machine
 from two_builds import cpu_seconds
 
-sys.path.insert(0, str(ROOT / "client/python"))
-import bulkhead  # noqa: E402  (the package of this tree, not an installed one)
+import bulkhead
 
 LARGE = """
 table = bytearray(1 << 30)
@@ -56,11 +55,8 @@ def ask(port, path):
 def service(*options):
     with tempfile.TemporaryDirectory() as folder:
         port = free_port()
-        running = Service(folder, "--metrics", f"127.0.0.1:{port}", "--cache-bytes", 0, *options)
-        try:
+        with Service(folder, "--metrics", f"127.0.0.1:{port}", "--cache-bytes", 0, *options) as running:
             yield running, port
-        finally:
-            running.stop()
 
 
 def scrape_times(port, count):

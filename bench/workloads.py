@@ -33,7 +33,7 @@ import tempfile
 import time
 
 import box_records
-from support import BIN, ROOT, machine
+from support import BIN, ROOT, descendants, machine, run_json
 
 CROP = ["decode_image", {"random_resized_crop": {"size": 224}}, "random_horizontal_flip"]
 IMAGENET = {"normalize": {"mean": [123.675, 116.28, 103.53], "std": [58.395, 57.12, 57.375]}}
@@ -91,12 +91,6 @@ with bulkhead.Loader(sys.argv[1], workers=1) as loader:
 LOOKS, LOOK_SECONDS = 20, 0.1
 
 
-def run_json(*arguments, keep="0"):
-    environment = {**os.environ, "BULKHEADD_COEFFICIENT_CACHE_BYTES": keep}
-    output = subprocess.run([BIN / "bulkhead", *map(str, arguments)], env=environment, check=True, stdout=subprocess.PIPE)
-    return json.loads(output.stdout)
-
-
 def images_of(folder):
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
@@ -142,14 +136,6 @@ def write_specs(photos, folder):
     return specs
 
 
-def descendants(pid):
-    found = [pid]
-    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
-        for child in (task / "children").read_text().split():
-            found += descendants(int(child))
-    return found
-
-
 def pss_bytes(pid):
     for line in pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
         if line.startswith("Pss:"):
@@ -159,7 +145,7 @@ def pss_bytes(pid):
 
 def trainer_memory(spec):
     """The most PSS of a Python trainer, its service and its worker together that was seen while it takes batches."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "client/python"), "BULKHEAD_SERVER": str(BIN / "bulkheadd")}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "client/python")}
     trainer = subprocess.Popen([sys.executable, "-c", TRAINER, spec], env=environment, text=True,
                                stdout=subprocess.PIPE)
     trainer.stdout.readline()
@@ -185,7 +171,7 @@ def measure(arguments, folder):
     specs = write_specs(copies, folder)
     for workload in {workload for workload, options in map(WAYS.get, arguments.ways) if KEPT[0] in options}:
         kept = run_json("index", specs[workload], "--coefficients", "--workers", 1, "--json",
-                        "--cache-dir", folder / f"kept-{workload}", keep="64GiB")
+                        "--cache-dir", folder / f"kept-{workload}", BULKHEADD_COEFFICIENT_CACHE_BYTES="64GiB")
         sys.stderr.write(f"{workload}: the coefficients of {kept['coefficients_made']} files were kept\n")
     batches = -(-len(images_of(copies)) // 64)
     rounds = []
@@ -209,7 +195,8 @@ def measure(arguments, folder):
                 cache = ["--cache-dir", folder / f"fresh-{workload}-{keep}-{number}"]
                 options = [*options[:-len(FIRST_OF_TWO)], "--batches", batches]
             options = [option for option in options if option not in (*KEPT, *KEEPING)]
-            report = run_json("bench", "run", "--spec", spec, *options, *cache, "--no-digest", "--json", keep=keep)
+            report = run_json("bench", "run", "--spec", spec, *options, *cache, "--no-digest", "--json",
+                              BULKHEADD_COEFFICIENT_CACHE_BYTES=keep)
             result[way] = report["samples_per_second"]
         rounds.append(result)
         sys.stderr.write(f"round {number + 1} of {arguments.rounds}\n")
