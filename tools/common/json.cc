@@ -24,54 +24,52 @@ std::string Quoted(absl::string_view text) {
   return quoted + "\"";
 }
 
-void JsonObject::AddRaw(absl::string_view key, std::string text) {
+JsonObject& JsonObject::AddRaw(absl::string_view key, absl::string_view text) {
   absl::StrAppend(&members_, members_.empty() ? "" : ",\n", "  ", Quoted(key), ": ", text);
+  return *this;
+}
+
+JsonObject& JsonObject::AddItems(absl::string_view key, const std::vector<std::string>& items) {
+  const std::string lines = absl::StrJoin(items, ",\n    ");
+  return AddRaw(key, items.empty() ? "[]" : absl::StrCat("[\n    ", lines, "\n  ]"));
 }
 
 JsonObject& JsonObject::Add(absl::string_view key, absl::string_view value) {
-  AddRaw(key, Quoted(value));
-  return *this;
+  return AddRaw(key, Quoted(value));
 }
 
 JsonObject& JsonObject::Add(absl::string_view key, double value) {
-  AddRaw(key, std::isfinite(value) ? absl::StrFormat("%.6g", value) : "null");
-  return *this;
+  return AddRaw(key, std::isfinite(value) ? absl::StrFormat("%.6g", value) : "null");
 }
 
 JsonObject& JsonObject::Add(absl::string_view key, uint64_t value) {
-  AddRaw(key, absl::StrCat(value));
-  return *this;
+  return AddRaw(key, absl::StrCat(value));
 }
 
 JsonObject& JsonObject::Add(absl::string_view key, int value) {
-  AddRaw(key, absl::StrCat(value));
-  return *this;
+  return AddRaw(key, absl::StrCat(value));
 }
 
 JsonObject& JsonObject::Add(absl::string_view key, bool value) {
-  AddRaw(key, value ? "true" : "false");
-  return *this;
+  return AddRaw(key, value ? "true" : "false");
 }
 
 JsonObject& JsonObject::Add(absl::string_view key, const JsonObject& value) {
-  AddRaw(key, absl::StrReplaceAll(value.Text(), {{"\n", "\n  "}}));
-  return *this;
+  return AddRaw(key, absl::StrReplaceAll(value.Text(), {{"\n", "\n  "}}));
 }
 
 JsonObject& JsonObject::Add(absl::string_view key, const std::vector<JsonObject>& values) {
   std::vector<std::string> items;
   for (const JsonObject& value : values) {
-    items.push_back("    " + absl::StrReplaceAll(value.Text(), {{"\n", "\n    "}}));
+    items.push_back(absl::StrReplaceAll(value.Text(), {{"\n", "\n    "}}));
   }
-  AddRaw(key, items.empty() ? "[]" : absl::StrCat("[\n", absl::StrJoin(items, ",\n"), "\n  ]"));
-  return *this;
+  return AddItems(key, items);
 }
 
 JsonObject& JsonObject::Add(absl::string_view key, const std::vector<std::string>& values) {
   std::vector<std::string> items;
-  for (const std::string& value : values) items.push_back("    " + Quoted(value));
-  AddRaw(key, items.empty() ? "[]" : absl::StrCat("[\n", absl::StrJoin(items, ",\n"), "\n  ]"));
-  return *this;
+  for (const std::string& value : values) items.push_back(Quoted(value));
+  return AddItems(key, items);
 }
 
 std::string JsonObject::Text() const {

@@ -34,7 +34,8 @@ class JsonObject {
   std::string Text() const;
 
  private:
-  void AddRaw(absl::string_view key, std::string text);
+  JsonObject& AddRaw(absl::string_view key, absl::string_view text);
+  JsonObject& AddItems(absl::string_view key, const std::vector<std::string>& items);
   std::string members_;
 };
 

@@ -8,7 +8,6 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "server/base/cursor_version.h"
@@ -16,6 +15,7 @@
 #include "server/base/limits.h"
 #include "server/spec/yaml/yaml_scalar.h"
 #include "server/spec/yaml/yaml_tree.h"
+#include "tools/common/json.h"
 
 namespace bulkhead::tools {
 namespace {
@@ -103,21 +103,6 @@ std::pair<std::string, std::string> Impossible(const v1::Cursor& cursor) {
   return {};
 }
 
-void AppendText(const std::string& text, std::string& json) {
-  json += '"';
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      json += '\\';
-      json += c;
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      json += absl::StrFormat("\\u%04x", c);
-    } else {
-      json += c;
-    }
-  }
-  json += '"';
-}
-
 }  // namespace
 
 absl::StatusOr<v1::Cursor> ParseCursor(absl::string_view text, absl::string_view name) {
@@ -188,8 +173,7 @@ std::string CursorJson(const v1::Cursor& cursor) {
       "\", \"epoch\": ", cursor.epoch(), ", \"consumed\": ", cursor.consumed(),
       ", \"samples_per_epoch\": ", cursor.samples_per_epoch(), ", \"quarantined\": [");
   for (int i = 0; i < cursor.quarantined_size(); ++i) {
-    if (i > 0) json += ", ";
-    AppendText(cursor.quarantined(i), json);
+    absl::StrAppend(&json, i > 0 ? ", " : "", Quoted(cursor.quarantined(i)));
   }
   absl::StrAppend(&json, "], \"substitutions\": ", cursor.substitutions());
   if (!cursor.completed().empty()) {
@@ -198,13 +182,11 @@ std::string CursorJson(const v1::Cursor& cursor) {
                     ", \"world_size\": ", cursor.world_size());
   }
   for (int i = 0; i < cursor.code_size(); ++i) {
-    json += i == 0 ? ", \"code\": [" : ", ";
-    json += "{\"name\": ";
-    AppendText(cursor.code(i).name(), json);
-    json += ", \"digest\": ";
-    AppendText(cursor.code(i).digest(), json);
-    json += cursor.code(i).later() ? ", \"later\": true" : "";
-    json += i + 1 == cursor.code_size() ? "}]" : "}";
+    const v1::CodeFile& file = cursor.code(i);
+    absl::StrAppend(&json, i == 0 ? ", \"code\": [" : ", ", "{\"name\": ", Quoted(file.name()),
+                    ", \"digest\": ", Quoted(file.digest()),
+                    file.later() ? ", \"later\": true" : "",
+                    i + 1 == cursor.code_size() ? "}]" : "}");
   }
   json += '}';
   return json;

@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "server/base/error.h"
 #include "server/sampler/batch_plan.h"
+#include "tools/common/count_text.h"
 
 namespace bulkhead::tools {
 namespace {
@@ -17,10 +18,6 @@ constexpr uint64_t kLargest = uint64_t{1} << 31;
 
 absl::Status Invalid(absl::string_view what) {
   return MakeError(absl::StatusCode::kInvalidArgument, reason::kCursorMismatch, what);
-}
-
-std::string Count(uint64_t count, const char* thing) {
-  return absl::StrCat(count, " ", thing, count == 1 ? "" : "s");
 }
 
 std::string Quarantine(const v1::Cursor& cursor) {
@@ -78,9 +75,9 @@ std::string Distance(const v1::Cursor& a, const v1::Cursor& b) {
     --epochs;
     positions = high.consumed() + low.samples_per_epoch() - low.consumed();
   }
-  std::string distance = epochs > 0 ? Count(epochs, "epoch") : "";
+  std::string distance = epochs > 0 ? CountText(epochs, "epoch") : "";
   if (positions > 0) {
-    absl::StrAppend(&distance, epochs > 0 ? " and " : "", Count(positions, "position"));
+    absl::StrAppend(&distance, epochs > 0 ? " and " : "", CountText(positions, "position"));
   }
   return absl::StrCat("the second is ", distance, ahead ? " ahead" : " behind");
 }
@@ -133,9 +130,10 @@ absl::StatusOr<v1::Cursor> AdvanceCursor(const v1::Cursor& cursor, const CursorS
   config.consumed = cursor.consumed();
   const BatchPlan plan(config);
   if (plan.batches_per_epoch() == 0 && step.batches > plan.batches_left_in_first_epoch()) {
-    return Invalid(absl::StrCat("an epoch of ", Count(cursor.samples_per_epoch(), "sample"),
+    return Invalid(absl::StrCat("an epoch of ", CountText(cursor.samples_per_epoch(), "sample"),
                                 " gives no batch of ", step.batch_size, " to each of ",
-                                Count(step.world_size, "rank"), " with this policy for the last"));
+                                CountText(step.world_size, "rank"),
+                                " with this policy for the last"));
   }
   const BatchRange range = plan.At(step.batches - 1);
   v1::Cursor next = cursor;
