@@ -1,12 +1,6 @@
 #include "tools/doctor/examination.h"
 
-#include <stdlib.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -21,33 +15,13 @@
 #include "tools/doctor/judgement.h"
 #include "tools/doctor/single_stage.h"
 #include "tools/local/local_pipeline.h"
+#include "tools/local/temporary_folder.h"
 #include "tools/measure/own_service.h"
 
 namespace bulkhead::tools {
 namespace {
 
 using Kind = DoctorRun::Kind;
-
-// A folder for the inputs of single stages, which ends with its object.
-class InputFolder {
- public:
-  static absl::StatusOr<std::unique_ptr<InputFolder>> Make() {
-    std::string path = "/tmp/bulkhead-doctor-XXXXXX";
-    if (mkdtemp(path.data()) == nullptr) {
-      return absl::UnavailableError(absl::StrCat("/tmp: ", strerror(errno)));
-    }
-    return std::unique_ptr<InputFolder>(new InputFolder(std::move(path)));
-  }
-  ~InputFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  explicit InputFolder(std::string path) : path_(std::move(path)) {}
-  const std::string path_;
-};
 
 std::string StageLabel(const v1::PipelineSpec& spec, int number) {
   return absl::StrCat("stages[", number, "] ", StageName(spec.stages(number)));
@@ -176,10 +150,11 @@ class Examination {
 
 absl::StatusOr<Diagnosis> Examine(const ExaminationOptions& options, ProgressLine& line) {
   BULKHEAD_ASSIGN_OR_RETURN(v1::PipelineSpec spec, ReadSpecFile(options.spec));
-  BULKHEAD_ASSIGN_OR_RETURN(const auto folder, InputFolder::Make());
+  // For the inputs of single stages.
+  BULKHEAD_ASSIGN_OR_RETURN(const TemporaryFolder folder, TemporaryFolder::Make("bulkhead-doctor"));
   BULKHEAD_ASSIGN_OR_RETURN(const auto service,
                             OwnService::Start(/*workers=*/1, options.service_args));
-  return Examination(options, std::move(spec), *service, folder->path(), line).Run();
+  return Examination(options, std::move(spec), *service, folder.path(), line).Run();
 }
 
 }  // namespace bulkhead::tools

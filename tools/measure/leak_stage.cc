@@ -1,10 +1,5 @@
 #include "tools/measure/leak_stage.h"
 
-#include <stdlib.h>
-
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <utility>
 
@@ -50,18 +45,9 @@ absl::StatusOr<LeakStage> LeakStage::Create(const Options& options) {
   return leak;
 }
 
-LeakStage::~LeakStage() {
-  std::error_code ignored;
-  if (!folder_.empty()) std::filesystem::remove_all(folder_, ignored);
-}
-
 absl::Status LeakStage::WriteModule(uint64_t bytes, uint64_t every) {
-  std::string folder = "/tmp/bulkhead-leak-XXXXXX";
-  if (mkdtemp(folder.data()) == nullptr) {
-    return absl::UnavailableError(absl::StrCat("/tmp: ", strerror(errno)));
-  }
-  folder_ = folder;
-  std::ofstream module(absl::StrCat(folder_, "/", kModule, ".py"));
+  BULKHEAD_ASSIGN_OR_RETURN(folder_, TemporaryFolder::Make("bulkhead-leak"));
+  std::ofstream module(absl::StrCat(folder_.path(), "/", kModule, ".py"));
   module << "import mmap\n\n"
          << "SIZE, EVERY = " << bytes << ", " << every << "\n"
          << "PRIVATE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS\n"
@@ -81,13 +67,14 @@ absl::Status LeakStage::WriteModule(uint64_t bytes, uint64_t every) {
          << "            memory[::mmap.PAGESIZE] = PAGES\n"
          << "    return 0\n";
   module.close();
-  if (!module) return absl::UnavailableError(absl::StrCat(folder_, ": cannot be written"));
+  if (!module) return absl::UnavailableError(absl::StrCat(folder_.path(), ": cannot be written"));
   return absl::OkStatus();
 }
 
 std::vector<std::string> LeakStage::service_arguments() const {
   std::vector<std::string> arguments = {"--allow-fault-stages"};
-  if (!folder_.empty()) arguments.insert(arguments.end(), {"--python-path", folder_});
+  const std::string& folder = folder_.path();
+  if (!folder.empty()) arguments.insert(arguments.end(), {"--python-path", folder});
   return arguments;
 }
 

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "bulkhead/loader.h"
+#include "tools/local/temporary_folder.h"
 
 namespace bulkhead::tools {
 
@@ -22,10 +23,6 @@ class LeakStage {
   };
   // Errors: those of the spec; INVALID_ARGUMENT for `bytes`.
   static absl::StatusOr<LeakStage> Create(const Options& options);
-  ~LeakStage();
-  LeakStage(LeakStage&& other) noexcept : spec_(std::move(other.spec_)) {
-    folder_.swap(other.folder_);
-  }
 
   const SpecSource& spec() const { return spec_; }
   // What a service needs to be told to run it.
@@ -36,7 +33,7 @@ class LeakStage {
   absl::Status WriteModule(uint64_t bytes, uint64_t every);
 
   SpecSource spec_;
-  std::string folder_;  // of the Python module; empty: there is none
+  TemporaryFolder folder_;  // of the Python module; none: there is no such
 };
 
 }  // namespace bulkhead::tools
