@@ -16,12 +16,6 @@ namespace {
 
 using Kind = DoctorRun::Kind;
 
-std::string Named(const Diagnosis& diagnosis, const std::string& stage) {
-  if (stage.empty()) return "the worker";
-  const auto code = diagnosis.code.find(stage);
-  return code == diagnosis.code.end() ? stage : absl::StrCat(stage, " (", code->second, ")");
-}
-
 bool Crashed(const DoctorRun& run) {
   return std::any_of(run.trial.deaths.begin(), run.trial.deaths.end(),
                      [](const TrialDeath& death) { return !death.over_quota; });
@@ -49,7 +43,7 @@ std::string BroughtBy(const Diagnosis& diagnosis) {
     if (run.kind != Kind::kPrefix || !run.ran) continue;
     if (run.judged.process.Keeps()) {
       return without == nullptr ? "; so it does with the source alone"
-                                : absl::StrCat("; it begins with ", Named(diagnosis, run.stage),
+                                : absl::StrCat("; it begins with ", diagnosis.Named(run.stage),
                                                ": without that stage the worker does not grow");
     }
     without = &run;
@@ -69,7 +63,7 @@ void AddDeaths(const Diagnosis& diagnosis, const DoctorRun& run, std::vector<std
   }
   for (const auto& [stage, deaths] : crashes) {
     said.push_back(absl::StrCat(
-        Named(diagnosis, stage), " ended ", CountText(deaths.size(), "worker"), ": ",
+        diagnosis.Named(stage), " ended ", CountText(deaths.size(), "worker"), ": ",
         deaths[0]->reason,
         deaths[0]->sample.empty() ? "" : absl::StrCat(", at record ", deaths[0]->sample)));
   }
@@ -86,7 +80,7 @@ void AddStages(const Diagnosis& diagnosis, const DoctorRun& run, std::vector<std
                    [](const auto& a, const auto& b) { return a.kept_bytes > b.kept_bytes; });
   for (const JudgedStage& stage : stages) {
     if (stage.memory == v1::VERDICT_KIND_LEAK && !stage.name.empty()) {
-      said.push_back(absl::StrCat(Named(diagnosis, stage.name), " keeps ",
+      said.push_back(absl::StrCat(diagnosis.Named(stage.name), " keeps ",
                                   SignedBytes(stage.kept_bytes), " more with each sample",
                                   Elsewhere(diagnosis, run, stage.name,
                                             [](const JudgedStage& one) { return one.Keeps(); })));
@@ -100,7 +94,7 @@ void AddStages(const Diagnosis& diagnosis, const DoctorRun& run, std::vector<std
     if (!stage.time.slows || stage.name.empty()) continue;
     said.push_back(absl::StrFormat(
         "%s becomes slow: %.3g ms a sample at first, %.3g ms at the end%s",
-        Named(diagnosis, stage.name), stage.time.first_seconds * 1e3, stage.time.last_seconds * 1e3,
+        diagnosis.Named(stage.name), stage.time.first_seconds * 1e3, stage.time.last_seconds * 1e3,
         Elsewhere(diagnosis, run, stage.name,
                   [](const JudgedStage& one) { return one.time.slows; })));
   }
@@ -153,6 +147,12 @@ std::string DoctorRun::Error() const {
   return InFlags(client_internal::InOptions(trial.error.message()));
 }
 
+std::string Diagnosis::Named(const std::string& stage, const char* worker) const {
+  if (stage.empty()) return worker;
+  const auto found = code.find(stage);
+  return found == code.end() ? stage : absl::StrCat(stage, " (", found->second, ")");
+}
+
 std::string Diagnosis::Setting() const {
   const std::string worker = sandbox == "all"    ? "a sandboxed worker of one thread"
                              : sandbox == "none" ? "a worker of one thread without a sandbox"
@@ -191,7 +191,7 @@ std::vector<std::string> Conclusions(const Diagnosis& diagnosis) {
     said.push_back("too few samples were made to judge by; raise --samples");
   } else if (said.empty() && diagnosis.ExitCode() != 0) {
     const JudgedStage& unsteady = Unsteady(whole.judged);
-    said.push_back(absl::StrCat("memory of ", Named(diagnosis, unsteady.name), " still grows, by ",
+    said.push_back(absl::StrCat("memory of ", diagnosis.Named(unsteady.name), " still grows, by ",
                                 SignedBytes(unsteady.kept_bytes), " ± ",
                                 SignedBytes(unsteady.bound_bytes),
                                 " a sample, but too unsteadily to tell why; raise --samples"));

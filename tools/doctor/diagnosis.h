@@ -40,6 +40,9 @@ struct Diagnosis {
   std::map<std::string, std::string> code;  // by stage: "my_aug:rotate"
   std::vector<std::string> joined;          // stages that run in one pass with another one
 
+  // "stages[1] python (my_aug:rotate)"; of an empty name `worker`.
+  std::string Named(const std::string& stage, const char* worker = "the worker") const;
+
   // "2000 samples in each run, made by a sandboxed worker of one thread".
   std::string Setting() const;
 

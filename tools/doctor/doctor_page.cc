@@ -58,9 +58,7 @@ std::string Line(const std::string& name, const std::string& time, const std::st
 }
 
 std::string StageLine(const Diagnosis& diagnosis, const JudgedStage& stage) {
-  const auto code = diagnosis.code.find(stage.name);
-  std::string name = stage.name.empty() ? "all of the worker" : stage.name;
-  if (code != diagnosis.code.end()) absl::StrAppend(&name, " (", code->second, ")");
+  const std::string name = diagnosis.Named(stage.name, "all of the worker");
   return Line(name, TimeText(stage.time), KeptText(stage), stage.Word(), stage.IsFault(), "");
 }
 

@@ -57,10 +57,7 @@ std::string ReportTable(std::vector<ReportRow> rows) {
 }
 
 ReportRow ReportRowOf(const Diagnosis& diagnosis, const JudgedStage& stage) {
-  const auto code = diagnosis.code.find(stage.name);
-  std::string name = stage.name.empty() ? "all of the worker" : stage.name;
-  if (code != diagnosis.code.end()) absl::StrAppend(&name, " (", code->second, ")");
-  return {std::move(name),
+  return {diagnosis.Named(stage.name, "all of the worker"),
           TimeText(stage.time),
           KeptText(stage),
           absl::AsciiStrToUpper(stage.Word()),

@@ -7,17 +7,11 @@
 #include "server/spec/normalize/normalize.h"
 #include "server/spec/signature.h"
 #include "server/spec/source_chain.h"
+#include "server/spec/stage_signature.h"
 #include "tools/preview/preview_boxes.h"
 
 namespace bulkhead::tools {
 namespace {
-
-// The name of a stage: that of its field.
-std::string NameOf(const v1::Stage& stage) {
-  std::vector<const google::protobuf::FieldDescriptor*> set;
-  stage.GetReflection()->ListFields(stage, &set);
-  return set.empty() ? "?" : set[0]->name();
-}
 
 // What is known of `image` at the end of `spec`; null when it is no image there.
 const FeatureSignature* ImageAtEnd(const PipelineSignature& signature, const std::string& image) {
@@ -90,7 +84,7 @@ std::vector<StageSpec> CutBehindStages(const v1::PipelineSpec& spec, const std::
       AddOutput(found.boxes.name, shown);
       if (!found.labels.empty()) AddOutput(found.labels, shown);
     }
-    specs.push_back({NameOf(spec.stages(i)), std::move(shown), image, i, !sized});
+    specs.push_back({StageName(spec.stages(i)), std::move(shown), image, i, !sized});
   }
   return specs;
 }
