@@ -13,7 +13,6 @@
 #include "server/base/error.h"
 #include "tools/common/clock.h"
 #include "tools/common/machine.h"
-#include "tools/common/service_probe.h"
 
 namespace bulkhead::tools {
 namespace {
@@ -24,16 +23,6 @@ constexpr absl::Duration kStatusDeadline = absl::Seconds(5);
 // first.
 std::string OwnStreamName() {
   return absl::StrCat("bulkhead-", getpid(), "-", absl::ToUnixNanos(absl::Now()));
-}
-
-// What the service took, as far as it is known now.
-void Report(const ServiceUse& use, StreamRunReport& report) {
-  report.supervisor_memory_bytes = use.supervisor_memory_bytes;
-  report.workers_memory_bytes = use.workers_memory_bytes;
-  report.worker_memory_bytes = use.worker_memory_bytes;
-  if (use.arena_bytes > 0) report.arena_bytes = use.arena_bytes;
-  report.leases_redone = use.leases_redone;
-  report.service_cpu_seconds = use.cpu_seconds;
 }
 
 // Counts one batch into the report.
@@ -113,8 +102,6 @@ absl::StatusOr<StreamRunReport> RunStream(StreamRunOptions options,
   report.workers = info.memory.workers;
   report.threads_per_worker = info.memory.threads_per_worker;
   const uint64_t wanted = BatchesWanted(options, info);
-  // A stream may be over before the service can be asked; what it announced is what it takes.
-  report.arena_bytes = info.memory.arena_bytes;
   const std::string& named = options.loader.target;
   ServiceProbe probe(named.empty() ? loader->target() : named, options.loader.name, cpu_before);
   probe.Poll();  // now the stream is there for certain, so its pipeline can be learned
@@ -125,6 +112,12 @@ absl::StatusOr<StreamRunReport> RunStream(StreamRunOptions options,
           absl::StrCat("the stream has ended before ", options.epochs_before, " epochs were over"));
     }
   }
+  // What the service took, as far as it is known now.
+  const auto report_use = [&] {
+    report.service = probe.use();
+    // A stream may be over before the service can be asked; what it announced is what it takes.
+    if (report.service.arena_bytes == 0) report.service.arena_bytes = info.memory.arena_bytes;
+  };
   Meter meter(report, options.digest);
   while (report.batches < wanted) {
     absl::StatusOr<std::optional<Batch>> batch = loader->Next(options.next_deadline);
@@ -133,14 +126,14 @@ absl::StatusOr<StreamRunReport> RunStream(StreamRunOptions options,
     meter.Add(**batch);
     batch->reset();  // its credit goes back before anything else is done
     report.batches == 1 ? probe.Poll() : probe.PollWhenDue();
-    Report(probe.use(), report);
+    report_use();
     observer({info, report, wanted});
   }
   report.client_memory_bytes = OwnMemoryBytes();
   report.transport = TransportName(loader->transport());
   report.transport_reason = loader->transport_reason();
   probe.Poll();
-  Report(probe.use(), report);
+  report_use();
   loader->Close();
   meter.Finish();
   report.client_cpu_seconds = OwnCpuSeconds();

@@ -10,6 +10,7 @@
 #include "absl/time/time.h"
 #include "bulkhead/loader.h"
 #include "bulkhead/service.h"
+#include "tools/common/service_probe.h"
 
 namespace bulkhead::tools {
 
@@ -36,17 +37,11 @@ struct StreamRunReport {
   double first_batch_seconds = 0;   // from the start of this process
   double elapsed_seconds = 0;       // from the start of this process to the last batch
   double client_cpu_seconds = 0;    // of this whole process
-  double service_cpu_seconds = 0;   // of supervisor and workers, since the call
   uint64_t client_memory_bytes = 0;
+  ServiceUse service;
   uint64_t substituted = 0;
-  // The highest values that were seen.
-  uint64_t supervisor_memory_bytes = 0;
-  uint64_t workers_memory_bytes = 0;  // the peaks of this pipeline's living ones together
-  uint64_t worker_memory_bytes = 0;   // of a single one
-  uint64_t arena_bytes = 0;
   uint32_t workers = 0;
   uint32_t threads_per_worker = 0;
-  uint64_t leases_redone = 0;    // because a worker died
   std::string transport;         // "shm" or "grpc"
   std::string transport_reason;  // why not shm, where that was wished for
   std::string digest;            // SHA-256, hex; empty unless asked for

@@ -50,19 +50,19 @@ JsonObject RunReportJson(const StreamRunReport& report, const std::string& data)
       .Add("first_batch_seconds", report.first_batch_seconds)
       .Add("elapsed_seconds", report.elapsed_seconds)
       .Add("client_cpu_seconds", report.client_cpu_seconds)
-      .Add("service_cpu_seconds", report.service_cpu_seconds)
+      .Add("service_cpu_seconds", report.service.cpu_seconds)
       .Add("memory_bytes", JsonObject()
-                               .Add("supervisor", report.supervisor_memory_bytes)
-                               .Add("workers", report.workers_memory_bytes)
-                               .Add("largest_worker", report.worker_memory_bytes)
-                               .Add("arena", report.arena_bytes)
+                               .Add("supervisor", report.service.supervisor_memory_bytes)
+                               .Add("workers", report.service.workers_memory_bytes)
+                               .Add("largest_worker", report.service.worker_memory_bytes)
+                               .Add("arena", report.service.arena_bytes)
                                .Add("client", report.client_memory_bytes))
       .Add("batches", report.batches)
       .Add("samples", report.samples)
       .Add("bytes", report.bytes)
       .Add("workers", uint64_t{report.workers})
       .Add("threads_per_worker", uint64_t{report.threads_per_worker})
-      .Add("leases_redone", report.leases_redone)
+      .Add("leases_redone", report.service.leases_redone)
       .Add("substituted", report.substituted);
   json.Add("transport", report.transport);
   if (!report.transport_reason.empty()) json.Add("transport_reason", report.transport_reason);
@@ -76,15 +76,16 @@ std::string RunReportText(const StreamRunReport& report) {
       absl::StrFormat(
           "\nmemory: supervisor %s, workers %s (%d x %d threads), arena %s, trainer %s\n"
           "CPU: service %.2f s, trainer %.2f s",
-          HumanBytes(report.supervisor_memory_bytes), HumanBytes(report.workers_memory_bytes),
-          report.workers, report.threads_per_worker, HumanBytes(report.arena_bytes),
-          HumanBytes(report.client_memory_bytes), report.service_cpu_seconds,
+          HumanBytes(report.service.supervisor_memory_bytes),
+          HumanBytes(report.service.workers_memory_bytes), report.workers,
+          report.threads_per_worker, HumanBytes(report.service.arena_bytes),
+          HumanBytes(report.client_memory_bytes), report.service.cpu_seconds,
           report.client_cpu_seconds));
   if (!report.transport.empty()) absl::StrAppend(&text, "\ntransport: ", report.transport);
   if (!report.transport_reason.empty()) absl::StrAppend(&text, " (", report.transport_reason, ")");
   if (report.substituted > 0) absl::StrAppend(&text, "\nsubstituted: ", report.substituted);
-  if (report.leases_redone > 0) {
-    absl::StrAppend(&text, "\nleases redone after a worker died: ", report.leases_redone);
+  if (report.service.leases_redone > 0) {
+    absl::StrAppend(&text, "\nleases redone after a worker died: ", report.service.leases_redone);
   }
   if (!report.digest.empty()) absl::StrAppend(&text, "\ndigest: ", report.digest);
   return text;

@@ -82,8 +82,8 @@ std::string TickText(const StreamRunTick& tick) {
   return absl::StrFormat(
       "%s %3.0f%%  batch %d of %d  %smemory: supervisor %s, workers %s, trainer %s",
       ProgressBar(share, 16), share * 100, report.batches, tick.batches_wanted, rate,
-      HumanBytes(report.supervisor_memory_bytes), HumanBytes(report.workers_memory_bytes),
-      HumanBytes(OwnMemoryBytes()));
+      HumanBytes(report.service.supervisor_memory_bytes),
+      HumanBytes(report.service.workers_memory_bytes), HumanBytes(OwnMemoryBytes()));
 }
 
 void PrintSchema(const StreamInfo& info) {
