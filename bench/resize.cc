@@ -9,7 +9,6 @@
 #include <opencv2/core.hpp>
 #include <opencv2/imgproc.hpp>
 #include <random>
-#include <utility>
 #include <vector>
 
 #include "server/image/color/normalize.h"

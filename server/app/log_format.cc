@@ -2,8 +2,6 @@
 
 #include <spdlog/pattern_formatter.h>
 
-#include <string>
-
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "server/base/record_name.h"

@@ -8,7 +8,6 @@
 
 #include <ctime>
 #include <memory>
-#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"

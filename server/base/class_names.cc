@@ -1,7 +1,6 @@
 #include "server/base/class_names.h"
 
 #include <cstdint>
-#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"

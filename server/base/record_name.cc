@@ -1,6 +1,5 @@
 #include "server/base/record_name.h"
 
-#include <algorithm>
 #include <cstdint>
 
 #include "absl/strings/numbers.h"

@@ -1,7 +1,6 @@
 // What workers decode and keep: JPEG images, who decoded them and how much of them, their seek
 // entries, and what cache stages keep.
 #include <map>
-#include <utility>
 
 #include "server/metrics/enum_label.h"
 #include "server/metrics/metric_groups.h"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <type_traits>
 
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"

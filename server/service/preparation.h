@@ -2,7 +2,6 @@
 #define BULKHEAD_SERVER_SERVICE_PREPARATION_H_
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 

@@ -7,10 +7,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "absl/time/clock.h"
 #include "server/base/checksum.h"
 #include "server/base/error.h"
 #include "server/base/record_name.h"

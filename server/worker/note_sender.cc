@@ -1,6 +1,5 @@
 #include "server/worker/note_sender.h"
 
-#include "absl/strings/str_cat.h"
 #include "server/arena/note.h"
 #include "server/os/event_loop.h"
 

@@ -1,7 +1,6 @@
 #include "tools/common/json.h"
 
 #include <cmath>
-#include <cstdio>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"

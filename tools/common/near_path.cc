@@ -1,7 +1,6 @@
 #include "tools/common/near_path.h"
 
 #include <filesystem>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "server/base/nearest_name.h"

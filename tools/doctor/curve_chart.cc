@@ -1,7 +1,6 @@
 #include "tools/doctor/curve_chart.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 
 #include "absl/strings/str_cat.h"

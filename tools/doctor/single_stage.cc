@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/strip.h"
 #include "server/base/element_type.h"
 #include "server/base/error.h"
 #include "server/image/codecs/encode.h"

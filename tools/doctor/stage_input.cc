@@ -1,11 +1,9 @@
 #include "tools/doctor/stage_input.h"
 
-#include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <random>
 #include <sstream>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"

@@ -1,7 +1,6 @@
 #include "tools/explain/explain_report.h"
 
 #include <algorithm>
-#include <array>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"

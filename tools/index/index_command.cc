@@ -1,5 +1,4 @@
 #include <array>
-#include <cstdio>
 #include <memory>
 #include <string>
 #include <utility>

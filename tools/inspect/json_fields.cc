@@ -1,8 +1,6 @@
 #include "tools/inspect/json_fields.h"
 
 #include <cstdint>
-#include <optional>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"

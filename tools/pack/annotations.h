@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/strings/string_view.h"
 #include "server/image/image.h"
 #include "tools/pack/record_supply.h"
 

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <filesystem>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"

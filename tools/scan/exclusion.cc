@@ -3,7 +3,6 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"

@@ -2,8 +2,6 @@
 
 #include <google/protobuf/util/json_util.h>
 
-#include <filesystem>
-
 #include "bulkhead/service.h"
 #include "server/base/error.h"
 #include "server/spec/fingerprint.h"

@@ -1,7 +1,6 @@
 #include "server/image/color/blur.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "server/image/deterministic_math.h"
 

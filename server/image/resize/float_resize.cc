@@ -1,6 +1,5 @@
 #include "server/image/resize/float_resize.h"
 
-#include <algorithm>
 #include <cmath>
 
 namespace bulkhead {

@@ -6,8 +6,6 @@
 #include <cerrno>
 #include <cstring>
 
-#include "absl/strings/str_cat.h"
-
 namespace bulkhead {
 namespace {
 

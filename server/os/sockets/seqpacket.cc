@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <cstring>
 
-#include "absl/strings/str_cat.h"
 #include "server/os/sockets/unix_address.h"
 
 namespace bulkhead {

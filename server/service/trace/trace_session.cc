@@ -1,7 +1,6 @@
 #include "server/service/trace/trace_session.h"
 
 #include <optional>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"

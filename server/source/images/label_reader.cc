@@ -1,8 +1,6 @@
 #include "server/source/images/label_reader.h"
 
-#include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"

@@ -1,6 +1,5 @@
 #include "server/source/records/record_index.h"
 
-#include <string>
 #include <utility>
 
 #include "absl/strings/string_view.h"

@@ -1,8 +1,6 @@
 #include "server/source/tfrecord/tensor_reader.h"
 
 #include <cstring>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "server/base/cast.h"

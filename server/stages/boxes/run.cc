@@ -1,6 +1,4 @@
-#include <algorithm>
 #include <cstring>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "bulkhead/v1/pipeline.pb.h"

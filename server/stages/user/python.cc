@@ -1,7 +1,5 @@
 #include "server/stages/user/python.h"
 
-#include <utility>
-
 #include "absl/strings/str_cat.h"
 #include "server/base/element_type.h"
 #include "server/base/error.h"

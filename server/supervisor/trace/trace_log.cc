@@ -1,7 +1,6 @@
 #include "server/supervisor/trace/trace_log.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "server/base/error.h"

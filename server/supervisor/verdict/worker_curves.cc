@@ -1,7 +1,6 @@
 #include "server/supervisor/verdict/worker_curves.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "server/supervisor/verdict/growth_kind.h"
 

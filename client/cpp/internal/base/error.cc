@@ -1,7 +1,6 @@
 #include "client/cpp/internal/base/error.h"
 
 #include <optional>
-#include <utility>
 
 #include "absl/strings/cord.h"
 #include "absl/strings/match.h"

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "client/cpp/internal/base/error.h"
 #include "client/cpp/internal/base/thread.h"
 #include "client/cpp/internal/fleet/fleet_stream.h"
