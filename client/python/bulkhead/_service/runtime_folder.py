@@ -90,21 +90,17 @@ def _remove_if_stale(path: str) -> None:
             return
         if not set(os.listdir(folder)) <= set(_CONTENTS):
             return
-        try:
+        with contextlib.suppress(FileNotFoundError):
             lock = os.open("lock", os.O_RDWR | os.O_NOFOLLOW, dir_fd=folder)
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except FileNotFoundError:
-            pass
         # Also with a free lock: one who has just made the folder may be about to take it.
         if time.time() - status.st_mtime < _UNLOCKED_SECONDS and not _abandoned(folder, lock):
             return
         if listens(os.path.join(path, "s.sock")):
             return
         for name in _CONTENTS:
-            try:
+            with contextlib.suppress(FileNotFoundError):
                 os.unlink(name, dir_fd=folder)
-            except FileNotFoundError:
-                pass
         os.rmdir(path)
     finally:
         os.close(folder)

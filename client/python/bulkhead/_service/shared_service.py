@@ -154,10 +154,8 @@ class SharedService:
         return self._wait(0)
 
     def _send(self, number: int) -> None:
-        try:
+        with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._pidfd, number)
-        except ProcessLookupError:
-            pass
 
     def _end(
         self, until: float = float("inf"), cancelled: Callable[[], bool] = lambda: False
@@ -192,10 +190,8 @@ class SharedService:
             return ""
         code = None
         if self._process is not None:
-            try:
+            with contextlib.suppress(subprocess.TimeoutExpired):
                 code = self._process.wait(2.0)
-            except subprocess.TimeoutExpired:
-                pass
         words = b""
         if self._log is not None:
             size = os.fstat(self._log).st_size
