@@ -59,20 +59,15 @@ class Order:
         self._epoch: int = cursor["epoch"]
         # Where the mark of the epoch's first batch of this stream stands.
         self._epoch_base = (0, cursor["consumed"])
-        self._cursor: Dict[str, Any] = copy_cursor(cursor)
+        self.cursor: Dict[str, Any] = copy_cursor(cursor)
         self._quarantine_digest = quarantine_digest(cursor["quarantined"])
         if self._ahead and not (self._unordered and max(self._ahead) < WINDOW and 0 not in self._ahead):
             raise ProtocolError("the service opened the stream with a cursor that contradicts itself")
 
-    @property
-    def cursor(self) -> Dict[str, Any]:
-        """State after the last batch that was noted."""
-        return self._cursor
-
     def quarantine(self, record: str) -> None:
         """The record is left out of the batches that come from now on."""
-        self._cursor = with_record(self._cursor, record)
-        self._quarantine_digest = quarantine_digest(self._cursor["quarantined"])
+        self.cursor = with_record(self.cursor, record)
+        self._quarantine_digest = quarantine_digest(self.cursor["quarantined"])
 
     def check(self, header) -> None:
         """Raises ProtocolError unless the batch may come now."""
@@ -87,7 +82,7 @@ class Order:
         begun = bool(self._ahead) or low != self._epoch_base[0]
         if self._unordered and (header.epoch < self._epoch or begun and header.epoch != self._epoch):
             raise ProtocolError("the service sent a batch of another epoch than the one under way")
-        check_header(header, self._layout, self._quarantine_digest, len(self._cursor["quarantined"]))
+        check_header(header, self._layout, self._quarantine_digest, len(self.cursor["quarantined"]))
 
     def note(self, header) -> Dict[str, Any]:
         """Notes that the checked batch came whole; returns the cursor after it."""
@@ -102,7 +97,7 @@ class Order:
             epoch, consumed = self._mark_behind(header)
         else:
             epoch, consumed = header.next_epoch, header.next_consumed
-        cursor = {**self._cursor, "epoch": epoch, "consumed": consumed}
+        cursor = {**self.cursor, "epoch": epoch, "consumed": consumed}
         cursor["substitutions"] = header.substitutions
         if header.code:
             cursor["code"] = with_code(cursor.get("code", ()), header.code)
@@ -112,7 +107,7 @@ class Order:
             cursor["completed"] = sorted(number - self.low_water for number in self._ahead)
             cursor["batch_size"] = self._layout.batch_size
             cursor["world_size"] = self._world_size
-        self._cursor = cursor
+        self.cursor = cursor
         return cursor
 
     def _mark_behind(self, header):

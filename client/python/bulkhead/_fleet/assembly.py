@@ -21,7 +21,7 @@ class Assembly:
     def __init__(self, credits: Any):
         """`credits`: those of the loader."""
         self._credits = credits
-        self._striping = Striping(1)
+        self.striping = Striping(1)  # to others, for questions
         self._batches: Dict[int, Tuple[Any, Dict[str, np.ndarray]]] = {}
         self._cursors: Optional[Cursors] = None
         self._opened_by = ""
@@ -35,11 +35,6 @@ class Assembly:
         return self._cursors.cursor if self._cursors is not None else None
 
     @property
-    def striping(self) -> Striping:
-        """For questions."""
-        return self._striping
-
-    @property
     def ready(self) -> int:
         """Batches that came and were not handed out."""
         return len(self._batches)
@@ -49,7 +44,7 @@ class Assembly:
         if self.opened is None:
             self.opened, self._opened_by, self.layout = opened, member.target, layout
             self._cursors = Cursors(cursor_to_dict(opened.cursor), opened.max_substitutions)
-            self._striping.set_total(_total(opened))
+            self.striping.set_total(_total(opened))
         changed = differences(self.opened, opened)
         if changed:
             raise errors.CursorMismatch(
@@ -72,7 +67,7 @@ class Assembly:
     def resize(self, count: int) -> None:
         """There are so many replicas now."""
         if self.begun:
-            self._striping.widen(self._window(count), time.monotonic())
+            self.striping.widen(self._window(count), time.monotonic())
             self._send()
 
     def _window(self, count: int) -> int:
@@ -83,12 +78,12 @@ class Assembly:
 
     def join(self, members: Iterable[Member]) -> None:
         if self.begun:
-            self._striping.join(members, time.monotonic())
+            self.striping.join(members, time.monotonic())
             self._send()
 
     def leave(self, member: Member) -> None:
         if self.begun:
-            self._striping.leave(member, time.monotonic())
+            self.striping.leave(member, time.monotonic())
             self._send()
 
     def arrived(self, member: Member, header: Any, arrays: Dict[str, np.ndarray]) -> bool:
@@ -96,29 +91,29 @@ class Assembly:
         assert self._cursors is not None
         self._cursors.note_code(header.code, member.target)
         batch = header.sequence + member.base
-        if self._striping.arrived(member, batch, time.monotonic()):
+        if self.striping.arrived(member, batch, time.monotonic()):
             self._batches[batch] = (header, arrays)
-        return self._striping.has_head
+        return self.striping.has_head
 
     def hand_out(self) -> Batch:
         """The head, which is here. DataError when the epoch has too many substitutions."""
         assert self._cursors is not None and self.layout is not None
-        batch = self._striping.head
+        batch = self.striping.head
         header, arrays = self._batches[batch]
         cursor = self._cursors.after(header)
         del self._batches[batch]
-        self._striping.take(time.monotonic())
+        self.striping.take(time.monotonic())
         self._send()
         return Batch(arrays, header, batch, cursor, self.layout.ragged, self.layout.class_names)
 
     def look(self) -> None:
         """Asks others for the batches of a replica that is late."""
-        self._striping.tick(time.monotonic())
+        self.striping.tick(time.monotonic())
         self._send()
 
     def why_late(self, lost_since: Optional[float]) -> str:
         """Who is at the head, for an error; `lost_since`: since when no replica is here."""
-        makers = [member for member in self._striping.makers(self._striping.head) if isinstance(member, Member)]
+        makers = [member for member in self.striping.makers(self.striping.head) if isinstance(member, Member)]
         if not makers:
             return "" if lost_since is None else f": the last replica was lost {time.monotonic() - lost_since:.3g} s ago"
         text = f" from {' and '.join(member.target for member in makers)}"
@@ -142,15 +137,15 @@ class Assembly:
         """What came and was not handed out is made again."""
         if self.begun:
             self._batches.clear()
-            self._striping.redo(time.monotonic())
+            self.striping.redo(time.monotonic())
             self._send()
 
     def _send(self) -> None:
         """Asks for what the striping decided on."""
-        for member, batches in self._striping.orders().items():
+        for member, batches in self.striping.orders().items():
             assert isinstance(member, Member)
             if member.stream is not None:
-                member.stream.ask([batch - member.base for batch in batches], max(self._striping.head - member.base, 0))
+                member.stream.ask([batch - member.base for batch in batches], max(self.striping.head - member.base, 0))
 
 
 def _fingerprints(opened: Any) -> str:

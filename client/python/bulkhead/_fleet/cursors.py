@@ -19,34 +19,29 @@ class Cursors:
 
     def __init__(self, cursor: Mapping[str, Any], max_substitutions: int):
         """`cursor`: before the first batch. `max_substitutions`: that an epoch may have."""
-        self._cursor: Dict[str, Any] = copy_cursor(cursor)
+        self.cursor: Dict[str, Any] = copy_cursor(cursor)  # after the last batch that was handed out
         self._most = max_substitutions
         self._counted = cursor["substitutions"]
         self._epoch = cursor["epoch"]
 
     @property
-    def cursor(self) -> Dict[str, Any]:
-        """After the last batch that was handed out."""
-        return self._cursor
-
-    @property
     def quarantined(self) -> List[str]:
-        return list(self._cursor["quarantined"])
+        return list(self.cursor["quarantined"])
 
     def quarantine(self, records: Iterable[str]) -> None:
         """Records that are left out from the next batch on. ResourceExhausted when they are too many."""
-        union = sorted({*self._cursor["quarantined"], *records})
+        union = sorted({*self.cursor["quarantined"], *records})
         if len(union) > _MOST_QUARANTINED:
             raise ResourceExhausted(
                 f"the replicas together have {len(union)} records in quarantine, and a cursor holds {_MOST_QUARANTINED}",
                 "QUARANTINE_FULL",
                 code="RESOURCE_EXHAUSTED",
             )
-        self._cursor = {**self._cursor, "quarantined": union}
+        self.cursor = {**self.cursor, "quarantined": union}
 
     def note_code(self, files: Iterable[Any], target: str) -> None:
         """A replica has loaded these files. CodeChanged when another replica has others of these names."""
-        known = {file["name"]: file["digest"] for file in self._cursor.get("code", ())}
+        known = {file["name"]: file["digest"] for file in self.cursor.get("code", ())}
         for file in files:
             if known.get(file.name, file.digest) != file.digest:
                 raise CodeChanged(
@@ -56,7 +51,7 @@ class Cursors:
                     code="FAILED_PRECONDITION",
                 )
         if files:
-            self._cursor = {**self._cursor, "code": with_code(self._cursor.get("code", ()), files)}
+            self.cursor = {**self.cursor, "code": with_code(self.cursor.get("code", ()), files)}
 
     def after(self, header: Any) -> Dict[str, Any]:
         """The cursor after the next batch. DataError when its epoch has too many substitutions."""
@@ -69,10 +64,10 @@ class Cursors:
                 code="DATA_LOSS",
             )
         self._epoch, self._counted = header.epoch, counted
-        self._cursor = {
-            **self._cursor,
+        self.cursor = {
+            **self.cursor,
             "epoch": header.next_epoch,
             "consumed": header.next_consumed,
             "substitutions": 0 if header.next_epoch != header.epoch else counted,
         }
-        return self._cursor
+        return self.cursor

@@ -40,7 +40,7 @@ class Striping:
         """`total`: batches of the stream; None: it has no end."""
         self._window = window
         self._total = total
-        self._head = 0
+        self.head = 0  # the next batch to hand out
         self._end = 0  # the first batch that was never asked for
         self._free: List[int] = []  # below `_end`, asked of nobody now; ascending
         self._here: Set[int] = set()
@@ -51,18 +51,13 @@ class Striping:
         self._head_since = 0.0
 
     @property
-    def head(self) -> int:
-        """The next batch to hand out."""
-        return self._head
-
-    @property
     def finished(self) -> bool:
         """Whether all were handed out."""
-        return self._total is not None and self._head >= self._total
+        return self._total is not None and self.head >= self._total
 
     @property
     def has_head(self) -> bool:
-        return self._head in self._here
+        return self.head in self._here
 
     @property
     def members(self) -> List[Replica]:
@@ -115,7 +110,7 @@ class Striping:
         self._shares.measured(replica, seconds)
         self._recent.append(seconds)
         member.asked.discard(batch)
-        if batch < self._head or batch in self._here:
+        if batch < self.head or batch in self._here:
             return False
         self._here.add(batch)
         for other in self._members.values():
@@ -124,9 +119,9 @@ class Striping:
 
     def take(self, now: float) -> int:
         """The head is handed out; it must be here."""
-        batch = self._head
+        batch = self.head
         self._here.remove(batch)
-        self._head += 1
+        self.head += 1
         self._head_since = now
         self._fill(now)
         return batch
@@ -141,7 +136,7 @@ class Striping:
         """When the head will be late, if it has not come by then; None: there is nothing to be done about it."""
         if self.finished or self.has_head or len(self._recent) < _FEWEST_RECENT:
             return None
-        makers = self.makers(self._head)
+        makers = self.makers(self.head)
         if not makers or not self._helpers(makers):
             return None
         times = sorted(self._recent)
@@ -154,7 +149,7 @@ class Striping:
         late = self.late_at()
         if late is None or now < late:
             return
-        for replica in self.makers(self._head):
+        for replica in self.makers(self.head):
             member = self._members[replica]
             self._shares.late(replica, now - member.busy_since)
             for batch in sorted(member.asked):
@@ -188,7 +183,7 @@ class Striping:
         free, self._free = self._free, []
         for batch in free:
             self._ask(self._shares.choose(self._window, now, probe=False), batch, now)
-        end = self._head + self._window
+        end = self.head + self._window
         if self._total is not None:
             end = min(end, self._total)
         while self._end < end:

@@ -87,7 +87,7 @@ class Stream:
         self._changed = threading.Condition()
         self._ready: Deque[Batch] = collections.deque()
         self._before: Deque[Tuple[Any, int]] = collections.deque()  # for each of them, how a stream goes on with it
-        self._opened: Any = None
+        self.opened: Any = None
         self._layout: Optional[Layout] = None
         self._make_order = order
         self._order: Any = None
@@ -175,7 +175,7 @@ class Stream:
                 "RESOURCE_EXHAUSTED",
                 code="RESOURCE_EXHAUSTED",
             )
-        if self._opened is None:
+        if self.opened is None:
             return errors.ProtocolError(
                 "the service ended the stream before it was opened; client and service may be of "
                 "different versions"
@@ -273,13 +273,13 @@ class Stream:
             self._ready.append(batch)
             self._last_came = (
                 header.batches_left_in_epoch == 0
-                and self._opened.HasField("epochs")
-                and header.next_epoch >= self._opened.epochs
+                and self.opened.HasField("epochs")
+                and header.next_epoch >= self.opened.epochs
             )
             self._notify()
 
     def _on_opened(self, opened) -> None:
-        if self._opened is not None:
+        if self.opened is not None:
             raise errors.ProtocolError("the service opened the stream twice")
         layout = make_layout(opened.schema)
         self._resume = cursor_to_dict(opened.cursor)
@@ -300,7 +300,7 @@ class Stream:
             self._announcements = Announcements(self._door, opened.arena_id, self._target)
         with self._changed:
             self._layout = layout
-            self._opened = opened
+            self.opened = opened
             self._opening.done()
             self._changed.notify_all()
         if self._announcements is not None:
@@ -344,10 +344,6 @@ class Stream:
     def preparing_seconds(self) -> float:
         """From the start to the service's last progress with opening the stream; 0 if there was none."""
         return self._opening.seconds
-
-    @property
-    def opened(self):
-        return self._opened
 
     @property
     def layout(self) -> Layout:
@@ -406,7 +402,7 @@ class Stream:
         while True:
             with self._changed:
                 news = self._wait_a_while(
-                    lambda: self._opened is not None
+                    lambda: self.opened is not None
                     or self._ended
                     or self._closed
                     or self._opening.news is not None,
@@ -415,7 +411,7 @@ class Stream:
                 self._raise_if_closed()
                 # What came last is told first, even when the stream has opened since.
                 told = self._opening.take()
-                if told is None and self._opened is not None:
+                if told is None and self.opened is not None:
                     return
                 if told is None and self._error is not None:
                     raise self._error.again()
