@@ -36,6 +36,8 @@ struct Connection {
   std::unique_ptr<v1::Loader::Stub> stub;
 
   static absl::StatusOr<Connection> Open(const std::string& target, const Credentials& asked) {
+    absl::Status own = client_internal::CheckNotForked();
+    if (!own.ok()) return own;
     auto service = client_internal::ResolveTarget(target, asked);
     if (!service.ok()) return service.status();
     auto channel = client_internal::MakeChannel(service->address, service->credentials);
@@ -56,21 +58,28 @@ std::string ToJson(const google::protobuf::Message& message) {
   return json;
 }
 
-absl::StatusOr<v1::GetStatusResponse> AskStatus(const std::string& target, absl::Duration deadline,
-                                                const Credentials& credentials,
-                                                bool fresh_memory = false) {
-  absl::Status own = client_internal::CheckNotForked();
-  if (!own.ok()) return own;
+// The answer to a call of one message.
+template <typename Request, typename Response>
+absl::StatusOr<Response> Ask(grpc::Status (v1::Loader::Stub::*call)(grpc::ClientContext*,
+                                                                    const Request&, Response*),
+                             const Request& request, const std::string& target,
+                             absl::Duration deadline, const Credentials& credentials) {
   const auto service = Connection::Open(target, credentials);
   if (!service.ok()) return service.status();
   grpc::ClientContext context;
   context.set_deadline(client_internal::GrpcDeadline(deadline));
-  v1::GetStatusRequest request;
-  request.set_fresh_memory(fresh_memory);
-  v1::GetStatusResponse response;
-  const grpc::Status status = service->stub->GetStatus(&context, request, &response);
+  Response response;
+  const grpc::Status status = (service->stub.get()->*call)(&context, request, &response);
   if (!status.ok()) return service->Failure(status);
   return response;
+}
+
+absl::StatusOr<v1::GetStatusResponse> AskStatus(const std::string& target, absl::Duration deadline,
+                                                const Credentials& credentials,
+                                                bool fresh_memory = false) {
+  v1::GetStatusRequest request;
+  request.set_fresh_memory(fresh_memory);
+  return Ask(&v1::Loader::Stub::GetStatus, request, target, deadline, credentials);
 }
 
 WorkerInfo ToWorkerInfo(const v1::WorkerStatus& status) {
@@ -221,19 +230,12 @@ absl::StatusOr<ServiceStatus> GetServiceStatus(const std::string& target, absl::
 absl::StatusOr<uint32_t> RecycleWorkers(const std::string& target, const std::string& pipeline,
                                         std::optional<uint32_t> slot, absl::Duration deadline,
                                         const Credentials& credentials) {
-  absl::Status own = client_internal::CheckNotForked();
-  if (!own.ok()) return own;
   v1::RecycleRequest request;
   request.set_pipeline(pipeline);
   if (slot.has_value()) request.set_slot(*slot);
-  const auto service = Connection::Open(target, credentials);
-  if (!service.ok()) return service.status();
-  grpc::ClientContext context;
-  context.set_deadline(client_internal::GrpcDeadline(deadline));
-  v1::RecycleResponse response;
-  const grpc::Status status = service->stub->Recycle(&context, request, &response);
-  if (!status.ok()) return service->Failure(status);
-  return response.workers();
+  const auto response = Ask(&v1::Loader::Stub::Recycle, request, target, deadline, credentials);
+  if (!response.ok()) return response.status();
+  return response->workers();
 }
 
 absl::StatusOr<std::vector<QuarantinedRecord>> Quarantine(const std::string& target,
@@ -241,22 +243,15 @@ absl::StatusOr<std::vector<QuarantinedRecord>> Quarantine(const std::string& tar
                                                           const std::vector<std::string>& records,
                                                           absl::Duration deadline,
                                                           const Credentials& credentials) {
-  absl::Status own = client_internal::CheckNotForked();
-  if (!own.ok()) return own;
   v1::QuarantineRequest request;
   request.set_action(action == QuarantineAction::kList  ? v1::QuarantineRequest::ACTION_LIST
                      : action == QuarantineAction::kAdd ? v1::QuarantineRequest::ACTION_ADD
                                                         : v1::QuarantineRequest::ACTION_CLEAR);
   for (const std::string& record : records) request.add_records(record);
-  const auto service = Connection::Open(target, credentials);
-  if (!service.ok()) return service.status();
-  grpc::ClientContext context;
-  context.set_deadline(client_internal::GrpcDeadline(deadline));
-  v1::QuarantineResponse response;
-  const grpc::Status status = service->stub->Quarantine(&context, request, &response);
-  if (!status.ok()) return service->Failure(status);
+  const auto response = Ask(&v1::Loader::Stub::Quarantine, request, target, deadline, credentials);
+  if (!response.ok()) return response.status();
   std::vector<QuarantinedRecord> list;
-  for (const v1::QuarantinedRecord& record : response.records()) {
+  for (const v1::QuarantinedRecord& record : response->records()) {
     list.push_back({record.record(), absl::FromUnixSeconds(record.time().seconds()),
                     record.reason(), record.deaths()});
   }
@@ -266,8 +261,6 @@ absl::StatusOr<std::vector<QuarantinedRecord>> Quarantine(const std::string& tar
 absl::Status TraceService(const std::string& target, const TraceOptions& options,
                           const std::function<bool(const std::string& part)>& on_part,
                           const Credentials& credentials) {
-  absl::Status own = client_internal::CheckNotForked();
-  if (!own.ok()) return own;
   v1::TraceRequest request;
   const int64_t nanos = absl::ToInt64Nanoseconds(options.duration);
   request.mutable_duration()->set_seconds(nanos / 1'000'000'000);
