@@ -21,7 +21,6 @@ class StepSurvey {
   // Steps in a record: "3 to 12".
   std::string steps() const;
   uint64_t records() const { return records_; }
-  uint64_t most_steps() const { return most_steps_; }
   // How a spec reads it, as YAML, with an axis called `axis`; empty when steps differ in their
   // types or numbers of values, or are images.
   std::string Declaration(const std::string& axis) const;

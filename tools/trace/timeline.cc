@@ -128,7 +128,7 @@ void Timeline::KeepRange() {
     }
     const TracedBatch& kept = batch->second;
     begin_ns = std::min(begin_ns, kept.begun_ns != 0 ? kept.begun_ns : begin_ns_);
-    end_ns = std::max(end_ns, HasReturned(kept) ? kept.returned_ns : end_ns_);
+    end_ns = std::max(end_ns, kept.returned_ns != 0 ? kept.returned_ns : end_ns_);
     ++batch;
   }
   if (batches_.empty()) begin_ns = begin_ns_;

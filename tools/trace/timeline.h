@@ -70,7 +70,6 @@ class Timeline {
   std::optional<uint64_t> BatchOf(uint64_t stream, uint64_t lease) const;
 
  private:
-  bool HasReturned(const TracedBatch& batch) const { return batch.returned_ns != 0; }
   void ArrangeBatches();
   void ArrangeLeases();
   void KeepRange();
