@@ -14,6 +14,13 @@
 #include "server/image/jpeg/idct.h"
 #include "server/image/simd_target.h"
 
+// Every CPU that this runs on can count bits (cpu_check.cc), but the compiler need not know it.
+#if defined(__x86_64__)
+#define BULKHEAD_FOR_POPCNT __attribute__((target("popcnt")))
+#else
+#define BULKHEAD_FOR_POPCNT
+#endif
+
 namespace bulkhead::jpeg {
 namespace {
 
@@ -137,13 +144,7 @@ BULKHEAD_FOR_AVX2 size_t PackAvx2(int16_t* block, uint64_t map, char* values) {
 
 }  // namespace
 
-// Every CPU that this runs on has the instruction (cpu_check.cc), but the compiler need not know
-// it.
-#if defined(__x86_64__)
-__attribute__((target("popcnt")))
-#endif
-size_t
-ValueBytes(const PackedRow& row, int first, int count) {
+BULKHEAD_FOR_POPCNT size_t ValueBytes(const PackedRow& row, int first, int count) {
   size_t bytes = 0;
   for (int block = first; block < first + count; ++block) {
     bytes += static_cast<size_t>(std::popcount(MapOf(row, block)))
