@@ -20,7 +20,7 @@ if(BULKHEAD_PRECOMPILED_HEADERS)
   set_target_properties(bulkhead_headers PROPERTIES CXX_COMPILER_LAUNCHER "")
 endif()
 if(BULKHEAD_PRECOMPILED_HEADERS AND BULKHEAD_STATIC)
-  # GCC takes nothing that was parsed with -O3 into what it makes with -Os,
+  # GCC takes nothing that was parsed with -O2 into what it makes with -Os,
   add_library(bulkhead_small_headers OBJECT ${nothing})
   target_compile_options(bulkhead_small_headers PRIVATE ${BULKHEAD_QUICK})
   target_link_libraries(bulkhead_small_headers PRIVATE ${where})

@@ -3,6 +3,8 @@ if(NOT BULKHEAD_STATIC)
   set(BULKHEAD_QUICK $<$<CONFIG:Release>:-O1>)
 endif()
 set(BULKHEAD_OF_TESTS $<$<CONFIG:Release>:-O0>)
+# Libraries that read samples and work on them.
+set(BULKHEAD_BUSY image pipeline running_stages source)
 
 # What the sources of a target include is parsed and instantiated once for several of them: half of the time of a build.
 # Off, a change of one source is built sooner, and each source shows whether it includes what it uses.
@@ -26,6 +28,8 @@ function(bulkhead_library name)
   endif()
   if(ARG_QUICK)
     target_compile_options(bulkhead_${name} PRIVATE ${BULKHEAD_QUICK})
+  elseif(name IN_LIST BULKHEAD_BUSY)
+    target_compile_options(bulkhead_${name} PRIVATE $<$<CONFIG:Release>:-O3>)
   endif()
   bulkhead_take_headers(bulkhead_${name} ${headers})
   bulkhead_compile_together(bulkhead_${name})
