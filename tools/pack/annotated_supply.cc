@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,8 @@
 
 namespace bulkhead::tools {
 namespace {
+
+namespace fs = std::filesystem;
 
 using Negatives = AnnotationOptions::Negatives;
 
@@ -163,8 +166,17 @@ class AnnotatedSupply final : public RecordSupply {
 
   absl::Status FindImages() {
     AnnotationProblems problems(annotations_.file);
+    const fs::path folder = fs::absolute(options_.images).lexically_normal();
     for (const ListedImage& image : annotations_.images) {
       const std::string path = FullPath(image);
+      const fs::path inside = fs::absolute(path).lexically_normal().lexically_relative(folder);
+      if (inside.empty() || *inside.begin() == "..") {
+        file_bytes_.push_back(0);
+        problems.Add(absl::StrCat(annotations_.PlaceOf(image), ": ", Printable(image.path),
+                                  ": leads out of ", folder.string(),
+                                  "; --images names a folder that holds all images"));
+        continue;
+      }
       const auto info = StatFile(path);
       file_bytes_.push_back(info.ok() ? info->size_bytes : 0);
       if (info.ok() && info->is_regular) continue;
@@ -357,6 +369,12 @@ std::vector<std::string> AnnotatedSupply::Notes() const {
   note(cut, "cut at the edge of the image");
   note(dropped, "without an area in the image left out");
   note(crowds_dropped_, "around groups (iscrowd) left out");
+  if (!ClassList::FitsIntoSpec(annotations_.classes)) {
+    notes.push_back(
+        absl::StrCat("the spec has no names of classes: one is empty, no text, or there "
+                     "twice, or they are too many; ",
+                     kClassesFile, " has them"));
+  }
   const uint64_t images = annotations_.images.size() - record_count();
   if (images > 0) {
     notes.push_back(absl::StrCat(CountText(images, "image"), " without boxes left out"));

@@ -173,7 +173,8 @@ Reply Answer(const Request& request, absl::string_view file, ImageWork& work, st
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ImageWork>> NewConfinedImageWork(const std::string& sandbox) {
+absl::StatusOr<std::unique_ptr<ImageWork>> NewConfinedImageWork(const std::string& sandbox,
+                                                                uint64_t max_pixels) {
   BULKHEAD_RETURN_IF_ERROR(Confinement::Of({.sandbox = sandbox}, "").status());
   int fds[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) != 0) {
@@ -183,7 +184,13 @@ absl::StatusOr<std::unique_ptr<ImageWork>> NewConfinedImageWork(const std::strin
   const UniqueFd theirs(fds[1]);
   SpawnSpec spec;
   BULKHEAD_ASSIGN_OR_RETURN(spec.program, ProgramPath());
-  spec.args = {"pack", "-", "-", kServeImages, sandbox.empty() ? "all" : sandbox};
+  spec.args = {"pack",
+               "-",
+               "-",
+               kServeImages,
+               sandbox.empty() ? "all" : sandbox,
+               "--max-pixels",
+               absl::StrCat(max_pixels)};
   BULKHEAD_ASSIGN_OR_RETURN(const std::vector<std::string> variables, AskedEnvironment({}));
   spec.environment = WorkerEnvironment(variables);
   spec.inherits_environment = false;
@@ -192,13 +199,13 @@ absl::StatusOr<std::unique_ptr<ImageWork>> NewConfinedImageWork(const std::strin
   return std::make_unique<ConfinedImageWork>(std::move(child), std::move(ours));
 }
 
-int ServeImages(const std::string& sandbox) {
+int ServeImages(const std::string& sandbox, uint64_t max_pixels) {
   const auto confinement = Confinement::Of({.sandbox = sandbox}, "");
   if (!confinement.ok()) return 1;
   internal::v1::PipelineBinding nothing;  // to be read
   nothing.mutable_source()->mutable_range();
   EnterPipelineSandbox(confinement->bind, nothing, {});
-  const std::unique_ptr<ImageWork> work = NewLocalImageWork();
+  const std::unique_ptr<ImageWork> work = NewLocalImageWork(max_pixels);
   constexpr int kForever = -1;  // the tool may wait for its disk
   std::string file;
   for (Request request; ReceiveMessage(ChildProcess::kPassedFd, request, kForever);) {

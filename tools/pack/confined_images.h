@@ -19,14 +19,15 @@ namespace bulkhead::tools {
 //                                 ◀──JPEG────
 
 // For the thread that makes it; the process ends with it. `sandbox`: parts of the sandbox, as
-// --sandbox takes them; empty: all. Its calls also fail with ABORTED when the process ended or gave
-// no answer for a minute. Errors: INVALID_ARGUMENT for parts that do not exist; those of
-// ChildProcess::Spawn.
-absl::StatusOr<std::unique_ptr<ImageWork>> NewConfinedImageWork(const std::string& sandbox);
+// --sandbox takes them; empty: all. `max_pixels`: of NewLocalImageWork. Its calls also fail with
+// ABORTED when the process ended or gave no answer for a minute. Errors: INVALID_ARGUMENT for parts
+// that do not exist; those of ChildProcess::Spawn.
+absl::StatusOr<std::unique_ptr<ImageWork>> NewConfinedImageWork(const std::string& sandbox,
+                                                                uint64_t max_pixels);
 
 // Carries the calls out in this process, which has one thread and was started for it, until the
 // other end hangs up. Returns the exit code.
-int ServeImages(const std::string& sandbox);
+int ServeImages(const std::string& sandbox, uint64_t max_pixels);
 
 // The option of `bulkhead pack` by which it is started.
 inline constexpr char kServeImages[] = "--serve-images";

@@ -26,14 +26,16 @@ absl::StatusOr<ImageSize> SizeAfter(ImageSize size, const Recoding& recoding) {
   rule.by = is_longer ? ResizeRule::By::kLongerSide : ResizeRule::By::kShorterSide;
   rule.side = recoding.pixels;
   rule.round = true;
-  rule.max_pixels = kDefaultMaxPixels;
+  rule.max_pixels = static_cast<uint64_t>(size.height) * static_cast<uint64_t>(size.width);
   return ResizedSize(size, rule);
 }
 
 class LocalImageWork final : public ImageWork {
  public:
+  explicit LocalImageWork(uint64_t max_pixels) : max_pixels_(max_pixels) {}
+
   absl::StatusOr<ImageLook> Look(absl::string_view file) override {
-    BULKHEAD_ASSIGN_OR_RETURN(const ImageSize size, decoder_.Open(file, kDefaultMaxPixels));
+    BULKHEAD_ASSIGN_OR_RETURN(const ImageSize size, decoder_.Open(file, max_pixels_));
     return ImageLook{size, decoder_.Orientation()};
   }
 
@@ -63,6 +65,7 @@ class LocalImageWork final : public ImageWork {
   }
 
  private:
+  const uint64_t max_pixels_;
   ImageDecoder decoder_;
   Image decoded_;
   Image upright_;
@@ -71,6 +74,8 @@ class LocalImageWork final : public ImageWork {
 
 }  // namespace
 
-std::unique_ptr<ImageWork> NewLocalImageWork() { return std::make_unique<LocalImageWork>(); }
+std::unique_ptr<ImageWork> NewLocalImageWork(uint64_t max_pixels) {
+  return std::make_unique<LocalImageWork>(max_pixels);
+}
 
 }  // namespace bulkhead::tools

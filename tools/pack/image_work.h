@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "server/image/image.h"
+#include "server/stages/decode/declare.h"
 
 namespace bulkhead::tools {
 
@@ -43,7 +44,7 @@ struct RecodedImage {
 class ImageWork {
  public:
   virtual ~ImageWork() = default;
-  // Sample errors: those of ImageDecoder::Open, with the pixel cap of `decode_image`.
+  // Sample errors: those of ImageDecoder::Open.
   virtual absl::StatusOr<ImageLook> Look(absl::string_view file) = 0;
   // The image as a JPEG with three channels and 4:2:0. It is only made smaller, each pixel the mean
   // of those that it covers. Sample errors: those of ImageDecoder.
@@ -53,8 +54,8 @@ class ImageWork {
 // One for each thread, which makes it itself.
 using MakeImageWorkFn = std::function<absl::StatusOr<std::unique_ptr<ImageWork>>()>;
 
-// In this very process.
-std::unique_ptr<ImageWork> NewLocalImageWork();
+// In this very process. An image has at most `max_pixels`.
+std::unique_ptr<ImageWork> NewLocalImageWork(uint64_t max_pixels = kDefaultMaxPixels);
 
 }  // namespace bulkhead::tools
 

@@ -68,6 +68,7 @@ struct PackArguments {
   std::string bad_boxes = "fail";
   std::string classes;  // file
   bool relative = false;
+  uint64_t max_pixels = kDefaultMaxPixels;
   std::string sandbox;
   std::string serve_images;  // of a process of ConfinedImages
   Given given;
@@ -126,8 +127,10 @@ absl::StatusOr<std::unique_ptr<RecordSupply>> SupplyBoxes(const PackArguments& a
 
 absl::StatusOr<std::unique_ptr<RecordSupply>> Supply(const PackArguments& arguments) {
   BULKHEAD_RETURN_IF_ERROR(Confinement::Of({.sandbox = arguments.sandbox}, "").status());
-  const MakeImageWorkFn image_work = [sandbox = arguments.sandbox] {
-    return NewConfinedImageWork(sandbox);
+  const auto image_work = [&](uint64_t max_pixels) -> MakeImageWorkFn {
+    return [sandbox = arguments.sandbox, max_pixels] {
+      return NewConfinedImageWork(sandbox, max_pixels);
+    };
   };
   BULKHEAD_ASSIGN_OR_RETURN(const Alteration alteration, AlterationOf(arguments));
   std::unique_ptr<RecordSupply> supply;
@@ -138,7 +141,7 @@ absl::StatusOr<std::unique_ptr<RecordSupply>> Supply(const PackArguments& argume
                                             NearPath(arguments.data)));
   }
   if (IsCocoJson(arguments.data) || IsBoxTable(arguments.data)) {
-    BULKHEAD_ASSIGN_OR_RETURN(supply, SupplyBoxes(arguments, image_work));
+    BULKHEAD_ASSIGN_OR_RETURN(supply, SupplyBoxes(arguments, image_work(arguments.max_pixels)));
   } else {
     BULKHEAD_RETURN_IF_ERROR(RefuseFor(arguments,
                                        {"--images", "--negatives", "--crowds", "--bad-boxes",
@@ -148,8 +151,12 @@ absl::StatusOr<std::unique_ptr<RecordSupply>> Supply(const PackArguments& argume
     BULKHEAD_ASSIGN_OR_RETURN(
         supply, is_folder ? SupplyFolder(arguments.data) : SupplySource(arguments.data));
   }
-  return alteration.any() ? AlterSupply(std::move(supply), alteration, image_work)
-                          : std::move(supply);
+  if (!alteration.any()) return supply;
+  uint64_t max_pixels = arguments.max_pixels;
+  for (const v1::Stage& stage : supply->Spec().stages()) {
+    max_pixels = std::max(max_pixels, stage.decode_image().max_pixels());
+  }
+  return AlterSupply(std::move(supply), alteration, image_work(max_pixels));
 }
 
 absl::Status RunPack(const PackArguments& arguments) {
@@ -212,6 +219,8 @@ std::vector<Option> OptionsOf(PackArguments& arguments) {
       {"--quality",
        "Encode all images again, as JPEG of this quality; left out: only smaller ones, with 95",
        Number(arguments.quality, 1, 100)},
+      {"--max-pixels", "Most pixels of an image; a spec may allow more",
+       Number(arguments.max_pixels, 1)},
       {"--images", "Folder that the paths of boxes start from; left out: that of DATA",
        Text(arguments.annotations.images, "FOLDER")},
       {"--negatives", "Images without boxes: with the others, left out, or in files neg-*",
@@ -244,7 +253,9 @@ Command PackCommand() {
           .more = kPackExamples,
           .options = OptionsOf(*arguments),
           .run = [arguments]() -> absl::StatusOr<int> {
-            if (!arguments->serve_images.empty()) return ServeImages(arguments->serve_images);
+            if (!arguments->serve_images.empty()) {
+              return ServeImages(arguments->serve_images, arguments->max_pixels);
+            }
             return Done(RunPack(*arguments));
           },
           .check =

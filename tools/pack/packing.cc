@@ -1,6 +1,12 @@
 #include "tools/pack/packing.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+
 #include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -14,6 +20,7 @@
 #include "absl/time/time.h"
 #include "server/base/checksum.h"
 #include "server/base/error.h"
+#include "server/os/files/fd.h"
 #include "server/os/monotonic_wait.h"
 #include "server/source/file.h"
 #include "server/source/records/record_stream.h"
@@ -28,6 +35,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kMark[] = ".packing";
+constexpr char kSpec[] = "packed.yaml";
 constexpr absl::string_view kUnfinished = ".unfinished";
 constexpr absl::Duration kBetweenReports = absl::Milliseconds(200);
 
@@ -101,6 +109,18 @@ class PackingRun {
   absl::Status Begin() {
     std::error_code error;
     fs::create_directories(out_, error);
+    folder_ = UniqueFd(open(out_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!folder_) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(out_.string(), ": is no folder that can be written to: ",
+                       error ? error.message() : std::strerror(errno)));
+    }
+    if (flock(folder_.get(), LOCK_EX | LOCK_NB) != 0) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(out_.string(),
+                       ": another `bulkhead pack` writes to this folder; wait for "
+                       "it, or name another one"));
+    }
     const std::string mark =
         options_.file_bytes > 0
             ? absl::StrCat(supply_.identity(), " bytes ", options_.file_bytes, "\n")
@@ -116,7 +136,9 @@ class PackingRun {
     }
     if (!fs::is_empty(out_, error) || error) {
       return absl::FailedPreconditionError(
-          absl::StrCat(out_.string(), ": is not an empty folder; name another one"));
+          absl::StrCat(out_.string(), ": is not an empty folder",
+                       fs::exists(out_ / kSpec, error) ? ", and holds what was packed whole" : "",
+                       "; name another one"));
     }
     return Write(out_ / kMark, mark);
   }
@@ -125,18 +147,23 @@ class PackingRun {
     for (const SideFile& file : supply_.side_files()) {
       BULKHEAD_RETURN_IF_ERROR(Write(out_ / file.name, file.text));
     }
-    BULKHEAD_RETURN_IF_ERROR(Write(out_ / "packed.yaml", SpecToYaml(supply_.Spec())));
+    BULKHEAD_RETURN_IF_ERROR(Write(out_ / kSpec, SpecToYaml(supply_.Spec())));
     std::error_code ignored;
     fs::remove(out_ / kMark, ignored);
     return absl::OkStatus();
   }
 
+  // All of it, or nothing.
   static absl::Status Write(const fs::path& path, const std::string& text) {
-    std::ofstream file(path);
+    const std::string unfinished = absl::StrCat(path.string(), kUnfinished);
+    errno = 0;
+    std::ofstream file(unfinished);
     file << text;
     file.close();
-    return file ? absl::OkStatus()
-                : absl::UnavailableError(absl::StrCat(path.string(), ": cannot be written"));
+    if (file && std::rename(unfinished.c_str(), path.c_str()) == 0) return absl::OkStatus();
+    const std::string why = errno == 0 ? "" : absl::StrCat(": ", std::strerror(errno));
+    std::remove(unfinished.c_str());
+    return absl::UnavailableError(absl::StrCat(path.string(), ": cannot be written", why));
   }
 
   // What each thread does, until there is nothing left or something failed.
@@ -155,7 +182,8 @@ class PackingRun {
   absl::Status WriteFile(const PlannedFile& file, RecordSupply::Reader& reader) {
     const std::string path = (out_ / file.name).string();
     std::error_code error;
-    if (fs::exists(path, error)) {
+    // An earlier run's, which a disk may have lost since.
+    if (const auto kept = ReadBack(path); kept.ok() && kept->records == file.end - file.first) {
       written_ += file.end - file.first;
       ++kept_files_;
       return absl::OkStatus();
@@ -180,6 +208,7 @@ class PackingRun {
   const RecordSupply& supply_;
   const PackingOptions& options_;
   const fs::path out_;
+  UniqueFd folder_;                 // locked
   std::vector<PlannedFile> files_;  // before there are threads
   std::atomic<uint64_t> next_{0};   // file
   std::atomic<uint64_t> written_{0};

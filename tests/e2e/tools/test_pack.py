@@ -1,5 +1,6 @@
 """`bulkhead pack`: images, lists, tars and specs become TFRecords that hold the same, also when a run is ended in between."""
 
+import fcntl
 import json
 import os
 import signal
@@ -98,11 +99,33 @@ def test_a_run_that_was_killed_goes_on_and_gives_the_same_bytes(photos, folder):
     (folder / "packed/part-049.tfrecord.unfinished").write_bytes(b"half a record")
     kept = {name: data for name, data in bytes_of(folder / "packed").items() if name.endswith(".tfrecord")}
     assert kept.items() <= bytes_of(folder / "whole").items()
+    damaged = sorted(kept)[1]
+    os.truncate(folder / "packed" / damaged, 1000)  # as a disk that lost power may leave it
     assert "unfinished packing of other data, or with other options" in tool("pack", photos / "folder", folder / "packed", "--records", 4, code=1)
     found = json.loads(tool("pack", *command[2:], "--json"))
-    assert found["kept_files"] == len(kept) and found["files"] == 50
+    assert found["kept_files"] == len(kept) - 1 and found["files"] == 50
     assert bytes_of(folder / "packed") == bytes_of(folder / "whole")
-    assert "is not an empty folder" in tool("pack", *command[2:], code=1)  # nothing is left to do
+    assert "is not an empty folder, and holds what was packed whole; name another one" in tool("pack", *command[2:], code=1)
+
+
+def test_a_folder_to_which_another_run_writes_is_left_alone(photos, folder):
+    (folder / "packed").mkdir()
+    other = os.open(folder / "packed", os.O_RDONLY)
+    fcntl.flock(other, fcntl.LOCK_EX)
+    assert "another `bulkhead pack` writes to this folder" in tool("pack", photos / "folder", folder / "packed", code=1)
+    os.close(other)
+    tool("pack", photos / "folder", folder / "packed")
+    assert "is no folder that can be written to: Not a directory" in tool("pack", photos / "folder", folder / "packed/packed.yaml", code=1)
+
+
+def test_what_cannot_be_written_leaves_nothing_that_stands_in_the_way(photos, folder):
+    tool("pack", photos / "folder", folder / "whole")
+    limited = ["prlimit", "--fsize=0", str(BIN / "bulkhead"), "pack", str(photos / "folder"), str(folder / "packed")]
+    refused = subprocess.run(limited, stderr=subprocess.PIPE, text=True, preexec_fn=lambda: signal.signal(signal.SIGXFSZ, signal.SIG_IGN))
+    assert refused.returncode == 1 and ".packing: cannot be written: File too large" in refused.stderr
+    assert not bytes_of(folder / "packed")
+    tool("pack", photos / "folder", folder / "packed")
+    assert bytes_of(folder / "packed") == bytes_of(folder / "whole")
 
 
 def test_a_bad_record_is_named_and_nothing_is_lost(folder):

@@ -171,6 +171,34 @@ def test_mistakes_are_named_and_nothing_is_written(coco, folder):
     assert "1 box cut at the edge of the image" in tool("pack", coco, folder / "out", "--images", folder / "images", "--bad-boxes", "cut")
 
 
+def test_images_lie_in_the_folder_that_is_named(coco, folder):
+    told = json.loads(coco.read_text())
+    for name in ("../instances.json", "/etc/passwd", "a/../../images/001.jpg/../../instances.json"):
+        told["images"][0]["file_name"] = name
+        coco.write_text(json.dumps(told))
+        error = tool("pack", coco, folder / "out", "--images", folder / "images", code=1)
+        assert f"images[0].file_name: {name}: leads out of {folder / 'images'}; --images names a folder that holds all images" in error
+
+
+def test_an_image_has_as_many_pixels_as_are_allowed(coco, folder):
+    words = [coco, folder / "out", "--images", folder / "images"]
+    assert "more than decode_image.max_pixels = 1000; raise max_pixels if such images are genuine" in tool("pack", *words, "--max-pixels", 1000, code=1)
+    tool("pack", *words, "--max-pixels", 120 * 90)
+    spec = folder / "out/packed.yaml"
+    assert "more than decode_image.max_pixels = 1000" in tool("pack", spec, folder / "small", "--quality", 80, "--max-pixels", 1000, code=1)
+    spec.write_text(spec.read_text().replace("decode_image: {}", "decode_image: {max_pixels: 20000}"))
+    assert "max_pixels: 20000" in spec.read_text()
+    tool("pack", spec, folder / "small", "--quality", 80, "--max-pixels", 1000)
+
+
+def test_names_that_a_spec_cannot_have_are_noted(coco, folder):
+    told = json.loads(coco.read_text())
+    told["categories"][0]["name"] = ""
+    coco.write_text(json.dumps(told))
+    said = tool("pack", coco, folder / "out", "--images", folder / "images")
+    assert "the spec has no names of classes: one is empty" in said and "classes: [" not in (folder / "out/packed.yaml").read_text()
+
+
 def test_options_that_mean_nothing_are_refused(coco, folder, photos):
     assert "--relative: means something only for tables of boxes" in tool("pack", coco, folder / "out", "--relative", code=1)
     assert "there is no such file or folder; did you mean" in tool("pack", folder / "instance.json", folder / "out", "--images", folder, code=1)
