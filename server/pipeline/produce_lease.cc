@@ -172,14 +172,15 @@ class LeaseSample {
     if (!stream_.quarantined.Contains(name)) return record;
     std::map<std::string, std::string> metadata = RecordMetadata(name);
     metadata["position"] = absl::StrCat(position);
-    return SampleError(reason::kQuarantined,
-                       absl::StrCat("position ", position, ": ", name,
-                                    ": the record is in quarantine: workers that took it up ended, "
-                                    "or it was put there by hand; it was not read; write `errors: "
-                                    "{policy: substitute}`, or name it below `exclude`, or take it "
-                                    "out with `bulkhead quarantine clear ",
-                                    ShellQuoted(name), "`"),
-                       std::move(metadata));
+    return SampleError(
+        reason::kQuarantined,
+        absl::StrCat("position ", position, ": ", name,
+                     ": the record is in quarantine: workers that took it up ended, "
+                     "or it was put there by hand; it was not read. `errors: {policy: "
+                     "substitute}` lets another take its place, `exclude` leaves it "
+                     "out; or take it out of quarantine with `bulkhead quarantine clear ",
+                     ShellQuoted(name), "`"),
+        std::move(metadata));
   }
 
   const Pipeline& pipeline_;

@@ -160,6 +160,30 @@ TEST(DoctorTest, ADeathIsToldWithItsRecord) {
   EXPECT_EQ(diagnosis.ExitCode(), 1);
 }
 
+TEST(DoctorTest, ADeathForWantOfMemoryNamesItsStageAndReason) {
+  Diagnosis diagnosis = DiagnosisOf({});
+  DoctorRun& run = diagnosis.runs[0];
+  run.trial.quota_bytes = 512 << 20;
+  run.trial.deaths = {{true, "it asked for 30MiB", kStage, ""}, {false, "exit code 3", "", ""}};
+  run.judged = Judge(run.trial);
+  EXPECT_THAT(Conclusions(diagnosis),
+              ElementsAre("1 worker ended in no stage: exit code 3",
+                          "1 worker met the quota of 512MiB in stages[1] python (my_aug:rotate): "
+                          "it asked for 30MiB"));
+}
+
+TEST(DoctorTest, WhatMayBeNoGrowthIsNotCalledGrowth) {
+  Diagnosis diagnosis = DiagnosisOf({});
+  JudgedStage& stage = diagnosis.runs[0].judged.stages[2];
+  stage.memory = v1::VERDICT_KIND_INCONCLUSIVE;
+  stage.kept_bytes = 8 << 10;
+  stage.bound_bytes = 20 << 10;
+  EXPECT_THAT(Conclusions(diagnosis),
+              ElementsAre(HasSubstr("went up and down, by 8KiB ± 20KiB a sample, so it may grow")));
+  stage.memory = v1::VERDICT_KIND_CLEAN;
+  EXPECT_THAT(Conclusions(diagnosis), ElementsAre(HasSubstr("a leak of less than 8KiB a sample")));
+}
+
 TEST(DoctorTest, RetentionNamesTheStageWithWhichItBegins) {
   Diagnosis diagnosis = DiagnosisOf({.apart = 8 << 10});
   DoctorRun prefix = diagnosis.runs[0];

@@ -5,9 +5,10 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <random>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "absl/strings/str_format.h"
 #include "server/base/checksum.h"
 #include "server/base/error.h"
 #include "tools/common/clock.h"
@@ -21,7 +22,7 @@ constexpr absl::Duration kStatusDeadline = absl::Seconds(5);
 // A name that no other consumer of a service has: a second one of the same name would end the
 // first.
 std::string OwnStreamName() {
-  return absl::StrCat("bulkhead-", getpid(), "-", absl::ToUnixNanos(absl::Now()));
+  return absl::StrFormat("bulkhead-%d-%08x", getpid(), std::random_device()());
 }
 
 // Counts one batch into the report.

@@ -52,24 +52,26 @@ std::string BroughtBy(const Diagnosis& diagnosis) {
 }
 
 void AddDeaths(const Diagnosis& diagnosis, const DoctorRun& run, std::vector<std::string>& said) {
-  uint64_t over_quota = 0;
-  std::map<std::string, std::vector<const TrialDeath*>> crashes;
+  using Deaths = std::map<std::string, std::vector<const TrialDeath*>>;  // by stage
+  Deaths over_quota;
+  Deaths crashes;
   for (const TrialDeath& death : run.trial.deaths) {
-    if (death.over_quota) {
-      ++over_quota;
-    } else {
-      crashes[death.stage].push_back(&death);
-    }
+    (death.over_quota ? over_quota : crashes)[death.stage].push_back(&death);
   }
   for (const auto& [stage, deaths] : crashes) {
+    const std::string workers = CountText(deaths.size(), "worker");
     said.push_back(absl::StrCat(
-        diagnosis.Named(stage), " ended ", CountText(deaths.size(), "worker"), ": ",
-        deaths[0]->reason,
+        stage.empty() ? absl::StrCat(workers, " ended in no stage")
+                      : absl::StrCat(diagnosis.Named(stage), " ended ", workers),
+        ": ", deaths[0]->reason,
         deaths[0]->sample.empty() ? "" : absl::StrCat(", at record ", deaths[0]->sample)));
   }
-  if (over_quota > 0) {
-    said.push_back(absl::StrCat(CountText(over_quota, "worker"), " met the quota of ",
-                                FormatBytes(run.trial.quota_bytes)));
+  for (const auto& [stage, deaths] : over_quota) {
+    said.push_back(
+        absl::StrCat(CountText(deaths.size(), "worker"), " met the quota of ",
+                     FormatBytes(run.trial.quota_bytes),
+                     stage.empty() ? "" : absl::StrCat(" in ", diagnosis.Named(stage)),
+                     deaths[0]->reason.empty() ? "" : absl::StrCat(": ", deaths[0]->reason)));
   }
 }
 
@@ -107,10 +109,12 @@ const JudgedStage& Unsteady(const JudgedTrial& judged) {
   return judged.process.IsUncertain() || stage == judged.stages.end() ? judged.process : *stage;
 }
 
-// The growth that would have been told from noise.
+// The growth that would have been told from noise: more than any that was taken for none.
 std::string LeastSeen(const DoctorRun& whole) {
   const uint64_t judged = std::max<uint64_t>(1, whole.judged.samples / 2);
-  return FormatBytes(static_cast<uint64_t>(kLeastRise / static_cast<double>(judged)));
+  double least = kLeastRise / static_cast<double>(judged);
+  for (const JudgedStage& stage : whole.judged.stages) least = std::max(least, stage.kept_bytes);
+  return SignedBytes(least);
 }
 
 }  // namespace
@@ -191,10 +195,12 @@ std::vector<std::string> Conclusions(const Diagnosis& diagnosis) {
     said.push_back("too few samples were made to judge by; raise --samples");
   } else if (said.empty() && diagnosis.ExitCode() != 0) {
     const JudgedStage& unsteady = Unsteady(whole.judged);
-    said.push_back(absl::StrCat("memory of ", diagnosis.Named(unsteady.name), " still grows, by ",
-                                SignedBytes(unsteady.kept_bytes), " ± ",
-                                SignedBytes(unsteady.bound_bytes),
-                                " a sample, but too unsteadily to tell why; raise --samples"));
+    const bool grows = unsteady.kept_bytes > unsteady.bound_bytes;
+    said.push_back(absl::StrCat(
+        "memory of ", diagnosis.Named(unsteady.name),
+        grows ? " still grows, by " : " went up and down, by ", SignedBytes(unsteady.kept_bytes),
+        " ± ", SignedBytes(unsteady.bound_bytes), " a sample, ",
+        grows ? "but too unsteadily to tell why" : "so it may grow or not", "; raise --samples"));
   } else if (said.empty()) {
     said.push_back(absl::StrCat("no stage keeps memory and none becomes slow; a leak of less than ",
                                 LeastSeen(whole), " a sample would not show in ",

@@ -1,4 +1,6 @@
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -67,16 +69,21 @@ absl::StatusOr<int> RunDoctor(const DoctorArguments& arguments) {
   BULKHEAD_ASSIGN_OR_RETURN(options.input, InputChoice::Parse(arguments.input));
   ProgressLine line;
   BULKHEAD_ASSIGN_OR_RETURN(const Diagnosis diagnosis, Examine(options, line));
-  if (!arguments.html.empty()) {
-    std::ofstream page(arguments.html);
-    page << DoctorPage(diagnosis);
-    page.close();
-    if (!page) return absl::UnavailableError(absl::StrCat(arguments.html, ": cannot be written"));
-    line.Finish(absl::StrCat(arguments.html, " has the curves"));
-  }
   const std::string text =
       arguments.json ? DiagnosisJson(diagnosis).Text() + "\n" : DiagnosisText(diagnosis);
   std::fputs(text.c_str(), stdout);
+  std::fflush(stdout);
+  if (arguments.html.empty()) return diagnosis.ExitCode();
+  std::ofstream page(arguments.html);
+  page << DoctorPage(diagnosis);
+  page.close();
+  if (!page) {
+    const int why = errno;
+    std::remove(arguments.html.c_str());
+    return absl::UnavailableError(
+        absl::StrCat(arguments.html, ": cannot be written: ", std::strerror(why)));
+  }
+  line.Finish(absl::StrCat(arguments.html, " has the curves"));
   return diagnosis.ExitCode();
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/match.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -69,9 +70,11 @@ bool IsDeath(v1::ExitCause cause) {
   return cause != v1::EXIT_CAUSE_TOLD && cause != v1::EXIT_CAUSE_RECYCLED;
 }
 
-bool IsOverQuota(v1::ExitCause cause) {
-  return cause == v1::EXIT_CAUSE_OUT_OF_MEMORY || cause == v1::EXIT_CAUSE_WATCHDOG ||
-         cause == v1::EXIT_CAUSE_CGROUP;
+// The watchdog ends workers that hold too much memory, and those with too many threads.
+bool IsOverQuota(const v1::WorkerExit& exit) {
+  const bool by_watchdog = exit.cause() == v1::EXIT_CAUSE_WATCHDOG;
+  return exit.cause() == v1::EXIT_CAUSE_OUT_OF_MEMORY || exit.cause() == v1::EXIT_CAUSE_CGROUP ||
+         (by_watchdog && !absl::StrContains(exit.reason(), " threads beside its own"));
 }
 
 // The looks at the workers of one pipeline.
@@ -125,7 +128,7 @@ class Watch {
   void NoteExit(const v1::WorkerExit& exit) {
     if (!IsDeath(exit.cause()) || exit.pipeline() != pipeline_ || pipeline_.empty()) return;
     if (!dead_.insert(exit.pid()).second) return;
-    TrialDeath death{IsOverQuota(exit.cause()), exit.reason(), exit.refused_stage(), ""};
+    TrialDeath death{IsOverQuota(exit), exit.reason(), exit.refused_stage(), ""};
     for (const v1::ThreadActivity& activity : exit.activity()) {
       if (activity.sample().empty()) continue;
       if (death.stage.empty()) death.stage = activity.stage();

@@ -191,13 +191,16 @@ std::string StatusText(const v1::GetStatusResponse& status,
                        const std::optional<StatusRates>& rates) {
   std::string text = absl::StrFormat(
       "bulkheadd %s, pid %d: %d samples produced, %d delivered, %d substituted, %d done twice; "
-      "quota met %d times%s\nsupervisor: %s (at most %s)\n",
+      "quota met %d times%s%s\nsupervisor: %s (at most %s)\n",
       status.version(), status.pid(), status.samples_produced(), status.samples_delivered(),
       status.samples_substituted(), status.samples_redone(), status.limit_events(),
       status.wild_writes() == 0
           ? ""
           : absl::StrFormat("; %d workers ended because they wrote to another's batch",
                             status.wild_writes()),
+      status.samples_quarantined() == 0
+          ? ""
+          : absl::StrFormat("; %d in quarantine", status.samples_quarantined()),
       FormatBytes(status.supervisor().memory_bytes()),
       FormatBytes(status.supervisor().peak_memory_bytes()));
   if (status.supervisor_silent_seconds() > 0) {

@@ -55,6 +55,13 @@ absl::StatusOr<int> Run(const TraceArgumentsGiven& arguments) {
     return part.ParseFromString(bytes) && timeline.Take(part);
   }));
   timeline.Arrange();
+  if (timeline.streams().empty()) {
+    return absl::NotFoundError(
+        absl::StrCat(arguments.stream.empty()
+                         ? "no stream was open meanwhile"
+                         : absl::StrCat("no stream ", arguments.stream, " was open meanwhile"),
+                     "; ", arguments.out, " was not written"));
+  }
   std::ofstream file(arguments.out);
   WriteTimeline(timeline, file);
   file.close();
@@ -66,13 +73,6 @@ absl::StatusOr<int> Run(const TraceArgumentsGiven& arguments) {
   absl::PrintF("%s", arguments.json ? SummaryJson(summary).Text() + "\n" : SummaryText(summary));
   if (timeline.is_full()) {
     absl::FPrintF(stderr, "  it ends after %d events; --events takes more\n", arguments.events);
-  }
-  if (timeline.streams().empty()) {
-    absl::FPrintF(stderr, "%s\n",
-                  arguments.stream.empty()
-                      ? "no stream was open meanwhile"
-                      : absl::StrCat("no stream ", arguments.stream, " was open meanwhile"));
-    return kFailed;
   }
   if (arguments.batches.has_value() && timeline.batches().empty()) {
     absl::FPrintF(stderr, "none of these batches was made meanwhile\n");

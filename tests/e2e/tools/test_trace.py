@@ -202,6 +202,7 @@ def test_only_the_batches_and_streams_that_were_asked_for(folder):
             assert "no stream else was open meanwhile" in tool(
                 "trace", "--target", service.target, "--out", folder / "n.json", "--seconds", "0.1", "--stream", "else",
                 code=1)
+            assert not (folder / "n.json").exists(), "an older trace stays"
     finally:
         service.stop()
     check_format(trace)
