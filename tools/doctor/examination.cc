@@ -151,7 +151,7 @@ class Examination {
 absl::StatusOr<Diagnosis> Examine(const ExaminationOptions& options, ProgressLine& line) {
   BULKHEAD_ASSIGN_OR_RETURN(v1::PipelineSpec spec, ReadSpecFile(options.spec));
   // For the inputs of single stages.
-  BULKHEAD_ASSIGN_OR_RETURN(const TemporaryFolder folder, TemporaryFolder::Make("bulkhead-doctor"));
+  BULKHEAD_ASSIGN_OR_RETURN(const TemporaryFolder folder, TemporaryFolder::Make("doctor"));
   BULKHEAD_ASSIGN_OR_RETURN(const auto service,
                             OwnService::Start(/*workers=*/1, options.service_args));
   return Examination(options, std::move(spec), *service, folder.path(), line).Run();

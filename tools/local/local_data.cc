@@ -48,7 +48,7 @@ absl::StatusOr<std::unique_ptr<LocalData>> LocalData::Create(const v1::PipelineS
                                                              const std::string& base_dir,
                                                              const FindProgressFn& progress) {
   std::unique_ptr<LocalData> local(new LocalData(spec));
-  BULKHEAD_ASSIGN_OR_RETURN(local->folder_, TemporaryFolder::Make("bulkhead-index"));
+  BULKHEAD_ASSIGN_OR_RETURN(local->folder_, TemporaryFolder::Make("index"));
   IndexStore indexes(
       {local->folder_.path(), /*most_bytes=*/0, /*most_open=*/0},
       [](const IndexKind& kind, const std::vector<size_t>& missing, IndexFolder& folder,

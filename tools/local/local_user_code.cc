@@ -15,7 +15,7 @@ namespace bulkhead::tools {
 absl::StatusOr<LocalUserCode> LocalUserCode::Start(const UserCodeOptions& options,
                                                    const v1::PipelineSpec& spec) {
   LocalUserCode code;
-  BULKHEAD_ASSIGN_OR_RETURN(code.scratch_, TemporaryFolder::Make("bulkhead-scratch"));
+  BULKHEAD_ASSIGN_OR_RETURN(code.scratch_, TemporaryFolder::Make("scratch"));
   BULKHEAD_ASSIGN_OR_RETURN(code.confinement_,
                             Confinement::Of(options, code.scratch_.path() + "/python"));
   if (const std::string stage = FirstPythonStage(spec); !stage.empty()) {

@@ -37,7 +37,7 @@ absl::Status NoAnswer(const ProcessExit& exit) {
 }  // namespace
 
 absl::StatusOr<std::string> RunAgain(std::vector<std::string> args) {
-  BULKHEAD_ASSIGN_OR_RETURN(const TemporaryFolder folder, TemporaryFolder::Make("bulkhead-run"));
+  BULKHEAD_ASSIGN_OR_RETURN(const TemporaryFolder folder, TemporaryFolder::Make("run"));
   int pipe_fds[2];
   if (pipe2(pipe_fds, O_CLOEXEC) != 0) return absl::UnavailableError("no pipe can be made");
   const UniqueFd ours(pipe_fds[0]);

@@ -5,14 +5,17 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "server/os/files/fd.h"
 
 namespace bulkhead::tools {
 
-// A new folder for this user alone, in TMPDIR or /tmp, that goes with its object.
+// A new folder for this user alone that goes with its object. That of a process that was killed
+// goes when another one makes its own: each is locked by its owner, as long as that lives.
 class TemporaryFolder {
  public:
-  // `name` begins its name. Error: FILE_UNREADABLE when none can be made.
-  static absl::StatusOr<TemporaryFolder> Make(const std::string& name);
+  // Its name begins with "bulkhead-tool-NAME-". It lies in `parent`; empty: in TMPDIR or /tmp.
+  // Error: FILE_UNREADABLE when none can be made.
+  static absl::StatusOr<TemporaryFolder> Make(const std::string& name, std::string parent = "");
   TemporaryFolder() = default;  // none
   ~TemporaryFolder();
   TemporaryFolder(TemporaryFolder&& other) noexcept;
@@ -22,6 +25,7 @@ class TemporaryFolder {
 
  private:
   std::string path_;
+  UniqueFd lock_;
 };
 
 // FILE_UNREADABLE for a file or folder that cannot be made there, with the system's error number.

@@ -46,7 +46,7 @@ absl::StatusOr<LeakStage> LeakStage::Create(const Options& options) {
 }
 
 absl::Status LeakStage::WriteModule(uint64_t bytes, uint64_t every) {
-  BULKHEAD_ASSIGN_OR_RETURN(folder_, TemporaryFolder::Make("bulkhead-leak"));
+  BULKHEAD_ASSIGN_OR_RETURN(folder_, TemporaryFolder::Make("leak"));
   std::ofstream module(absl::StrCat(folder_.path(), "/", kModule, ".py"));
   module << "import mmap\n\n"
          << "SIZE, EVERY = " << bytes << ", " << every << "\n"

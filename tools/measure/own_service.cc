@@ -50,24 +50,20 @@ bool AwaitReady(int fd) {
 
 absl::StatusOr<std::unique_ptr<OwnService>> OwnService::Start(uint32_t workers,
                                                               std::vector<std::string> more) {
-  std::string folder = "/tmp/bulkhead-bench-XXXXXX";
-  if (mkdtemp(folder.data()) == nullptr) return Failed(strerror(errno));
-  std::unique_ptr<OwnService> service(new OwnService(folder, workers, std::move(more)));
+  // Not in TMPDIR, which may be too long for a socket's path.
+  BULKHEAD_ASSIGN_OR_RETURN(TemporaryFolder folder, TemporaryFolder::Make("service", "/tmp"));
+  std::unique_ptr<OwnService> service(new OwnService(std::move(folder), workers, std::move(more)));
   BULKHEAD_RETURN_IF_ERROR(service->Launch());
   return service;
 }
 
-OwnService::OwnService(std::string folder, uint32_t workers, std::vector<std::string> more)
+OwnService::OwnService(TemporaryFolder folder, uint32_t workers, std::vector<std::string> more)
     : folder_(std::move(folder)),
-      target_(absl::StrCat("unix:", folder_, "/s.sock")),
+      target_(absl::StrCat("unix:", folder_.path(), "/s.sock")),
       workers_(workers),
       more_(std::move(more)) {}
 
-OwnService::~OwnService() {
-  End(SIGTERM);
-  std::error_code ignored;
-  std::filesystem::remove_all(folder_, ignored);
-}
+OwnService::~OwnService() { End(SIGTERM); }
 
 absl::Status OwnService::KillAndRestart() {
   End(SIGKILL);
@@ -83,7 +79,7 @@ absl::Status OwnService::Launch() {
   std::vector<std::string> arguments = {
       Program(),     "--embedded", "--watch-pid", absl::StrCat(getpid()),
       "--listen",    target_,      "--ready-fd",  absl::StrCat(kReadyFd),
-      "--threads",   "1",          "--cache-dir", absl::StrCat(folder_, "/cache"),
+      "--threads",   "1",          "--cache-dir", absl::StrCat(folder_.path(), "/cache"),
       "--log-level", "off"};
   if (workers_ > 0) arguments.insert(arguments.end(), {"--workers", absl::StrCat(workers_)});
   arguments.insert(arguments.end(), more_.begin(), more_.end());

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "tools/local/temporary_folder.h"
 
 namespace bulkhead::tools {
 
@@ -31,11 +32,11 @@ class OwnService {
   absl::Status KillAndRestart();
 
  private:
-  OwnService(std::string folder, uint32_t workers, std::vector<std::string> more);
+  OwnService(TemporaryFolder folder, uint32_t workers, std::vector<std::string> more);
   absl::Status Launch();
   void End(int signal);
 
-  const std::string folder_;
+  const TemporaryFolder folder_;
   const std::string target_;
   const uint32_t workers_;
   const std::vector<std::string> more_;

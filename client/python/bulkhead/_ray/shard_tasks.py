@@ -106,7 +106,7 @@ def _of_all_shards(path: str) -> Dict[str, Any]:
 
 def _index(files: List[str], kind: str, rest: Mapping[str, Any], cache_dir: str, workers: int) -> int:
     source = {kind: {**rest, "files": [glob.escape(file) for file in files]}}
-    with tempfile.TemporaryDirectory(prefix="bulkhead-index-") as folder:
+    with tempfile.TemporaryDirectory(prefix="bulkhead-ray-index-") as folder:
         path = os.path.join(folder, "shards.json")
         with open(path, "w", encoding="utf-8") as file:
             json.dump({"source": source, "features": _NO_FEATURES, "batch": {"size": 1}}, file)
