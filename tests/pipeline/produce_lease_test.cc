@@ -216,8 +216,9 @@ TEST_F(ProduceLeaseTest, AQuarantinedRecordIsASampleErrorThatIsNotRead) {
   EXPECT_EQ(info->metadata.at("position"), "2");
   EXPECT_THAT(std::string(status.message()), HasSubstr("fake.tfrecord@300"));
   EXPECT_THAT(std::string(status.message()),
-              HasSubstr("write `errors: {policy: substitute}`, or name it below `exclude`, or take "
-                        "it out with `bulkhead quarantine clear 'fake.tfrecord@300'`"));
+              HasSubstr("`errors: {policy: substitute}` lets another take its place, `exclude` "
+                        "leaves it out; or take it out of quarantine with `bulkhead quarantine "
+                        "clear 'fake.tfrecord@300'`"));
 }
 
 TEST_F(ProduceLeaseTest, AQuarantinedRecordIsSubstitutedAndIsNoSubstitute) {

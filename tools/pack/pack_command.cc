@@ -153,7 +153,8 @@ absl::StatusOr<std::unique_ptr<RecordSupply>> Supply(const PackArguments& argume
   }
   if (!alteration.any()) return supply;
   uint64_t max_pixels = arguments.max_pixels;
-  for (const v1::Stage& stage : supply->Spec().stages()) {
+  const v1::PipelineSpec spec = supply->Spec();
+  for (const v1::Stage& stage : spec.stages()) {
     max_pixels = std::max(max_pixels, stage.decode_image().max_pixels());
   }
   return AlterSupply(std::move(supply), alteration, image_work(max_pixels));

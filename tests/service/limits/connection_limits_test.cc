@@ -35,14 +35,14 @@ class House {
 TEST(ConnectionLimitsTest, OneHostLeavesPlacesForOthers) {
   House house;
   for (size_t i = 0; i < ConnectionLimits::kMostOfHost; ++i) {
-    ASSERT_TRUE(house.Admit("greedy", kSecond)) << i;
+    ASSERT_TRUE(house.Admit("greedy", (1 + static_cast<int64_t>(i)) * kSecond)) << i;
   }
-  EXPECT_FALSE(house.Admit("greedy", 100 * kSecond)) << "its rate would let it";
-  EXPECT_TRUE(house.Admit("other", 100 * kSecond));
+  EXPECT_FALSE(house.Admit("greedy", 1000 * kSecond)) << "its rate would let it";
+  EXPECT_TRUE(house.Admit("other", 1000 * kSecond));
   house.CloseOne("greedy");
-  EXPECT_FALSE(house.Admit("greedy", 100 * kSecond)) << "too soon to look again";
-  EXPECT_TRUE(house.Admit("greedy", 101 * kSecond));
-  EXPECT_FALSE(house.Admit("greedy", 102 * kSecond));
+  EXPECT_FALSE(house.Admit("greedy", 1000 * kSecond)) << "too soon to look again";
+  EXPECT_TRUE(house.Admit("greedy", 1001 * kSecond));
+  EXPECT_FALSE(house.Admit("greedy", 1002 * kSecond));
 }
 
 TEST(ConnectionLimitsTest, AHostMakesSoManyASecond) {
