@@ -42,7 +42,18 @@ std::optional<internal::v1::Lease> LeaseTable::Assign(WorkerId worker, bool susp
   if (from.empty()) return std::nullopt;
   const Place place = *from.begin();
   from.erase(from.begin());
-  if (At(place).lease.count() > most_samples) Split(place, static_cast<uint32_t>(most_samples));
+  if (At(place).lease.count() > most_samples) {
+    const auto first_samples = static_cast<uint32_t>(most_samples);
+    Batch& batch = batches_.at(place.batch);
+    LeaseEntry rest = At(place);
+    rest.lease.set_lease_id(next_lease_id_++);
+    rest.lease.set_first_sample(rest.lease.first_sample() + first_samples);
+    rest.lease.set_count(rest.lease.count() - first_samples);
+    At(place).lease.set_count(first_samples);
+    batch.leases.push_back(std::move(rest));
+    ++batch.undecided;
+    Plan({place.batch, batch.leases.size() - 1});
+  }
   LeaseEntry& entry = At(place);
   entry.state = LeaseState::kAssigned;
   entry.worker = worker;
@@ -115,18 +126,6 @@ void LeaseTable::Plan(const Place& place) {
   entry.state = LeaseState::kPlanned;
   entry.outdated = false;
   (entry.suspect ? suspects_ : planned_).insert(place);
-}
-
-void LeaseTable::Split(const Place& place, uint32_t first_samples) {
-  Batch& batch = batches_.at(place.batch);
-  LeaseEntry rest = At(place);
-  rest.lease.set_lease_id(next_lease_id_++);
-  rest.lease.set_first_sample(rest.lease.first_sample() + first_samples);
-  rest.lease.set_count(rest.lease.count() - first_samples);
-  At(place).lease.set_count(first_samples);
-  batch.leases.push_back(std::move(rest));
-  ++batch.undecided;
-  Plan({place.batch, batch.leases.size() - 1});
 }
 
 uint32_t LeaseTable::WorkerGone(WorkerId worker) {

@@ -175,8 +175,6 @@ class LeaseTable {
   // A held lease becomes ready or failed. False if it is outdated and planned again instead.
   bool Decide(LeaseEntry& entry, LeaseState state);
   void Plan(const Place& place);
-  // Plans what is beyond the first samples of a lease as another lease of the batch.
-  void Split(const Place& place, uint32_t first_samples);
   // `worker` no longer writes for that lease; without an id, for any lease.
   void EndWriting(WorkerId worker, std::optional<uint64_t> lease_id);
   // Batches with leases of workers that were written off.
