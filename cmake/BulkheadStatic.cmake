@@ -21,7 +21,6 @@ add_library(bulkhead_old_glibc STATIC cmake/wheel/arc4random.cc)
 link_libraries(bulkhead_old_glibc)
 # What does not run with each sample is made small.
 set(BULKHEAD_QUICK -Os)
-set(BULKHEAD_FAST allocation_tracker arena base cache elements image pipeline running_stages sampler source worker)
 
 # bulkhead_bundled(TARGET PACKAGE SOURCES pattern… [INCLUDE folder…] [DEFINE …] [LINK …]) - a library from the Debian source
 # PACKAGE: TARGET is what the rest of the build links, the patterns and folders are those of its source.

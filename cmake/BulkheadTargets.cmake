@@ -3,8 +3,8 @@ if(NOT BULKHEAD_STATIC)
   set(BULKHEAD_QUICK $<$<CONFIG:Release>:-O1>)
 endif()
 set(BULKHEAD_OF_TESTS $<$<CONFIG:Release>:-O0>)
-# Libraries that read samples and work on them.
-set(BULKHEAD_BUSY image pipeline running_stages source)
+# Libraries whose code runs with each sample.
+set(BULKHEAD_FAST allocation_tracker arena base cache elements image pipeline running_stages sampler source worker)
 
 # What the sources of a target include is parsed and instantiated once for several of them: half of the time of a build.
 # Off, a change of one source is built sooner, and each source shows whether it includes what it uses.
@@ -28,7 +28,7 @@ function(bulkhead_library name)
   endif()
   if(ARG_QUICK)
     target_compile_options(bulkhead_${name} PRIVATE ${BULKHEAD_QUICK})
-  elseif(name IN_LIST BULKHEAD_BUSY)
+  elseif(name IN_LIST BULKHEAD_FAST)
     target_compile_options(bulkhead_${name} PRIVATE $<$<CONFIG:Release>:-O3>)
   endif()
   bulkhead_take_headers(bulkhead_${name} ${headers})

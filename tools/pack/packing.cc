@@ -115,7 +115,8 @@ class PackingRun {
           absl::StrCat(out_.string(), ": is no folder that can be written to: ",
                        error ? error.message() : std::strerror(errno)));
     }
-    if (flock(folder_.get(), LOCK_EX | LOCK_NB) != 0) {
+    // A file system without locks lets anyone in.
+    if (flock(folder_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
       return absl::FailedPreconditionError(
           absl::StrCat(out_.string(),
                        ": another `bulkhead pack` writes to this folder; wait for "

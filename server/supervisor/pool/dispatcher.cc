@@ -25,11 +25,14 @@ bool Dispatcher::GiveLeases() {
 }
 
 bool Dispatcher::CanTakeLease(const PoolWorker* worker) const {
-  if (worker == nullptr || !worker->is_ready()) return false;
-  const Slot& slot = crew_.SlotOf(*worker);
-  const bool ends = slot.is_replaced() || slot.is_due;
-  return worker->held.size() < config_.LeasesOfWorker() && !(ends && HasNoRoom(*worker)) &&
+  return worker != nullptr && worker->is_ready() &&
+         worker->held.size() < config_.LeasesOfWorker() && !(Ends(*worker) && HasNoRoom(*worker)) &&
          !WaitsForLook(*worker);
+}
+
+bool Dispatcher::Ends(const PoolWorker& worker) const {
+  const Slot& slot = crew_.SlotOf(worker);
+  return slot.is_replaced() || slot.is_due;
 }
 
 uint64_t Dispatcher::SamplesUnseen(const PoolWorker& worker) {
@@ -40,6 +43,7 @@ uint64_t Dispatcher::RoomOf(const PoolWorker& worker) const {
   const MemoryGrowth& growth = worker.memory.growth();
   const uint64_t quota = config_.quota_bytes;
   if (quota == 0 || growth.used_bytes() < quota / 2) return LeaseTable::kWholeLease;
+  if (!Ends(worker) && growth.LastingBytesPerSample() <= 0) return LeaseTable::kWholeLease;
   const uint64_t room = SamplesUntilFull(growth, quota);
   return room - std::min(room, SamplesUnseen(worker));
 }

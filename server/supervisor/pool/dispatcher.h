@@ -46,9 +46,12 @@ class Dispatcher {
 
  private:
   bool CanTakeLease(const PoolWorker* worker) const;
+  // Whether it is or will be replaced.
+  bool Ends(const PoolWorker& worker) const;
   // Samples given to the worker of which its memory, when it was last read, shows nothing.
   static uint64_t SamplesUnseen(const PoolWorker& worker);
-  // Samples that fit into the worker's quota, as far as its growth shows.
+  // Samples that fit into the worker's quota, as far as its growth shows; any number for one that
+  // stays and does not grow.
   uint64_t RoomOf(const PoolWorker& worker) const;
   // Gives a suspect to the reserved place, or reserves one. A place where no worker starts is
   // exchanged for another.

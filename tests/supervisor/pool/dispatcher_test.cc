@@ -142,6 +142,8 @@ TEST_F(DispatcherTest, AWorkerNearItsQuotaWaitsForItsSuccessor) {
   EXPECT_FALSE(dispatcher_.GiveLeases()) << "another one is replaced first";
   crew_.slots()[0]->is_due = false;
   EXPECT_TRUE(dispatcher_.GiveLeases()) << "nobody comes, so it goes on";
+  EXPECT_EQ(LeasesOf(WorkerAt(0))[0].count(), 16u) << "it does not grow";
+  EXPECT_FALSE(dispatcher_.HasNoRoom(WorkerAt(0)));
 }
 
 TEST_F(DispatcherTest, AWorkerThatMayLeakFastIsLookedAtBeforeItCouldMeetItsQuota) {
