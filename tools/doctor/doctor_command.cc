@@ -1,9 +1,11 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -79,7 +81,10 @@ absl::StatusOr<int> RunDoctor(const DoctorArguments& arguments) {
   page.close();
   if (!page) {
     const int why = errno;
-    std::remove(arguments.html.c_str());
+    std::error_code ignored;  // half a page is of no use, but a device stays
+    if (std::filesystem::is_regular_file(arguments.html, ignored)) {
+      std::filesystem::remove(arguments.html, ignored);
+    }
     return absl::UnavailableError(
         absl::StrCat(arguments.html, ": cannot be written: ", std::strerror(why)));
   }
