@@ -188,3 +188,13 @@ def test_mistakes_end_with_2(folder):
     assert "--input takes captured, zeros, random, or a .npy file" in doctor(spec, "--input", "ones", code=2)
     assert "--samples" in doctor(spec, "--samples", 5, code=2)
     assert "no_such_function" in doctor(calling(folder, "no_such_function"), code=2)
+
+
+def test_a_page_that_cannot_be_written_costs_no_diagnosis(folder):
+    (folder / "page.html").symlink_to("/dev/full")
+    spec = write_spec(folder / "spec.json", source={"range": {"size": 1000}}, batch={"size": 10})
+    command = [BIN / "bulkhead", "doctor", spec, "--samples", "100", "--html", folder / "page.html"]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert run.returncode == 2 and "page.html: cannot be written: No space left on device" in run.stderr, run.stderr
+    assert "100 samples in each run" in run.stdout
+    assert (folder / "page.html").is_symlink()
