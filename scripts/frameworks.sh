@@ -30,12 +30,10 @@ prepare() {
   echo "frameworks: made the environment of $1 in $((SECONDS - started)) s"
 }
 
-# run_tests NAME - says all at once what they said, for others run beside them. PyTorch's are as many as the others'
-# together, so two of its files run at once.
+# run_tests NAME - says all at once what they said, for others run beside them.
 run_tests() {
-  local started=$SECONDS failed=0 said spread=()
-  if [[ $1 == torch ]]; then spread=(-n 2 --dist loadfile); fi
-  said=$(PYTHONPATH=$ROOT/tests/e2e "$ENVIRONMENTS/$1/bin/python" -m pytest "${spread[@]}" -p slow_tests -p no:cacheprovider -q --durations=5 "$TESTS/${1}_tests" 2>&1) || failed=1
+  local started=$SECONDS failed=0 said
+  said=$(PYTHONPATH=$ROOT/tests/e2e "$ENVIRONMENTS/$1/bin/python" -m pytest -p slow_tests -p no:cacheprovider -q --durations=5 "$TESTS/${1}_tests" 2>&1) || failed=1
   printf '%s\n' "frameworks: $1" "$said" "frameworks: $1 took $((SECONDS - started)) s"
   return $failed
 }
