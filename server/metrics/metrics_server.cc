@@ -24,6 +24,8 @@ constexpr size_t kReadBytes = 4 << 10;
 constexpr absl::Duration kAcceptPause = absl::Milliseconds(200);
 // A connection that the client has half closed cannot be waited on for room to write alone.
 constexpr absl::Duration kWritePause = absl::Milliseconds(10);
+// The rest of a request that is too large comes meanwhile, and is dropped.
+constexpr absl::Duration kTooLargePause = absl::Milliseconds(100);
 constexpr char kTextFormat[] = "text/plain; version=0.0.4; charset=utf-8";
 
 struct Page {
@@ -215,7 +217,9 @@ void MetricsServer::Read(ConnectionId id) {
   if (whole && connection.request.size() <= kMaxRequestBytes) {
     Answer(id, std::exchange(connection.request, ""));
   } else {
-    Reply(id, Text({"431 Request Header Fields Too Large", "a request has at most 8 KiB\n"}));
+    serving_->After(kTooLargePause, [this, id] {
+      Reply(id, Text({"431 Request Header Fields Too Large", "a request has at most 8 KiB\n"}));
+    });
   }
 }
 

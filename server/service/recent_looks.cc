@@ -55,8 +55,10 @@ bool IsServed(const v1::GetStatusResponse& status, const std::string& pipeline) 
   });
 }
 
-// How many more workers of the pipeline the memory budget holds; "" if they have no quota.
-std::string MoreWorkers(const v1::GetStatusResponse& status, const std::string& pipeline) {
+// How many more workers of the pipeline the memory budget holds, of at most `most` that the CPUs
+// keep busy; "" if they have no quota.
+std::string MoreWorkers(const v1::GetStatusResponse& status, const std::string& pipeline,
+                        uint64_t most) {
   const auto worker = std::find_if(status.workers().begin(), status.workers().end(),
                                    [&](const auto& known) { return known.pipeline() == pipeline; });
   if (worker == status.workers().end() || worker->quota_bytes() == 0) return "";
@@ -64,10 +66,11 @@ std::string MoreWorkers(const v1::GetStatusResponse& status, const std::string& 
   const uint64_t taken = memory.supervisor_bytes() + memory.arena_bytes() + memory.quota_bytes() +
                          memory.replacement_bytes();
   const uint64_t left = memory.budget_bytes() > taken ? memory.budget_bytes() - taken : 0;
-  const uint64_t more = left / worker->quota_bytes();
-  if (more == 0) return "; no further worker fits the memory budget";
+  const uint64_t fitting = left / worker->quota_bytes();
+  if (fitting == 0) return "; no further worker fits the memory budget";
+  const uint64_t more = std::min(fitting, most);
   return absl::StrCat("; ", more, more == 1 ? " more worker fits" : " more workers fit",
-                      " the memory budget");
+                      fitting > most ? " the CPUs and the memory budget" : " the memory budget");
 }
 
 }  // namespace
@@ -128,10 +131,11 @@ std::string RecentLooks::Cause(const Look& before, const Look& now, const std::s
     }
   }
   const double seconds = static_cast<double>(now.time_ns - before.time_ns) / 1e9;
-  if (now.cpu_seconds - before.cpu_seconds >= kAllUsed * cpus_ * seconds) {
+  const double used = (now.cpu_seconds - before.cpu_seconds) / seconds;
+  if (used >= kAllUsed * cpus_) {
     return absl::StrCat(cause, "; the service uses all ", cpus_, cpus_ == 1 ? " CPU" : " CPUs");
   }
-  return cause + MoreWorkers(status, pipeline);
+  return cause + MoreWorkers(status, pipeline, static_cast<uint64_t>(std::ceil(cpus_ - used)));
 }
 
 std::string RecentLooks::Why(const Look& before, const Look& now, const v1::StreamStatus& stream,

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <string>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "server/arena/code_files.h"
@@ -255,10 +257,16 @@ uint64_t MaxSubstitutions(const PreparedPipeline& prepared, uint64_t world_size)
 
 absl::Status CheckStreamName(const std::string& name) {
   constexpr size_t kMostBytes = 256;
-  if (name.size() <= kMostBytes) return absl::OkStatus();
+  std::string problem;
+  if (name.size() > kMostBytes) {
+    problem = absl::StrCat("has ", name.size(), " bytes; at most ", kMostBytes, " are taken");
+  } else if (std::any_of(name.begin(), name.end(), absl::ascii_iscntrl)) {
+    problem = absl::StrCat("has a control character, such as the end of a line: \"",
+                           absl::CHexEscape(name), "\"");
+  }
+  if (problem.empty()) return absl::OkStatus();
   return MakeError(absl::StatusCode::kInvalidArgument, reason::kInvalidArgument,
-                   absl::StrCat("the stream's name has ", name.size(), " bytes; at most ",
-                                kMostBytes, " are taken"));
+                   "the stream's name " + problem);
 }
 
 absl::Status CheckCodeNames(const v1::Cursor& cursor) {

@@ -123,6 +123,14 @@ TEST_F(RecentLooksTest, MoreWorkersDoNotHelpWhenAllCpusAreUsed) {
   EXPECT_THAT(WhyAt(11 * kOneSecond), HasSubstr("; the service uses all 4 CPUs"));
 }
 
+TEST_F(RecentLooksTest, NoMoreWorkersAreAdvisedThanTheCpusKeepBusy) {
+  WhyAt(kOneSecond);
+  status_.set_cpu_seconds(24);  // 2.4 of 4, and the budget holds 3 more
+  Pass(10, 1, 1);
+  EXPECT_THAT(WhyAt(11 * kOneSecond),
+              HasSubstr("; 2 more workers fit the CPUs and the memory budget"));
+}
+
 TEST_F(RecentLooksTest, SaysThatNoWorkerFits) {
   WhyAt(kOneSecond);
   status_.mutable_memory()->set_supervisor_bytes(300 * kOneMiB);

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "server/base/byte_size.h"
 
 namespace bulkhead::tools {
 namespace {
@@ -105,13 +106,21 @@ Value Folder(std::string& path) {
           }};
 }
 
-Value Seconds(double& seconds) {
+Value Size(std::string& text) {
+  Value value = Text(text, "SIZE");
+  value.take = [&text](const std::string& given) {
+    text = given;
+    return std::string(ParseBytes(given).status().message());
+  };
+  return value;
+}
+
+Value Seconds(double& seconds, double most) {
   return {.word = "SECONDS",
           .preset = seconds > 0 ? absl::StrCat(seconds) : "",
-          .take = [&seconds](const std::string& text) -> std::string {
-            const bool fits =
-                absl::SimpleAtod(text, &seconds) && seconds >= 0.1 && seconds <= 86400;
-            return fits ? "" : absl::StrCat("'", text, "' is no number of seconds, 0.1 to 86400");
+          .take = [&seconds, most](const std::string& text) -> std::string {
+            const bool fits = absl::SimpleAtod(text, &seconds) && seconds >= 0.1 && seconds <= most;
+            return fits ? "" : absl::StrCat("'", text, "' is no number of seconds, 0.1 to ", most);
           }};
 }
 

@@ -35,7 +35,8 @@ Value SpecPaths(std::vector<std::string>& paths);  // also -, standard input
 // A file to be written: its folder has to be there, and its name has to end in `ending`.
 Value OutputPath(std::string& path, const std::string& ending = "");
 Value Folder(std::string& path);
-Value Seconds(double& seconds);  // 0 before it is given: there is no default
+Value Seconds(double& seconds, double most = 86'400);  // 0 before it is given: there is no default
+Value Size(std::string& text);                         // of memory or a file: "512MiB"
 // Several, with commas between them, each at least 1.
 Value Numbers(std::vector<uint64_t>& numbers);
 // A whole number from `low` to `high`; `preset` tells nothing below `low`.

@@ -86,11 +86,11 @@ std::vector<Option> ServiceOptions::OwnOptions() {
       {"--threads", "Decode threads of each worker", Number(threads, 1)},
       {"--cache-dir", "Folder for record indexes and seek entries", Text(cache_dir, "FOLDER")},
       {"--worker-quota", "Memory limit of each worker, such as 512MiB; left out: bulkheadd's",
-       Text(worker_quota, "SIZE")},
+       Size(worker_quota)},
       {"--memory-budget",
        "Memory that service, workers and batches may use together, such as 8GiB; left out: half "
        "of what is available",
-       Text(memory_budget, "SIZE")},
+       Size(memory_budget)},
       {"--worker-hang-timeout",
        "Seconds at one sample after which a worker is replaced; left out: bulkheadd's",
        Seconds(hang_seconds)}};

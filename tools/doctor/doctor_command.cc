@@ -107,11 +107,11 @@ Command DoctorCommand() {
                    "zeros, random, or a .npy file with one sample or several",
                    Text(arguments->input, "captured|zeros|random|FILE")},
                   {"--worker-quota", "Memory limit of the worker; left out: that of bulkheadd",
-                   Text(arguments->quota, "SIZE")},
+                   Size(arguments->quota)},
                   {"--memory-budget",
                    "Memory that the service may use, such as 8GiB; left out: half of what is "
                    "available",
-                   Text(arguments->budget, "SIZE")},
+                   Size(arguments->budget)},
                   {"--html",
                    "File for a page with the tables, and the curves of memory and time; it needs "
                    "nothing else",

@@ -56,8 +56,10 @@ std::string Line(const std::string& name, const std::string& time, const std::st
 }
 
 std::string StageLine(const Diagnosis& diagnosis, const JudgedStage& stage) {
-  const std::string name = diagnosis.Named(stage.name, "all of the worker");
-  return Line(name, TimeText(stage.time), KeptText(stage), stage.Word(), stage.IsFault(), "");
+  const DoctorRun& whole = diagnosis.runs[0];
+  const bool fails = stage.name.empty() && !whole.trial.error.ok();
+  return Line(diagnosis.Named(stage.name, "all of the worker"), TimeText(stage.time),
+              KeptText(stage), fails ? whole.Word() : stage.Word(), fails || stage.IsFault(), "");
 }
 
 std::string RunLine(const DoctorRun& run) {

@@ -148,6 +148,7 @@ std::string DiagnosisText(const Diagnosis& diagnosis) {
     rows.push_back(ReportRowOf(diagnosis, stage));
   for (const std::string& stage : diagnosis.joined) rows.push_back({stage, "", "", "-", kJoined});
   rows.push_back(ReportRowOf(diagnosis, whole.judged.process));
+  if (!whole.trial.error.ok()) rows.back().word = absl::AsciiStrToUpper(whole.Word());
   rows.back().marked |= whole.IsFault();
   for (const Kind kind : {Kind::kPrefix, Kind::kAlone}) {
     const size_t before = rows.size();

@@ -356,11 +356,11 @@ Command ExplainCommand() {
                   {"--workers", "Worker processes; left out: the service chooses",
                    Number(arguments->workers, 1)},
                   {"--worker-quota", "Quota of each worker; left out: that of bulkheadd",
-                   Text(arguments->quota, "SIZE")},
+                   Size(arguments->quota)},
                   {"--memory-budget",
                    "Memory that the service may use, such as 8GiB; left out: half of what is "
                    "available",
-                   Text(arguments->budget, "SIZE")},
+                   Size(arguments->budget)},
                   {"--json", "Print JSON", Flag(arguments->json)},
                   {.name = "--measure-run",  // for its own use
                    .help = "",

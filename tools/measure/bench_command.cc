@@ -197,16 +197,17 @@ Command LeakCommand() {
       .name = "leak",
       .about = "Measure what a stage that leaks costs the trainer",
       .more = kLeakExamples,
-      .options =
-          {{"SPEC", "The spec, YAML or JSON", SpecPath(options.spec), true},
-           {"--samples", "Samples per run", Number(options.samples)},
-           {"--rounds", "Rounds in which the runs take turns", Number(options.rounds, 1, 1000)},
-           {"--leak", "Memory that each leak takes, such as 1MiB", Text(options.leak, "SIZE")},
-           {"--fault", "Kind of leak", Choice(options.fault, {"leak", "leak_mmap", "python"})},
-           {"--every", "Leak once in this many samples", Number(options.every, 1)},
-           {"--quota", "Quota of each worker", Text(options.quota, "SIZE")},
-           TransportOption(options.transport),
-           {"--json", "Print JSON", Flag(arguments->json)}},
+      .options = {{"SPEC", "The spec, YAML or JSON", SpecPath(options.spec), true},
+                  {"--samples", "Samples per run", Number(options.samples)},
+                  {"--rounds", "Rounds in which the runs take turns",
+                   Number(options.rounds, 1, 1000)},
+                  {"--leak", "Memory that each leak takes, such as 1MiB", Size(options.leak)},
+                  {"--fault", "Kind of leak",
+                   Choice(options.fault, {"leak", "leak_mmap", "python"})},
+                  {"--every", "Leak once in this many samples", Number(options.every, 1)},
+                  {"--quota", "Quota of each worker", Size(options.quota)},
+                  TransportOption(options.transport),
+                  {"--json", "Print JSON", Flag(arguments->json)}},
       .run = [arguments] { return RunLeak(*arguments); }};
   Append(options.code.Options(), command.options);
   return command;

@@ -208,7 +208,7 @@ std::vector<Option> OptionsOf(PackArguments& arguments) {
       {"--records", "Records per file", Number(arguments.packing.records_a_file, 1)},
       {.name = "--file-size",
        .help = "Size that a file has at most, about, such as 256MiB",
-       .value = Text(arguments.file_size, "SIZE"),
+       .value = Size(arguments.file_size),
        .without = {"--records"}},
       {"--key", "What records call a feature, such as image=img_raw",
        Texts(arguments.keys, "FEATURE=KEY")},

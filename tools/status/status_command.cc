@@ -94,7 +94,10 @@ Command StatusCommand() {
               "stage, deaths and their causes",
           .more =
               "Rates are those of a second between two looks, or since the look before with "
-              "--every.\n"
+              "--every;\n"
+              "whole batches are counted, so of large ones --every 10 tells more. A stage holds "
+              "what it\n"
+              "allocated; of that, pages that were never touched are no memory of the worker.\n"
               "\n"
               "Examples:\n"
               "  bulkhead status\n"

@@ -105,7 +105,7 @@ Command TraceCommand() {
           "it\n",
       .options = {FoundTargetOption(arguments->target),
                   {"--out", "File to write", OutputPath(arguments->out, ".json"), true},
-                  {"--seconds", "How long to record; at most 60", Seconds(arguments->seconds)},
+                  {"--seconds", "How long to record; at most 60", Seconds(arguments->seconds, 60)},
                   {"--stream", "Only streams with this name in `bulkhead status`",
                    Text(arguments->stream, "NAME")},
                   {"--batch", "Only these batches of each stream, numbered from 0 when it opens",

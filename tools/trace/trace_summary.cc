@@ -27,12 +27,21 @@ TraceSummary SummarizeTimeline(const Timeline& timeline) {
   TraceSummary summary;
   summary.seconds = InSeconds(timeline.end_ns() - timeline.begin_ns());
   summary.streams = timeline.streams().size();
-  summary.workers = timeline.workers().size();
+  for (const auto& [id, worker] : timeline.workers()) {
+    summary.workers += pipelines.count(worker.pipeline());
+  }
   summary.dropped = timeline.dropped();
   for (const auto& [key, batch] : timeline.batches()) summary.batches += batch.handed_out_ns != 0;
   std::map<std::string, TraceSummary::Share> shares;  // `share` in seconds
+  // Workers of other pipelines are idle for these streams: their time is not counted.
+  std::set<std::string> pipelines;
+  for (const auto& [id, stream] : timeline.streams()) pipelines.insert(stream.pipeline());
   std::set<std::pair<uint64_t, uint32_t>> threads;
   for (const v1::TraceSpan& span : timeline.spans()) {
+    const auto worker = timeline.workers().find(span.worker());
+    if (worker != timeline.workers().end() && pipelines.count(worker->second.pipeline()) == 0) {
+      continue;
+    }
     threads.emplace(span.worker(), span.thread());
     summary.leases += span.kind() == v1::TraceSpan::KIND_LEASE && span.lease() != 0 ? 1 : 0;
     summary.samples += span.kind() == v1::TraceSpan::KIND_SAMPLE ? 1 : 0;

@@ -9,12 +9,8 @@ void MemoryGrowth::Note(uint64_t samples, uint64_t used_bytes, int64_t now_ns) {
   samples_ = samples;
   peak_bytes_ = std::max(peak_bytes_, used_bytes);
   const Point point{samples, used_bytes, now_ns};
+  NoteRate(point);
   recent_[looks_ % kWindow] = point;
-  Point& earlier = rate_looks_[looks_ % kRateLooks];
-  if (looks_ >= kRateLooks && samples >= earlier.samples + kMinSamples) {
-    fastest_ = std::max(fastest_, Rate(earlier, point));
-  }
-  earlier = point;
   ++looks_;
   if (!begun_ || samples == first_.samples) {
     // An import, or what the first sample takes, is no growth.
@@ -45,6 +41,22 @@ void MemoryGrowth::NoteLastLook(const Point& look) {
   }
   if (count == kLastingLooks) last_looks_.erase(last_looks_.begin());
   last_looks_.push_back(look);
+}
+
+void MemoryGrowth::NoteRate(const Point& look) {
+  Point& earlier = rate_looks_[looks_ % kRateLooks];
+  if (looks_ >= kRateLooks && look.samples >= earlier.samples + kMinSamples) {
+    fastest_burst_ = std::max(fastest_burst_, Rate(earlier, look));
+  }
+  earlier = look;
+  if (looks_ == 0) rate_from_ = look;
+  const Point& last = looks_ == 0 ? look : recent_[(looks_ - 1) % kWindow];
+  if (look.samples > last.samples) busy_ns_ += look.at_ns - last.at_ns;
+  if (look.at_ns < rate_from_.at_ns + kRateTimeNs) return;
+  const int64_t time_ns = std::max(busy_ns_, kRateTimeNs);
+  fastest_ = std::max(fastest_, Rate(rate_from_, {look.samples, 0, rate_from_.at_ns + time_ns}));
+  rate_from_ = look;
+  busy_ns_ = 0;
 }
 
 double MemoryGrowth::Slope(const Point& from, const Point& to) {
@@ -114,7 +126,13 @@ double MemoryGrowth::SinceStart() const {
 double MemoryGrowth::SamplesPerSecond() const {
   const Point& from = points_.size() >= 2 ? points_[points_.size() / 2] : first_;
   const Point& to = points_.empty() ? first_ : points_.back();
-  return std::max(fastest_, Rate(from, to));
+  return std::max(fastest_ > 0 ? fastest_ : fastest_burst_, Rate(from, to));
+}
+
+double MemoryGrowth::SamplesWithin(double seconds) const {
+  const double lasting = SamplesPerSecond();
+  const double burst = std::max(lasting, fastest_burst_);
+  return std::min(burst * seconds, lasting * std::max(seconds, kRateTimeNs / 1e9));
 }
 
 double MemoryGrowth::Rate(const Point& from, const Point& to) {

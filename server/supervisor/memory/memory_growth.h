@@ -50,9 +50,12 @@ class MemoryGrowth {
   }
   // Growth from the last look before a sample was done to the last, including the warm-up.
   double SinceStart() const;
-  // Samples per second: the higher of the best rate over a few consecutive looks and the rate of
-  // the later half. So a pause without demand does not make a worker slow.
+  // Samples per second: the higher of the best rate over kRateTimeNs, or over a few looks while
+  // less is known, and the rate of the later half. So a pause without demand does not make a worker
+  // slow, nor a burst fast.
   double SamplesPerSecond() const;
+  // The most samples that are likely in so many seconds; in a short time a burst counts.
+  double SamplesWithin(double seconds) const;
   // Whether growth continues: the later half grew at least half as much per sample as the whole,
   // and the total growth is at least a quarter of the quota.
   bool IsSteady(uint64_t quota_bytes) const;
@@ -76,12 +79,14 @@ class MemoryGrowth {
   static constexpr uint64_t kStepSamples = 8;
   static constexpr size_t kExceptions = 6;  // one in so many
 
-  // Looks between which a rate is measured.
+  // Looks between which the rate of a burst is measured, and the time over which a lasting one is.
   static constexpr size_t kRateLooks = 4;
+  static constexpr int64_t kRateTimeNs = 250'000'000;
   // Samples that can bear out the expected growth.
   static constexpr uint64_t kExpectedSamples = 8;
 
   void NoteLastLook(const Point& look);
+  void NoteRate(const Point& look);
   static double Slope(const Point& from, const Point& to);
   static double Rate(const Point& from, const Point& to);
   // The growth since the warm-up. The lowest looks may be close together, and one step of memory
@@ -107,7 +112,10 @@ class MemoryGrowth {
   uint64_t used_bytes_ = 0;
   Point recent_[kWindow];         // the last looks
   Point rate_looks_[kRateLooks];  // the last looks, by number
-  double fastest_ = 0;            // samples per second
+  double fastest_burst_ = 0;      // samples per second
+  Point rate_from_;               // the look at which the time that is measured began
+  int64_t busy_ns_ = 0;           // of that time, between looks that saw new samples
+  double fastest_ = 0;            // over kRateTimeNs at least; 0: not known
   uint64_t looks_ = 0;
   uint64_t samples_ = 0;
   uint64_t peak_bytes_ = 0;

@@ -12,7 +12,7 @@ namespace {
 
 // Samples done until a replacement is warm, plus those that the worker then holds.
 double Horizon(const RecycleFacts& facts) {
-  return facts.growth->SamplesPerSecond() * absl::ToDoubleSeconds(facts.warm_up) +
+  return facts.growth->SamplesWithin(absl::ToDoubleSeconds(facts.warm_up)) +
          static_cast<double>(facts.held_samples);
 }
 

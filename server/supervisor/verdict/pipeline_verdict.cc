@@ -12,6 +12,7 @@ namespace bulkhead {
 void PipelineVerdict::OnGone(uint64_t worker, Finding last) {
   living_.erase(worker);
   if (!last.Keeps()) return;
+  last.gone = true;
   gone_.push_front(std::move(last));
   if (gone_.size() > kMaxGone) gone_.pop_back();
 }
@@ -30,14 +31,21 @@ size_t PipelineVerdict::Witnesses(const Finding& finding) const {
   }));
 }
 
+uint64_t PipelineVerdict::FullestBytes() const {
+  uint64_t most = 0;
+  for (const auto& [worker, finding] : living_) most = std::max(most, finding.memory_bytes);
+  return most;
+}
+
 v1::Verdict PipelineVerdict::Now() const {
   v1::Verdict verdict;
   verdict.set_kind(v1::VERDICT_KIND_WARM_UP);
   verdict.set_quota_bytes(quota_bytes_);
   const Finding* worst = nullptr;
-  // Kinds are numbered by weight. Among equal ones the worker counts that has done most.
+  // Kinds are numbered by weight. Among equal ones the living worker counts that has done most.
   const auto weight = [this](const Finding& finding) {
-    return std::make_tuple(finding.kind, finding.Keeps() ? Witnesses(finding) : 0, finding.samples);
+    return std::make_tuple(finding.kind, finding.Keeps() ? Witnesses(finding) : 0, !finding.gone,
+                           finding.samples);
   };
   for (const Finding* finding : All()) {
     if (worst == nullptr || weight(*finding) > weight(*worst)) worst = finding;
@@ -58,11 +66,12 @@ v1::Verdict PipelineVerdict::Now() const {
     const double per_second = worst->bytes_per_sample * worst->samples_per_second;
     const bool grows = worst->Keeps() || worst->kind == v1::VERDICT_KIND_INCONCLUSIVE;
     if (grows && per_second > 0 && quota_bytes_ > 0) {
-      const uint64_t left = quota_bytes_ - std::min(quota_bytes_, worst->memory_bytes);
+      const uint64_t held = worst->gone ? FullestBytes() : worst->memory_bytes;
+      const uint64_t left = quota_bytes_ - std::min(quota_bytes_, held);
       verdict.set_seconds_to_quota(static_cast<double>(left) / per_second);
     }
   }
-  verdict.set_text(VerdictText(verdict, !code_.empty()));
+  verdict.set_text(VerdictText(verdict, !code_.empty(), worst != nullptr && worst->gone));
   return verdict;
 }
 

@@ -36,6 +36,8 @@ class PipelineVerdict {
   std::vector<const Finding*> All() const;
   // Workers that show the same kind of growth in the same stage.
   size_t Witnesses(const Finding& finding) const;
+  // That a living worker holds at most.
+  uint64_t FullestBytes() const;
 
   const std::map<std::string, std::string> code_;
   const uint64_t quota_bytes_;

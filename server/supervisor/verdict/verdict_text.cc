@@ -23,13 +23,13 @@ std::string OfQuota(uint64_t bytes, const v1::Verdict& verdict) {
              : absl::StrCat(FormatBytes(bytes), " of ", FormatBytes(verdict.quota_bytes()));
 }
 
-std::string Keeps(const v1::Verdict& verdict, bool imports) {
+std::string Keeps(const v1::Verdict& verdict, bool imports, bool gone) {
   std::string text = verdict.stage();
   if (verdict.kind() == v1::VERDICT_KIND_RETENTION) text = "the worker";
   if (!verdict.code().empty()) absl::StrAppend(&text, " (", verdict.code(), ")");
   absl::StrAppend(&text, " keeps ", Bytes(verdict.bytes_per_sample()), " more with each sample",
                   PythonLinesText(verdict), ": ", OfQuota(verdict.kept_bytes(), verdict),
-                  " since it started");
+                  gone ? " when its worker ended" : " since it started");
   if (verdict.kind() == v1::VERDICT_KIND_RETENTION) {
     absl::StrAppend(&text, ", but no stage keeps what it allocates");
   }
@@ -43,11 +43,11 @@ std::string Keeps(const v1::Verdict& verdict, bool imports) {
 
 }  // namespace
 
-std::string VerdictText(const v1::Verdict& verdict, bool imports) {
+std::string VerdictText(const v1::Verdict& verdict, bool imports, bool gone) {
   switch (verdict.kind()) {
     case v1::VERDICT_KIND_LEAK:
     case v1::VERDICT_KIND_RETENTION:
-      return Keeps(verdict, imports);
+      return Keeps(verdict, imports, gone);
     case v1::VERDICT_KIND_INCONCLUSIVE: {
       std::string text = absl::StrCat("memory still grows, by ", Bytes(verdict.bytes_per_sample()),
                                       " ± ", Bytes(verdict.bound_bytes()),

@@ -24,6 +24,7 @@ struct Finding {
   uint64_t memory_bytes = 0;
   uint64_t samples = 0;
   double samples_per_second = 0;
+  bool gone = false;  // the worker has ended
   // How the memory of its Python grows; absent: not known.
   std::optional<internal::v1::PythonGrowth> python;
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import signal
 import sys
 import tempfile
 
@@ -83,6 +84,7 @@ def main() -> None:
     if "--serve-fd" in options:
         from bulkhead_host.server import Server
 
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: the tool ends, and takes this process with it
         Server(int(options["--serve-fd"][0])).run(lambda *messages: _confine(library, *messages))
         return
     user_code.watch()

@@ -143,6 +143,8 @@ def test_what_a_request_may_hold_is_bounded(folder):
         bulkhead.Loader(spec, service.target, name="n" * 256).close()
         with pytest.raises(bulkhead.errors.InvalidArgument, match="name has 257 bytes; at most 256"):
             bulkhead.Loader(spec, service.target, name="n" * 257)
+        with pytest.raises(bulkhead.errors.InvalidArgument, match=r'has a control character.*"train\\nstream'):
+            bulkhead.Loader(spec, service.target, name="train\nstream gone")
         before = peak_bytes(service.process.pid)
         many = field(1, field(1, field(1, field(5, field(1, b"") * 119_000))))
         assert "has 119000; a mixture is of 2 to" in refusal(service, "Describe", many)

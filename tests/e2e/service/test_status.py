@@ -213,7 +213,8 @@ def test_top_prints_a_screen_or_refuses_where_there_is_no_terminal(folder):
             loader.next_batch()
             once = top("--once", "--target", service.target)
             assert once.returncode == 0 and once.stderr == ""
-            assert "stream watched, rank 0 of 1: waits for the trainer " in once.stdout
+            # On a busy machine a worker may still make what the window holds.
+            assert re.search(r"stream watched, rank 0 of 1: waits for (the trainer|workers) \d+ %", once.stdout), once.stdout
             assert "\x1b" not in once.stdout
             piped = top("--target", service.target)
             assert piped.returncode == 1 and "bulkhead top --once" in piped.stderr

@@ -98,9 +98,11 @@ def test_a_stage_that_crashes_is_named_with_its_record(folder):
 
 
 def test_a_stage_that_takes_no_sample_fails(folder):
-    told = diagnosis(calling(folder, "sound", "refuses"), code=1)
+    spec = calling(folder, "sound", "refuses")
+    told = diagnosis(spec, code=1)
     assert "no image is good enough" in " ".join(told["conclusions"])
     assert told["runs"][0]["verdict"] == "fails"
+    assert re.search(r"all of the worker .*FAILS", doctor(spec, "--samples", 100, code=1))
 
 
 def test_stages_that_cannot_run_alone_say_why(photos, folder):

@@ -1,7 +1,10 @@
 """Tools that run a pipeline without a service: `explain`, `bench run --in-process`; and `pack`, which makes their data."""
 
 import json
+import os
+import signal
 import subprocess
+import time
 
 import bulkhead
 import cv2
@@ -229,6 +232,26 @@ def test_a_stage_of_explain_has_a_worker_s_folder_and_environment(folder, monkey
     assert "stages[1] native" in tool("explain", spec, "--samples", 4, *code)
     assert ": pure: " in tool("validate", spec, "--purity", 4, *code)
     assert not list((folder / "tmp").glob("bulkhead-*")), "all folders are removed"
+
+
+def test_a_wrong_size_is_a_wrong_option(folder):
+    spec = over_range(folder, python_stage(folder, "pass"))
+    for option in "--worker-quota", "--memory-budget":
+        assert f"{option}: '512' is not a size" in tool("explain", spec, option, "512", code=2)
+
+
+def test_who_is_interrupted_sees_no_traceback_of_ours(folder):
+    spec = over_range(folder, python_stage(folder, "time.sleep(0.1)"))
+    command = [BIN / "bulkhead", "explain", spec, "--python", PYTHON, "--python-path", folder / "code", "--samples", "10000"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True) as explain:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and b"worker_host.py" not in subprocess.check_output(["ps", "-s", str(explain.pid), "-o", "args"]):
+            time.sleep(0.05)
+        time.sleep(1)  # in the function
+        os.killpg(explain.pid, signal.SIGINT)  # as a terminal's Ctrl-C
+        said, _nothing = explain.communicate(timeout=60)
+    assert explain.returncode == -signal.SIGINT or explain.returncode == 130
+    assert "Traceback" not in said
 
 
 def test_explain_says_which_parts_of_a_sandbox_there_are(folder):

@@ -213,6 +213,21 @@ def test_only_the_batches_and_streams_that_were_asked_for(folder):
     assert len(by_category(trace, "sample")) == 2 * BATCH
 
 
+def test_the_workers_of_another_pipeline_are_not_counted(folder):
+    service = Service(folder, "--workers", "1", "--allow-fault-stages")
+    (folder / "other").mkdir()
+    try:
+        with bulkhead.Loader(slow_spec(folder / "other", seconds=0.001), service.target, name="other") as other:
+            other.next_batch()
+            with training(slow_spec(folder), service.target, name="train"):
+                said = tool("trace", "--target", service.target, "--out", folder / "t.json", "--seconds", "1", "--stream", "train", "--json")
+    finally:
+        service.stop()
+    summary = json.loads(said)
+    assert summary["workers"] == 1
+    assert next(share for share in summary["shares"] if share["name"] == SLOW)["share"] > 0.5
+
+
 def test_a_worker_that_is_killed_ends_in_the_trace_and_its_successor_follows(folder):
     service = Service(folder, "--workers", "1", "--allow-fault-stages")
     try:

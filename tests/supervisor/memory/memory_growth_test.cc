@@ -33,11 +33,27 @@ TEST(MemoryGrowthTest, KnowsALeakByItsSizePerSample) {
 TEST(MemoryGrowthTest, APauseDoesNotMakeAWorkerSlow) {
   MemoryGrowth growth;
   int64_t now_ns = 0;
-  for (uint64_t s = 0; s <= 100; s += 10) growth.Note(s, Leaking(s), now_ns += 20 * kMilli);
+  for (uint64_t s = 0; s <= 500; s += 10) growth.Note(s, Leaking(s), now_ns += 20 * kMilli);
   // Nobody wants samples for a minute; then they come as before.
-  for (int i = 0; i < 60; ++i) growth.Note(100, Leaking(100), now_ns += 1000 * kMilli);
-  growth.Note(110, Leaking(110), now_ns += 20 * kMilli);
+  for (int i = 0; i < 60; ++i) growth.Note(500, Leaking(500), now_ns += 1000 * kMilli);
+  growth.Note(510, Leaking(510), now_ns += 20 * kMilli);
   EXPECT_DOUBLE_EQ(growth.SamplesPerSecond(), 500);
+}
+
+TEST(MemoryGrowthTest, ABurstDoesNotMakeAWorkerFast) {
+  MemoryGrowth growth;
+  int64_t now_ns = 0;
+  uint64_t samples = 0;
+  // The trainer takes a batch of 256 samples every 640 ms, which are made in 64 ms.
+  for (int batch = 0; batch < 20; ++batch) {
+    for (int i = 0; i < 4; ++i) growth.Note(samples += 64, Leaking(samples), now_ns += 16 * kMilli);
+    for (int i = 0; i < 6; ++i) growth.Note(samples, Leaking(samples), now_ns += 96 * kMilli);
+  }
+  EXPECT_LE(growth.SamplesPerSecond(), 256 / 0.250);
+  EXPECT_GE(growth.SamplesPerSecond(), 256 / 0.640);
+  // A replacement that warms up within a burst has to be asked for in time.
+  EXPECT_NEAR(growth.SamplesWithin(0.05), 200, 1e-6);
+  EXPECT_LE(growth.SamplesWithin(1), 256 * 4);
 }
 
 TEST(MemoryGrowthTest, TakesNoWarmUpForALeak) {

@@ -171,8 +171,24 @@ TEST_F(PipelineVerdictTest, SaysWhenTheQuotaIsMet) {
   EXPECT_FALSE(verdict_.Now().has_seconds_to_quota());
 }
 
-TEST_F(PipelineVerdictTest, TellsItInASentence) {
+TEST_F(PipelineVerdictTest, AfterAReplacementTheFullestLivingWorkerMeetsTheQuotaFirst) {
   verdict_.OnGone(1, Leak("stages[1] python"));
+  Finding young = Of(v1::VERDICT_KIND_WARM_UP);
+  young.memory_bytes = 209 * kMiB;
+  verdict_.Note(2, young);
+  // 223 MiB at 576 KiB a second.
+  EXPECT_NEAR(verdict_.Now().seconds_to_quota(), 396, 1);
+  EXPECT_THAT(verdict_.Now().text(), HasSubstr("166MiB of 432MiB when its worker ended;"));
+  // A living worker that shows it is spoken of, also where the one that ended has done more.
+  Finding living = Leak("stages[1] python");
+  living.samples = 11'000;
+  living.kept_bytes = 150 * kMiB;
+  verdict_.Note(2, living);
+  EXPECT_THAT(verdict_.Now().text(), HasSubstr("150MiB of 432MiB since it started;"));
+}
+
+TEST_F(PipelineVerdictTest, TellsItInASentence) {
+  verdict_.Note(1, Leak("stages[1] python"));
   EXPECT_EQ(verdict_.Now().text(),
             "stages[1] python (my_aug.rotate) keeps 24KiB more with each sample: 166MiB of 432MiB "
             "since it started; imports hold 209MiB; unconfirmed, as one worker shows it");
@@ -191,7 +207,7 @@ TEST(VerdictTextTest, EveryKindHasItsSentence) {
   verdict.set_start_bytes(30 * kMiB);
   const auto text = [&](v1::VerdictKind kind) {
     verdict.set_kind(kind);
-    return VerdictText(verdict, /*imports=*/false);
+    return VerdictText(verdict, /*imports=*/false, /*gone=*/false);
   };
   EXPECT_EQ(text(v1::VERDICT_KIND_WARM_UP),
             "too early to tell: a worker has done 3000 of 10000 samples");
