@@ -27,15 +27,15 @@ TraceSummary SummarizeTimeline(const Timeline& timeline) {
   TraceSummary summary;
   summary.seconds = InSeconds(timeline.end_ns() - timeline.begin_ns());
   summary.streams = timeline.streams().size();
-  for (const auto& [id, worker] : timeline.workers()) {
-    summary.workers += pipelines.count(worker.pipeline());
-  }
   summary.dropped = timeline.dropped();
   for (const auto& [key, batch] : timeline.batches()) summary.batches += batch.handed_out_ns != 0;
   std::map<std::string, TraceSummary::Share> shares;  // `share` in seconds
   // Workers of other pipelines are idle for these streams: their time is not counted.
   std::set<std::string> pipelines;
   for (const auto& [id, stream] : timeline.streams()) pipelines.insert(stream.pipeline());
+  for (const auto& [id, worker] : timeline.workers()) {
+    summary.workers += pipelines.count(worker.pipeline());
+  }
   std::set<std::pair<uint64_t, uint32_t>> threads;
   for (const v1::TraceSpan& span : timeline.spans()) {
     const auto worker = timeline.workers().find(span.worker());
