@@ -27,6 +27,7 @@ class TimelineTest : public testing::Test {
     v1::TracedStream& stream = *part_.add_streams();
     stream.set_id(kStream);
     stream.set_name("train");
+    stream.set_pipeline("5f0c2a11");
     v1::TracedWorker& worker = *part_.add_workers();
     worker.set_id(kWorker);
     worker.set_pid(4242);
@@ -209,6 +210,10 @@ TEST_F(TimelineTest, TheSummarySaysWhereTheTimeWent) {
   Add(v1::TraceSpan::KIND_STAGE, 30, 50, 21);
   Add(v1::TraceSpan::KIND_WAIT, 90, 150);
   part_.set_dropped(2);
+  v1::TracedWorker& idle = *part_.add_workers();  // it serves none of these streams
+  idle.set_id(kWorker + 1);
+  idle.set_pipeline("00000000");
+  Add(v1::TraceSpan::KIND_WAIT, 0, 100).set_worker(kWorker + 1);
   EXPECT_EQ(SummaryText(SummarizeTimeline(Arranged())),
             "0.1 s of 1 stream and 1 worker: 1 batch handed out, 1 lease, 1 sample\n"
             "  stages[0] resize     40 %  longest 20.0 ms\n"

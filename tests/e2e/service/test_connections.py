@@ -149,6 +149,7 @@ def test_what_a_request_may_hold_is_bounded(folder):
         many = field(1, field(1, field(1, field(5, field(1, b"") * 119_000))))
         assert "has 119000; a mixture is of 2 to" in refusal(service, "Describe", many)
         assert "has 2000004 bytes; at most 1048576" in refusal(service, "Describe", field(1, field(1, field(9, b"x" * 2_000_000))))
+        assert "at most 1m" in refusal(service, "Trace", field(1, b"\x08\x3d"))  # 61 s
         assert peak_bytes(service.process.pid) < before + (120 << 20)
     finally:
         service.stop()

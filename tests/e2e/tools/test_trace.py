@@ -295,7 +295,7 @@ def test_one_trace_at_a_time_and_a_client_that_goes_makes_room(folder):
 def test_a_trace_is_bounded(folder):
     service = Service(folder, "--workers", "1")
     try:
-        said = tool("trace", "--target", service.target, "--out", folder / "t.json", "--seconds", "61", code=1)
+        said = tool("trace", "--target", service.target, "--out", folder / "t.json", "--seconds", "61", code=2)
     finally:
         service.stop()
-    assert "at most 1m" in said
+    assert "--seconds: '61' is no number of seconds, 0.1 to 60" in said

@@ -29,7 +29,10 @@ class Server:
                 return
             self._text[0] = b"\0"
             answer = self._load if request[:1] == b"L" else self._call
-            self._answer(answer(request[1:]))
+            try:
+                self._answer(answer(request[1:]))
+            except BrokenPipeError:
+                return  # the tool has ended meanwhile
 
     def _answer(self, verdict: int) -> None:
         self._socket.send(struct.pack("=i", verdict) + self._text.value)
