@@ -25,7 +25,7 @@ prepare() {
   if [[ $1 == together ]]; then options=(--system-site-packages); fi
   /usr/bin/python3 -m venv "${options[@]}" "$environment"
   # Python compiles what it imports, which is a small part of what there is.
-  "$environment/bin/pip" install -q --no-compile -r "$wanted"
+  "$environment/bin/pip" install -q --no-compile --no-cache-dir -r "$wanted"
   cp "$wanted" "$environment/requirements.txt"
   echo "frameworks: made the environment of $1 in $((SECONDS - started)) s"
 }

@@ -74,13 +74,13 @@ def test_sigusr1_logs_what_the_service_is_doing(folder, services):
     spec = write_spec(folder / "s.json", source={"range": {"size": 1000}}, batch={"size": 10})
     service.process.send_signal(signal.SIGUSR1)
     assert wait_until(lambda: "SIGUSR1: 0 streams, 0 workers" in log.read_text()), log.read_text()
-    with bulkhead.Loader(spec, service.target, timeout=120, name="train\n2026 info forged") as loader:
+    with bulkhead.Loader(spec, service.target, timeout=120, name="train\u202e2026 info forged") as loader:
         next(loader.stream())
         service.process.send_signal(signal.SIGUSR1)
         assert wait_until(lambda: "SIGUSR1: worker 1 of pipeline" in log.read_text()), log.read_text()
     text = log.read_text()
     assert "SIGUSR1: memory: supervisor 48MiB + arenas" in text
-    assert "SIGUSR1: stream train\\x0a2026 info forged rank 0 of 1" in text
+    assert "SIGUSR1: stream train\\xe2\\x80\\xae2026 info forged rank 0 of 1" in text
     assert "leases" in text and "slots:" in text
     # Many at once stop nothing.
     for _ in range(100):

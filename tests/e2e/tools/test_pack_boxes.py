@@ -253,18 +253,20 @@ def test_a_run_that_was_killed_goes_on_with_any_number_of_threads(folder):
 
 
 def test_images_are_decoded_in_a_sandbox_and_a_death_there_names_the_image(folder):
-    coco = coco_of(folder, BOXES * 40)
+    coco = coco_of(folder, BOXES * 100)
     words = [coco, folder / "packed", "--images", folder / "images", "--longer-side", 64, "--records", 4, "--threads", 1]
     process = start(*words)
     [decoder] = wait_for(lambda: len(list((folder / "packed").glob("*.tfrecord"))) >= 1 and decoders_of(process)[:1])
+    process.send_signal(signal.SIGSTOP)  # it would end in half a second
     status = dict(line.split(":", 1) for line in pathlib.Path(f"/proc/{decoder}/status").read_text().splitlines())
     assert status["Seccomp"].strip() == "2" and int(status["CapEff"], 16) == 0 and status["NoNewPrivs"].strip() == "1"
     for child in decoders_of(process):
         os.kill(child, signal.SIGKILL)
+    process.send_signal(signal.SIGCONT)
     _, error = process.communicate(timeout=60)
     assert process.returncode == 1
     assert ".jpg: the process that decodes it was ended by signal 9" in error
-    assert tool("pack", *words).startswith("200 records in 50 files")
+    assert tool("pack", *words).startswith("500 records in 125 files")
 
 
 def test_a_damaged_image_is_named(coco, folder):
