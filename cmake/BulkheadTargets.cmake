@@ -3,8 +3,9 @@ if(NOT BULKHEAD_STATIC)
   set(BULKHEAD_QUICK $<$<CONFIG:Release>:-O1>)
 endif()
 set(BULKHEAD_OF_TESTS $<$<CONFIG:Release>:-O0>)
-# Libraries whose code runs with each sample.
-set(BULKHEAD_FAST allocation_tracker arena base cache elements image pipeline running_stages sampler source worker)
+# Libraries that work on samples, and all whose code runs with each sample.
+set(BULKHEAD_BUSY image pipeline running_stages source)
+set(BULKHEAD_FAST ${BULKHEAD_BUSY} allocation_tracker arena base cache elements sampler worker)
 
 # What the sources of a target include is parsed and instantiated once for several of them: half of the time of a build.
 # Off, a change of one source is built sooner, and each source shows whether it includes what it uses.
@@ -28,7 +29,7 @@ function(bulkhead_library name)
   endif()
   if(ARG_QUICK)
     target_compile_options(bulkhead_${name} PRIVATE ${BULKHEAD_QUICK})
-  elseif(name IN_LIST BULKHEAD_FAST)
+  elseif(name IN_LIST BULKHEAD_BUSY)
     target_compile_options(bulkhead_${name} PRIVATE $<$<CONFIG:Release>:-O3>)
   endif()
   bulkhead_take_headers(bulkhead_${name} ${headers})
