@@ -87,6 +87,8 @@ function(bulkhead_pytest name)
   add_test(NAME ${name} COMMAND /usr/bin/python3 -m pytest ${options} ${CMAKE_CURRENT_SOURCE_DIR}/${ARG_PATH})
   string(JOIN ";" environment
     PYTHONPATH=${PROJECT_SOURCE_DIR}/tests/e2e:${PROJECT_SOURCE_DIR}/client/python
+    PYTHONPYCACHEPREFIX=${CMAKE_BINARY_DIR}/pycache
+    PYTHONDONTWRITEBYTECODE=  # hundreds of processes import the client: compiled once, that is half of it
     BULKHEAD_SOURCE_DIR=${PROJECT_SOURCE_DIR}
     BULKHEAD_BIN_DIR=${CMAKE_RUNTIME_OUTPUT_DIRECTORY}
     BULKHEAD_BUILD_DIR=${CMAKE_BINARY_DIR})
