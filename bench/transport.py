@@ -4,6 +4,7 @@
 
     bench/transport.py [--seconds S] [--rounds N] [--json]
     bench/transport.py --photos FOLDER [--seconds S] [--rounds N] [--json]
+    bench/transport.py --normalize [--seconds S] [--rounds N] [--json]
 
 Each way runs in a process of its own, in turns, against a service of its own whose workers fill batches by one_hot
 (150,528 classes are 224 x 224 x 3), which costs them little more than writing the memory: one worker, which can do
@@ -16,6 +17,11 @@ more than gRPC can, or two for shared memory.
 
 With --photos: workload B of bench/workloads.py (FOLDER: JPEG files, at any depth) by the C++ client over TCP and over TCP
 with TLS, in turns. Service and worker have one core, the trainer has another; told are photos a second.
+
+With --normalize: what `normalize: {at: trainer}` saves and costs the Python client, over shared memory and over TCP, in turns:
+drawn photos of 224 x 224 in batches of 64, normalized by the worker, by the trainer (NumPy), or by a device, for which the
+trainer takes the batch as it travelled. Told are images a second, which the one worker's decoding bounds, and user and system
+time of the trainer's process for 1,000 images.
 
 rate: bytes over wall time, which the workers bound as well. CPU: user and system time of the trainer's process for
 each GB.
@@ -30,7 +36,7 @@ import sys
 import tempfile
 import time
 
-from support import Service, listen_with_tls, machine, run_json
+from support import Service, draw_photos, listen_with_tls, machine, run_json
 from workloads import STAGES
 
 # As many records as classes: each index is a label.
@@ -154,6 +160,52 @@ def compare_photos(arguments):
     print(f"TLS / TCP: {told['tls_to_tcp']:.2f} ({min(ratios):.2f} to {max(ratios):.2f})")
 
 
+def measure_normalize(folder, at, transport, seconds):
+    import bulkhead
+
+    constants = {"mean": [123.675, 116.28, 103.53], "std": [58.395, 57.12, 57.375]}
+    normalize = {**constants, "at": "worker" if at == "worker" else "trainer"}
+    spec = {
+        "source": {"image_folder": {"path": f"{folder}/drawn/folder", "unlabeled": True}},
+        "stages": ["decode_image", {"normalize": normalize}, {"layout": {"to": "nchw"}}],
+        "outputs": ["image"], "batch": {"size": 64, "drop_remainder": True},
+    }
+    listen = ["--listen", "127.0.0.1:0", "--insecure-tcp"] if transport == "tcp" else []
+    with tempfile.TemporaryDirectory() as home, Service(home, *listen, "--workers", 1, "--root", folder) as service:
+        with bulkhead.Loader(spec, service.target, transport="shm" if transport == "shm" else "grpc") as loader:
+            stream = loader.stream()
+            take = (lambda batch: batch._sent("image")) if at == "device" else (lambda batch: batch["image"])
+            for _ in range(WARM_UP_BATCHES):
+                take(next(stream))
+            images, begin, cpu = 0, time.perf_counter(), time.process_time()
+            while time.perf_counter() - begin < seconds:
+                images += len(take(next(stream)))
+            wall, cpu = time.perf_counter() - begin, time.process_time() - cpu
+    return {"images_s": images / wall, "cpu_s_per_1000": 1000 * cpu / images}
+
+
+def compare_normalize(arguments):
+    """Prints rates and the trainer's CPU time, for each place and transport."""
+    ways = [(at, transport) for at in ("worker", "trainer", "device") for transport in ("shm", "tcp")]
+    rounds = []
+    with tempfile.TemporaryDirectory() as folder:
+        draw_photos(f"{folder}/drawn", 512, "--size", "224x224")
+        for number in range(arguments.rounds):
+            order = ways if number % 2 == 0 else ways[::-1]
+            measured = {way: measure_normalize(folder, *way, arguments.seconds) for way in order}
+            rounds.append({"-".join(way): measured[way] for way in ways})
+    medians = {
+        way: {key: statistics.median(r[way][key] for r in rounds) for key in values} for way, values in rounds[0].items()
+    }
+    if arguments.json:
+        print(json.dumps({"machine": machine(), "command": " ".join(sys.argv), "medians": medians, "rounds": rounds}))
+        return
+    print(f"{machine()}; medians of {arguments.rounds} rounds of {arguments.seconds:g} s")
+    print(f"{'':12}  {'images/s':>9}  {'CPU s/1,000':>11}")
+    for way, values in medians.items():
+        print(f"{way:12}  {values['images_s']:9.0f}  {values['cpu_s_per_1000']:11.4f}")
+
+
 def measure(way, seconds):
     client, transport = way.split("-")
     with tempfile.TemporaryDirectory() as folder:
@@ -177,6 +229,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--photos", metavar="FOLDER")
+    parser.add_argument("--normalize", action="store_true")
     parser.add_argument("--way", choices=WAYS, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.way:
@@ -184,6 +237,9 @@ def main():
         return
     if arguments.photos:
         compare_photos(arguments)
+        return
+    if arguments.normalize:
+        compare_normalize(arguments)
         return
     rounds = []
     for _ in range(arguments.rounds):

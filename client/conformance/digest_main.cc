@@ -226,7 +226,10 @@ absl::Status Stream(const Arguments& arguments, EVP_MD_CTX* digest, Totals* tota
     if (!batch.ok()) return batch.status();
     if (!batch->has_value()) break;
     for (const bulkhead::Tensor& tensor : (*batch)->tensors()) {
-      EVP_DigestUpdate(digest, tensor.data, tensor.bytes);
+      std::vector<char> memory(tensor.normalization == nullptr ? 0
+                                                               : bulkhead::NormalizedBytes(tensor));
+      const bulkhead::Tensor given = bulkhead::Normalized(tensor, memory.data());
+      EVP_DigestUpdate(digest, given.data, given.bytes);
     }
     ++totals->batches;
     totals->samples += (*batch)->sample_count();

@@ -44,6 +44,21 @@ def test_what_was_handed_out_is_counted(client, service, folder):
     assert result["stats"] == [6, 40, 8 * 48]  # batches, genuine samples, bytes
 
 
+@pytest.mark.parametrize("transport", ["shm", "grpc"])
+@pytest.mark.parametrize("at", ["worker", "trainer"])
+def test_both_normalize_as_workers_do(client, service, folder, transport, at):
+    stages = [
+        {"one_hot": {"input": "index", "classes": 20}}, {"cast": {"input": "index", "dtype": "uint8"}},
+        {"normalize": {"input": "index", "mean": 0.1, "std": 0.3, "at": at}}, {"cast": {"input": "index", "dtype": "float16"}},
+    ]
+    result = client.ok(range_spec(folder / "s.yaml", stages=stages), service.target, transport=transport)
+    # (0 − 0.1) / 0.3 and (1 − 0.1) / 0.3 in float32, rounded to float16.
+    zero, one = (struct.pack("<e", value) for value in (-0.33333334, 2.9999998))
+    rows = b"".join(one if i == k else zero for i in range(20) for k in range(20))
+    assert result["digest"] == hashlib.sha256(rows).hexdigest()
+    assert result["stats"][2] == 400 * (2 if at == "worker" else 1)
+
+
 def test_epochs_follow_each_other(client, service, folder):
     result = client.ok(range_spec(folder / "s.yaml", size=10, batch=4, epochs=3), service.target)
     assert result["digest"] == digest_of([*range(10)] * 3)

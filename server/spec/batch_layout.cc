@@ -145,6 +145,10 @@ absl::Status AddTensor(const FeatureSignature& feature, v1::BatchSchema& schema,
   tensor->set_sample_bytes(sample_bytes.value());
   tensor->set_batch_offset(begin.value());
   tensor->set_packing(feature.packing);
+  if (feature.normalization.has_value()) {
+    tensor->set_packing(v1::PACKING_NORMALIZED_BY_CLIENT);
+    *tensor->mutable_normalization() = *feature.normalization;
+  }
   return absl::OkStatus();
 }
 

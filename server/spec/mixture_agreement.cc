@@ -1,6 +1,7 @@
 #include "server/spec/mixture_agreement.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -41,16 +42,26 @@ std::string Describe(const FeatureSignature& feature) {
     absl::StrAppend(&shape, shape.empty() ? "" : ",",
                     extent == -1 ? std::string("any") : absl::StrCat(extent));
   }
-  return absl::StrCat(feature.kind == Kind::kImage ? "an image of " : "", DTypeName(feature.dtype),
-                      feature.shape.empty() ? " scalar" : absl::StrCat(" [", shape, "]"),
-                      feature.variable ? " of variable length" : "",
-                      feature.channels_first ? ", channels first" : "", Belonging(feature));
+  return absl::StrCat(
+      feature.kind == Kind::kImage ? "an image of " : "", DTypeName(feature.dtype),
+      feature.shape.empty() ? " scalar" : absl::StrCat(" [", shape, "]"),
+      feature.variable ? " of variable length" : "",
+      feature.channels_first ? ", channels first" : "",
+      feature.normalization.has_value()
+          ? absl::StrCat(", normalized by the trainer (", feature.normalized_at, ")")
+          : "",
+      Belonging(feature));
+}
+
+std::string BytesOf(const std::optional<v1::Normalization>& normalization) {
+  return normalization.has_value() ? normalization->SerializeAsString() : "";
 }
 
 bool Same(const FeatureSignature& a, const FeatureSignature& b) {
   return a.kind == b.kind && a.dtype == b.dtype && a.shape == b.shape && a.variable == b.variable &&
          a.channels_first == b.channels_first && a.is_stack == b.is_stack &&
-         a.max_bytes == b.max_bytes && a.annotation.has_value() == b.annotation.has_value() &&
+         a.max_bytes == b.max_bytes && BytesOf(a.normalization) == BytesOf(b.normalization) &&
+         a.annotation.has_value() == b.annotation.has_value() &&
          (!a.annotation.has_value() || a.annotation->Agrees(*b.annotation));
 }
 

@@ -218,6 +218,11 @@ uint64_t PipelineSignature::MemoryBytes() const {
   return features * sizeof(FeatureSignature);
 }
 
+std::string NormalizationSuffix(const v1::Normalization& normalization) {
+  return absl::StrCat(", ", DTypeName(normalization.dtype()), " in the trainer",
+                      normalization.channels_first() ? " (NCHW)" : "");
+}
+
 std::string BoxFormatName(v1::BoxFormat format) {
   return absl::AsciiStrToLower(absl::StripPrefix(v1::BoxFormat_Name(format), "BOX_FORMAT_"));
 }

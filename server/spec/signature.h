@@ -62,6 +62,9 @@ absl::StatusOr<PipelineSignature> InferSignature(const v1::PipelineSpec& spec);
 std::optional<PipelineSignature> InferSignature(const v1::PipelineSpec& spec,
                                                 SpecProblems& problems);
 
+// What the client makes of a feature: ", float32 in the trainer (NCHW)".
+std::string NormalizationSuffix(const v1::Normalization& normalization);
+
 // "xyxy".
 std::string BoxFormatName(v1::BoxFormat format);
 

@@ -44,7 +44,16 @@ absl::Status InferStage(const v1::Stage& stage, absl::string_view path,
   for (const FeatureSignature& feature : features) names.push_back(feature.name);
   const std::vector<std::string> reads = kind->Reads(stage);
   for (size_t i = 0; i < reads.size(); ++i) {
-    if (std::find(names.begin(), names.end(), reads[i]) != names.end()) continue;
+    const auto place = std::find(names.begin(), names.end(), reads[i]);
+    if (place != names.end()) {
+      const FeatureSignature& read = features[place - names.begin()];
+      if (!read.normalization.has_value() || kind->traits().keeps_numbers) continue;
+      return SpecError(
+          absl::StrCat(path, ".", kind->ReadOption(stage, i)),
+          absl::StrCat("`", read.name, "` is normalized by the trainer (at: trainer, ",
+                       read.normalized_at, "); only layout and cast may follow: put this stage ",
+                       "before that one, or write at: worker"));
+    }
     return SpecError(absl::StrCat(path, ".", kind->ReadOption(stage, i)),
                      UnknownName("feature", reads[i], names));
   }

@@ -84,6 +84,28 @@ TEST(FusionTest, NeighboursRunAsOneWhereTheyCan) {
                           "stages[3] normalize", "stages[4] layout"));
 }
 
+TEST(FusionTest, StagesOfTheTrainerLeaveThePixelsToThoseBefore) {
+  const std::string pixels =
+      "stages { random_resized_crop { size: 32 } } stages { random_horizontal_flip {} } ";
+  const std::string rest =
+      "stages { normalize { divide: 2 at: NORMALIZE_AT_TRAINER } } "
+      "stages { layout { to: IMAGE_LAYOUT_NCHW } } stages { cast { dtype: DTYPE_FLOAT16 } } ";
+  EXPECT_THAT(RunningStages(pixels + rest, true),
+              ElementsAre("stages[0] decode_image", "stages[3] normalize", "stages[4] layout",
+                          "stages[5] cast"));
+  const SampleKey key{3, 1, 5};
+  std::vector<std::string> images;
+  for (const std::string& stages : {pixels, pixels + rest}) {
+    for (const bool fuse : {true, false}) {
+      PipelineUnderTest test(MakeSpec(kDecode + stages), {MakeRecord(MakeJpeg(86, 111))}, fuse);
+      const Produced produced = test.Produce(0, key);
+      ASSERT_TRUE(produced.status.ok()) << produced.status;
+      images.push_back(test.Output(produced, "image"));
+    }
+  }
+  for (const std::string& image : images) EXPECT_EQ(image, images[0]);
+}
+
 TEST(FusionTest, ChainsOfWholeFilesAreThoseOfTheStagesOneByOne) {
   const std::vector<std::string> files = WholeFiles();
   for (const std::string& chain : Chains()) {

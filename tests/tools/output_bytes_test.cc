@@ -43,6 +43,13 @@ std::vector<std::string> OutputsOf(const v1::BatchSchema& schema, const std::str
   return outputs;
 }
 
+TEST(OutputBytesTest, WhatTheClientNormalizesIsTakenAsItTravels) {
+  v1::BatchSchema schema;
+  Add(schema, "image", v1::DTYPE_UINT8, 1, {1, 2, 3}, v1::PACKING_NORMALIZED_BY_CLIENT)
+      .mutable_normalization();
+  EXPECT_THAT(OutputsOf(schema, "abcdefghijkl", 2), ElementsAre("abcdefghijkl"));
+}
+
 TEST(OutputBytesTest, PackedRowsEndWithTheLastOneAndBringOffsets) {
   v1::BatchSchema schema;
   Add(schema, "rows", v1::DTYPE_UINT8, 1, {4, 2}, v1::PACKING_ROWS);

@@ -63,7 +63,7 @@ void ForEachOutput(const v1::BatchSchema& schema, const std::byte* memory, uint6
   const Outputs outputs(schema, memory);
   for (const v1::TensorSchema& tensor : schema.tensors()) {
     const std::byte* const data = memory + tensor.batch_offset();
-    if (tensor.packing() == v1::PACKING_UNSPECIFIED) {
+    if (tensor.packing() == v1::PACKING_UNSPECIFIED || tensor.has_normalization()) {
       take(BytesAt(data, tensor.sample_bytes() * samples));
     } else if (tensor.packing() == v1::PACKING_ROWS) {
       const std::vector<int64_t> offsets = outputs.OffsetsOf(tensor, samples);

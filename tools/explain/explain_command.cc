@@ -84,6 +84,9 @@ ExplainedFeature Explain(const FeatureSignature& feature) {
   explained.what =
       absl::StrCat(feature.variable ? "up to " : "", DTypeName(feature.dtype),
                    extents.empty() ? "" : absl::StrCat(" [", absl::StrJoin(extents, ","), "]"));
+  if (feature.normalization.has_value()) {
+    explained.what += NormalizationSuffix(*feature.normalization);
+  }
   explained.sample_bytes = bytes;
   return explained;
 }

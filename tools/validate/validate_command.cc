@@ -147,6 +147,13 @@ absl::StatusOr<Report> Examine(const std::string& name, const DataLook& look) {
   return report;
 }
 
+// "samples", "rows" or "extents", as clients call it; "normalized_by_client".
+std::string PackingOf(const v1::TensorSchema& tensor) {
+  if (tensor.packing() == v1::PACKING_UNSPECIFIED) return "samples";
+  if (tensor.has_normalization()) return "normalized_by_client";
+  return tensor.packing() == v1::PACKING_ROWS ? "rows" : "extents";
+}
+
 // "[64,224,224,3]", as trainers get it; "<=" where a batch has as much as it needs.
 std::string BatchShape(const v1::TensorSchema& tensor, uint64_t batch_size) {
   std::vector<std::string> extents = {absl::StrCat(batch_size)};
@@ -154,20 +161,17 @@ std::string BatchShape(const v1::TensorSchema& tensor, uint64_t batch_size) {
   if (tensor.packing() == v1::PACKING_ROWS) {
     extents.erase(extents.begin());
     extents[0] = absl::StrCat("<=", batch_size * static_cast<uint64_t>(tensor.shape(0)));
-  } else if (tensor.packing() != v1::PACKING_UNSPECIFIED) {
+  } else if (PackingOf(tensor) == "extents") {
     const size_t height = tensor.packing() == v1::PACKING_EXTENTS ? 1 : 2;
     for (const size_t i : {height, height + 1}) extents[i] = absl::StrCat("<=", extents[i]);
   }
   return absl::StrCat("[", absl::StrJoin(extents, ","), "]");
 }
 
-// "samples", "rows" or "extents", as clients call it.
-std::string PackingOf(const v1::TensorSchema& tensor) {
-  if (tensor.packing() == v1::PACKING_UNSPECIFIED) return "samples";
-  return tensor.packing() == v1::PACKING_ROWS ? "rows" : "extents";
-}
-
 std::string TypeName(const v1::TensorSchema& tensor) {
+  if (tensor.has_normalization()) {
+    return absl::StrCat(DTypeName(tensor.dtype()), NormalizationSuffix(tensor.normalization()));
+  }
   return tensor.dtype() == v1::DTYPE_BYTES ? absl::StrCat("bytes<=", tensor.element_bytes())
                                            : std::string(DTypeName(tensor.dtype()));
 }

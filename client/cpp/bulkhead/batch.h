@@ -47,6 +47,16 @@ enum class Packing {
 // "samples", "rows" and so on.
 const char* PackingName(Packing packing);
 
+// What `normalize: {at: trainer}` in the spec leaves to the trainer: a tensor comes as uint8 with
+// the channels as last dimension, and this has to be done to it, in float32. Normalized() does it.
+struct Normalization {
+  bool divides_first;         // x / first − second; else (x − first) / second
+  std::vector<float> first;   // one number, or one per channel
+  std::vector<float> second;  // the same
+  ElementType dtype;          // kFloat32; or kFloat16 or kBfloat16, to which the result is rounded
+  bool channels_first;        // the channels then go before height and width
+};
+
 // One output of a pipeline.
 struct TensorInfo {
   std::string name;
@@ -57,6 +67,7 @@ struct TensorInfo {
   Packing packing = Packing::kSamples;
   // Of a label: the names of its classes, in the order of their numbers; empty: not known.
   std::vector<std::string> class_names = {};
+  std::shared_ptr<const Normalization> normalization = nullptr;  // null: nothing is left to do
 };
 
 // One output of one batch. Lives as long as its batch. The data is 64-byte aligned, except that of
@@ -70,7 +81,15 @@ struct Tensor {
   uint64_t bytes;
   Packing packing = Packing::kSamples;
   const int64_t* row_offsets = nullptr;  // of kRows: samples + 1 numbers, from 0, none decreasing
+  const Normalization* normalization = nullptr;  // null: nothing is left to do
 };
+
+// Bytes of what Normalized() writes; those of the tensor itself, if nothing is left to do.
+uint64_t NormalizedBytes(const Tensor& tensor);
+// Writes the normalized tensor to `out`, and returns its description: the bytes that the service
+// would have sent with `at: worker`. Returns the tensor itself, if nothing is left to do. The
+// result lives as long as `out` and the batch.
+Tensor Normalized(const Tensor& tensor, void* out);
 
 // A batch that Loader::Next handed out. Until it is destroyed its memory stays valid and is not
 // written to by others, also after its loader is closed or has lost its service. Destroying it lets

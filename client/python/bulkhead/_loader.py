@@ -310,7 +310,7 @@ class Loader(LoaderState):
             if self._renaming.names:
                 batch._rename(self._renaming.names)
             batch._copy_small(self._copy_below)
-            holdings.note(batch, batch.sequence)
+            holdings.note(batch._arrays, batch.sequence)
         return batch
 
     def __iter__(self) -> Iterator[Batch]:

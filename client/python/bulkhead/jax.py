@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from typing import Any, List, Mapping, Optional
 
@@ -19,11 +20,21 @@ from ._adapters.adapter import Structure, as_bytes, fill
 from ._adapters.jax_processes import said_by_all
 from ._adapters.ranks import RankedAdapter, Standing, waiting_aloud
 from ._batch.batch import Batch
+from ._batch.normalization import Normalization
 from ._boundary import public
 
 __all__ = ["Loader"]
 
 _PEERS_SECONDS = 1800.0  # that the other processes have, as those of a gloo group of PyTorch
+
+
+def _normalize(rest: Normalization, moves: bool, sent: jax.Array) -> jax.Array:
+    """What `normalize: {at: trainer}` left. `moves`: the channels, to the front."""
+    x = jax.numpy.moveaxis(sent, -1, -3) if moves else sent
+    constants = (jax.numpy.broadcast_to(c, x.shape) for c in rest.constants())
+    # XLA would multiply by the inverse of what it knows to be smaller than x, which rounds otherwise.
+    first, second = jax.lax.optimization_barrier(tuple(constants))
+    return rest.compute(x.astype(np.float32), first, second).astype(rest.dtype_name)
 
 
 @public
@@ -43,6 +54,9 @@ class Loader(RankedAdapter):
     on the CPU, else 2). Loops, `stream()`, `len`, `set_epoch`, checkpoints and errors are those of
     `bulkhead.Loader`; further keyword arguments go to it (`workers`, `cursor`, `credits`,
     `copy_below` …). `validation()` is an iterable that starts again with each loop.
+
+    An output that the trainer normalizes (`normalize: {at: trainer}`) is copied as uint8 and
+    computed on the device.
 
     `structure` selects and arranges the outputs: ("image", "label") gives tuples, {"x": "image"}
     renames; without it an element is a dict of all outputs. Byte strings are uint8 with their
@@ -99,6 +113,11 @@ class Loader(RankedAdapter):
         super().__init__(spec, target, self._rank, self._world_size, structure, in_flight, options)
         wanted: List[str] = []
         fill(self._structure, wanted.append)
+        self._normalized = {o.name: o.normalization for o in self.schema if o.normalization}
+        self._normalize = {
+            name: jax.jit(functools.partial(_normalize, rest, rest.channels_first and self._sharding is None))
+            for name, rest in self._normalized.items()
+        }
         packed = [o.name for o in self.schema if o.packing != "samples" and o.name in wanted]
         if self._sharding is not None and packed:
             self.close()
@@ -122,14 +141,19 @@ class Loader(RankedAdapter):
         return [Standing(*json.loads(standing)) for standing in said]
 
     def _send(self, batch: Batch) -> Any:
-        return fill(self._structure, lambda name: self._put(name, batch[name]))
+        return fill(self._structure, lambda name: self._put(name, batch._sent(name)))
 
     def _put(self, name: str, array: np.ndarray) -> jax.Array:
         if array.dtype.kind == "S":
             array = as_bytes(array)
+        rest = self._normalized.get(name)
         sharding = self._sharding
         if sharding is None:
-            return jax.device_put(array, self._device)
-        if isinstance(sharding, Mapping):
-            sharding = sharding[name]
-        return jax.make_array_from_process_local_data(sharding, array)
+            placed = jax.device_put(array, self._device)
+        else:
+            if isinstance(sharding, Mapping):
+                sharding = sharding[name]
+            if rest is not None and rest.channels_first:  # a sharding is of the result's dimensions
+                array = np.ascontiguousarray(np.moveaxis(array, -1, -3))
+            placed = jax.make_array_from_process_local_data(sharding, array)
+        return placed if rest is None else self._normalize[name](placed)

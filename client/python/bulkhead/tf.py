@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import threading
-from typing import Any, Callable, Dict, Iterator, Mapping, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -51,14 +51,16 @@ class _Copies:
         for output in schema:
             self._offsets[output.name] = end
             samples = batch_size + (output.packing == "offsets")  # they end with the sum
-            size = output.dtype.itemsize * samples * math.prod(output.shape)
+            itemsize = 1 if output.normalization else output.dtype.itemsize
+            size = itemsize * samples * math.prod(output.shape)
             end += -(-size // _ALIGNMENT) * _ALIGNMENT
         self._pool = BufferPool(end, _KEPT_COPIES)
 
     def of(self, batch: Batch) -> Dict[str, np.ndarray]:
         block = self._pool.take()
         arrays = {}
-        for name, array in batch.items():
+        for name in batch:
+            array = batch._sent(name)
             copy = np.ndarray(array.shape, array.dtype, buffer=block, offset=self._offsets[name])
             copy[...] = array
             arrays[name] = copy
@@ -83,6 +85,9 @@ class Loader(LoaderFacts):
     `tf.RaggedTensor.from_row_splits(boxes, boxes_offsets)` makes a ragged tensor. `rank`,
     `world_size` and all further keyword arguments are those of `bulkhead.Loader` (`workers`,
     `cursor`, …).
+
+    An output that the trainer normalizes (`normalize: {at: trainer}`) is computed by TensorFlow on
+    the CPU, in the background, in memory of its own.
 
     Three datasets, of which one is in use at a time:
 
@@ -126,7 +131,16 @@ class Loader(LoaderFacts):
         self.loader = BatchLoader(spec, target, **options)
         try:
             self._structure = checked_structure(structure, self.loader.schema)
-            self._signature = fill(self._structure, self._signature_of)
+            wanted: List[str] = []
+            fill(self._structure, wanted.append)
+            self._normalized = {
+                output.name: output.normalization
+                for output in self.schema
+                if output.normalization and output.name in wanted
+            }
+            # What the generator gives, which is the element unless something is to be normalized.
+            self._travelling = {name: name for name in wanted} if self._normalized else self._structure
+            self._signature = fill(self._travelling, self._signature_of)
         except BaseException:
             self.loader.close()
             raise
@@ -135,6 +149,8 @@ class Loader(LoaderFacts):
 
     def _signature_of(self, name: str) -> tf.TensorSpec:
         output = next(output for output in self.loader.schema if output.name == name)
+        if output.normalization:
+            return tf.TensorSpec((None, *output.normalization.sent_shape), tf.uint8, name=name)
         dtype = tf.string if output.dtype.kind == "S" else tf.as_dtype(output.dtype)
         return tf.TensorSpec(output.batch_shape, dtype, name=name)
 
@@ -154,9 +170,20 @@ class Loader(LoaderFacts):
         return dataset.apply(tf.data.experimental.assert_cardinality(len(self)))
 
     def _dataset(self, generator: Callable[[], Iterator[Any]]) -> tf.data.Dataset:
-        return tf.data.Dataset.from_generator(generator, output_signature=self._signature).prefetch(
-            self._buffer
-        )
+        dataset = tf.data.Dataset.from_generator(generator, output_signature=self._signature)
+        if self._normalized:
+            dataset = dataset.map(self._element)
+        return dataset.prefetch(self._buffer)
+
+    def _element(self, tensors: Dict[str, tf.Tensor]) -> Any:
+        """What `normalize: {at: trainer}` left, by TensorFlow's own operations."""
+        for name, rest in self._normalized.items():
+            x = tf.cast(tensors[name], tf.float32)
+            if rest.channels_first:
+                dimensions = list(range(len(x.shape)))
+                x = tf.transpose(x, [*dimensions[:-3], *dimensions[-1:], *dimensions[-3:-1]])
+            tensors[name] = tf.cast(rest.compute(x, *rest.constants()), rest.dtype_name)
+        return fill(self._structure, tensors.__getitem__)
 
     def __iter__(self) -> Iterator[Any]:
         """Eager elements of what is left of one epoch; the cursor counts each as it is given."""
@@ -211,9 +238,9 @@ class Loader(LoaderFacts):
                 if batch is None:
                     return
                 self._steps.fetched(batch.cursor)
-            arrays = batch if self._copies is None else self._copies.of(batch)
-            box = [fill(self._structure, arrays.__getitem__)]
-            del batch, arrays
+            array_of = batch._sent if self._copies is None else self._copies.of(batch).__getitem__
+            box = [fill(self._travelling, array_of)]
+            del batch, array_of
             yield box.pop()
 
     def __len__(self) -> int:

@@ -22,6 +22,7 @@ from ._adapters.adapter import Structure, Validation, as_bytes, fill, number_of_
 from ._adapters.ranks import RankedAdapter, Standing, waiting_aloud
 from ._adapters.torch_device import Cuda, CudaCopy, PlainCopy
 from ._adapters.torch_loader import DataLoader
+from ._adapters.torch_normalizer import Normalizer
 from ._batch.batch import Batch
 from ._boundary import public
 
@@ -125,6 +126,9 @@ class Dataset(RankedAdapter, torch.utils.data.IterableDataset):
     impossible, for instance over gRPC, a warning is logged once, and copies go through pinned
     memory.
 
+    An output that the trainer normalizes (`normalize: {at: trainer}`) is copied as uint8 and
+    computed on the device, when the loop takes the element.
+
     `validation()` is an iterable that starts again with each loop.
 
     Checkpoints: `state_dict` is the cursor after the last batch that the loop received, by itself
@@ -185,6 +189,11 @@ class Dataset(RankedAdapter, torch.utils.data.IterableDataset):
                     f"{torch.__version__} has no tensors of: put a `cast` behind the spec's "
                     "stages, or leave the output out of the structure"
                 ) from None
+        self._normalizers = {
+            output.name: Normalizer(output.normalization)
+            for output in self._outputs
+            if output.normalization
+        }
 
     # Elements.
 
@@ -203,13 +212,19 @@ class Dataset(RankedAdapter, torch.utils.data.IterableDataset):
         raise errors.InvalidArgument(f"a Dataset cannot go to another process; {_NO_WORKERS}")
 
     def _send(self, batch: Batch) -> Any:
+        arrays = {output.name: batch._sent(output.name) for output in self._outputs}
         tensors = {
-            output.name: _tensor(batch[output.name], output.dtype_name) for output in self._outputs
+            output.name: _tensor(
+                arrays[output.name], "uint8" if output.normalization else output.dtype_name
+            )
+            for output in self._outputs
         }
-        return tensors if self._copy is None else self._copy.send(tensors, batch)
+        return tensors if self._copy is None else self._copy.send(tensors, arrays)
 
     def _arrive(self, sent: Any) -> Any:
         tensors = sent if self._copy is None else self._copy.arrive(sent)
+        for name, normalize in self._normalizers.items():
+            tensors[name] = normalize(tensors[name])
         return fill(self._structure, tensors.__getitem__)
 
     def close(self) -> None:

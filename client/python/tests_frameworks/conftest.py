@@ -45,6 +45,37 @@ def numbers(samples, batch, **more):
     return {"source": {"range": {"size": samples}}, "batch": {"size": batch}, **more}
 
 
+# Behind `normalize: {at: trainer}`: stages, and the unsigned type as wide as the result.
+NORMALIZED = {
+    "float32": ([], "uint32"),
+    "planes": ([{"layout": {"to": "nchw"}}], "uint32"),
+    "float16": ([{"layout": {"to": "nchw"}}, {"cast": {"dtype": "float16"}}], "uint16"),
+    "bfloat16": ([{"cast": {"dtype": "bfloat16"}}], "uint16"),
+}
+CONSTANTS = [{"mean": [123.675, 116.28, 103.53], "std": [58.395, 57.12, 57.375]}, {"divide": 127.5, "subtract": 1}]
+
+
+def check_normalized(folder, kind, constants, bits_of_first):
+    """Holds the first batch, as bits that `bits_of_first(spec)` gives, to what workers make: 1 ulp is allowed."""
+    import numpy as np
+
+    photos = folder / "photos"
+    subprocess.run([BIN / "bulkhead", "synth", photos, "--count", "12", "--size", "80x60"], check=True, stdout=subprocess.DEVNULL)
+    behind, unsigned = NORMALIZED[kind]
+
+    def spec(at):
+        stages = ["decode_image", {"resize": {"size": [40, 56]}}, {"normalize": {**constants, "at": at}}, *behind]
+        return {"source": {"image_folder": {"path": str(photos / "folder")}}, "stages": stages, "batch": {"size": 8}}
+
+    with bulkhead.Loader(spec("worker")) as loader:
+        expected = np.array(loader.next_batch()["image"]).view(unsigned)
+    with bulkhead.Loader(spec("trainer")) as loader:
+        assert np.array_equal(loader.next_batch()["image"].view(unsigned), expected), "NumPy gives the workers' bits"
+    found = np.asarray(bits_of_first(spec("trainer"))).view(unsigned)
+    assert found.shape == expected.shape and len(np.unique(found)) > 100
+    assert np.abs(found.astype(np.int64) - expected.astype(np.int64)).max() <= 1
+
+
 def packed_runs(folder, **more):
     """A spec whose outputs are `runs`, packed: of sample i the number i, i modulo 4 times; of 10 samples."""
     sys.path.append(str(ROOT / "client/conformance"))

@@ -39,6 +39,10 @@ struct FeatureSignature {
   // batch (AddBatchFeatures).
   v1::Packing packing = v1::PACKING_UNSPECIFIED;
   std::string packed_at;
+  // What the client still makes of the feature, which is uint8 with channels last until then, and
+  // the stage that says so ("stages[2].normalize").
+  std::optional<v1::Normalization> normalization;
+  std::string normalized_at;
   // The place that messages about this feature name: "features.boxes", "stages[2].resize".
   std::string path;
 };

@@ -45,7 +45,8 @@ struct StageTraits {
   // The stage changes nothing and keeps its samples for later epochs. Chains (source_chain.h) leave
   // it out and note its place.
   bool keeps_samples = false;
-  // The numbers of its result are those of its input, perhaps of another type or layout.
+  // The numbers of its result are those of its input, perhaps of another type or layout. What the
+  // client does to the input (FeatureSignature::normalization) it does to the result.
   bool keeps_numbers = false;
   // Images of any size come out about as large as its options say, though their shape may vary.
   bool evens_sizes = false;

@@ -65,6 +65,24 @@ bool MayBeCastTarget(double number) {
   return !v1::DType_IsValid(dtype) || IsCastTarget(static_cast<v1::DType>(dtype));
 }
 
+// `at: trainer`: the feature stays as it is, and the client gets the constants.
+Signature NormalizedByTrainer(const v1::Normalize& stage, FeatureSignature& feature,
+                              absl::string_view path) {
+  if (feature.dtype != v1::DTYPE_UINT8 || feature.shape.empty() || feature.variable ||
+      feature.channels_first) {
+    return WrongInput(path, feature, "uint8 of one shape, channels last, with at: trainer",
+                      "put layout and cast behind it, or write at: worker");
+  }
+  v1::Normalization& rest = feature.normalization.emplace();
+  *rest.mutable_mean() = stage.mean();
+  *rest.mutable_std() = stage.std();
+  *rest.mutable_divide() = stage.divide();
+  *rest.mutable_subtract() = stage.subtract();
+  rest.set_dtype(v1::DTYPE_FLOAT32);
+  feature.normalized_at = std::string(path);
+  return feature;
+}
+
 Signature InferNormalize(const v1::Normalize& stage, const FeatureSignature& input,
                          absl::string_view path) {
   BULKHEAD_RETURN_IF_ERROR(CheckNumeric(path, input));
@@ -90,6 +108,7 @@ Signature InferNormalize(const v1::Normalize& stage, const FeatureSignature& inp
     }
   }
   FeatureSignature output = input;
+  if (stage.at() == v1::NORMALIZE_AT_TRAINER) return NormalizedByTrainer(stage, output, path);
   output.dtype = v1::DTYPE_FLOAT32;
   return output;
 }
@@ -102,6 +121,21 @@ Signature InferCast(const v1::Cast& stage, const FeatureSignature& input, absl::
   // Booleans may be cast; types that are only passed through may not.
   if (input.dtype != v1::DTYPE_BOOL) BULKHEAD_RETURN_IF_ERROR(CheckNumeric(path, input));
   FeatureSignature output = input;
+  if (output.normalization.has_value()) {
+    const v1::DType before = output.normalization->dtype();
+    const bool narrows = stage.dtype() == v1::DTYPE_FLOAT16 || stage.dtype() == v1::DTYPE_BFLOAT16;
+    if (stage.dtype() != before && (before != v1::DTYPE_FLOAT32 || !narrows)) {
+      return SpecError(absl::StrCat(path, ".dtype"),
+                       absl::StrCat("is ", DTypeName(stage.dtype()),
+                                    ", but the trainer (at: "
+                                    "trainer, ",
+                                    input.normalized_at,
+                                    ") only makes float32 "
+                                    "float16 or bfloat16, once; write at: worker"));
+    }
+    output.normalization->set_dtype(stage.dtype());
+    return output;
+  }
   output.dtype = stage.dtype();
   return output;
 }
@@ -114,6 +148,10 @@ Signature InferLayout(const v1::Layout& stage, const FeatureSignature& input,
                                                    : "name an image with `input:`");
   }
   FeatureSignature output = input;
+  if (output.normalization.has_value()) {
+    output.normalization->set_channels_first(stage.to() == v1::IMAGE_LAYOUT_NCHW);
+    return output;
+  }
   output.channels_first = stage.to() == v1::IMAGE_LAYOUT_NCHW;
   // The last three extents, after the number of images of a stack.
   const auto image = output.shape.end() - 3;
@@ -147,7 +185,8 @@ StageKinds NumberKinds() {
       Declare<v1::Normalize>({.options = {Option("mean").Otherwise("0 with `std`"),
                                           Option("std").Otherwise("1 with `mean`"),
                                           Option("divide").Otherwise("1 with `subtract`"),
-                                          Option("subtract").Otherwise("0 with `divide`")},
+                                          Option("subtract").Otherwise("0 with `divide`"),
+                                          Option("at").ImpliedDefault(v1::NORMALIZE_AT_WORKER)},
                               .rules = NormalizeNormalize,
                               .infer = InferNormalize}),
       Declare<v1::Cast>({.options = {Option("dtype")

@@ -46,6 +46,21 @@ void Transpose(const std::byte* in, size_t plane, size_t channels, size_t elemen
   }
 }
 
+// A stage that the trainer's client does: `normalize` with `at: trainer`, and what follows it.
+class TrainersStage : public ValueStage {
+ public:
+  using ValueStage::ValueStage;
+  absl::Status Run(Value&, const StageContext&) const override { return absl::OkStatus(); }
+  Effect effect() const override { return Effect::kInPlace; }
+  bool Changes(size_t) const override { return false; }
+};
+
+template <typename Stage, auto kOptions>
+std::unique_ptr<SampleStage> MakeUnlessTrainers(const StageSite& site) {
+  if (site.Output().normalization.has_value()) return std::make_unique<TrainersStage>(site.place);
+  return Make<Stage, kOptions>(site);
+}
+
 bool IsPixels(const FeatureSignature& feature) {
   return feature.kind == FeatureSignature::Kind::kImage && feature.dtype == v1::DTYPE_UINT8 &&
          !feature.channels_first;
@@ -149,9 +164,9 @@ absl::Status OneHotStage::Run(Value& value, const StageContext& context) const {
 std::vector<NumberedMaker> NumberStages() {
   using Stage = v1::Stage;
   return {
-      {Stage::kNormalize, Make<NormalizeStage, &Stage::normalize>},
-      {Stage::kCast, Make<CastStage, &Stage::cast>},
-      {Stage::kLayout, Make<LayoutStage, &Stage::layout>},
+      {Stage::kNormalize, MakeUnlessTrainers<NormalizeStage, &Stage::normalize>},
+      {Stage::kCast, MakeUnlessTrainers<CastStage, &Stage::cast>},
+      {Stage::kLayout, MakeUnlessTrainers<LayoutStage, &Stage::layout>},
       {Stage::kOneHot, Make<OneHotStage, &Stage::one_hot>},
   };
 }

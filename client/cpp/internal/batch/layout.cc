@@ -20,6 +20,7 @@ namespace {
 std::optional<Packing> PackingOf(v1::Packing packing) {
   switch (packing) {
     case v1::PACKING_UNSPECIFIED:
+    case v1::PACKING_NORMALIZED_BY_CLIENT:
       return Packing::kSamples;
     case v1::PACKING_ROWS:
       return Packing::kRows;
@@ -29,6 +30,30 @@ std::optional<Packing> PackingOf(v1::Packing packing) {
     default:
       return std::nullopt;
   }
+}
+
+// What is left to do to a tensor of uint8 of that shape; null if this client does not know it.
+std::shared_ptr<const Normalization> NormalizationOf(const v1::Normalization& message,
+                                                     const std::vector<int64_t>& shape) {
+  const bool divides = message.divide_size() > 0;
+  const auto& first = divides ? message.divide() : message.mean();
+  const auto& second = divides ? message.subtract() : message.std();
+  const ElementTypeRow* type = RowOf(message.dtype());
+  const auto fits = [&](const auto& numbers) {
+    return numbers.size() == 1 || (numbers.size() > 0 && numbers.size() == shape.back());
+  };
+  const bool known = type != nullptr &&
+                     (type->type == ElementType::kFloat32 || type->type == ElementType::kFloat16 ||
+                      type->type == ElementType::kBfloat16);
+  if (!known || shape.size() < (message.channels_first() ? 3 : 1) || !fits(first) ||
+      !fits(second)) {
+    return nullptr;
+  }
+  return std::make_shared<Normalization>(Normalization{divides,
+                                                       {first.begin(), first.end()},
+                                                       {second.begin(), second.end()},
+                                                       type->type,
+                                                       message.channels_first()});
 }
 
 absl::StatusOr<TensorInfo> MakeTensorInfo(const v1::TensorSchema& schema) {
@@ -56,6 +81,12 @@ absl::StatusOr<TensorInfo> MakeTensorInfo(const v1::TensorSchema& schema) {
     info.shape.push_back(dimension);
   }
   if (bytes != schema.sample_bytes()) return wrong("its size does not agree with its shape");
+  if (schema.packing() == v1::PACKING_NORMALIZED_BY_CLIENT) {
+    info.normalization = NormalizationOf(schema.normalization(), info.shape);
+    if (info.normalization == nullptr || info.dtype != ElementType::kUint8) {
+      return wrong("it has to be normalized in a way that this client does not know; update it");
+    }
+  }
   info.class_names.assign(schema.class_names().begin(), schema.class_names().end());
   return info;
 }
@@ -218,6 +249,7 @@ absl::StatusOr<std::vector<Tensor>> ViewTensors(const BatchLayout& layout, const
                   memory + layout.offsets[i],
                   info.sample_bytes * samples,
                   info.packing};
+    tensor.normalization = info.normalization.get();
     tensor.shape.insert(tensor.shape.begin(), static_cast<int64_t>(samples));
     const uint8_t* const told = memory + layout.offsets[layout.told_by[i]];
     absl::Status packed;

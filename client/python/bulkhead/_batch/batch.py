@@ -14,6 +14,7 @@ from .._display import amounts, html
 from .._words import did_you_mean
 from ..errors import InvalidArgument, ProtocolError, UnknownOutput
 from .buffers import aligned_copy
+from .normalization import Normalization
 from .schema import TensorSpec
 
 try:
@@ -32,9 +33,11 @@ class Layout(NamedTuple):
     sample_bytes: Tuple[int, ...]
     batch_size: int
     batch_bytes: int
-    outputs: Tuple[TensorSpec, ...]  # what batches give: the tensors, and offsets of packed rows
+    # What batches give: the tensors, normalized, and offsets of packed rows.
+    outputs: Tuple[TensorSpec, ...]
     ragged: Mapping[str, str]  # by output of packed rows: its offsets
     class_names: Mapping[str, Tuple[str, ...]] = {}  # by label whose classes have names
+    normalizations: Mapping[str, Normalization] = {}  # by output that the client normalizes
 
 
 def _numpy_dtype(name: str, element_bytes: int) -> np.dtype:
@@ -52,7 +55,7 @@ def _numpy_dtype(name: str, element_bytes: int) -> np.dtype:
 def _packed(spec: TensorSpec, packing: int) -> TensorSpec:
     """The output with the shape of a batch that follows from its packing."""
     shape: List[Optional[int]] = [None, *spec.shape]
-    if packing == 0:
+    if packing in (0, proto.PACKING_NORMALIZED_BY_CLIENT):
         return spec._replace(batch_shape=tuple(shape))
     if packing == proto.PACKING_ROWS and spec.shape:
         return spec._replace(packing="rows", batch_shape=(None, *spec.shape[1:]))
@@ -94,8 +97,27 @@ def _told_by(tensor: TensorSpec) -> Tuple[str, Tuple[int, ...]]:
     return f"{tensor.name}_size", (2,)
 
 
+def _normalized(spec: TensorSpec, message, batch_size: int) -> TensorSpec:
+    """The output as batches give it, of one that the client normalizes."""
+    name = proto.DTYPE_NAMES.get(message.dtype, "unspecified")
+    try:
+        if spec.dtype_name != "uint8" or name not in _NORMALIZED_BYTES:
+            raise ValueError(f"{name} of {spec.dtype_name}")
+        dtype = _numpy_dtype(name, _NORMALIZED_BYTES[name])
+        rest = Normalization(message, spec.shape, dtype, name, batch_size)
+    except (ValueError, IndexError) as error:
+        raise ProtocolError(
+            f"output '{spec.name}' is to be normalized in a way that this client does not know "
+            f"({error}): update it"
+        ) from None
+    return TensorSpec(
+        spec.name, dtype, rest.shape, name, batch_shape=(None, *rest.shape), normalization=rest
+    )
+
+
 def make_layout(schema) -> Layout:
     tensors: List[TensorSpec] = []
+    normalized: Dict[str, TensorSpec] = {}
     if schema.batch_size < 1:
         raise ProtocolError("the service announced batches without samples")
     for tensor in schema.tensors:
@@ -112,7 +134,9 @@ def make_layout(schema) -> Layout:
         names = tuple(tensor.class_names)
         spec = TensorSpec(tensor.name, dtype, tuple(tensor.shape), name, class_names=names)
         tensors.append(_packed(spec, tensor.packing))
-    outputs = _outputs(tensors)
+        if tensor.packing == proto.PACKING_NORMALIZED_BY_CLIENT:
+            normalized[spec.name] = _normalized(spec, tensor.normalization, schema.batch_size)
+    outputs = tuple(normalized.get(spec.name, spec) for spec in _outputs(tensors))
     return Layout(
         tuple(tensors),
         tuple(tensor.batch_offset for tensor in schema.tensors),
@@ -122,8 +146,11 @@ def make_layout(schema) -> Layout:
         outputs,
         {spec.name: f"{spec.name}_offsets" for spec in outputs if spec.packing == "rows"},
         {spec.name: spec.class_names for spec in outputs if spec.class_names},
+        {spec.name: spec.normalization for spec in outputs if spec.normalization},
     )
 
+
+_NORMALIZED_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 
 _CURSOR_FIELDS = (
     "version",
@@ -278,7 +305,8 @@ class Batch(Mapping[str, np.ndarray]):
     assigns rows to samples: sample i has rows offsets[i] to offsets[i + 1].
 
     Arrays smaller than the loader's `copy_below` (64 KiB) are copies, which keep nothing else
-    alive.
+    alive. An output that the trainer normalizes (`normalize: {at: trainer}`) is computed by NumPy
+    when it is first read, in memory of its own.
 
     `sequence` counts the stream's batches in the order of the epoch; with `deterministic: false`
     they may arrive in another order.
@@ -295,8 +323,10 @@ class Batch(Mapping[str, np.ndarray]):
         cursor: Mapping[str, Any],
         ragged: Optional[Mapping[str, str]] = None,
         class_names: Optional[Mapping[str, Tuple[str, ...]]] = None,
+        normalizations: Optional[Mapping[str, Normalization]] = None,
     ):
         self._arrays = arrays
+        self._unnormalized = dict(normalizations or {})  # by array that is still as it travelled
         self.class_names: Mapping[str, Tuple[str, ...]] = class_names or {}
         self._ragged = ragged or {}  # by array of packed rows: its offsets
         self._cursor = cursor
@@ -308,6 +338,15 @@ class Batch(Mapping[str, np.ndarray]):
         self._first_position: int = header.first_position
 
     def __getitem__(self, name: str) -> np.ndarray:
+        array = self._sent(name)
+        rest = self._unnormalized.get(name)
+        if rest is not None:
+            array = self._arrays[name] = rest.of(array)
+            self._unnormalized.pop(name, None)
+        return array
+
+    def _sent(self, name: str) -> np.ndarray:
+        """The array as it travelled; what is still to be done to it says its output's `normalization`."""
         try:
             return self._arrays[name]
         except KeyError:
@@ -362,6 +401,7 @@ class Batch(Mapping[str, np.ndarray]):
     def _rows(self, begin: int, end: int) -> "Batch":
         part = copy.copy(self)
         part._arrays = {name: array[begin:end] for name, array in self._arrays.items()}
+        part._unnormalized = dict(self._unnormalized)
         for name, offsets_name in self._ragged.items():
             offsets = self._arrays[offsets_name][begin : end + 1]
             part._arrays[name] = self._arrays[name][offsets[0] : offsets[-1]]
@@ -379,6 +419,7 @@ class Batch(Mapping[str, np.ndarray]):
             for name, offsets in self._ragged.items()
         }
         self.class_names = {names.get(name, name): known for name, known in self.class_names.items()}
+        self._unnormalized = {names.get(name, name): rest for name, rest in self._unnormalized.items()}
 
     def _copy_small(self, copy_below: int) -> None:
         """Gives arrays of fewer bytes memory of their own, so that they do not keep the whole batch's."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from .._display import amounts, html
 from .._words import printable
+from .normalization import Normalization
 
 
 class TensorSpec(NamedTuple):
@@ -24,6 +25,7 @@ class TensorSpec(NamedTuple):
     packing: str = "samples"
     batch_shape: Tuple[Optional[int], ...] = ()  # of a batch's array; None for what varies
     class_names: Tuple[str, ...] = ()  # of a label, in the order of their numbers; (): not known
+    normalization: Optional[Normalization] = None  # what the client does to what travels (`at: trainer`)
 
     def __repr__(self) -> str:
         packed = "" if self.packing == "samples" else f" in {self.packing}"

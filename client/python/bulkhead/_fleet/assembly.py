@@ -104,7 +104,10 @@ class Assembly:
         del self._batches[batch]
         self.striping.take(time.monotonic())
         self._send()
-        return Batch(arrays, header, batch, cursor, self.layout.ragged, self.layout.class_names)
+        return Batch(
+            arrays, header, batch, cursor,
+            self.layout.ragged, self.layout.class_names, self.layout.normalizations,
+        )
 
     def look(self) -> None:
         """Asks others for the batches of a replica that is late."""

@@ -34,6 +34,7 @@ ImageLayout = Literal["nhwc", "nchw"]
 Interpolation = Literal["nearest", "linear", "area", "cubic"]
 LastBatch = Literal["drop", "pad", "partial"]
 MixtureStop = Literal["first_exhausted", "all_exhausted", "never"]
+NormalizeAt = Literal["worker", "trainer"]
 Overflow = Literal["error", "truncate"]
 PixelCenters = Literal["half_pixel", "corner", "aligned"]
 Rounding = Literal["truncate", "round"]
@@ -706,6 +707,7 @@ class NumbersStages(PipelineBase):
         std: Optional[Union[float, Sequence[float]]] = None,
         divide: Optional[Union[float, Sequence[float]]] = None,
         subtract: Optional[Union[float, Sequence[float]]] = None,
+        at: Optional[NormalizeAt] = None,
     ) -> _Self:
         """Turns any numeric tensor into float32, computed in float32 exactly as written: (x −
         mean) / std, or x / divide − subtract.
@@ -717,8 +719,10 @@ class NumbersStages(PipelineBase):
             with `subtract`.
         subtract: `subtract` in x / divide − subtract: one number, or one per channel. Default 0
             with `divide`.
+        at: Who computes: `worker`, or `trainer`, where the client does it, so that the batch
+            travels as uint8. Default `worker`.
         """
-        options = given(input=input, mean=mean, std=std, divide=divide, subtract=subtract)
+        options = given(input=input, mean=mean, std=std, divide=divide, subtract=subtract, at=at)
         return self._stage("stages", "normalize", options)
 
     def cast(

@@ -260,7 +260,10 @@ class Stream:
         assert self._order is not None
         cursor = self._order.note(header)
         sequence = self._first_sequence + header.sequence
-        batch = Batch(arrays, header, sequence, cursor, self.layout.ragged, self.layout.class_names)
+        batch = Batch(
+            arrays, header, sequence, cursor,
+            self.layout.ragged, self.layout.class_names, self.layout.normalizations,
+        )
         with self._changed:
             if self._ended or self._closed:  # given up: the next stream brings it
                 return
