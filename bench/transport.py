@@ -167,7 +167,7 @@ def measure_normalize(folder, at, transport, seconds):
     normalize = {**constants, "at": "worker" if at == "worker" else "trainer"}
     spec = {
         "source": {"image_folder": {"path": f"{folder}/drawn/folder", "unlabeled": True}},
-        "stages": ["decode_image", {"normalize": normalize}, {"layout": {"to": "nchw"}}],
+        "stages": ["decode_image", {"resize": {"size": 224}}, {"normalize": normalize}, {"layout": {"to": "nchw"}}],
         "outputs": ["image"], "batch": {"size": 64, "drop_remainder": True},
     }
     listen = ["--listen", "127.0.0.1:0", "--insecure-tcp"] if transport == "tcp" else []
