@@ -165,7 +165,7 @@ def assembly_of(*members):
     assembly = Assembly(types.SimpleNamespace(batches=2, bytes=1 << 30))
     for member in members:
         member.stream = Asked()
-        assembly.compare(member, opened, types.SimpleNamespace(batch_bytes=8, ragged={}, class_names={}))
+        assembly.compare(member, opened, types.SimpleNamespace(batch_bytes=8, ragged={}, class_names={}, normalizations={}))
     assembly.begin(list(members), len(members))
     return assembly
 
