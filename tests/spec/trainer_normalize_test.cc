@@ -120,6 +120,8 @@ TEST(TrainerNormalizeTest, BytesAreOthersAndTheOrderIsNot) {
   };
   const v1::PipelineSpec before = spec(""), worker = spec("at: NORMALIZE_AT_WORKER"),
                          trainer = spec("at: NORMALIZE_AT_TRAINER");
+  EXPECT_EQ(worker.stages(2).normalize().at(), v1::NORMALIZE_AT_UNSPECIFIED)
+      << "fingerprints of before there was a choice stay";
   EXPECT_EQ(before.SerializeAsString(), worker.SerializeAsString());
   EXPECT_EQ(BytesFingerprint(before), BytesFingerprint(worker));
   EXPECT_NE(BytesFingerprint(before), BytesFingerprint(trainer));
