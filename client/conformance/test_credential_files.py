@@ -1,6 +1,7 @@
 """Files of certificates, keys and tokens that change while a service runs, or cannot be used."""
 
 import contextlib
+import os
 import shutil
 import signal
 
@@ -86,6 +87,20 @@ def test_a_new_token_replaces_the_old_one(client, start, files, spec, tmp_path):
     wait_for_log(service, "new connections use what is there now")
     assert client.ok(spec, service.target, environment=files.environment(token=token))["samples"] == 100
     assert "not this service's" in client.error(spec, service.target, environment=files.environment(token=old))["message"]
+
+
+def test_a_fifo_in_a_files_place_holds_nobody_up(client, start, files, spec, tmp_path):
+    token = tmp_path / "token"
+    token.write_text(TOKEN)
+    pem, key = files.server
+    service = start("--tls-cert", str(pem), "--tls-key", str(key), "--token-instead-of-certificate", str(token))
+    token.unlink()
+    os.mkfifo(token)
+    wait_for_log(service, f"--token-instead-of-certificate {token}: is empty; ")
+    token.unlink()
+    token.write_text(TOKEN[::-1])
+    wait_for_log(service, "new connections use what is there now")
+    assert client.ok(spec, service.target, environment=files.environment(token=token))["samples"] == 100
 
 
 def test_a_token_file_that_becomes_empty_leaves_the_last_token_in_use(client, start, files, spec, tmp_path):
@@ -178,6 +193,9 @@ def test_a_client_names_the_file_that_it_cannot_use(client, files, spec, tmp_pat
     assert "belong together" in said(BULKHEAD_TLS_KEY=None)
     assert f"BULKHEAD_TOKEN_FILE {empty}: is empty" in said(BULKHEAD_TOKEN_FILE=empty)
     assert f"BULKHEAD_TOKEN_FILE {missing}: cannot be read: No such file" in said(BULKHEAD_TOKEN_FILE=missing)
+    for no_file in (tmp_path, "/dev/zero"):
+        for variable in ("BULKHEAD_TLS_CA", "BULKHEAD_TLS_CERT", "BULKHEAD_TLS_KEY", "BULKHEAD_TOKEN_FILE"):
+            assert f"{variable} {no_file}: cannot be read: it is no file" in said(**{variable: no_file})
     assert "over TLS only" in said(BULKHEAD_TLS_CA=None)
     assert "over TLS only" in said(BULKHEAD_TLS_CA=None, BULKHEAD_TLS_CERT=None, BULKHEAD_TLS_KEY=None, BULKHEAD_TOKEN_FILE=empty)
 

@@ -6,7 +6,7 @@ import time
 import grpc
 import pytest
 from data import range_spec
-from tls_service import TOKEN, files, spec, start, tool  # noqa: F401  (files, spec and start are fixtures)
+from tls_service import TOKEN, files, spec, start, tool, wait_for_log  # noqa: F401  (files, spec and start are fixtures)
 
 
 def test_a_name_without_the_right_is_told_how_to_get_it(client, start, files, spec):
@@ -15,6 +15,8 @@ def test_a_name_without_the_right_is_told_how_to_get_it(client, start, files, sp
     assert error["reason"] == "ACCESS_DENIED"
     assert "job-b may not stream or describe specs here" in error["message"]
     assert "--allow-stream job-b" in error["message"]
+    wait_for_log(service, "warning a call is refused to ipv4:127.0.0.1:")
+    wait_for_log(service, "job-b may not stream or describe specs here")
 
 
 @pytest.mark.parametrize("right", ["stream", "status", "operate"])

@@ -214,6 +214,12 @@ class StrangersService(Service):
         return self.folder / "bulkheadd"
 
 
+def test_an_abstract_socket_is_no_target_for_nobody_can_be_asked_who_listens(client, spec):
+    error = client.error(spec, "unix-abstract:bulkhead")
+    assert error["reason"] == "INVALID_ARGUMENT"
+    assert 'target is "host:port", "unix:/path" or a target file' in error["message"]
+
+
 @pytest.fixture
 def strangers_service():
     with tempfile.TemporaryDirectory(prefix="bulkhead-") as folder:  # pytest's are closed to others

@@ -1,5 +1,6 @@
 #include "server/app/access_config.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <set>
 #include <string>
@@ -93,6 +94,13 @@ absl::StatusOr<TlsFiles::Paths> PathsOf(const DaemonOptions& options) {
   }
   const bool names = !options.allow_stream.empty() || !options.allow_status.empty() ||
                      !options.allow_operate.empty();
+  for (const auto* allowed :
+       {&options.allow_stream, &options.allow_status, &options.allow_operate}) {
+    if (std::find(allowed->begin(), allowed->end(), "") == allowed->end()) continue;
+    return Wrong(
+        "--allow-stream, --allow-status and --allow-operate: a name is empty, which would allow "
+        "certificates without a name; write the name, or leave the option out");
+  }
   if (names && paths.client_ca.empty()) {
     return Wrong(
         "--allow-stream, --allow-status and --allow-operate name clients by their certificates; "

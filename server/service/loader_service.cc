@@ -1,5 +1,6 @@
 #include "server/service/loader_service.h"
 
+#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -91,7 +92,16 @@ void AddQuarantine(std::vector<v1::QuarantinedRecord> records, v1::GetStatusResp
 
 absl::StatusOr<Caller> LoaderService::CallerOf(const grpc::CallbackServerContext& rpc,
                                                Right right) const {
-  BULKHEAD_ASSIGN_OR_RETURN(std::string name, context_.access.Check(rpc, right));
+  absl::StatusOr<std::string> checked = context_.access.Check(rpc, right);
+  if (!checked.ok()) {
+    if (const auto untold = context_.refusal_lines->Take(MonotonicNanos())) {
+      spdlog::warn("a call is refused to {}: {}; boot {}{}", PeerName(rpc),
+                   std::string(checked.status().message()), context_.boot_id,
+                   UntoldText(*untold, "refusals"));
+    }
+    return checked.status();
+  }
+  std::string name = *std::move(checked);
   std::string client = name.empty() ? context_.peers->ClientOf(rpc.peer()) : name;
   std::string peer = PeerName(rpc, name);
   return Caller{std::move(name), std::move(client), std::move(peer),

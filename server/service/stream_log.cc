@@ -18,11 +18,6 @@ std::string Reason(const absl::Status& status, bool is_complete) {
   return info.has_value() ? absl::StrCat(info->reason, ": ", message) : message;
 }
 
-// The end of a line; `untold`: of RepeatedLines::Take.
-std::string Untold(uint64_t untold, absl::string_view what) {
-  return untold == 0 ? "" : absl::StrCat("; ", untold, " ", what, " before it got no line");
-}
-
 }  // namespace
 
 void StreamLog::SetStream(absl::string_view name, uint32_t rank) {
@@ -51,7 +46,7 @@ void StreamLog::Event(const v1::SampleEvent& event) {
     const std::optional<uint64_t> untold = substitutions_.Take(MonotonicNanos());
     if (!untold.has_value()) return;
     spdlog::warn("{} substitutes a sample: {}; pipeline {}, boot {}{}", stream_, event.message(),
-                 pipeline_, boot_id_, Untold(*untold, "substitutions"));
+                 pipeline_, boot_id_, UntoldText(*untold, "substitutions"));
   }
 }
 
@@ -68,7 +63,7 @@ void StreamLog::Ended(const absl::Status& status) {
     const std::optional<uint64_t> untold = refusals_->Take(MonotonicNanos());
     if (!untold.has_value()) return;
     spdlog::warn("{} is refused to {}: {}; boot {}{}", stream_, peer_, why, boot_id_,
-                 Untold(*untold, "refusals"));
+                 UntoldText(*untold, "refusals"));
   } else {
     counts_->Ended(status, is_complete_);
     spdlog::info("{} has ended: {}; pipeline {}, boot {}", stream_, why, pipeline_, boot_id_);

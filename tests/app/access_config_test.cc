@@ -114,5 +114,18 @@ TEST(AccessConfigTest, FilesAreReadAtOnce) {
               HasSubstr("--tls-cert /none/cert.pem: "));
 }
 
+TEST(AccessConfigTest, AnEmptyNameIsNoName) {
+  for (const auto allow : {&DaemonOptions::allow_stream, &DaemonOptions::allow_status,
+                           &DaemonOptions::allow_operate}) {
+    EXPECT_THAT(Fault("127.0.0.1:0",
+                      [&](auto& o) {
+                        WithCertificate(o);
+                        o.tls_client_ca = "/none/ca.pem";
+                        o.*allow = {"job-a", ""};
+                      }),
+                HasSubstr("a name is empty, which would allow certificates without a name"));
+  }
+}
+
 }  // namespace
 }  // namespace bulkhead

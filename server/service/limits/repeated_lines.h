@@ -3,13 +3,21 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "server/base/rate_limit.h"
 
 namespace bulkhead {
+
+// The end of a line; `untold`: of RepeatedLines::Take.
+inline std::string UntoldText(uint64_t untold, absl::string_view what) {
+  return untold == 0 ? "" : absl::StrCat("; ", untold, " ", what, " before it got no line");
+}
 
 // Which events of a kind get a line in the log, such as refused streams: a client that tries again
 // and again would otherwise be most of it. Thread-safe.

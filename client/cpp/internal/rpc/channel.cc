@@ -99,6 +99,11 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(const std::string& ta
   (void)calmed;
   const std::string path = UnixPathOf(target);
   if (!path.empty()) return ConnectUnix(target, path, credentials, caller);
+  if (absl::StartsWith(target, "unix-abstract:")) {  // nobody could be asked who listens
+    return MakeClientError(
+        absl::StatusCode::kInvalidArgument, client_reason::kInvalidArgument,
+        absl::StrCat("target is \"host:port\", \"unix:/path\" or a target file, not ", target));
+  }
   auto made = TcpCredentials(credentials);
   if (!made.ok()) return made.status();
   grpc::ChannelArguments arguments = MakeArguments();

@@ -12,8 +12,8 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <tuple>
 #include <utility>
 
@@ -24,6 +24,8 @@
 
 namespace bulkhead::client_internal {
 namespace {
+
+constexpr size_t kMostFileBytes = size_t{1} << 20;
 
 // Of each step of a connection that is to explain.
 timeval Patience() {
@@ -88,12 +90,19 @@ absl::Status Invalid(const std::string& what) {
 
 absl::StatusOr<std::string> ReadText(const char* variable, const std::string& path) {
   if (path.empty()) return std::string();
+  std::error_code error;
+  const bool is_there = std::filesystem::exists(path, error);
+  if (is_there && !std::filesystem::is_regular_file(path, error)) {
+    return Invalid(absl::StrCat(variable, " ", path, ": cannot be read: it is no file"));
+  }
   errno = 0;
   std::ifstream file(path);
-  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (!file.is_open() || file.bad() || errno == EISDIR) {
+  std::string text(kMostFileBytes, '\0');
+  file.read(text.data(), kMostFileBytes);
+  if (!file.is_open() || file.bad()) {
     return Invalid(absl::StrCat(variable, " ", path, ": cannot be read: ", std::strerror(errno)));
   }
+  text.resize(static_cast<size_t>(file.gcount()));
   return text;
 }
 

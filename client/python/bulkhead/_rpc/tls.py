@@ -12,6 +12,7 @@ from ..errors import CredentialsInvalid
 from . import grpc_library
 from .credentials import Credentials
 
+_MOST_FILE_BYTES = 1 << 20
 _SCHEMES = re.compile(r"^(dns:///|dns:|ipv4:|ipv6:)")
 # Of X509_verify_cert_error (openssl/x509_vfy.h).
 _NOT_YET_VALID, _EXPIRED, _OTHER_HOST, _OTHER_ADDRESS = 9, 10, 62, 64
@@ -60,8 +61,10 @@ def _read(variable: str, path: Optional[str]) -> Optional[bytes]:
     if path is None:
         return None
     try:
+        if os.path.exists(path) and not os.path.isfile(path):
+            raise CredentialsInvalid(f"{variable} {path}: cannot be read: it is no file")
         with open(path, "rb") as file:
-            return file.read()
+            return file.read(_MOST_FILE_BYTES)
     except OSError as failure:
         raise CredentialsInvalid(
             f"{variable} {path}: cannot be read: {failure.strerror}"

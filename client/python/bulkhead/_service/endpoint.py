@@ -11,7 +11,7 @@ from .arguments import Arguments, in_arguments
 
 _HOST_AND_PORT = re.compile(r"(\[[^\[\]]+\]|[^\s:/\[\]]+):([0-9]{1,5})")
 # What gRPC itself would make of other forms.
-_OTHER_SCHEMES = ("dns:", "ipv4:", "ipv6:", "unix-abstract:")
+_OTHER_SCHEMES = ("dns:", "ipv4:", "ipv6:")
 
 
 def check_target(target: Any) -> None:
