@@ -96,7 +96,7 @@ def test_a_fifo_in_a_files_place_holds_nobody_up(client, start, files, spec, tmp
     service = start("--tls-cert", str(pem), "--tls-key", str(key), "--token-instead-of-certificate", str(token))
     token.unlink()
     os.mkfifo(token)
-    wait_for_log(service, f"--token-instead-of-certificate {token}: is empty; ")
+    wait_for_log(service, f"--token-instead-of-certificate {token}: is no file; ")
     token.unlink()
     token.write_text(TOKEN[::-1])
     wait_for_log(service, "new connections use what is there now")

@@ -435,8 +435,7 @@ uint64_t NamelessBytes(pid_t pid, const std::string& folder) {
 absl::StatusOr<std::string> ReadPrefix(const std::string& path, size_t bytes) {
   const StorageCall call(path);
   if (!call.status().ok()) return call.status();
-  // A FIFO in the file's place is empty, rather than waited for.
-  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd) return SystemError(errno, path);
   return ReadPrefix(fd.get(), bytes);
 }

@@ -22,6 +22,10 @@ absl::Status Annotated(const absl::Status& status, const char* option, const std
 
 absl::StatusOr<std::string> ReadText(const char* option, const std::string& path) {
   if (path.empty()) return std::string();
+  const absl::StatusOr<FileInfo> info = StatFile(path);
+  if (info.ok() && !info->is_regular) {  // a FIFO would be waited for
+    return Annotated(absl::InvalidArgumentError("is no file"), option, path);
+  }
   absl::StatusOr<std::string> text = ReadPrefix(path, kMostFileBytes);
   if (!text.ok()) return Annotated(text.status(), option, path);
   return text;
