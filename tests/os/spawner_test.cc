@@ -49,19 +49,28 @@ TEST(SpawnerTest, ChildrenLiveAsLongAsIt) {
 // Programs whose storage does not answer until Answer.
 class StalledTest : public testing::Test {
  protected:
+  // The threads that start programs share it, for they may outlive the test.
+  struct Starts {
+    absl::Notification answers;
+    absl::Mutex mutex;
+    int count ABSL_GUARDED_BY(mutex) = 0;
+    pid_t last ABSL_GUARDED_BY(mutex) = 0;
+
+    absl::StatusOr<ChildProcess> Start(const SpawnSpec& spec) {
+      if (spec.program != "/bin/sh") answers.WaitForNotification();
+      SpawnSpec sleeper = ShellRun("kill -STOP $$");
+      absl::StatusOr<ChildProcess> child = ChildProcess::Spawn(sleeper);
+      absl::MutexLock lock(&mutex);
+      last = child.ok() ? child->pid() : -1;
+      ++count;
+      return child;
+    }
+  };
+
   ~StalledTest() override { Answer(); }
 
-  absl::StatusOr<ChildProcess> Start(const SpawnSpec& spec) {
-    if (spec.program != "/bin/sh") answers_.WaitForNotification();
-    SpawnSpec sleeper = ShellRun("kill -STOP $$");
-    absl::StatusOr<ChildProcess> child = ChildProcess::Spawn(sleeper);
-    absl::MutexLock lock(&mutex_);
-    last_ = child.ok() ? child->pid() : -1;
-    ++started_;
-    return child;
-  }
   void Answer() {
-    if (!answers_.HasBeenNotified()) answers_.Notify();
+    if (!starts_->answers.HasBeenNotified()) starts_->answers.Notify();
   }
   static SpawnSpec Program(int number) {
     SpawnSpec spec;
@@ -72,11 +81,9 @@ class StalledTest : public testing::Test {
     return std::string(spawner_.Spawn(spec).status().message());
   }
 
-  absl::Notification answers_;
-  absl::Mutex mutex_;
-  int started_ ABSL_GUARDED_BY(mutex_) = 0;
-  pid_t last_ ABSL_GUARDED_BY(mutex_) = 0;
-  Spawner spawner_{absl::Milliseconds(500), [this](const SpawnSpec& spec) { return Start(spec); }};
+  const std::shared_ptr<Starts> starts_ = std::make_shared<Starts>();
+  Spawner spawner_{absl::Milliseconds(500),
+                   [starts = starts_](const SpawnSpec& spec) { return starts->Start(spec); }};
 };
 
 TEST_F(StalledTest, AStartThatHangsIsAnErrorAndHoldsUpNoOther) {
@@ -102,10 +109,12 @@ TEST_F(StalledTest, WhatStartsTooLateIsKilled) {
   Answer();
   pid_t late = 0;
   {
-    absl::MutexLock lock(&mutex_);
-    const auto started = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return started_ > 0; };
-    mutex_.Await(absl::Condition(&started));
-    late = last_;
+    absl::MutexLock lock(&starts_->mutex);
+    const auto started = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(starts_->mutex) {
+      return starts_->count > 0;
+    };
+    starts_->mutex.Await(absl::Condition(&started));
+    late = starts_->last;
   }
   ASSERT_GT(late, 0);
   // Killed and reaped: then its program may be started again.
