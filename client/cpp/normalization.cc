@@ -9,7 +9,8 @@
 namespace bulkhead {
 namespace {
 
-// Rounds to nearest even, as server/base/cast.cc does, which clients do not link. `value` is no NaN.
+// Rounds to nearest even, as server/base/cast.cc does, which clients do not link. `value` is no
+// NaN.
 uint16_t HalfBits(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const auto sign = static_cast<uint16_t>(bits >> 16 & 0x8000);
