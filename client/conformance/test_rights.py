@@ -9,6 +9,13 @@ from data import range_spec
 from tls_service import TOKEN, files, spec, start, tool, wait_for_log  # noqa: F401  (files, spec and start are fixtures)
 
 
+def most_memory(service):
+    """Bytes that it has held at most."""
+    with open(f"/proc/{service.process.pid}/status") as status:
+        (most,) = (line for line in status if line.startswith("VmHWM:"))
+    return int(most.split()[1]) << 10
+
+
 def test_a_name_without_the_right_is_told_how_to_get_it(client, start, files, spec):
     service = start(*files.options())
     error = client.error(spec, service.target, environment=files.environment(files.other_job))
@@ -41,6 +48,23 @@ def test_each_right_allows_its_calls_and_no_others(start, files, spec, tmp_path,
     run = tool(service.target, environment, "quarantine", "list")
     assert (run.returncode == 0) == (right == "operate"), run
     assert ("--allow-operate" in run.stderr) == (right != "operate"), run
+
+
+def test_requests_of_callers_without_a_right_take_no_memory(start, files):
+    service = start(*files.options())
+    pem, key = files.other_job
+    own = grpc.ssl_channel_credentials(files.authority.pem.read_bytes(), key.read_bytes(), pem.read_bytes())
+    request = bytes(100 << 20)
+    names = ["Describe", "Stream", "GetStatus", "Recycle", "Quarantine", "Trace"]
+    methods = [f"/bulkhead.v1.Loader/{name}" for name in names]
+    methods += ["/grpc.health.v1.Health/Check", "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"]
+    # Whatever a method is, on the wire it is two streams.
+    with grpc.secure_channel(service.target, own, [("grpc.max_send_message_length", -1)]) as channel:
+        before = most_memory(service)
+        for method in methods:
+            with pytest.raises(grpc.RpcError, match="PERMISSION_DENIED"):
+                list(channel.stream_stream(method)(iter([request]), timeout=60))
+        assert most_memory(service) < before + (20 << 20)
 
 
 def test_a_star_allows_every_name_of_the_authority(client, start, files, spec):

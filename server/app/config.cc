@@ -1,9 +1,12 @@
 #include "server/app/config.h"
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -13,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "server/app/config_file.h"
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
@@ -61,9 +65,11 @@ absl::Status TakeFromFile(const std::string& path, CLI::App& app) {
   return absl::OkStatus();
 }
 
+constexpr absl::string_view kVariable = "BULKHEADD_";
+
 // "BULKHEADD_WORKER_QUOTA" for "worker-quota".
 std::string VariableOf(const std::string& name) {
-  return absl::StrCat("BULKHEADD_", absl::AsciiStrToUpper(absl::StrReplaceAll(name, {{"-", "_"}})));
+  return absl::StrCat(kVariable, absl::AsciiStrToUpper(absl::StrReplaceAll(name, {{"-", "_"}})));
 }
 
 // Options that the environment sets and the command line does not.
@@ -80,8 +86,8 @@ absl::Status TakeFromEnvironment(CLI::App& app) {
           absl::StrCat(variable, "=", value, ": is not a boolean; write true or false"));
     }
     if (option->get_expected_max() > 1) {
-      for (const absl::string_view item : absl::StrSplit(value, ',', absl::SkipEmpty())) {
-        option->add_result(std::string(item));
+      for (const absl::string_view item : absl::StrSplit(value, ',', absl::SkipWhitespace())) {
+        option->add_result(std::string(absl::StripAsciiWhitespace(item)));
       }
     } else {
       option->add_result(value);
@@ -338,7 +344,7 @@ void DefineOptions(CLI::App& app, DaemonOptions& options) {
   }
 }
 
-DaemonOptions ParseCommandLine(int argc, char** argv, std::optional<int>& exit_code) {
+absl::StatusOr<DaemonOptions> OptionsOf(int argc, char** argv, std::optional<int>& exit_code) {
   DaemonOptions options;
   CLI::App app{
       "bulkheadd - the Bulkhead loader service.\n"
@@ -355,20 +361,49 @@ DaemonOptions ParseCommandLine(int argc, char** argv, std::optional<int>& exit_c
       "            --tls-client-ca ca.pem --allow-stream trainer --allow-status trainer\n");
   try {
     app.parse(argc, argv);
-    const absl::Status taken = TakeTheRest(app, options);
-    if (taken.ok()) return options;
-    std::fprintf(stderr, "bulkheadd: %s\n", std::string(taken.message()).c_str());
-    exit_code = 2;
+    BULKHEAD_RETURN_IF_ERROR(TakeTheRest(app, options));
+    return options;
   } catch (const CLI::ExtrasError&) {
-    std::fprintf(stderr, "bulkheadd: %s\n", UnknownArgument(app).c_str());
-    exit_code = 2;
+    return absl::InvalidArgumentError(UnknownArgument(app));
   } catch (const CLI::Success& asked) {  // --help, --version
     exit_code = app.exit(asked);
+    return options;
   } catch (const CLI::ParseError& error) {
-    std::fprintf(stderr, "bulkheadd: %s; `bulkheadd --help` tells more\n", error.what());
-    exit_code = 2;
+    return absl::InvalidArgumentError(
+        absl::StrCat(error.what(), "; `bulkheadd --help` tells more"));
   }
-  return options;
+}
+
+DaemonOptions ParseCommandLine(int argc, char** argv, std::optional<int>& exit_code) {
+  const absl::StatusOr<DaemonOptions> options = OptionsOf(argc, argv, exit_code);
+  if (options.ok()) return *options;
+  std::fprintf(stderr, "bulkheadd: %s\n", std::string(options.status().message()).c_str());
+  exit_code = 2;
+  return DaemonOptions();
+}
+
+std::vector<std::string> UnknownVariables() {
+  DaemonOptions options;
+  CLI::App app;
+  DefineOptions(app, options);
+  std::vector<std::string> known;
+  for (const CLI::Option* option : app.get_options()) {
+    known.push_back(VariableOf(option->get_single_name()));
+  }
+  std::vector<std::string> unknown;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string name(*variable, std::strcspn(*variable, "="));
+    // Kubernetes makes those for a Service of this name.
+    const absl::string_view rest = absl::StripPrefix(name, kVariable);
+    const bool is_link = absl::StartsWith(rest, "PORT") || absl::StartsWith(rest, "SERVICE_");
+    if (!absl::StartsWith(name, kVariable) || is_link ||
+        std::find(known.begin(), known.end(), name) != known.end()) {
+      continue;
+    }
+    const std::string near = NearestName(name, known);
+    unknown.push_back(near.empty() ? name : absl::StrCat(name, "; did you mean ", near, "?"));
+  }
+  return unknown;
 }
 
 }  // namespace bulkhead

@@ -75,9 +75,15 @@ void DefineOptions(CLI::App& app, DaemonOptions& options);
 
 // Parses the command line, then the environment (BULKHEADD_WORKER_QUOTA is --worker-quota; lists
 // have commas; not with --embedded), then the file of --config. The first that has an option wins.
-// On --help, --version and mistakes it prints and sets `exit_code`; then the service must not
-// start.
+// On --help and --version it prints and sets `exit_code`; then the service must not start.
+// INVALID_ARGUMENT for mistakes.
+absl::StatusOr<DaemonOptions> OptionsOf(int argc, char** argv, std::optional<int>& exit_code);
+// The same, which prints mistakes, too, and sets `exit_code`.
 DaemonOptions ParseCommandLine(int argc, char** argv, std::optional<int>& exit_code);
+
+// Variables of the environment that look like options and are none, each with the one it may stand
+// for.
+std::vector<std::string> UnknownVariables();
 
 }  // namespace bulkhead
 

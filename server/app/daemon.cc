@@ -16,7 +16,9 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "server/app/access_config.h"
 #include "server/app/embedded_folder.h"
 #include "server/app/server_config.h"
@@ -25,12 +27,14 @@
 #include "server/base/error.h"
 #include "server/metrics/metrics_server.h"
 #include "server/metrics/status_collector.h"
+#include "server/os/event_loop.h"
 #include "server/os/files/fd_parcel.h"
 #include "server/os/files/filesystem.h"
 #include "server/os/memory/process_memory.h"
 #include "server/os/process/child_process.h"
 #include "server/os/process/service_manager.h"
 #include "server/service/access/tls_credentials.h"
+#include "server/service/limits/repeated_lines.h"
 
 namespace bulkhead {
 namespace {
@@ -52,6 +56,20 @@ UniqueFd WatchSignals() {
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);  // a file beyond `ulimit -f` is refused with an error, too
   return UniqueFd(signalfd(-1, &signals, SFD_CLOEXEC));
+}
+
+// gRPC's log is about gRPC itself; our own errors have what a user needs to know. But of a client
+// that does not get through its handshake, gRPC alone knows.
+void TellLineOfGrpc(gpr_log_func_args* line) {
+  static RepeatedLines& handshakes = *new RepeatedLines;
+  const absl::string_view text = line->message;
+  spdlog::debug("gRPC: {}", line->message);
+  if (!absl::StartsWith(text, "Handshake failed")) return;
+  if (const auto untold = handshakes.Take(MonotonicNanos())) {
+    // The last words of "… SSL_ERROR_SSL: error:0A0000C1:SSL routines::no shared cipher."
+    const std::string why(absl::StripSuffix(text.substr(text.rfind(':') + 1), "."));
+    spdlog::warn("a client fails in its TLS handshake: {}{}", why, UntoldText(*untold, "failures"));
+  }
 }
 
 void AnnounceReady(int ready_fd, const std::string& address) {
@@ -212,9 +230,8 @@ absl::Status RunDaemon(const DaemonOptions& options, LogOutput& log, ReadOptions
   // The last grpc_shutdown waits for gRPC's pollers, up to ten seconds. This grpc_init has no
   // counterpart, so that call never is the last: the process ends instead.
   grpc_init();
-  // gRPC's log is about gRPC itself; our own errors have what a user needs to know.
   gpr_set_log_verbosity(GPR_LOG_SEVERITY_ERROR);
-  gpr_set_log_function([](gpr_log_func_args* line) { spdlog::debug("gRPC: {}", line->message); });
+  gpr_set_log_function(TellLineOfGrpc);
   if (options.ready_fd >= 0) fcntl(options.ready_fd, F_SETFD, FD_CLOEXEC);
   BULKHEAD_ASSIGN_OR_RETURN(const Trainers trainers, WatchTrainers(options));
   BULKHEAD_ASSIGN_OR_RETURN(LoaderServer::Config config, MakeServerConfig(options));
@@ -227,6 +244,11 @@ absl::Status RunDaemon(const DaemonOptions& options, LogOutput& log, ReadOptions
   BULKHEAD_ASSIGN_OR_RETURN(std::unique_ptr<LoaderServer> server,
                             LoaderServer::Start(std::move(config)));
   SayWhatItIs(*server, limits);
+  if (!options.embedded) {
+    for (const std::string& name : UnknownVariables()) {
+      spdlog::warn("the environment sets an option that there is not: {}", name);
+    }
+  }
   if (options.roots.empty() && !options.embedded) {
     spdlog::warn("no --root was given: clients may read no files");
   }

@@ -10,6 +10,8 @@
 #include <utility>
 
 #include "server/app/log_format.h"
+#include "server/os/event_loop.h"
+#include "server/service/limits/repeated_lines.h"
 
 #if GOOGLE_PROTOBUF_VERSION < 4022000  // later ones log by Abseil
 #include <google/protobuf/stubs/logging.h>
@@ -43,7 +45,10 @@ void LogTo(std::shared_ptr<LogOutput> output, const std::string& level, LogStyle
 #if GOOGLE_PROTOBUF_VERSION < 4022000
   google::protobuf::SetLogHandler(
       [](google::protobuf::LogLevel, const char*, int, const std::string& text) {
-        spdlog::warn("protobuf: {}", text);
+        static RepeatedLines& lines = *new RepeatedLines;  // clients may cause as many as they like
+        if (const auto untold = lines.Take(MonotonicNanos())) {
+          spdlog::warn("protobuf: {}{}", text, UntoldText(*untold, "messages"));
+        }
       });
 #endif
 }

@@ -189,7 +189,12 @@ void MetricsServer::MakeRoom() {
   if (connections_.size() < kMaxConnections) return;
   const auto oldest = std::find_if(connections_.begin(), connections_.end(),
                                    [](const auto& one) { return !one.second.is_read; });
-  if (oldest != connections_.end()) Close(oldest->first);
+  if (oldest != connections_.end()) return Close(oldest->first);
+  // All have asked. One that is still being answered has no time yet.
+  const auto slowest = std::min_element(
+      connections_.begin(), connections_.end(),
+      [](const auto& a, const auto& b) { return a.second.took_ns < b.second.took_ns; });
+  if (slowest->second.took_ns != INT64_MAX) Close(slowest->first);
 }
 
 void MetricsServer::Read(ConnectionId id) {
@@ -287,6 +292,7 @@ void MetricsServer::Reply(ConnectionId id, std::string answer) {
   const auto found = connections_.find(id);
   if (found == connections_.end()) return;  // it took too long
   found->second.answer = std::move(answer);
+  found->second.took_ns = MonotonicNanos();
   CloseLater(id);
   Write(id);
 }
@@ -296,6 +302,7 @@ void MetricsServer::Write(ConnectionId id) {
   const absl::StatusOr<size_t> sent = SendBytes(connection.fd.get(), connection.answer);
   if (!sent.ok() && !absl::IsUnavailable(sent.status())) return Close(id);
   connection.answer.erase(0, sent.ok() ? *sent : 0);
+  if (sent.ok()) connection.took_ns = MonotonicNanos();
   if (connection.answer.empty()) return Close(id);
   if (connection.is_ended) return WriteLater(id);
   if (!serving_->WatchWritable(connection.fd.get(), [this, id] { Write(id); }).ok()) Close(id);

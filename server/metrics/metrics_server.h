@@ -34,7 +34,8 @@ namespace bulkhead {
 //   answering thread:               └▶ /metrics, /status.json: may take a while ─┘
 //
 // Slow clients do not block others: a request must come within Config::patience, and if there are
-// more than kMaxConnections connections, the oldest without a request is closed for a new one.
+// more than kMaxConnections connections, the oldest without a request is closed for a new one, or
+// else the one that has taken nothing of its answer for the longest.
 //
 // Life: listens from Start to destruction, which waits for an answer under way.
 class MetricsServer {
@@ -70,9 +71,10 @@ class MetricsServer {
   struct Connection {
     UniqueFd fd;
     std::string request;
-    bool is_read = false;   // the request is there
-    bool is_ended = false;  // nothing more comes
-    std::string answer;     // what is left of it
+    bool is_read = false;         // the request is there
+    bool is_ended = false;        // nothing more comes
+    std::string answer;           // what is left of it
+    int64_t took_ns = INT64_MAX;  // when the client last took some of it, or could
     EventLoop::TimerId timer = 0;
   };
 

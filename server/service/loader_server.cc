@@ -28,6 +28,7 @@ namespace bulkhead {
 namespace {
 
 constexpr char kUnixScheme[] = "unix:";
+constexpr char kLoader[] = "bulkhead.v1.Loader";
 constexpr size_t kBootIdBytes = 8;
 // For cut calls to end.
 constexpr absl::Duration kCutPatience = absl::Seconds(5);
@@ -139,6 +140,8 @@ absl::Status LoaderServer::Listen() {
   grpc::ServerBuilder builder;
   builder.RegisterService(service_.get());
   builder.SetMaxReceiveMessageSize(kMaxRequestBytes);
+  builder.SetResourceQuota(grpc::ResourceQuota("requests").Resize(kMostUnfinishedBytes));
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
                              static_cast<int>(SessionRegistry::kMaxSessionsOfOne));
   const auto keepalive_ms = static_cast<int>(absl::ToInt64Milliseconds(kKeepalive));
@@ -149,8 +152,9 @@ absl::Status LoaderServer::Listen() {
                              static_cast<int>(absl::ToInt64Milliseconds(kHandshake)));
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS,
                              static_cast<int>(absl::ToInt64Milliseconds(config_.idle_connection)));
-  credentials_ = config_.tls == nullptr ? grpc::InsecureServerCredentials()
-                                        : std::make_shared<TlsCredentials>(config_.tls);
+  credentials_ = config_.tls == nullptr
+                     ? grpc::InsecureServerCredentials()
+                     : std::make_shared<TlsCredentials>(config_.tls, config_.access);
   using Entries = grpc::ServerBuilder::experimental_type;
   if (!is_unix) {
     tcp_entry_ = builder.experimental().AddExternalConnectionAcceptor(
@@ -161,7 +165,7 @@ absl::Status LoaderServer::Listen() {
   builder.experimental().SetInterceptorCreators(std::move(paces));
   server_ = builder.BuildAndStart();
   if (server_ == nullptr) return absl::InternalError("gRPC does not start a server");
-  server_->GetHealthCheckService()->SetServingStatus(v1::Loader::service_full_name(), true);
+  server_->GetHealthCheckService()->SetServingStatus(kLoader, true);
   return is_unix ? ListenOnUnix(UnixPath()) : ListenOnTcp();
 }
 
@@ -171,7 +175,7 @@ void LoaderServer::RefreshTls() {
 }
 
 void LoaderServer::RefreshHealth() {
-  server_->GetHealthCheckService()->SetServingStatus(v1::Loader::service_full_name(), is_serving());
+  server_->GetHealthCheckService()->SetServingStatus(kLoader, is_serving());
   loop_->After(kRefresh, [this] { RefreshHealth(); });
 }
 

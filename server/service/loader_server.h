@@ -42,6 +42,10 @@ class LoaderServer {
  public:
   // Time for a client to finish a handshake.
   static constexpr absl::Duration kHandshake = absl::Seconds(10);
+  // What gRPC holds of all requests at most, finished or not. It compares a request with the limit
+  // for one only when it has all of it; where it holds more than this, it ends calls, one of each
+  // connection in turn.
+  static constexpr uint64_t kMostUnfinishedBytes = RequestMemory::kMostBytes + (32 << 20);
 
   struct Config {
     // "unix:/path" or "127.0.0.1:port"; port 0 chooses one. Only this user can connect to a Unix

@@ -14,7 +14,7 @@
 #include "absl/time/clock.h"
 #include "server/base/error.h"
 #include "server/base/version.h"
-#include "server/service/describe_session.h"
+#include "server/service/calls/describe_session.h"
 #include "server/service/raw_messages.h"
 #include "server/service/rpc_error.h"
 #include "server/service/stream_session.h"
@@ -90,6 +90,27 @@ void AddQuarantine(std::vector<v1::QuarantinedRecord> records, v1::GetStatusResp
 
 }  // namespace
 
+LoaderService::LoaderService(SessionContext context, std::function<uint64_t()> log_lines_dropped,
+                             double openings_per_second)
+    : context_(std::move(context)),
+      log_lines_dropped_(std::move(log_lines_dropped)),
+      open_rate_(openings_per_second) {
+  using Rpc = grpc::CallbackServerContext*;
+  using Bytes = const grpc::ByteBuffer&;
+  Handle("/bulkhead.v1.Loader/Describe", [this](Rpc rpc) { return Describe(rpc); });
+  Handle("/bulkhead.v1.Loader/Stream", [this](Rpc rpc) { return Stream(rpc); });
+  Handle("/bulkhead.v1.Loader/Trace", [this](Rpc rpc) { return Trace(rpc); });
+  Handle("/bulkhead.v1.Loader/GetStatus", [this](Rpc rpc) {
+    return Ask(rpc, Right::kStatus, [this](Bytes bytes) { return AnswerStatus(bytes); });
+  });
+  Handle("/bulkhead.v1.Loader/Recycle", [this](Rpc rpc) {
+    return Ask(rpc, Right::kOperate, [this](Bytes bytes) { return AnswerRecycle(bytes); });
+  });
+  Handle("/bulkhead.v1.Loader/Quarantine", [this](Rpc rpc) {
+    return Ask(rpc, Right::kOperate, [this](Bytes bytes) { return AnswerQuarantine(bytes); });
+  });
+}
+
 absl::StatusOr<Caller> LoaderService::CallerOf(const grpc::CallbackServerContext& rpc,
                                                Right right) const {
   absl::StatusOr<std::string> checked = context_.access.Check(rpc, right);
@@ -117,92 +138,74 @@ absl::StatusOr<Caller> LoaderService::AdmitCaller(const grpc::CallbackServerCont
   return caller;
 }
 
-template <typename Reactor>
-Reactor* LoaderService::Refuse(const absl::Status& status) {
-  return LateRefusal<Reactor>::Start(status, context_.loop, &late_refusals_);
+RawCall* LoaderService::Refuse(const absl::Status& status) {
+  return LateRefusal::Start(status, context_.loop, &late_refusals_);
 }
 
-grpc::ServerWriteReactor<grpc::ByteBuffer>* LoaderService::Describe(
-    grpc::CallbackServerContext* rpc, const grpc::ByteBuffer* bytes) {
-  using Reactor = grpc::ServerWriteReactor<grpc::ByteBuffer>;
+RawCall* LoaderService::Describe(grpc::CallbackServerContext* rpc) {
   const auto caller = AdmitCaller(*rpc, Right::kStream);
-  if (!caller.ok()) return Refuse<Reactor>(caller.status());
-  return DescribeSession::Start(context_, *bytes, caller->client, caller->session);
+  if (!caller.ok()) return Refuse(caller.status());
+  return RequestCall::Start(
+      std::make_shared<DescribeSession>(context_, caller->client, caller->session), context_.loop);
 }
 
-grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* LoaderService::Stream(
-    grpc::CallbackServerContext* rpc) {
-  using Reactor = grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>;
+RawCall* LoaderService::Stream(grpc::CallbackServerContext* rpc) {
   const auto caller = AdmitCaller(*rpc, Right::kStream);
   if (!caller.ok()) {
     context_.stream_counts->Refused(caller.status());
-    return Refuse<Reactor>(caller.status());
+    return Refuse(caller.status());
   }
   return StreamSession::Start(context_, rpc, *caller);
 }
 
-grpc::ServerWriteReactor<grpc::ByteBuffer>* LoaderService::Trace(grpc::CallbackServerContext* rpc,
-                                                                 const grpc::ByteBuffer* bytes) {
-  using Reactor = grpc::ServerWriteReactor<grpc::ByteBuffer>;
+RawCall* LoaderService::Trace(grpc::CallbackServerContext* rpc) {
   const auto caller = AdmitCaller(*rpc, Right::kStatus);
-  if (!caller.ok()) return Refuse<Reactor>(caller.status());
-  return TraceSession::Start(context_, *bytes, caller->session);
+  if (!caller.ok()) return Refuse(caller.status());
+  return RequestCall::Start(std::make_shared<TraceSession>(context_, caller->session),
+                            context_.loop);
 }
 
-grpc::ServerUnaryReactor* LoaderService::FinishAside(grpc::CallbackServerContext* rpc, Right right,
-                                                     std::function<absl::Status()> answer) {
+RawCall* LoaderService::Ask(grpc::CallbackServerContext* rpc, Right right,
+                            Question::Answer answer) {
   const auto caller = CallerOf(*rpc, right);
-  SessionRegistry* const sessions = context_.sessions;
   const absl::Status added =
-      caller.ok() ? sessions->TryAddQuestion(caller->client) : caller.status();
-  if (!added.ok()) return Refuse<grpc::ServerUnaryReactor>(added);
-  grpc::ServerUnaryReactor* const reactor = rpc->DefaultReactor();
-  const auto finish = [reactor, sessions, client = caller->client](const absl::Status& status) {
-    sessions->RemoveQuestion(client);
-    reactor->Finish(ToRpcStatus(status));
-  };
-  const auto start = [sessions, finish, answer = std::move(answer)] {
-    const absl::Status started = sessions->StartThread([finish, answer] { finish(answer()); });
-    if (!started.ok()) finish(started);
-  };
-  const absl::Duration wait =
-      question_pace_.Take(caller->client, kQuestionInterval, MonotonicNanos());
-  if (wait == absl::ZeroDuration()) {
-    start();
-  } else {
-    context_.loop->Post([loop = context_.loop, wait, start] { loop->After(wait, start); });
+      caller.ok() ? context_.sessions->TryAddQuestion(caller->client) : caller.status();
+  if (!added.ok()) return Refuse(added);
+  return RequestCall::Start(std::make_shared<Question>(context_, caller->client, &question_pace_,
+                                                       kQuestionInterval, std::move(answer)),
+                            context_.loop);
+}
+
+absl::StatusOr<grpc::ByteBuffer> LoaderService::AnswerStatus(const grpc::ByteBuffer& bytes) {
+  v1::GetStatusRequest request;
+  BULKHEAD_RETURN_IF_ERROR(ParseRequest(bytes, request));
+  return Serialize(Status(request.fresh_memory()));
+}
+
+absl::StatusOr<grpc::ByteBuffer> LoaderService::AnswerRecycle(const grpc::ByteBuffer& bytes) {
+  v1::RecycleRequest request;
+  BULKHEAD_RETURN_IF_ERROR(ParseRequest(bytes, request));
+  const std::optional<uint32_t> slot =
+      request.has_slot() ? std::make_optional(request.slot()) : std::nullopt;
+  v1::RecycleResponse recycled;
+  recycled.set_workers(context_.supervisor->Recycle(request.pipeline(), slot));
+  return Serialize(recycled);
+}
+
+absl::StatusOr<grpc::ByteBuffer> LoaderService::AnswerQuarantine(const grpc::ByteBuffer& bytes) {
+  const auto request = std::make_shared<v1::QuarantineRequest>();
+  BULKHEAD_RETURN_IF_ERROR(ParseRequest(bytes, *request));
+  const auto done = std::make_shared<absl::Status>();
+  const bool answered = context_.io->Run(
+      [store = context_.quarantine, request, done] { *done = ChangeQuarantine(*request, *store); },
+      kQuarantinePatience);
+  if (!answered) return QuarantineStalled(*context_.quarantine);
+  BULKHEAD_RETURN_IF_ERROR(*done);
+  v1::QuarantineResponse listed;
+  for (v1::QuarantinedRecord& record : context_.quarantine->List()) {
+    *listed.add_records() = std::move(record);
   }
-  return reactor;
-}
-
-grpc::ServerUnaryReactor* LoaderService::GetStatus(grpc::CallbackServerContext* rpc,
-                                                   const grpc::ByteBuffer* bytes,
-                                                   grpc::ByteBuffer* response) {
-  return FinishAside(rpc, Right::kStatus, [this, bytes, response] {
-    v1::GetStatusRequest request;
-    BULKHEAD_RETURN_IF_ERROR(ParseRequest(*bytes, request));
-    *response = Serialize(Status(request.fresh_memory()));
-    return absl::OkStatus();
-  });
-}
-
-grpc::ServerUnaryReactor* LoaderService::Quarantine(grpc::CallbackServerContext* rpc,
-                                                    const grpc::ByteBuffer* bytes,
-                                                    grpc::ByteBuffer* response) {
-  return FinishAside(rpc, Right::kOperate, [this, bytes, response] {
-    const auto request = std::make_shared<v1::QuarantineRequest>();
-    BULKHEAD_RETURN_IF_ERROR(ParseRequest(*bytes, *request));
-    const auto done = std::make_shared<absl::Status>();
-    const bool answered = context_.io->Run([store = context_.quarantine, request,
-                                            done] { *done = ChangeQuarantine(*request, *store); },
-                                           kQuarantinePatience);
-    v1::QuarantineResponse listed;
-    for (v1::QuarantinedRecord& record : context_.quarantine->List()) {
-      *listed.add_records() = std::move(record);
-    }
-    *response = Serialize(listed);
-    return answered ? *done : QuarantineStalled(*context_.quarantine);
-  });
+  return Serialize(listed);
 }
 
 v1::GetStatusResponse LoaderService::Status(bool fresh_memory) {
@@ -216,21 +219,6 @@ v1::GetStatusResponse LoaderService::Status(bool fresh_memory) {
   if (log_lines_dropped_ != nullptr) status.set_log_lines_dropped(log_lines_dropped_());
   recent_looks_.Explain(MonotonicNanos(), status);
   return status;
-}
-
-grpc::ServerUnaryReactor* LoaderService::Recycle(grpc::CallbackServerContext* rpc,
-                                                 const grpc::ByteBuffer* bytes,
-                                                 grpc::ByteBuffer* response) {
-  return FinishAside(rpc, Right::kOperate, [this, bytes, response] {
-    v1::RecycleRequest request;
-    BULKHEAD_RETURN_IF_ERROR(ParseRequest(*bytes, request));
-    const std::optional<uint32_t> slot =
-        request.has_slot() ? std::make_optional(request.slot()) : std::nullopt;
-    v1::RecycleResponse recycled;
-    recycled.set_workers(context_.supervisor->Recycle(request.pipeline(), slot));
-    *response = Serialize(recycled);
-    return absl::OkStatus();
-  });
 }
 
 }  // namespace bulkhead

@@ -6,10 +6,12 @@
 #include <utility>
 
 #include "absl/time/time.h"
-#include "bulkhead/v1/loader.grpc.pb.h"
+#include "bulkhead/v1/loader.pb.h"
 #include "server/os/process/process_usage.h"
+#include "server/service/calls/late_refusal.h"
+#include "server/service/calls/question.h"
+#include "server/service/calls/raw_service.h"
 #include "server/service/limits/client_pace.h"
-#include "server/service/limits/late_refusal.h"
 #include "server/service/limits/open_rate.h"
 #include "server/service/recent_looks.h"
 #include "server/service/session_context.h"
@@ -17,15 +19,10 @@
 
 namespace bulkhead {
 
-template <typename Service>
-using RawMethods = v1::Loader::WithRawCallbackMethod_Describe<
-    v1::Loader::WithRawCallbackMethod_Stream<v1::Loader::WithRawCallbackMethod_GetStatus<
-        v1::Loader::WithRawCallbackMethod_Recycle<v1::Loader::WithRawCallbackMethod_Quarantine<
-            v1::Loader::WithRawCallbackMethod_Trace<Service>>>>>>;
-
-// The handlers of service Loader: each call becomes a session. All are handled as raw bytes, so
-// that batches are sent from the arena without a copy, and requests are parsed by ParseRequest.
-class LoaderService final : public RawMethods<v1::Loader::Service> {
+// The handlers of service Loader: a call whose caller has the right becomes a session or a
+// question. Batches are sent from the arena without a copy, and requests are parsed by
+// ParseRequest.
+class LoaderService final : public RawService {
  public:
   // How many questions of one client are answered at once, and how often one in the long run.
   static constexpr int kQuestionsAtOnce = 100;
@@ -33,43 +30,27 @@ class LoaderService final : public RawMethods<v1::Loader::Service> {
 
   // `log_lines_dropped` may be null. `openings_per_second`: of OpenRate.
   LoaderService(SessionContext context, std::function<uint64_t()> log_lines_dropped,
-                double openings_per_second)
-      : context_(std::move(context)),
-        log_lines_dropped_(std::move(log_lines_dropped)),
-        open_rate_(openings_per_second) {}
-
-  grpc::ServerWriteReactor<grpc::ByteBuffer>* Describe(grpc::CallbackServerContext* rpc,
-                                                       const grpc::ByteBuffer* bytes) override;
-  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Stream(
-      grpc::CallbackServerContext* rpc) override;
-  grpc::ServerUnaryReactor* GetStatus(grpc::CallbackServerContext* rpc,
-                                      const grpc::ByteBuffer* bytes,
-                                      grpc::ByteBuffer* response) override;
-  grpc::ServerUnaryReactor* Recycle(grpc::CallbackServerContext* rpc, const grpc::ByteBuffer* bytes,
-                                    grpc::ByteBuffer* response) override;
-  grpc::ServerUnaryReactor* Quarantine(grpc::CallbackServerContext* rpc,
-                                       const grpc::ByteBuffer* bytes,
-                                       grpc::ByteBuffer* response) override;
-
-  grpc::ServerWriteReactor<grpc::ByteBuffer>* Trace(grpc::CallbackServerContext* rpc,
-                                                    const grpc::ByteBuffer* bytes) override;
+                double openings_per_second);
 
   // The answer to GetStatus. Blocks like Supervisor::GetStatus; thread-safe.
   v1::GetStatusResponse Status(bool fresh_memory = false);
 
  private:
-  // If the caller has `right`, finishes its call with the result of `answer`, when its client's
-  // pace allows. `answer` runs on a thread of its own, since it may block and gRPC has few threads.
-  grpc::ServerUnaryReactor* FinishAside(grpc::CallbackServerContext* rpc, Right right,
-                                        std::function<absl::Status()> answer);
+  RawCall* Describe(grpc::CallbackServerContext* rpc);
+  RawCall* Stream(grpc::CallbackServerContext* rpc);
+  RawCall* Trace(grpc::CallbackServerContext* rpc);
+  // A question of a caller who needs `right`.
+  RawCall* Ask(grpc::CallbackServerContext* rpc, Right right, Question::Answer answer);
+  // Answers to questions; block.
+  absl::StatusOr<grpc::ByteBuffer> AnswerStatus(const grpc::ByteBuffer& bytes);
+  absl::StatusOr<grpc::ByteBuffer> AnswerRecycle(const grpc::ByteBuffer& bytes);
+  absl::StatusOr<grpc::ByteBuffer> AnswerQuarantine(const grpc::ByteBuffer& bytes);
 
   // Who calls; see AccessRights::Check.
   absl::StatusOr<Caller> CallerOf(const grpc::CallbackServerContext& rpc, Right right) const;
   // The same of a caller that has got a place for a session; see OpenRate and SessionRegistry.
   absl::StatusOr<Caller> AdmitCaller(const grpc::CallbackServerContext& rpc, Right right);
-  // The reactor of a call that is refused.
-  template <typename Reactor>
-  Reactor* Refuse(const absl::Status& status);
+  RawCall* Refuse(const absl::Status& status);
 
   const SessionContext context_;
   const std::function<uint64_t()> log_lines_dropped_;

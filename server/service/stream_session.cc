@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
+#include "server/service/calls/request_call.h"
 #include "server/service/raw_messages.h"
 #include "server/service/rpc_error.h"
 
@@ -13,7 +14,7 @@ namespace bulkhead {
 namespace {
 
 // Time limit for Open, which clients send at once.
-constexpr absl::Duration kOpenPatience = absl::Seconds(30);
+constexpr absl::Duration kOpenPatience = RequestCall::kPatience;
 constexpr absl::Duration kHeartbeat = absl::Seconds(1);
 // Time for an evicted client to read the status.
 constexpr absl::Duration kLastWords = absl::Seconds(1);

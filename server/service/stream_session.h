@@ -10,6 +10,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "bulkhead/v1/loader.pb.h"
+#include "server/service/calls/raw_service.h"
 #include "server/service/outbox.h"
 #include "server/service/session_context.h"
 #include "server/service/stream_claims.h"
@@ -28,7 +29,7 @@ namespace bulkhead {
 //
 // Life: Start makes it for a new call. It keeps itself alive until gRPC is done with it (OnDone)
 // and the supervisor has released it.
-class StreamSession final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
+class StreamSession final : public RawCall,
                             public StreamObserver,
                             public std::enable_shared_from_this<StreamSession> {
  public:

@@ -15,10 +15,11 @@
 #include "server/metrics/metrics_server.h"
 #include "server/os/files/foreign_lines.h"
 #include "server/os/files/glob.h"
+#include "server/service/calls/late_refusal.h"
+#include "server/service/calls/request_call.h"
 #include "server/service/doors/arena_door.h"
 #include "server/service/limits/connection_limits.h"
 #include "server/service/limits/health_pace.h"
-#include "server/service/limits/late_refusal.h"
 #include "server/service/limits/open_rate.h"
 #include "server/service/limits/request_memory.h"
 #include "server/service/loader_server.h"
@@ -133,6 +134,10 @@ TEST(ServiceDocsTest, FixedLimitsAreThoseOfTheCode) {
             absl::StrCat(RequestMemory::kMostBytes >> 20, " MiB"));
   EXPECT_EQ(Row("of one client's requests"),
             absl::StrCat(RequestMemory::kMostBytesOfOne >> 20, " MiB"));
+  EXPECT_EQ(Row("bytes of requests that gRPC holds, finished or not; beyond that it ends calls"),
+            absl::StrCat(LoaderServer::kMostUnfinishedBytes >> 20, " MiB"));
+  EXPECT_EQ(Row("a client may take from its call to the end of its request (of a stream: Open)"),
+            Seconds(RequestCall::kPatience));
   EXPECT_EQ(Row("features behind the stages of a spec, counted once for every stage"), "60,000");
   EXPECT_EQ(Row("paths up to which a pattern is not counted with others"), "10,000");
   EXPECT_EQ(Row("paths of all larger patterns at a time"), "600,000");

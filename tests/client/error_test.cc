@@ -41,6 +41,16 @@ TEST(ClientErrorTest, NonsenseInTheTrailerDoesNotHideTheStatus) {
   EXPECT_EQ(ErrorMetadata(status).at("target"), "unix:/x");
 }
 
+TEST(ClientErrorTest, ACallThatAServiceWithFullMemoryEndedIsMadeAgain) {
+  const char what[] = "Received RST_STREAM with error code 11";
+  const absl::Status ended = FromRpcStatus(grpc::Status(grpc::RESOURCE_EXHAUSTED, what), "unix:/x");
+  EXPECT_EQ(ErrorReason(ended), "SERVICE_UNAVAILABLE");
+  const char too_long[] = "Received message larger than max (9 vs. 8)";
+  const absl::Status refused =
+      FromRpcStatus(grpc::Status(grpc::RESOURCE_EXHAUSTED, too_long), "unix:/x");
+  EXPECT_EQ(ErrorReason(refused), "RESOURCE_EXHAUSTED");
+}
+
 TEST(ClientErrorTest, ALostServiceIsToBeLookedForAndAStreamOfItToGoOn) {
   const auto message = [](Caller caller) {
     const grpc::Status lost(grpc::UNAVAILABLE, "gone");

@@ -204,13 +204,22 @@ TEST_F(MetricsServerTest, HalfSentRequestsHoldUpNobody) {
 // More than fits into a connection.
 class LongMetrics : public prometheus::Collectable {
  public:
+  explicit LongMetrics(size_t bytes = 16 << 20) : bytes_(bytes) {}
+  // Pages that were made.
+  int count() const { return count_; }
+
   std::vector<prometheus::MetricFamily> Collect() const override {
+    ++count_;
     prometheus::MetricFamily family{"long",
-                                    std::string(16 << 20, 'x'),
+                                    std::string(bytes_, 'x'),
                                     prometheus::MetricType::Gauge,
                                     {prometheus::ClientMetric()}};
     return {family};
   }
+
+ private:
+  const size_t bytes_;
+  mutable std::atomic<int> count_{0};
 };
 
 TEST_F(MetricsServerTest, WhoEndsSendingGetsTheWholeAnswer) {
@@ -242,6 +251,26 @@ TEST_F(MetricsServerTest, OfTooManyConnectionsTheOldestGoes) {
   EXPECT_EQ(slow.front()->ReceiveAll(), "");
   slow.back()->Send("GET /healthz HTTP/1.1\r\n\r\n");
   EXPECT_THAT(slow.back()->ReceiveAll(), StartsWith("HTTP/1.1 200 "));
+}
+
+TEST_F(MetricsServerTest, OfTooManyThatReadNothingTheSlowestGoes) {
+  MetricsServer::Config config;
+  config.address = "127.0.0.1:0";
+  const auto metrics = std::make_shared<LongMetrics>(6 << 20);
+  config.metrics = metrics;
+  config.is_serving = [] { return true; };
+  config.patience = absl::Hours(1);
+  const auto server = MetricsServer::Start(std::move(config)).value();
+  std::vector<std::unique_ptr<HttpClient>> slow;
+  for (size_t i = 0; i < MetricsServer::kMaxConnections; ++i) {
+    const int pages = metrics->count();
+    slow.push_back(std::make_unique<HttpClient>(server->port()));
+    slow.back()->Send("GET /metrics HTTP/1.1\r\n\r\n");
+    while (metrics->count() == pages) std::this_thread::yield();  // its request is read
+  }
+  EXPECT_THAT(HttpGet(server->port(), "/healthz"), StartsWith("HTTP/1.1 200 "));
+  EXPECT_LT(slow.front()->ReceiveAll().size(), size_t{6} << 20) << "cut";
+  EXPECT_GT(slow.back()->ReceiveAll().size(), size_t{6} << 20);
 }
 
 TEST_F(MetricsServerTest, ARequestThatDoesNotComeEndsItsConnection) {

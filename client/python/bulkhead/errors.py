@@ -276,8 +276,10 @@ def from_rpc(error: grpc.RpcError, target: str, embedded: bool = False) -> Bulkh
     if info is not None:
         return _class_of(info.reason, code)(text, info.reason, dict(info.metadata), code)
     metadata = {"target": target}
+    # A service whose memory for requests is full ends calls of any client.
+    reset = code == "RESOURCE_EXHAUSTED" and "RST_STREAM" in text
     # UNKNOWN is gRPC's word when the connection goes while a call begins.
-    if code in ("UNAVAILABLE", "CANCELLED", "UNKNOWN"):
+    if reset or code in ("UNAVAILABLE", "CANCELLED", "UNKNOWN"):
         lost = ServiceUnavailable(
             f"the service at {target} cannot be reached or has ended ({text})",
             metadata=metadata,

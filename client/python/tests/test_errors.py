@@ -203,14 +203,19 @@ def test_closing_on_the_reconnecting_thread_itself_closes_everything(fake):
 
 
 class Lost(grpc.RpcError):
-    def code(self):
-        return grpc.StatusCode.UNAVAILABLE
-
-    def details(self):
-        return "gone"
+    def __init__(self, code=grpc.StatusCode.UNAVAILABLE, details="gone"):
+        self.code = lambda: code
+        self.details = lambda: details
 
     def trailing_metadata(self):
         return ()
+
+
+def test_a_call_that_a_service_with_full_memory_ended_is_made_again():
+    full = grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert errors.from_rpc(Lost(full, "Received RST_STREAM with error code 11"), "unix:/x").reason == "SERVICE_UNAVAILABLE"
+    too_long = errors.from_rpc(Lost(full, "Received message larger than max (9 vs. 8)"), "unix:/x")
+    assert too_long.reason == "RESOURCE_EXHAUSTED"
 
 
 def test_a_lost_service_of_ones_own_is_not_to_be_looked_for():

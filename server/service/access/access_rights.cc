@@ -38,12 +38,10 @@ std::vector<std::string> NamesOf(const grpc::ServerContextBase& call) {
   return names;
 }
 
-// The token of the call's `authorization: Bearer …`; empty: none.
 std::string TokenOf(const grpc::ServerContextBase& call) {
   const auto found = call.client_metadata().find("authorization");
   if (found == call.client_metadata().end()) return "";
-  absl::string_view shown(found->second.data(), found->second.size());
-  return absl::ConsumePrefix(&shown, "Bearer ") ? std::string(shown) : "";
+  return BearerToken({found->second.data(), found->second.size()});
 }
 
 absl::Status Unknown(absl::string_view why) {
@@ -62,6 +60,10 @@ const char* RightName(Right right) {
       return "operate";
   }
   return "";
+}
+
+std::string BearerToken(absl::string_view authorization) {
+  return absl::ConsumePrefix(&authorization, "Bearer ") ? std::string(authorization) : "";
 }
 
 const std::string* AccessRights::Granted::Find(const std::vector<std::string>& callers,
@@ -95,9 +97,22 @@ void AccessRights::Replace(const AccessRights& other) const {
 absl::StatusOr<std::string> AccessRights::Check(const grpc::ServerContextBase& call,
                                                 Right right) const {
   if (files_ == nullptr) return std::string();
-  const std::vector<std::string> names = NamesOf(call);
+  return CheckOne({NamesOf(call), TokenOf(call)}, right);
+}
+
+absl::Status AccessRights::CheckAny(const Identity& caller) const {
+  if (files_ == nullptr) return absl::OkStatus();
+  absl::Status checked;
+  for (const Right right : {Right::kOperate, Right::kStream, Right::kStatus}) {
+    checked = CheckOne(caller, right).status();
+    if (checked.ok() || absl::IsUnauthenticated(checked)) return checked;
+  }
+  return checked;
+}
+
+absl::StatusOr<std::string> AccessRights::CheckOne(const Identity& caller, Right right) const {
+  const auto& [names, token] = caller;
   if (const std::string* const name = granted_->Find(names, right)) return Printable(*name);
-  const std::string token = TokenOf(call);
   const auto files = files_->current();  // a copy, since they may be replaced
   const std::string& known = files->token;
   const bool knows_token = !known.empty() && !token.empty() && SameSecret(token, known);

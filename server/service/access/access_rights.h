@@ -12,6 +12,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "server/service/access/tls_files.h"
 
@@ -26,6 +27,14 @@ enum class Right {
 inline constexpr size_t kRightCount = 3;
 // "stream", "status" or "operate".
 const char* RightName(Right right);
+
+// What a caller shows.
+struct Identity {
+  std::vector<std::string> names;  // in its certificate; empty: it has none
+  std::string token;               // empty: it has none
+};
+// The token in a header `authorization`; empty: none.
+std::string BearerToken(absl::string_view authorization);
 
 // Which clients have which rights. Without TLS files everyone who can connect has all rights: a
 // Unix socket admits only its owner and root, and --insecure-tcp is insecure by choice.
@@ -49,6 +58,8 @@ class AccessRights {
   // call without certificate and token or with a wrong token, PERMISSION_DENIED for one without the
   // right; the reason of both is ACCESS_DENIED.
   absl::StatusOr<std::string> Check(const grpc::ServerContextBase& call, Right right) const;
+  // Whether a caller has any right at all. Errors: those of Check.
+  absl::Status CheckAny(const Identity& caller) const;
 
  private:
   struct Granted {
@@ -64,6 +75,8 @@ class AccessRights {
     Names names ABSL_GUARDED_BY(mutex);
     TokenRights of_token ABSL_GUARDED_BY(mutex);
   };
+
+  absl::StatusOr<std::string> CheckOne(const Identity& caller, Right right) const;
 
   std::shared_ptr<const TlsFiles> files_;
   std::shared_ptr<Granted> granted_;

@@ -3,6 +3,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "server/service/access/known_callers.h"
+
 namespace bulkhead {
 
 // Gives gRPC the certificates for each connection, on any of its threads.
@@ -38,13 +40,25 @@ struct TlsCredentials::Fetcher {
   std::shared_ptr<const TlsFiles::Content> given ABSL_GUARDED_BY(mutex);
 };
 
-TlsCredentials::TlsCredentials(std::shared_ptr<const TlsFiles> files)
-    : TlsCredentials(std::make_shared<Fetcher>(std::move(files))) {}
+namespace {
 
-TlsCredentials::TlsCredentials(std::shared_ptr<Fetcher> fetcher)
-    : OwningServerCredentials(grpc_ssl_server_credentials_create_with_options(
-          grpc_ssl_server_credentials_create_options_using_config_fetcher(
-              fetcher->Request(), &Fetcher::Fetch, fetcher.get()))),
+grpc_server_credentials* OnlyKnownCallers(grpc_server_credentials* credentials,
+                                          const AccessRights& access) {
+  grpc_server_credentials_set_auth_metadata_processor(credentials, KnownCallersOnly(access));
+  return credentials;
+}
+
+}  // namespace
+
+TlsCredentials::TlsCredentials(std::shared_ptr<const TlsFiles> files, const AccessRights& access)
+    : TlsCredentials(std::make_shared<Fetcher>(std::move(files)), access) {}
+
+TlsCredentials::TlsCredentials(std::shared_ptr<Fetcher> fetcher, const AccessRights& access)
+    : OwningServerCredentials(
+          OnlyKnownCallers(grpc_ssl_server_credentials_create_with_options(
+                               grpc_ssl_server_credentials_create_options_using_config_fetcher(
+                                   fetcher->Request(), &Fetcher::Fetch, fetcher.get())),
+                           access)),
       fetcher_(std::move(fetcher)) {}
 
 void TlsCredentials::AllowOnlyTls13() {

@@ -8,6 +8,7 @@
 #include <string>
 #include <type_traits>
 
+#include "server/service/access/access_rights.h"
 #include "server/service/access/tls_files.h"
 
 namespace bulkhead {
@@ -35,10 +36,11 @@ class OwningServerCredentials<Base, false> : public Base {
 
 // TLS 1.3 with the files as they are when a connection begins; later changes do not affect it. If
 // the files have an authority for clients, it must have signed their certificates; without a token
-// every client must have a certificate.
+// every client must have a certificate. Callers without any right reach none of gRPC's own
+// services.
 class TlsCredentials final : public OwningServerCredentials<grpc::ServerCredentials> {
  public:
-  explicit TlsCredentials(std::shared_ptr<const TlsFiles> files);
+  TlsCredentials(std::shared_ptr<const TlsFiles> files, const AccessRights& access);
   ~TlsCredentials() override = default;
 
   // Keeps gRPC from older versions of TLS. Call it before any other thread runs.
@@ -46,7 +48,7 @@ class TlsCredentials final : public OwningServerCredentials<grpc::ServerCredenti
 
  private:
   struct Fetcher;
-  explicit TlsCredentials(std::shared_ptr<Fetcher> fetcher);
+  TlsCredentials(std::shared_ptr<Fetcher> fetcher, const AccessRights& access);
 
   const std::shared_ptr<Fetcher> fetcher_;
 };

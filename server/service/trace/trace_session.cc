@@ -26,20 +26,15 @@ absl::StatusOr<absl::Duration> DurationOf(const v1::TraceRequest& request) {
 
 }  // namespace
 
-TraceSession* TraceSession::Start(const SessionContext& context, const grpc::ByteBuffer& request,
-                                  uint64_t id) {
-  std::shared_ptr<TraceSession> session(new TraceSession(context, id));
-  session->self_ = session;
-  TraceSession* const raw = session.get();
-  const absl::Status begun = raw->Begin(request);
+void TraceSession::OnRequest(grpc::ByteBuffer bytes) {
+  const absl::Status begun = Begin(bytes);
   if (!begun.ok()) {
-    raw->FinishWith(begun);
-  } else {
-    context.loop->Post([weak = std::weak_ptr<TraceSession>(session)] {
-      if (const auto self = weak.lock()) self->Look();
-    });
+    FinishWith(begun);
+    return;
   }
-  return raw;
+  context_.loop->Post([weak = WeakSelf()] {
+    if (const auto self = weak.lock()) self->Look();
+  });
 }
 
 absl::Status TraceSession::Begin(const grpc::ByteBuffer& bytes) {
@@ -55,7 +50,7 @@ void TraceSession::OnDone() {
   if (trace_ != 0) context_.supervisor->trace_log().Drop(trace_);
   SessionRegistry* const sessions = context_.sessions;
   const uint64_t id = id_;
-  self_.reset();  // may delete this
+  RequestCall::OnDone();  // may delete this
   sessions->Remove(id);
 }
 
@@ -83,7 +78,7 @@ void TraceSession::Look() {
       }
     }
   }
-  context_.loop->After(kTraceLook, [weak = weak_from_this()] {
+  context_.loop->After(kTraceLook, [weak = WeakSelf()] {
     if (const auto self = weak.lock()) self->Look();
   });
 }

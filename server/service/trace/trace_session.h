@@ -2,7 +2,6 @@
 #define BULKHEAD_SERVER_SERVICE_TRACE_TRACE_SESSION_H_
 
 #include <grpcpp/support/byte_buffer.h>
-#include <grpcpp/support/server_callback.h>
 
 #include <cstdint>
 #include <memory>
@@ -11,41 +10,40 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "server/service/calls/request_call.h"
 #include "server/service/session_context.h"
 
 namespace bulkhead {
 
 // One call of Loader.Trace: begins a trace and sends its parts. A client that does not read them
-// holds up nobody; the trace loses events meanwhile. Works on the service's loop. Keeps itself
-// alive until gRPC is done with it.
-class TraceSession final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
-                           public std::enable_shared_from_this<TraceSession> {
+// holds up nobody; the trace loses events meanwhile. Works on the service's loop.
+class TraceSession final : public RequestCall {
  public:
   static constexpr absl::Duration kDefaultDuration = absl::Seconds(5);
   static constexpr absl::Duration kMostDuration = absl::Seconds(60);
 
-  // The reactor to return to gRPC. Its id in context.sessions is `id`.
-  static TraceSession* Start(const SessionContext& context, const grpc::ByteBuffer& request,
-                             uint64_t id);
+  // Its id in context.sessions is `id`.
+  TraceSession(const SessionContext& context, uint64_t id) : context_(context), id_(id) {}
 
   void OnWriteDone(bool ok) override;
-  void OnCancel() override { FinishWith(absl::CancelledError("the client is gone")); }
   void OnDone() override;
 
  private:
-  TraceSession(const SessionContext& context, uint64_t id) : context_(context), id_(id) {}
+  void OnRequest(grpc::ByteBuffer bytes) override;
+  void FinishWith(const absl::Status& status) override ABSL_LOCKS_EXCLUDED(mutex_);
+  std::weak_ptr<TraceSession> WeakSelf() {
+    return std::static_pointer_cast<TraceSession>(shared_from_this());
+  }
 
   absl::Status Begin(const grpc::ByteBuffer& bytes);
   // Sends the next part, if there is one. Repeats itself.
   void Look() ABSL_LOCKS_EXCLUDED(mutex_);
-  void FinishWith(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_);
   void FinishLocked(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const SessionContext context_;
   const uint64_t id_;
-  std::shared_ptr<TraceSession> self_;  // until OnDone
-  uint64_t trace_ = 0;                  // its number in the log; 0: not begun
-  int64_t deadline_ns_ = 0;             // by then even a busy supervisor has ended it
+  uint64_t trace_ = 0;       // its number in the log; 0: not begun
+  int64_t deadline_ns_ = 0;  // by then even a busy supervisor has ended it
 
   absl::Mutex mutex_;
   grpc::ByteBuffer writing_ ABSL_GUARDED_BY(mutex_);

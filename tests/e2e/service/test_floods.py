@@ -317,6 +317,32 @@ def connections_that_say(service, count, said):
         yield
 
 
+def most_memory(service):
+    """Bytes that it has held at most."""
+    with open(f"/proc/{service.process.pid}/status") as status:
+        (most,) = (line for line in status if line.startswith("VmHWM:"))
+    return int(most.split()[1]) << 10
+
+
+def test_a_message_of_any_length_takes_no_more_than_there_is_for_requests(folder, services, spec):
+    service = services(folder, "--open-rate", "0")
+    endless = bytes(400 << 20)
+    with bulkhead.Loader(spec, service.target, transport="grpc", timeout=120) as loader:
+        batches = loader.stream()
+        read = [*next(batches)["index"]]
+        for _ in range(3):
+            channel = grpc.insecure_channel(
+                service.target, [("grpc.use_local_subchannel_pool", 1), ("grpc.max_send_message_length", -1)]
+            )
+            with channel:
+                code, _ = outcome(channel.stream_stream("/bulkhead.v1.Loader/Stream")(iter([endless]), timeout=120))
+            assert code in (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNAVAILABLE)
+        assert most_memory(service) < 320 << 20
+        # gRPC may have ended this stream, too.
+        read += [index for batch in batches for index in batch["index"]]
+    assert sorted(read) == list(range(1000))
+
+
 def test_half_requests_take_nobodys_place(service, spec):
     with connections_that_say(service, 300, BEGIN), connections_that_say(service, 300, BEGIN + HEADERS[:-10]):
         assert read_all(service, spec) == 1000

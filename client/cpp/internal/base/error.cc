@@ -82,7 +82,10 @@ absl::Status FromRpcStatus(const grpc::Status& status, absl::string_view target,
     }
   }
   const std::map<std::string, std::string> metadata = {{"target", std::string(target)}};
-  switch (code) {
+  // A service whose memory for requests is full ends calls of any client.
+  const bool reset = code == absl::StatusCode::kResourceExhausted &&
+                     absl::StrContains(status.error_message(), "RST_STREAM");
+  switch (reset ? absl::StatusCode::kUnavailable : code) {
     case absl::StatusCode::kUnavailable:
     case absl::StatusCode::kCancelled:
     case absl::StatusCode::kUnknown:  // gRPC's word when the connection goes while a call begins

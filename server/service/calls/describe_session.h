@@ -1,8 +1,7 @@
-#ifndef BULKHEAD_SERVER_SERVICE_DESCRIBE_SESSION_H_
-#define BULKHEAD_SERVER_SERVICE_DESCRIBE_SESSION_H_
+#ifndef BULKHEAD_SERVER_SERVICE_CALLS_DESCRIBE_SESSION_H_
+#define BULKHEAD_SERVER_SERVICE_CALLS_DESCRIBE_SESSION_H_
 
 #include <grpcpp/support/byte_buffer.h>
-#include <grpcpp/support/server_callback.h>
 
 #include <atomic>
 #include <deque>
@@ -12,30 +11,31 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "bulkhead/v1/loader.pb.h"
+#include "server/service/calls/request_call.h"
 #include "server/service/session_context.h"
 
 namespace bulkhead {
 
 // One call of Loader.Describe. Works on a thread of its own; writes Progress, then the Description.
-// Keeps itself alive until gRPC and that thread are done with it.
-class DescribeSession final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
-                              public std::enable_shared_from_this<DescribeSession> {
+class DescribeSession final : public RequestCall {
  public:
-  // The reactor to return to gRPC. Its id in context.sessions is `id`.
-  static DescribeSession* Start(const SessionContext& context, grpc::ByteBuffer request,
-                                const std::string& client, uint64_t id);
-
-  void OnWriteDone(bool ok) override;
-  void OnCancel() override;
-  void OnDone() override;
-
- private:
+  // A call of `client`. Its id in context.sessions is `id`.
   DescribeSession(const SessionContext& context, const std::string& client, uint64_t id)
       : context_(context), client_(client), id_(id) {}
 
+  void OnWriteDone(bool ok) override;
+  void OnDone() override;
+
+ private:
+  void OnRequest(grpc::ByteBuffer bytes) override;
+  void OnGone() override;
+  void FinishWith(const absl::Status& status) override ABSL_LOCKS_EXCLUDED(mutex_);
+  std::weak_ptr<DescribeSession> WeakSelf() {
+    return std::static_pointer_cast<DescribeSession>(shared_from_this());
+  }
+
   absl::StatusOr<v1::Description> Describe(grpc::ByteBuffer bytes);
   void Enqueue(const v1::DescribeResponse& response) ABSL_LOCKS_EXCLUDED(mutex_);
-  void FinishWith(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_);
   // Ends the call if its storage hangs. Repeats itself every second.
   void Look() ABSL_LOCKS_EXCLUDED(mutex_);
   void WriteNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -43,8 +43,7 @@ class DescribeSession final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   const SessionContext context_;
   const std::string client_;
   const uint64_t id_;
-  std::shared_ptr<DescribeSession> self_;  // until OnDone
-  RequestMemory::Place place_;             // until the answer is written
+  RequestMemory::Place place_;  // until the answer is written
   std::atomic<bool> gone_{false};
   const std::shared_ptr<StorageWatch::Caller> caller_ = std::make_shared<StorageWatch::Caller>();
 
@@ -58,4 +57,4 @@ class DescribeSession final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
 
 }  // namespace bulkhead
 
-#endif  // BULKHEAD_SERVER_SERVICE_DESCRIBE_SESSION_H_
+#endif  // BULKHEAD_SERVER_SERVICE_CALLS_DESCRIBE_SESSION_H_

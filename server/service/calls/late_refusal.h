@@ -1,7 +1,5 @@
-#ifndef BULKHEAD_SERVER_SERVICE_LIMITS_LATE_REFUSAL_H_
-#define BULKHEAD_SERVER_SERVICE_LIMITS_LATE_REFUSAL_H_
-
-#include <grpcpp/server_context.h>
+#ifndef BULKHEAD_SERVER_SERVICE_CALLS_LATE_REFUSAL_H_
+#define BULKHEAD_SERVER_SERVICE_CALLS_LATE_REFUSAL_H_
 
 #include <atomic>
 #include <memory>
@@ -10,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "server/os/event_loop.h"
+#include "server/service/calls/raw_service.h"
 #include "server/service/rpc_error.h"
 
 namespace bulkhead {
@@ -37,12 +36,10 @@ class LateRefusals {
 // Refuses a call after kDelay, or as soon as its client cancels it. UNAVAILABLE, which sends the
 // client to another service, is answered at once. Keeps itself alive until gRPC is done with it.
 // `loop` and `places` outlive it.
-template <typename Reactor>
-class LateRefusal final : public Reactor,
-                          public std::enable_shared_from_this<LateRefusal<Reactor>> {
+class LateRefusal final : public RawCall, public std::enable_shared_from_this<LateRefusal> {
  public:
   // The reactor to return to gRPC.
-  static Reactor* Start(const absl::Status& status, EventLoop* loop, LateRefusals* places) {
+  static RawCall* Start(const absl::Status& status, EventLoop* loop, LateRefusals* places) {
     std::shared_ptr<LateRefusal> refusal(new LateRefusal(status, places));
     refusal->self_ = refusal;
     if (absl::IsUnavailable(status) || !places->Enter()) {
@@ -69,7 +66,7 @@ class LateRefusal final : public Reactor,
       : status_(std::move(status)), places_(places) {}
 
   void End() {
-    if (!ended_.exchange(true)) this->Finish(ToRpcStatus(status_));
+    if (!ended_.exchange(true)) Finish(ToRpcStatus(status_));
   }
 
   const absl::Status status_;
@@ -80,4 +77,4 @@ class LateRefusal final : public Reactor,
 
 }  // namespace bulkhead
 
-#endif  // BULKHEAD_SERVER_SERVICE_LIMITS_LATE_REFUSAL_H_
+#endif  // BULKHEAD_SERVER_SERVICE_CALLS_LATE_REFUSAL_H_

@@ -1,4 +1,4 @@
-#include "server/service/describe_session.h"
+#include "server/service/calls/describe_session.h"
 
 #include <algorithm>
 #include <utility>
@@ -16,15 +16,11 @@ constexpr absl::Duration kLook = absl::Seconds(1);
 
 }  // namespace
 
-DescribeSession* DescribeSession::Start(const SessionContext& context, grpc::ByteBuffer request,
-                                        const std::string& client, uint64_t id) {
-  std::shared_ptr<DescribeSession> session(new DescribeSession(context, client, id));
-  session->self_ = session;
-  DescribeSession* const raw = session.get();
-  const absl::Status started =
-      context.sessions->StartThread([session, request = std::move(request)]() mutable {
+void DescribeSession::OnRequest(grpc::ByteBuffer bytes) {
+  const absl::Status started = context_.sessions->StartThread(
+      [session = WeakSelf().lock(), bytes = std::move(bytes)]() mutable {
         const StorageWatch::Scope watched(session->context_.storage, session->caller_);
-        absl::StatusOr<v1::Description> description = session->Describe(std::move(request));
+        absl::StatusOr<v1::Description> description = session->Describe(std::move(bytes));
         if (description.ok()) {
           v1::DescribeResponse response;
           *response.mutable_description() = *std::move(description);
@@ -33,19 +29,18 @@ DescribeSession* DescribeSession::Start(const SessionContext& context, grpc::Byt
         session->FinishWith(description.status());
       });
   if (started.ok()) {
-    context.loop->Post([weak = session->weak_from_this()] {
+    context_.loop->Post([weak = WeakSelf()] {
       if (const auto self = weak.lock()) self->Look();
     });
   } else {
-    session->FinishWith(started);
+    FinishWith(started);
   }
-  return raw;
 }
 
 void DescribeSession::OnDone() {
   SessionRegistry* const sessions = context_.sessions;
   const uint64_t id = id_;
-  self_.reset();  // may delete this
+  RequestCall::OnDone();  // may delete this
   sessions->Remove(id);
 }
 
@@ -59,7 +54,7 @@ void DescribeSession::Look() {
     FinishWith(stalled);
     return;
   }
-  context_.loop->After(kLook, [weak = weak_from_this()] {
+  context_.loop->After(kLook, [weak = WeakSelf()] {
     if (const auto self = weak.lock()) self->Look();
   });
 }
@@ -137,7 +132,7 @@ void DescribeSession::FinishWith(const absl::Status& status) {
   WriteNext();
 }
 
-void DescribeSession::OnCancel() {
+void DescribeSession::OnGone() {
   gone_ = true;
   // Does not wait for the working thread, which may be stuck in storage.
   FinishWith(absl::CancelledError("the client is gone"));

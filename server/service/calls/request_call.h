@@ -1,0 +1,44 @@
+#ifndef BULKHEAD_SERVER_SERVICE_CALLS_REQUEST_CALL_H_
+#define BULKHEAD_SERVER_SERVICE_CALLS_REQUEST_CALL_H_
+
+#include <atomic>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "server/os/event_loop.h"
+#include "server/service/calls/raw_service.h"
+
+namespace bulkhead {
+
+// A call with one request. Keeps itself alive until gRPC is done with it.
+class RequestCall : public RawCall, public std::enable_shared_from_this<RequestCall> {
+ public:
+  // For the whole request to come: what is there of it takes memory.
+  static constexpr absl::Duration kPatience = absl::Seconds(30);
+
+  // Reads the request of `call`, and returns it, for gRPC. `loop` outlives it.
+  static RawCall* Start(const std::shared_ptr<RequestCall>& call, EventLoop* loop);
+
+  void OnReadDone(bool ok) final;
+  void OnCancel() final;
+  // May delete this.
+  void OnDone() override { self_.reset(); }
+
+ protected:
+  // The request is there. Must not block.
+  virtual void OnRequest(grpc::ByteBuffer bytes) = 0;
+  // Ends the call with `status`, unless that was done already. Thread-safe.
+  virtual void FinishWith(const absl::Status& status) = 0;
+  // The client has cancelled the call, whose request had come.
+  virtual void OnGone() { FinishWith(absl::CancelledError("the client is gone")); }
+
+ private:
+  std::shared_ptr<RequestCall> self_;  // until OnDone
+  grpc::ByteBuffer request_;
+  std::atomic<bool> came_{false};
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SERVICE_CALLS_REQUEST_CALL_H_
