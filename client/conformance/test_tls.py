@@ -88,6 +88,7 @@ def test_without_a_certificate_nothing_is_served(client, start, files, spec):
     error = client.error(spec, service.target, environment=files.environment())
     assert error["reason"] == "SERVICE_UNAVAILABLE"
     assert "wants a client certificate; give BULKHEAD_TLS_CERT" in error["message"]
+    wait_for_log(service, "a client fails in its TLS handshake: peer did not return a certificate")
 
 
 @pytest.mark.parametrize("kind", ["foreign", "expired", "self_signed"])
@@ -214,10 +215,32 @@ class StrangersService(Service):
         return self.folder / "bulkheadd"
 
 
-def test_an_abstract_socket_is_no_target_for_nobody_can_be_asked_who_listens(client, spec):
-    error = client.error(spec, "unix-abstract:bulkhead")
+# Of an abstract socket nobody can be asked who listens, and gRPC would take a host alone for its port 443.
+@pytest.mark.parametrize("target", ["unix-abstract:bulkhead", "localhost"])
+def test_what_gRPC_would_take_and_nobody_means_is_no_target(client, spec, target):
+    error = client.error(spec, target)
     assert error["reason"] == "INVALID_ARGUMENT"
     assert 'target is "host:port", "unix:/path" or a target file' in error["message"]
+
+
+def test_a_fifo_is_no_target_file(client, spec, tmp_path):
+    os.mkfifo(tmp_path / "t.yaml")
+    error = client.error(spec, str(tmp_path / "t.yaml"))
+    assert error["message"] == f"the target file {tmp_path}/t.yaml cannot be read: it is no file"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+def test_the_socket_of_another_user_is_told_as_such(client, service, spec):
+    run = subprocess.run(
+        [BIN / "bulkhead", "status", "--target", service.target],
+        user=STRANGER, group=STRANGER, extra_groups=[], capture_output=True, text=True, timeout=60,
+    )
+    assert "only the user that the service runs as, and root, may connect" in run.stderr
+
+
+def test_a_question_is_for_one_service(service, tmp_path):
+    run = tool(f"{service.target},unix:/elsewhere", {}, "status")
+    assert f"names several services ({service.target},unix:/elsewhere); this asks one of them" in run.stderr
 
 
 @pytest.fixture

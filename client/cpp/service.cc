@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
@@ -40,6 +41,12 @@ struct Connection {
     if (!own.ok()) return own;
     auto service = client_internal::ResolveTarget(target, asked);
     if (!service.ok()) return service.status();
+    if (absl::StrContains(service->address, ",")) {
+      return client_internal::MakeClientError(
+          absl::StatusCode::kInvalidArgument, client_reason::kInvalidArgument,
+          absl::StrCat(target, " names several services (", service->address,
+                       "); this asks one of them: name it"));
+    }
     auto channel = client_internal::MakeChannel(service->address, service->credentials);
     if (!channel.ok()) return channel.status();
     return Connection{std::move(service->address), std::move(service->credentials),

@@ -234,6 +234,21 @@ TEST(ConfigEnvironmentTest, IsNotForEmbeddedServices) {
   EXPECT_EQ(Parse({"--embedded"}).options.workers, 0);
 }
 
+TEST(ConfigEnvironmentTest, BlanksBetweenTheItemsOfAListAreNoNames) {
+  const Variable roots("BULKHEADD_ROOT", "/a, /b , ");
+  EXPECT_THAT(Parse({}).options.roots, ElementsAre("/a", "/b"));
+}
+
+TEST(ConfigEnvironmentTest, WhatIsNoOptionIsNamed) {
+  const Variable right("BULKHEADD_WORKERS", "2");
+  const Variable misspelt("BULKHEADD_WORKER", "2");
+  const Variable strange("BULKHEADD_XYZXYZXYZ", "2");
+  const Variable of_kubernetes("BULKHEADD_PORT_7077_TCP", "tcp://10.0.0.1:7077");
+  EXPECT_THAT(UnknownVariables(),
+              testing::UnorderedElementsAre("BULKHEADD_WORKER; did you mean BULKHEADD_WORKERS?",
+                                            "BULKHEADD_XYZXYZXYZ"));
+}
+
 TEST(ConfigEnvironmentTest, AMistakeIsAnError) {
   for (const auto& [name, value] :
        {std::pair("BULKHEADD_WORKERS", "many"), std::pair("BULKHEADD_INSECURE_TCP", "yes"),

@@ -59,8 +59,10 @@ grpc::ChannelArguments MakeArguments() {
 
 // The words of FromRpcStatus for what gRPC would find itself.
 absl::Status NobodyListens(const std::string& target, int error, Caller caller) {
-  return FromRpcStatus(grpc::Status(grpc::StatusCode::UNAVAILABLE, std::strerror(error)), target,
-                       caller);
+  const std::string why = absl::StrCat(
+      std::strerror(error),
+      error == EACCES ? ": only the user that the service runs as, and root, may connect" : "");
+  return FromRpcStatus(grpc::Status(grpc::StatusCode::UNAVAILABLE, why), target, caller);
 }
 
 // gRPC would not show its socket; and between a look of ours and its connecting, another could take
@@ -99,7 +101,8 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(const std::string& ta
   (void)calmed;
   const std::string path = UnixPathOf(target);
   if (!path.empty()) return ConnectUnix(target, path, credentials, caller);
-  if (absl::StartsWith(target, "unix-abstract:")) {  // nobody could be asked who listens
+  // Of an abstract socket nobody could be asked who listens; a host alone would be port 443.
+  if (absl::StartsWith(target, "unix-abstract:") || !absl::StrContains(target, ":")) {
     return MakeClientError(
         absl::StatusCode::kInvalidArgument, client_reason::kInvalidArgument,
         absl::StrCat("target is \"host:port\", \"unix:/path\" or a target file, not ", target));

@@ -91,11 +91,15 @@ absl::StatusOr<Line> ParseLine(absl::string_view line) {
 
 absl::StatusOr<std::string> ReadFile(const std::string& path) {
   std::error_code error;
-  errno = std::filesystem::is_directory(path, error) ? EISDIR : 0;
+  const bool is_there = std::filesystem::exists(path, error);
+  if (is_there && !std::filesystem::is_regular_file(path, error)) {
+    return Wrong(absl::StrCat("the target file ", path, " cannot be read: it is no file"));
+  }
+  errno = 0;
   std::ifstream file(path, std::ios::binary);
   std::string text(kMaxBytes, '\0');
-  if (errno != EISDIR) file.read(text.data(), kMaxBytes);
-  if (!file.is_open() || file.bad() || errno == EISDIR) {
+  file.read(text.data(), kMaxBytes);
+  if (!file.is_open() || file.bad()) {
     return Wrong(absl::StrCat("the target file ", path, " cannot be read: ", std::strerror(errno)));
   }
   text.resize(static_cast<size_t>(file.gcount()));

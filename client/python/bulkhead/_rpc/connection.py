@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 from typing import Any, List, Optional, Tuple
@@ -73,8 +74,11 @@ class _PinnedSocket:
             self.close()
             if isinstance(failure, BulkheadError):
                 raise
+            why = failure.strerror
+            if failure.errno == errno.EACCES:
+                why += ": only the user that the service runs as, and root, may connect"
             lost = ServiceUnavailable(
-                f"the service at {target} cannot be reached or has ended ({failure.strerror})",
+                f"the service at {target} cannot be reached or has ended ({why})",
                 metadata={"target": target},
             )
             lost._advice = "check that bulkheadd runs there"

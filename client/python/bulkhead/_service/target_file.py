@@ -40,6 +40,8 @@ def resolve(
 
 def _read(path: str) -> Dict[str, str]:
     try:
+        if os.path.exists(path) and not os.path.isfile(path):
+            raise InvalidArgument(f"the target file {path} cannot be read: it is no file")
         with open(path, "rb") as file:
             text = file.read(_MAX_BYTES).decode("utf-8", "replace")
     except OSError as failure:
