@@ -86,13 +86,14 @@ def issue_client(folder, name):
 
 
 class Service:
-    """The bulkheadd of `programs`, which listens in `folder`, or where `options` say, while it is entered."""
+    """The bulkheadd of `programs`, which listens in `folder`, or where `options` say, while it is entered; `command`:
+    the words before its own."""
 
-    def __init__(self, folder, *options, programs=BIN):
+    def __init__(self, folder, *options, programs=BIN, command=()):
         ready, child_end = os.pipe()
         listen = [] if "--listen" in options else ["--listen", f"unix:{folder}/s.sock"]
         self.process = subprocess.Popen(
-            [programs / "bulkheadd", *listen, *map(str, options), "--cache-dir", f"{folder}/cache", "--log-level", "err",
+            [*command, programs / "bulkheadd", *listen, *map(str, options), "--cache-dir", f"{folder}/cache", "--log-level", "err",
              "--ready-fd", str(child_end)],
             pass_fds=(child_end,),
         )

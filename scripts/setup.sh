@@ -24,7 +24,7 @@ readonly BUILD_PACKAGES=(
   prometheus-cpp-dev
 )
 readonly TEST_PACKAGES=(
-  binutils fuse3 libopencv-imgcodecs-dev libtiff-dev openssl procps python3-fusepy qemu-user user-mode-linux
+  binutils fuse3 iproute2 libfaketime libopencv-imgcodecs-dev libtiff-dev openssl procps python3-fusepy qemu-user user-mode-linux
   python3 python3-numpy python3-grpcio python3-protobuf python3-pip python3-pytest python3-pytest-xdist python3-tqdm python3-jsonschema python3-yaml
   python3-opencv python3-pil fish zsh
 )

@@ -1,10 +1,8 @@
 """One loader over several replicas of the service: the batches of one, whatever happens to a replica."""
 
 import contextlib
-import hashlib
 import json
 import logging
-import os
 import signal
 import subprocess
 import sys
@@ -17,45 +15,7 @@ from bulkhead import errors
 from bulkhead._fleet.keepers import Keepers
 from bulkhead._fleet.member import HERE
 from conftest import AUGMENTED, BIN, CLIENTS, finish_digest, start_digest, write_spec
-
-
-class Replica:
-    """bulkheadd on a port of the loopback, with a cache of its own."""
-
-    def __init__(self, folder, *options, port=0):
-        folder.mkdir(exist_ok=True)
-        self.folder, self.options = folder, options
-        ready, child_end = os.pipe()
-        with (folder / "service.log").open("a") as log:
-            self.process = subprocess.Popen(
-                [BIN / "bulkheadd", "--listen", f"127.0.0.1:{port}", "--insecure-tcp", "--ready-fd", str(child_end),
-                 "--cache-dir", folder / "cache", "--workers", "1", *map(str, options)],
-                pass_fds=(child_end,),
-                stderr=log,
-            )
-        os.close(child_end)
-        with os.fdopen(ready) as said:
-            line = said.readline()
-        assert line.startswith("ready "), (folder / "service.log").read_text()
-        self.target = line.split()[1]
-        self.port = int(self.target.rpartition(":")[2])
-
-    def kill(self):
-        self.process.kill()
-        self.process.wait()
-
-    def end(self):
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGCONT)
-            self.process.terminate()
-            assert self.process.wait(60) == 0
-
-    def again(self):
-        """Another process at the same address."""
-        return Replica(self.folder, *self.options, port=self.port)
-
-    def samples(self):
-        return bulkhead.service_status(self.target)["samples_delivered"]
+from replicas import Replica, history, history_of, targets
 
 
 @pytest.fixture
@@ -75,21 +35,6 @@ def replicas(folder):
 
         start.also = lambda replica: running.callback(replica.end)
         yield start
-
-
-def targets(replicas):
-    return [replica.target for replica in replicas]
-
-
-def history_of(batch):
-    """All that is to be equal: bytes, place, cursor."""
-    digest = hashlib.sha256(b"".join(batch[name].tobytes() for name in sorted(batch))).hexdigest()
-    return digest, batch.epoch, batch.sequence, batch.positions, batch.batches_left_in_epoch, batch.cursor
-
-
-def history(spec, target, **options):
-    with bulkhead.Loader(spec, target, timeout=60, **options) as loader:
-        return [history_of(batch) for batch in loader.stream()]
 
 
 def range_spec(folder, size=400, **more):

@@ -6,21 +6,23 @@ import subprocess
 SERVER_NAMES = "DNS:localhost,IP:127.0.0.1"
 
 
-def _openssl(*words):
-    subprocess.run(["openssl", *map(str, words)], check=True, capture_output=True)
+def _openssl(*words, command=()):
+    subprocess.run([*command, "openssl", *map(str, words)], check=True, capture_output=True)
 
 
 class Authority:
-    """Signs certificates. `pem` is its own, in `folder`; `names` are its alternative names."""
+    """Signs certificates. `pem` is its own, in `folder`; `names` are its alternative names. `command`: the words before
+    those of each openssl, which may change its clock."""
 
-    def __init__(self, folder, name="authority", names=None):
+    def __init__(self, folder, name="authority", names=None, command=()):
         folder.mkdir(exist_ok=True)
-        self.folder = folder
+        self.folder, self.command = folder, command
         self.pem, self.key = folder / f"{name}.pem", folder / f"{name}.key"
         _openssl(
             "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", 2,
             "-subj", f"/CN={name}", "-keyout", self.key, "-out", self.pem,
             *(("-addext", f"subjectAltName={names}") if names else ()),
+            command=command,
         )
 
     def issue(self, name, names=SERVER_NAMES, days=2):
@@ -31,10 +33,12 @@ class Authority:
         _openssl(
             "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
             "-subj", f"/CN={name}", "-keyout", key, "-out", request,
+            command=self.command,
         )
         _openssl(
             "x509", "-req", "-in", request, "-CA", self.pem, "-CAkey", self.key, "-CAcreateserial",
             "-days", days, "-extfile", extensions, "-out", pem,
+            command=self.command,
         )
         return pem, key
 

@@ -1,0 +1,183 @@
+#!/usr/bin/python3
+"""The constants of docs/scaling.md: what a sample, a stream and a connection cost, with replicas on hosts of their own.
+
+    bench/scaling.py [--data FOLDER] [--replicas N] [--rates R …] [--seconds S] [--streams N] [--connections N] [--json]
+
+Each replica, of one worker, is in a network namespace; a link leads from it to the trainer's. All is spoken over mutual
+TLS. Must be root.
+
+samples      by 1 to N replicas, over links of each rate (in the words of tc; 0: as fast as the machine): samples per
+             second, bytes on the links for a sample, CPU seconds of services with their workers, and of the trainer, for
+             1,000 samples.
+streams      memory (PSS) of a service with its workers, more for each stream that was opened and takes nothing.
+connections  memory (PSS) of a service, more for each connection without a stream.
+
+Photos are decoded, cropped by random_resized_crop to 224 x 224 and flipped, in batches of 64. Without --data 300 photos
+are drawn by `bulkhead synth`.
+"""
+
+import argparse
+import contextlib
+import itertools
+import json
+import logging
+import os
+import pathlib
+import socket
+import ssl
+import sys
+import tempfile
+import time
+
+from support import ROOT, Service, cpu_seconds, descendants, draw_photos, machine
+
+sys.path += [str(ROOT / "tests/fleet"), str(ROOT / "tests/e2e")]
+from hosts import Host, enter_a_network_of_its_own, mutual_tls  # noqa: E402
+
+import bulkhead  # noqa: E402
+
+WARM_UP_BATCHES = 30
+CONNECTIONS_OF_A_HOST = 200  # a service takes 256 at once
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))  # RFC 9113, 3.4: with empty SETTINGS
+
+
+class Replica(Service):
+    """A service of one worker on a host of its own."""
+
+    def __init__(self, home, root, host, *options):
+        home.mkdir()
+        self.host = host
+        super().__init__(home, "--listen", f"{host.address}:0", "--root", root, "--workers", 1,
+                         "--threads", 1, *options, command=host.command)
+
+    def cpu_seconds(self):
+        return sum(map(cpu_seconds, descendants(self.process.pid)))
+
+    def memory(self, workers=True):
+        """Bytes of PSS of the service, and of its workers."""
+        pids = descendants(self.process.pid) if workers else [self.process.pid]
+        return sum(pss(pid) for pid in pids)
+
+
+def pss(pid):
+    with contextlib.suppress(OSError):
+        for line in pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return 1024 * int(line.split()[1])
+    return 0
+
+
+def spec_of(folder):
+    return {
+        "source": {"image_folder": {"path": str(folder)}},
+        "stages": ["decode_image", {"random_resized_crop": {"size": [224, 224]}}, "random_horizontal_flip"],
+        "batch": {"size": 64, "last": "drop"},
+        "order": "global",
+        "seed": 1,
+    }
+
+
+def samples_of(spec, replicas, seconds):
+    """Of one stream that `replicas` make together."""
+
+    def spent():
+        services = sum(each.cpu_seconds() for each in replicas)
+        return services, time.process_time(), sum(each.host.received() for each in replicas)
+
+    with bulkhead.Loader(spec, [each.target for each in replicas], timeout=120) as loader:
+        batches = loader.stream()
+        for _ in range(WARM_UP_BATCHES):
+            next(batches)
+        before, began, samples = spent(), time.monotonic(), 0
+        while time.monotonic() - began < seconds:
+            samples += next(batches).valid_count
+        took = time.monotonic() - began
+        services, trainer, received = (after - then for then, after in zip(before, spent()))
+    return {
+        "samples_per_second": samples / took,
+        "bytes_per_sample": received / samples,
+        "service_cpu_seconds_per_1000": 1000 * services / samples,
+        "trainer_cpu_seconds_per_1000": 1000 * trainer / samples,
+    }
+
+
+def memory_of_streams(spec, replica, number):
+    """Bytes more for a stream whose trainer took one batch and then no other."""
+    with contextlib.ExitStack() as open_ones:
+        memory = []
+        for rank in range(number + 1):
+            loader = open_ones.enter_context(
+                bulkhead.Loader(spec, replica.target, rank=rank, world_size=number + 1, timeout=120, name=f"job-{rank}")
+            )
+            loader.next_batch()
+            time.sleep(2.0)  # it fills its slots
+            memory.append(replica.memory())
+        return (memory[-1] - memory[0]) / number
+
+
+def memory_of_connections(replica, number):
+    """Bytes more for a connection without a stream."""
+    before = replica.memory(workers=False)
+    files = [os.environ[f"BULKHEAD_TLS_{name}"] for name in ("CA", "CERT", "KEY")]
+    tls = ssl.create_default_context(cafile=files[0])
+    tls.load_cert_chain(*files[1:])
+    tls.set_alpn_protocols(["h2"])
+    port = int(replica.target.rpartition(":")[2])
+    with contextlib.ExitStack() as open_ones:
+        for each in range(number):
+            trainers = replica.host.trainers
+            plain = socket.create_connection((replica.host.address, port), 30, (trainers[each % len(trainers)], 0))
+            connection = open_ones.enter_context(tls.wrap_socket(plain, server_hostname=replica.host.address))
+            connection.sendall(PREFACE)
+            assert connection.recv(9), "the service closed the connection"
+        return (replica.memory(workers=False) - before) / number
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=pathlib.Path)
+    parser.add_argument("--replicas", type=int, default=2)
+    parser.add_argument("--rates", nargs="+", default=["0", "1gbit", "500mbit"])
+    parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--streams", type=int, default=3)
+    parser.add_argument("--connections", type=int, default=1000)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    logging.getLogger("bulkhead").setLevel(logging.ERROR)
+    enter_a_network_of_its_own()
+    with contextlib.ExitStack() as end:
+        home = pathlib.Path(end.enter_context(tempfile.TemporaryDirectory()))
+        data = options.data
+        if data is None:
+            data = home / "photos"
+            draw_photos(data, 300, "--size", "500x375", "--seed", "1")
+        spec = spec_of(data.resolve())
+        trainers = -(-options.connections // CONNECTIONS_OF_A_HOST)
+        hosts = [
+            end.enter_context(contextlib.closing(Host(number + 1, trainers))) for number in range(options.replicas + 1)
+        ]
+        access, environment = mutual_tls(hosts, home)
+        os.environ.update(environment)
+        replicas = [end.enter_context(Replica(home / host.address, data.resolve(), host, *access)) for host in hosts]
+        quiet = replicas.pop()
+        report = {"machine": machine(), "data": str(data), "command": " ".join(sys.argv), "samples": []}
+        report["bytes_per_connection"] = memory_of_connections(quiet, options.connections)
+        report["bytes_per_stream"] = memory_of_streams(spec, quiet, options.streams)
+        for rate, number in itertools.product(options.rates, range(1, options.replicas + 1)):
+            for replica in replicas:
+                replica.host.limit(None if rate == "0" else rate)
+            row = samples_of(spec, replicas[:number], options.seconds)
+            report["samples"].append({"link": rate, "replicas": number, **row})
+    if options.json:
+        return print(json.dumps(report))
+    print(f"machine  {report['machine']}\ndata     {report['data']}\ncommand  {report['command']}")
+    print(f"{'link':9} {'replicas':8} {'samples/s':>9} {'bytes/sample':>12} {'services':>9} {'trainer':>8}  CPU s for 1,000 samples")
+    for row in report["samples"]:
+        print(f"{row['link']:9} {row['replicas']:<8} {row['samples_per_second']:9.0f} {row['bytes_per_sample']:12.0f} "
+              f"{row['service_cpu_seconds_per_1000']:9.3f} {row['trainer_cpu_seconds_per_1000']:8.3f}")
+    print(f"memory   {report['bytes_per_stream'] / 2**20:.1f} MiB for a stream more, "
+          f"{report['bytes_per_connection'] / 2**10:.1f} KiB for a connection without one ({options.connections} of them)")
+
+
+if __name__ == "__main__":
+    main()
