@@ -76,6 +76,16 @@ TEST(SharesTest, AReplicaTooSlowForTheWindowGetsOneBatchNowAndThen) {
   EXPECT_EQ(Choose(shares, 8, Shares::kProbe + absl::Seconds(1)), 0u);
 }
 
+TEST(SharesTest, AReplicaThatStoodStillHasItsShareAgainAfterOneQuickBatch) {
+  Shares shares = Measured({0.01, 0.01});
+  shares.Late(1, absl::Seconds(3));
+  shares.Measured(1, absl::Seconds(3));
+  EXPECT_EQ(shares.Of(8).at(1), 0);
+  EXPECT_EQ(Choose(shares, 8, Shares::kProbe), 1u);
+  shares.Measured(1, absl::Seconds(0.02));
+  EXPECT_NEAR(shares.Of(8).at(1), 1.0 / 3, 1e-9);
+}
+
 TEST(SharesTest, MoreReplicasThanTheWindowHasPlacesAllMakeBatches) {
   for (const auto& [replica, share] : Measured({0.1, 0.1, 0.1}).Of(3)) {
     EXPECT_NEAR(share, 1.0 / 3, 1e-9);

@@ -32,8 +32,10 @@ void Shares::Measured(Replica replica, absl::Duration time) {
   known.late = false;
   if (!known.warm) {
     known.warm = true;
-  } else if (!known.seconds.has_value()) {
+  } else if (!known.seconds.has_value() || known.probed) {
+    // Of a replica that was away for seconds: an average would keep it away for minutes.
     known.seconds = seconds;
+    known.probed = false;
   } else {
     *known.seconds += kNewest * (seconds - *known.seconds);
   }
@@ -89,6 +91,7 @@ Shares::Replica Shares::Choose(uint64_t window, absl::Duration now, bool probe) 
     for (auto& [replica, known] : known_) {
       if (shares.at(replica) > 0 || known.late || now - known.given < kProbe) continue;
       known.given = now;
+      known.probed = true;
       return replica;
     }
   }

@@ -45,6 +45,8 @@ class Shares {
   struct Known {
     std::optional<double> seconds;  // for a batch
     bool warm = false;              // the first batch came, which workers had to be started for
+    bool probed = false;  // the next time is that of the batch it was given to see whether it still
+                          // is too slow
     bool late = false;
     double owed = 0;  // batches that were due to it, less those that it was given
     absl::Duration given;

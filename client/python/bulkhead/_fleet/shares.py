@@ -18,6 +18,7 @@ class _Measured:
     def __init__(self) -> None:
         self.seconds: Optional[float] = None  # for a batch; None: not known yet
         self.warm = False  # the first batch came, which workers had to be started for
+        self.probed = False  # the next time is that of the batch it was given to see whether it still is too slow
         self.late = False  # others were given copies of its batches; it has brought none since
         self.owed = 0.0  # batches that were due to it, less those that it was given
         self.given = 0.0  # when it last was
@@ -56,8 +57,9 @@ class Shares:
         known.late = False
         if not known.warm:
             known.warm = True
-        elif known.seconds is None:
-            known.seconds = seconds
+        elif known.seconds is None or known.probed:
+            known.seconds = seconds  # of a replica that was away for seconds: an average would keep it away for minutes
+            known.probed = False
         else:
             known.seconds += _NEWEST * (seconds - known.seconds)
 
@@ -97,6 +99,7 @@ class Shares:
             for replica, each in self._known.items():
                 if not shares[replica] and not each.late and now - each.given >= PROBE_SECONDS:
                     each.given = now
+                    each.probed = True
                     return replica
         for replica, share in shares.items():
             self._known[replica].owed += share

@@ -76,6 +76,16 @@ def test_a_replica_too_slow_for_the_window_gets_one_batch_now_and_then():
     assert {shares.choose(8, PROBE_SECONDS + 1.0) for _ in range(50)} == {0}
 
 
+def test_a_replica_that_stood_still_has_its_share_again_after_one_quick_batch():
+    shares = measured(0.01, 0.01)
+    shares.late(1, 3.0)
+    shares.measured(1, 3.0)
+    assert shares.of(8)[1] == 0.0
+    assert shares.choose(8, PROBE_SECONDS) == 1
+    shares.measured(1, 0.02)
+    assert shares.of(8)[1] == pytest.approx(1 / 3)
+
+
 def run(striping, replica, batch, now):
     """The replica makes that batch."""
     assert batch in {each for each in range(100) if replica in striping.makers(each)}
