@@ -184,15 +184,15 @@ def test_a_client_names_the_file_that_it_cannot_use(client, files, spec, tmp_pat
     empty = tmp_path / "empty"
     empty.write_text("")
     missing = tmp_path / "missing"
-    assert f"BULKHEAD_TLS_CA {half}: holds no " in said(BULKHEAD_TLS_CA=half)
-    assert f"BULKHEAD_TLS_CERT {half}: holds no " in said(BULKHEAD_TLS_CERT=half)
-    assert f"BULKHEAD_TLS_CERT {missing}: cannot be read: No such file" in said(BULKHEAD_TLS_CERT=missing)
+    assert f"ca (BULKHEAD_TLS_CA) {half}: holds no " in said(BULKHEAD_TLS_CA=half)
+    assert f"cert (BULKHEAD_TLS_CERT) {half}: holds no " in said(BULKHEAD_TLS_CERT=half)
+    assert f"cert (BULKHEAD_TLS_CERT) {missing}: cannot be read: No such file" in said(BULKHEAD_TLS_CERT=missing)
     key = files.other_job[1]
-    assert f"BULKHEAD_TLS_KEY {key}: is not the key of the certificate in" in said(BULKHEAD_TLS_KEY=key)
-    assert f"BULKHEAD_TLS_KEY {half}: holds no private key" in said(BULKHEAD_TLS_KEY=half)
+    assert f"key (BULKHEAD_TLS_KEY) {key}: is not the key of the certificate in" in said(BULKHEAD_TLS_KEY=key)
+    assert f"key (BULKHEAD_TLS_KEY) {half}: holds no private key" in said(BULKHEAD_TLS_KEY=half)
     assert "belong together" in said(BULKHEAD_TLS_KEY=None)
-    assert f"BULKHEAD_TOKEN_FILE {empty}: is empty" in said(BULKHEAD_TOKEN_FILE=empty)
-    assert f"BULKHEAD_TOKEN_FILE {missing}: cannot be read: No such file" in said(BULKHEAD_TOKEN_FILE=missing)
+    assert f"token_file (BULKHEAD_TOKEN_FILE) {empty}: is empty" in said(BULKHEAD_TOKEN_FILE=empty)
+    assert f"token_file (BULKHEAD_TOKEN_FILE) {missing}: cannot be read: No such file" in said(BULKHEAD_TOKEN_FILE=missing)
     for no_file in (tmp_path, "/dev/zero"):
         for variable in ("BULKHEAD_TLS_CA", "BULKHEAD_TLS_CERT", "BULKHEAD_TLS_KEY", "BULKHEAD_TOKEN_FILE"):
             assert f"{variable} {no_file}: cannot be read: it is no file" in said(**{variable: no_file})
@@ -209,4 +209,4 @@ def test_nobody_is_asked_for_the_passphrase_of_a_key(client, files, spec, tmp_pa
         process.stdin.flush()
     error = client.finish(process)["error"]
     assert error["reason"] == "CREDENTIALS_INVALID"
-    assert f"BULKHEAD_TLS_KEY {locked}: holds no private key" in error["message"]
+    assert f"key (BULKHEAD_TLS_KEY) {locked}: holds no private key" in error["message"]

@@ -87,7 +87,7 @@ def test_without_a_certificate_nothing_is_served(client, start, files, spec):
     service = start(*files.options())
     error = client.error(spec, service.target, environment=files.environment())
     assert error["reason"] == "SERVICE_UNAVAILABLE"
-    assert "wants a client certificate; give BULKHEAD_TLS_CERT" in error["message"]
+    assert "wants a client certificate; give cert and key (BULKHEAD_TLS_CERT" in error["message"]
     wait_for_log(service, "a client fails in its TLS handshake: peer did not return a certificate")
 
 
@@ -154,7 +154,7 @@ def test_tls_to_a_port_without_it(client, start, files, spec):
 def test_no_tls_to_a_port_with_it(client, start, files, spec):
     service = start(*files.options())
     error = client.error(spec, service.target)
-    assert "it speaks TLS; give the authority of its certificate with BULKHEAD_TLS_CA" in error["message"]
+    assert "it speaks TLS; give the authority of its certificate with ca (BULKHEAD_TLS_CA)" in error["message"]
 
 
 @pytest.mark.parametrize("version,spoken", [("-tls1_2", False), ("-tls1_3", True)])

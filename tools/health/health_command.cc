@@ -42,7 +42,7 @@ Command HealthCommand() {
           "Examples:\n"
           "  bulkhead health\n"
           "  bulkhead health --target unix:/run/bulkhead/loader.sock --timeout 1\n"
-          "  BULKHEAD_TLS_CA=ca.pem bulkhead health --target loader.example:7077\n",
+          "  bulkhead health --target loader.yaml\n",
       .options = {FoundTargetOption(arguments->target),
                   {"--timeout", "Seconds in which the service must answer",
                    Seconds(arguments->timeout_seconds)},

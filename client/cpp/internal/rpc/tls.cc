@@ -118,7 +118,7 @@ absl::StatusOr<Context> LoadFiles(const Credentials& credentials) {
   Context context(SSL_CTX_new(TLS_client_method()));
   ERR_clear_error();
   if (SSL_CTX_load_verify_locations(context.get(), credentials.ca.c_str(), nullptr) != 1) {
-    return Invalid(absl::StrCat("BULKHEAD_TLS_CA ", credentials.ca,
+    return Invalid(absl::StrCat("ca (BULKHEAD_TLS_CA) ", credentials.ca,
                                 ": holds no whole certificate of an authority (", LastError(),
                                 ")"));
   }
@@ -126,17 +126,17 @@ absl::StatusOr<Context> LoadFiles(const Credentials& credentials) {
   // Nobody is asked for a passphrase.
   SSL_CTX_set_default_passwd_cb(context.get(), [](char*, int, int, void*) { return 0; });
   if (SSL_CTX_use_certificate_chain_file(context.get(), credentials.cert.c_str()) != 1) {
-    return Invalid(absl::StrCat("BULKHEAD_TLS_CERT ", credentials.cert,
+    return Invalid(absl::StrCat("cert (BULKHEAD_TLS_CERT) ", credentials.cert,
                                 ": holds no whole certificate (", LastError(), ")"));
   }
   if (SSL_CTX_use_PrivateKey_file(context.get(), credentials.key.c_str(), SSL_FILETYPE_PEM) != 1) {
     const bool fits = ERR_GET_REASON(ERR_peek_last_error()) != X509_R_KEY_VALUES_MISMATCH;
     const std::string why = LastError();
     if (!fits) {
-      return Invalid(absl::StrCat("BULKHEAD_TLS_KEY ", credentials.key,
+      return Invalid(absl::StrCat("key (BULKHEAD_TLS_KEY) ", credentials.key,
                                   ": is not the key of the certificate in ", credentials.cert));
     }
-    return Invalid(absl::StrCat("BULKHEAD_TLS_KEY ", credentials.key,
+    return Invalid(absl::StrCat("key (BULKHEAD_TLS_KEY) ", credentials.key,
                                 ": holds no private key without a passphrase (", why, ")"));
   }
   return context;
@@ -197,7 +197,7 @@ std::string WhyRefused(long verified, const std::string& host, const Credentials
                           "; connect by a name that is in it, or give the service one with "
                           "this name");
     default:
-      return absl::StrCat("its certificate is not trusted (", text, "); BULKHEAD_TLS_CA ",
+      return absl::StrCat("its certificate is not trusted (", text, "); ca (BULKHEAD_TLS_CA) ",
                           credentials.ca, " is not the authority that signed it");
   }
 }
@@ -211,7 +211,7 @@ std::string WhyHungUp(SSL* session, const Credentials& credentials) {
   ERR_clear_error();
   if (count > 0 || silent) return "";
   if (credentials.cert.empty()) {
-    return "it wants a client certificate; give BULKHEAD_TLS_CERT and BULKHEAD_TLS_KEY";
+    return "it wants a client certificate; give cert and key (BULKHEAD_TLS_CERT, BULKHEAD_TLS_KEY)";
   }
   return absl::StrCat("it hangs up on the certificate ", credentials.cert,
                       " of this client; that has expired, or the service's --tls-client-ca is not "
@@ -246,20 +246,20 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> TcpCredentials(
     const Credentials& credentials) {
   if (credentials.cert.empty() != credentials.key.empty()) {
     return Invalid(
-        "BULKHEAD_TLS_CERT and BULKHEAD_TLS_KEY (cert and key) belong together, and one of them is "
+        "cert and key (BULKHEAD_TLS_CERT, BULKHEAD_TLS_KEY) belong together, and one of them is "
         "missing");
   }
   if (credentials.ca.empty() && (!credentials.cert.empty() || !credentials.token_file.empty())) {
     return Invalid(
         "a certificate or a token is sent over TLS only: give the authority of the service's "
-        "certificate with BULKHEAD_TLS_CA (ca)");
+        "certificate with ca (BULKHEAD_TLS_CA)");
   }
   if (credentials.ca.empty()) return grpc::InsecureChannelCredentials();
   grpc::SslCredentialsOptions options;
   for (const auto& [field, variable, path] :
-       {std::tuple(&options.pem_root_certs, "BULKHEAD_TLS_CA", &credentials.ca),
-        std::tuple(&options.pem_cert_chain, "BULKHEAD_TLS_CERT", &credentials.cert),
-        std::tuple(&options.pem_private_key, "BULKHEAD_TLS_KEY", &credentials.key)}) {
+       {std::tuple(&options.pem_root_certs, "ca (BULKHEAD_TLS_CA)", &credentials.ca),
+        std::tuple(&options.pem_cert_chain, "cert (BULKHEAD_TLS_CERT)", &credentials.cert),
+        std::tuple(&options.pem_private_key, "key (BULKHEAD_TLS_KEY)", &credentials.key)}) {
     auto text = ReadText(variable, *path);
     if (!text.ok()) return text.status();
     *field = *std::move(text);
@@ -268,16 +268,16 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> TcpCredentials(
   if (!usable.ok()) return usable.status();
   auto made = grpc::SslCredentials(options);
   if (credentials.token_file.empty()) return made;
-  auto token = ReadText("BULKHEAD_TOKEN_FILE", credentials.token_file);
+  auto token = ReadText("token_file (BULKHEAD_TOKEN_FILE)", credentials.token_file);
   if (!token.ok()) return token.status();
   const std::string text(absl::StripAsciiWhitespace(*token));
   if (text.empty()) {
-    return Invalid(absl::StrCat("BULKHEAD_TOKEN_FILE ", credentials.token_file,
+    return Invalid(absl::StrCat("token_file (BULKHEAD_TOKEN_FILE) ", credentials.token_file,
                                 ": is empty; it must hold the token of the service"));
   }
   for (const char c : text) {
     if (c > ' ' && c <= '~') continue;
-    return Invalid(absl::StrCat("BULKHEAD_TOKEN_FILE ", credentials.token_file,
+    return Invalid(absl::StrCat("token_file (BULKHEAD_TOKEN_FILE) ", credentials.token_file,
                                 ": holds more than a token, which is one line without spaces"));
   }
   return grpc::CompositeChannelCredentials(made, grpc::AccessTokenCredentials(text));
@@ -291,7 +291,7 @@ std::string ExplainTls(const std::string& target, const Credentials& credentials
   if (socket.get() < 0) return "";
   if (credentials.ca.empty()) {
     if (!SpeaksTls(socket.get())) return "";
-    return "it speaks TLS; give the authority of its certificate with BULKHEAD_TLS_CA, and a "
+    return "it speaks TLS; give the authority of its certificate with ca (BULKHEAD_TLS_CA), and a "
            "client certificate or a token";
   }
   const auto context = LoadFiles(credentials);
@@ -309,7 +309,7 @@ std::string ExplainTls(const std::string& target, const Credentials& credentials
   if (verified != X509_V_OK) return WhyRefused(verified, host, credentials);
   if (why.empty()) return "";
   return absl::StrCat("it speaks no TLS, or none that this client accepts (", why,
-                      "); start bulkheadd with --tls-cert, or leave out BULKHEAD_TLS_CA");
+                      "); start bulkheadd with --tls-cert, or leave out ca (BULKHEAD_TLS_CA)");
 }
 
 }  // namespace bulkhead::client_internal

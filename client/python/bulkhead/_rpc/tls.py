@@ -25,36 +25,31 @@ def channel_credentials(credentials: Credentials) -> Any:
     """
     if (credentials.cert is None) != (credentials.key is None):
         raise CredentialsInvalid(
-            "BULKHEAD_TLS_CERT and BULKHEAD_TLS_KEY (cert and key) belong together, and one of them is missing"
+            "cert and key (BULKHEAD_TLS_CERT, BULKHEAD_TLS_KEY) belong together, and one of them is missing"
         )
     if credentials.ca is None:
         if credentials.cert is None and credentials.token_file is None:
             return None
         raise CredentialsInvalid(
             "a certificate or a token is sent over TLS only: give the authority of the service's "
-            "certificate with BULKHEAD_TLS_CA (ca)"
+            "certificate with ca (BULKHEAD_TLS_CA)"
         )
     _context(credentials)
     grpc = grpc_library.load()
     made = grpc.ssl_channel_credentials(
-        _read("BULKHEAD_TLS_CA", credentials.ca),
-        _read("BULKHEAD_TLS_KEY", credentials.key),
-        _read("BULKHEAD_TLS_CERT", credentials.cert),
+        _read("ca (BULKHEAD_TLS_CA)", credentials.ca),
+        _read("key (BULKHEAD_TLS_KEY)", credentials.key),
+        _read("cert (BULKHEAD_TLS_CERT)", credentials.cert),
     )
     if credentials.token_file is None:
         return made
-    token = (_read("BULKHEAD_TOKEN_FILE", credentials.token_file) or b"").strip()
-    if not token:
-        raise CredentialsInvalid(
-            f"BULKHEAD_TOKEN_FILE {credentials.token_file}: is empty; it must hold the token of the service"
-        )
-    if not re.fullmatch(rb"[!-~]+", token):
-        raise CredentialsInvalid(
-            f"BULKHEAD_TOKEN_FILE {credentials.token_file}: holds more than a token, which is one line without spaces"
-        )
-    return grpc.composite_channel_credentials(
-        made, grpc.access_token_call_credentials(token.decode())
-    )
+    token = (_read("token_file (BULKHEAD_TOKEN_FILE)", credentials.token_file) or b"").strip()
+    if re.fullmatch(rb"[!-~]+", token):
+        return grpc.composite_channel_credentials(made, grpc.access_token_call_credentials(token.decode()))
+    wrong = "is empty; it must hold the token of the service"
+    if token:
+        wrong = "holds more than a token, which is one line without spaces"
+    raise CredentialsInvalid(f"token_file (BULKHEAD_TOKEN_FILE) {credentials.token_file}: {wrong}")
 
 
 def _read(variable: str, path: Optional[str]) -> Optional[bytes]:
@@ -75,16 +70,16 @@ def _context(credentials: Credentials) -> ssl.SSLContext:
     """With the files of `credentials`, all of which can be used."""
     assert credentials.ca is not None
     for variable, path in (
-        ("BULKHEAD_TLS_CA", credentials.ca),
-        ("BULKHEAD_TLS_CERT", credentials.cert),
-        ("BULKHEAD_TLS_KEY", credentials.key),
+        ("ca (BULKHEAD_TLS_CA)", credentials.ca),
+        ("cert (BULKHEAD_TLS_CERT)", credentials.cert),
+        ("key (BULKHEAD_TLS_KEY)", credentials.key),
     ):
         _read(variable, path)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    _load_certificates(context, "BULKHEAD_TLS_CA", credentials.ca)
+    _load_certificates(context, "ca (BULKHEAD_TLS_CA)", credentials.ca)
     if credentials.cert is None:
         return context
-    _load_certificates(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), "BULKHEAD_TLS_CERT", credentials.cert)
+    _load_certificates(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), "cert (BULKHEAD_TLS_CERT)", credentials.cert)
     try:
         # The password is for a key that has one: nobody is asked.
         context.load_cert_chain(credentials.cert, credentials.key, password=lambda: "")
@@ -93,7 +88,7 @@ def _context(credentials: Credentials) -> ssl.SSLContext:
             text = f"is not the key of the certificate in {credentials.cert}"
         else:
             text = "holds no private key that can be read; it must be whole and without a passphrase"
-        raise CredentialsInvalid(f"BULKHEAD_TLS_KEY {credentials.key}: {text}") from None
+        raise CredentialsInvalid(f"key (BULKHEAD_TLS_KEY) {credentials.key}: {text}") from None
     return context
 
 
@@ -146,7 +141,7 @@ def _explain_plain(connection: socket.socket) -> str:
     except OSError:  # with SSLError
         return ""
     return (
-        "it speaks TLS; give the authority of its certificate with BULKHEAD_TLS_CA, and a client "
+        "it speaks TLS; give the authority of its certificate with ca (BULKHEAD_TLS_CA), and a client "
         "certificate or a token"
     )
 
@@ -161,7 +156,7 @@ def _explain_tls(connection: socket.socket, host: str, credentials: Credentials)
     except ssl.SSLError as failure:
         return (
             f"it speaks no TLS, or none that this client accepts ({failure.reason or failure}); start "
-            "bulkheadd with --tls-cert, or leave out BULKHEAD_TLS_CA"
+            "bulkheadd with --tls-cert, or leave out ca (BULKHEAD_TLS_CA)"
         )
     with session:
         # In TLS 1.3 it judges this client's certificate only now, and gRPC hangs up without a word.
@@ -173,7 +168,7 @@ def _explain_tls(connection: socket.socket, host: str, credentials: Credentials)
         except OSError:  # with SSLError
             pass
     if credentials.cert is None:
-        return "it wants a client certificate; give BULKHEAD_TLS_CERT and BULKHEAD_TLS_KEY"
+        return "it wants a client certificate; give cert and key (BULKHEAD_TLS_CERT, BULKHEAD_TLS_KEY)"
     return (
         f"it hangs up on the certificate {credentials.cert} of this client; that has expired, or the "
         "service's --tls-client-ca is not the authority that signed it"
@@ -193,6 +188,6 @@ def _why_not_trusted(
             "service one with this name"
         )
     return (
-        f"its certificate is not trusted ({failure.verify_message}); BULKHEAD_TLS_CA "
+        f"its certificate is not trusted ({failure.verify_message}); ca (BULKHEAD_TLS_CA) "
         f"{credentials.ca} is not the authority that signed it"
     )
