@@ -9,8 +9,9 @@ TLS. Must be root.
 samples      by 1 to N replicas, over links of each rate (in the words of tc; 0: as fast as the machine): samples per
              second, bytes on the links for a sample, CPU seconds of services with their workers, and of the trainer, for
              1,000 samples.
-streams      memory (PSS) of a service with its workers, more for each stream that was opened and takes nothing.
-connections  memory (PSS) of a service, more for each connection without a stream.
+streams      memory (PSS) of a service with its workers, more for each stream that 1 to N replicas make together and whose
+             trainer takes nothing.
+connections  memory (PSS) of a service, more for each connection without a stream, over mutual TLS and over plain TCP.
 
 Photos are decoded, cropped by random_resized_crop to 224 x 224 and flipped, in batches of 64. Without --data 300 photos
 are drawn by `bulkhead synth`.
@@ -53,10 +54,9 @@ class Replica(Service):
     def cpu_seconds(self):
         return sum(map(cpu_seconds, descendants(self.process.pid)))
 
-    def memory(self, workers=True):
-        """Bytes of PSS of the service, and of its workers."""
-        pids = descendants(self.process.pid) if workers else [self.process.pid]
-        return sum(pss(pid) for pid in pids)
+    def memory(self):
+        """Bytes of PSS of the service and its workers."""
+        return sum(map(pss, descendants(self.process.pid)))
 
 
 def pss(pid):
@@ -101,36 +101,39 @@ def samples_of(spec, replicas, seconds):
     }
 
 
-def memory_of_streams(spec, replica, number):
-    """Bytes more for a stream whose trainer took one batch and then no other."""
+def memory_of_streams(spec, replicas, number):
+    """Bytes more in one of `replicas` for a stream that they make together and whose trainer took one batch."""
     with contextlib.ExitStack() as open_ones:
         memory = []
         for rank in range(number + 1):
-            loader = open_ones.enter_context(
-                bulkhead.Loader(spec, replica.target, rank=rank, world_size=number + 1, timeout=120, name=f"job-{rank}")
-            )
+            options = {"rank": rank, "world_size": number + 1, "name": f"job-{rank}", "timeout": 120}
+            loader = open_ones.enter_context(bulkhead.Loader(spec, [each.target for each in replicas], **options))
             loader.next_batch()
             time.sleep(2.0)  # it fills its slots
-            memory.append(replica.memory())
+            memory.append(replicas[0].memory())
         return (memory[-1] - memory[0]) / number
 
 
-def memory_of_connections(replica, number):
-    """Bytes more for a connection without a stream."""
-    before = replica.memory(workers=False)
-    files = [os.environ[f"BULKHEAD_TLS_{name}"] for name in ("CA", "CERT", "KEY")]
-    tls = ssl.create_default_context(cafile=files[0])
-    tls.load_cert_chain(*files[1:])
-    tls.set_alpn_protocols(["h2"])
-    port = int(replica.target.rpartition(":")[2])
+def memory_of_connections(service, sources, number, wrap):
+    """Bytes more of `service` for a connection without a stream, from the addresses `sources` in turns; `wrap` makes TLS
+    of a socket."""
+    host, port = service.target.split(":")
+    before = pss(service.process.pid)
     with contextlib.ExitStack() as open_ones:
-        for each in range(number):
-            trainers = replica.host.trainers
-            plain = socket.create_connection((replica.host.address, port), 30, (trainers[each % len(trainers)], 0))
-            connection = open_ones.enter_context(tls.wrap_socket(plain, server_hostname=replica.host.address))
+        for source in itertools.islice(itertools.cycle(sources), number):
+            connection = open_ones.enter_context(wrap(socket.create_connection((host, int(port)), 30, (source, 0))))
             connection.sendall(PREFACE)
             assert connection.recv(9), "the service closed the connection"
-        return (replica.memory(workers=False) - before) / number
+        return (pss(service.process.pid) - before) / number
+
+
+def tls_by_environment(host):
+    """A function that makes TLS of a socket that is connected to `host`."""
+    files = [os.environ[f"BULKHEAD_TLS_{name}"] for name in ("CA", "CERT", "KEY")]
+    context = ssl.create_default_context(cafile=files[0])
+    context.load_cert_chain(*files[1:])
+    context.set_alpn_protocols(["h2"])
+    return lambda plain: context.wrap_socket(plain, server_hostname=host)
 
 
 def main():
@@ -160,9 +163,16 @@ def main():
         os.environ.update(environment)
         replicas = [end.enter_context(Replica(home / host.address, data.resolve(), host, *access)) for host in hosts]
         quiet = replicas.pop()
-        report = {"machine": machine(), "data": str(data), "command": " ".join(sys.argv), "samples": []}
-        report["bytes_per_connection"] = memory_of_connections(quiet, options.connections)
-        report["bytes_per_stream"] = memory_of_streams(spec, quiet, options.streams)
+        report = {"machine": machine(), "data": str(data), "command": " ".join(sys.argv)}
+        report.update(samples=[], bytes_per_stream=[])
+        number, tls = options.connections, tls_by_environment(quiet.host.address)
+        report["bytes_per_connection"] = {"tls": memory_of_connections(quiet, quiet.host.trainers, number, tls)}
+        (home / "plain").mkdir()
+        with Service(home / "plain", "--listen", "127.0.0.1:0", "--insecure-tcp") as plain:
+            sources = [f"127.0.0.{10 + each}" for each in range(trainers)]
+            report["bytes_per_connection"]["plain"] = memory_of_connections(plain, sources, number, lambda tcp: tcp)
+        for number in range(1, options.replicas + 1):
+            report["bytes_per_stream"].append(memory_of_streams(spec, replicas[:number], options.streams))
         for rate, number in itertools.product(options.rates, range(1, options.replicas + 1)):
             for replica in replicas:
                 replica.host.limit(None if rate == "0" else rate)
@@ -171,12 +181,14 @@ def main():
     if options.json:
         return print(json.dumps(report))
     print(f"machine  {report['machine']}\ndata     {report['data']}\ncommand  {report['command']}")
-    print(f"{'link':9} {'replicas':8} {'samples/s':>9} {'bytes/sample':>12} {'services':>9} {'trainer':>8}  CPU s for 1,000 samples")
+    print(f"{'link':9} {'replicas':8} {'samples/s':>9} {'bytes/sample':>12} {'services':>9} {'trainer':>8}  CPU s for 1,000")
     for row in report["samples"]:
         print(f"{row['link']:9} {row['replicas']:<8} {row['samples_per_second']:9.0f} {row['bytes_per_sample']:12.0f} "
               f"{row['service_cpu_seconds_per_1000']:9.3f} {row['trainer_cpu_seconds_per_1000']:8.3f}")
-    print(f"memory   {report['bytes_per_stream'] / 2**20:.1f} MiB for a stream more, "
-          f"{report['bytes_per_connection'] / 2**10:.1f} KiB for a connection without one ({options.connections} of them)")
+    streams = ", ".join(f"{each / 2**20:.1f}" for each in report["bytes_per_stream"])
+    print(f"memory   of a replica: {streams} MiB for a stream more that it makes alone, with another, …; "
+          f"{report['bytes_per_connection']['tls'] / 2**10:.1f} KiB for a connection without one over mutual TLS, "
+          f"{report['bytes_per_connection']['plain'] / 2**10:.1f} KiB over plain TCP ({options.connections} of them)")
 
 
 if __name__ == "__main__":
