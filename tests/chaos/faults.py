@@ -90,6 +90,14 @@ def kill_service(run):
 
 
 @fault(1)
+def kill_all_services(run):
+    for replica in run.replicas:
+        replica.service.kill()
+    for replica in run.replicas:
+        replica.service.start()
+
+
+@fault(1)
 def restart_service(run):
     run.service.stop()
     run.service.start()

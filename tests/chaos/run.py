@@ -1,13 +1,13 @@
 #!/usr/bin/python3
 """Makes faults while trainers train, and checks that no batch was lost, repeated, reordered or changed.
 
-    tests/chaos/run.py --faults 40                       both clients, both transports
+    tests/chaos/run.py --faults 40                       both clients, over shared memory, gRPC and from three replicas
     tests/chaos/run.py --faults 1000 --client python --transport shm --seed 7
 
 Each run draws its faults from its seed: kills and stops of workers at every moment of a lease and of the service,
-connections cut, delayed and half open, trainers slow, stopped and vanished. Every batch that the trainer
-consumed is recorded with its positions and a digest of its bytes; afterwards an undisturbed service delivers as
-many, and the two histories must be equal. A failure prints the seed.
+connections cut, delayed and half open, trainers slow, stopped and vanished; of three replicas, a fault meets one, or
+all. Every batch that the trainer consumed is recorded with its positions and a digest of its bytes; afterwards an
+undisturbed service delivers as many, and the two histories must be equal. A failure prints the seed.
 """
 
 import argparse
@@ -48,30 +48,51 @@ SPEC = {
 }
 
 
+TRANSPORTS = ["grpc", "shm", "replicas"]
+REPLICAS = 3  # of `--transport replicas`
+
+
+class Replica:
+    """A service behind a proxy; its workers fail as `armed` says."""
+
+    def __init__(self, folder, data):
+        folder.mkdir(parents=True)
+        armed = folder / "armed"
+        armed.write_bytes(bytes(6))
+        with armed.open("r+b") as file:
+            self.armed = mmap.mmap(file.fileno(), 6)
+        self.service = Service(folder, folder / "service.sock", data, armed)
+        self.proxy = Proxy(folder / "proxy.sock", folder / "service.sock")
+
+
 class Run:
-    """One trainer under fire."""
+    """One trainer under fire. `service`, `proxy` and `armed` are those of the replica that the next fault meets."""
 
     def __init__(self, folder, data, client, transport, seed):
         self.client, self.transport = client, transport
         self.random = random.Random(f"{client} {transport} {seed}")
         self.spec = data / "spec.json"
         folder.mkdir(parents=True)
-        armed = folder / "armed"
-        armed.write_bytes(bytes(6))
-        with armed.open("r+b") as file:
-            self.armed = mmap.mmap(file.fileno(), 6)
         self.history, self.problems = [], []
         self._folder = folder
         self._log = (folder / "trainer.log").open("ab")
-        self.service = Service(folder, folder / "service.sock", data, armed)
-        self.proxy = Proxy(folder / "proxy.sock", folder / "service.sock")
+        self.replicas = [
+            Replica(folder / f"replica{number}", data) for number in range(REPLICAS if transport == "replicas" else 1)
+        ]
         self.transports = collections.Counter()
+        self.aim()
         self.start_trainer()
+
+    def aim(self):
+        """Chooses the replica that the next fault meets."""
+        replica = self.random.choice(self.replicas)
+        self.service, self.proxy, self.armed = replica.service, replica.proxy, replica.armed
 
     def start_trainer(self, pause_ms=None):
         self._opened_with = len(self.history)
+        target = ",".join(f"unix:{replica.proxy.path}" for replica in self.replicas)
         self.trainer = Trainer(
-            self.client, self.spec, f"unix:{self.proxy.path}", "chaos", 1 << 60, self.transport,
+            self.client, self.spec, target, "chaos", 1 << 60, "shm" if self.transport == "shm" else "grpc",
             self.random.choice([0, 2, 10]) if pause_ms is None else pause_ms,
             self.history[-1]["cursor"] if self.history else None, self._on_line, self._log,
         )
@@ -115,6 +136,7 @@ class Run:
         gaps = collections.defaultdict(float)
         self.wait_for_batches(3)
         for number in range(count):
+            self.aim()
             fault = faults.draw(self.random)
             progress(number, fault.__name__)
             begin = time.monotonic()
@@ -132,8 +154,9 @@ class Run:
         self.trainer.kill()
         self.start_again_if_refused()
         self.trainer.kill()
-        self.proxy.close()
-        self.service.stop()
+        for replica in self.replicas:
+            replica.proxy.close()
+            replica.service.stop()
         if self.problems:
             raise history.HistoryError(f"the trainer complained: {self.problems}")
 
@@ -191,7 +214,7 @@ def run_one(folder, data, client, transport, arguments):
 
 def report(result):
     print(
-        f"{result['client']:6} {result['transport']:4}  {result['faults']} faults in {result['seconds']} s, "
+        f"{result['client']:6} {result['transport']:8}  {result['faults']} faults in {result['seconds']} s, "
         f"{result['batches']} batches: 0 lost, 0 repeated, digests equal; "
         f"longest gap {result['longest_gap_s']} s", flush=True,
     )
@@ -204,14 +227,15 @@ def main():
     parser.add_argument("--faults", type=int, default=40, help="of each combination")
     parser.add_argument("--seed", type=int, default=None, help="default: drawn, and printed")
     parser.add_argument("--client", choices=["cpp", "python", "both"], default="both")
-    parser.add_argument("--transport", choices=["grpc", "shm", "both"], default="both")
+    parser.add_argument("--transport", choices=[*TRANSPORTS, "all"], default="all",
+                        help="replicas: three services over gRPC")
     parser.add_argument("--json", action="store_true", help="one line of JSON for each combination")
     parser.add_argument("--keep", action="store_true", help="keep the folder with logs and histories")
     arguments = parser.parse_args()
     if arguments.seed is None:
         arguments.seed = int.from_bytes(os.urandom(4), "little")
     clients = ["cpp", "python"] if arguments.client == "both" else [arguments.client]
-    transports = ["grpc", "shm"] if arguments.transport == "both" else [arguments.transport]
+    transports = TRANSPORTS if arguments.transport == "all" else [arguments.transport]
     folder = pathlib.Path(tempfile.mkdtemp(prefix="chaos-"))
     data = synthesize(folder)
     for client in clients:
