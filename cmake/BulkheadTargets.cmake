@@ -10,8 +10,8 @@ set(BULKHEAD_FAST ${BULKHEAD_BUSY} allocation_tracker arena base cache elements 
 # What the sources of a target include is parsed and instantiated once for several of them: half of the time of a build.
 # Off, a change of one source is built sooner, and each source shows whether it includes what it uses.
 option(BULKHEAD_UNITY "Compile several sources of a target at once" ON)
-function(bulkhead_compile_together target)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ${BULKHEAD_UNITY} UNITY_BUILD_BATCH_SIZE 16)
+function(bulkhead_compile_together target sources)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${BULKHEAD_UNITY} UNITY_BUILD_BATCH_SIZE ${sources})
 endfunction()
 
 # bulkhead_library(NAME [QUICK] SOURCES … DEPS … [PRIVATE_DEPS …]) - static library `bulkhead_NAME`, alias
@@ -33,7 +33,7 @@ function(bulkhead_library name)
     target_compile_options(bulkhead_${name} PRIVATE $<$<CONFIG:Release>:-O3>)
   endif()
   bulkhead_take_headers(bulkhead_${name} ${headers})
-  bulkhead_compile_together(bulkhead_${name})
+  bulkhead_compile_together(bulkhead_${name} 32)
 endfunction()
 
 # Among the sources of each program that users run.
@@ -58,7 +58,7 @@ function(bulkhead_test name)
     target_compile_options(${name} PRIVATE ${BULKHEAD_OF_TESTS})
     bulkhead_take_headers(${name} bulkhead_test_headers)
   endif()
-  bulkhead_compile_together(${name})
+  bulkhead_compile_together(${name} 64)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   add_test(NAME ${name} COMMAND ${name})
   if(NOT ARG_TIMEOUT)

@@ -195,7 +195,7 @@ def test_a_client_names_the_file_that_it_cannot_use(client, files, spec, tmp_pat
     assert f"token_file (BULKHEAD_TOKEN_FILE) {missing}: cannot be read: No such file" in said(BULKHEAD_TOKEN_FILE=missing)
     for no_file in (tmp_path, "/dev/zero"):
         for variable in ("BULKHEAD_TLS_CA", "BULKHEAD_TLS_CERT", "BULKHEAD_TLS_KEY", "BULKHEAD_TOKEN_FILE"):
-            assert f"{variable} {no_file}: cannot be read: it is no file" in said(**{variable: no_file})
+            assert f"({variable}) {no_file}: cannot be read: it is no file" in said(**{variable: no_file})
     assert "over TLS only" in said(BULKHEAD_TLS_CA=None)
     assert "over TLS only" in said(BULKHEAD_TLS_CA=None, BULKHEAD_TLS_CERT=None, BULKHEAD_TLS_KEY=None, BULKHEAD_TOKEN_FILE=empty)
 

@@ -148,7 +148,7 @@ def test_tls_to_a_port_without_it(client, start, files, spec):
     service = start("--insecure-tcp")
     error = client.error(spec, service.target, environment=files.environment(files.job))
     assert "it speaks no TLS" in error["message"]
-    assert "leave out BULKHEAD_TLS_CA" in error["message"]
+    assert "leave out ca (BULKHEAD_TLS_CA)" in error["message"]
 
 
 def test_no_tls_to_a_port_with_it(client, start, files, spec):

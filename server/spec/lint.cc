@@ -29,11 +29,11 @@ struct Range {
 
 using Floats = google::protobuf::RepeatedField<float>;
 
-std::string Number(double value) { return absl::StrFormat("%.6g", value); }
+std::string RoundedNumber(double value) { return absl::StrFormat("%.6g", value); }
 
 std::string Numbers(const Floats& values, double factor) {
   const std::string text = absl::StrJoin(values, ", ", [&](std::string* out, float value) {
-    absl::StrAppend(out, Number(static_cast<double>(value) * factor));
+    absl::StrAppend(out, RoundedNumber(static_cast<double>(value) * factor));
   });
   return values.size() == 1 ? text : absl::StrCat("[", text, "]");
 }
@@ -70,25 +70,25 @@ bool IsAll(const Floats& values, float wanted) {
 std::string DoubtOfConstants(const v1::Normalize& stage, const Range& before, const Range& after) {
   const bool standard = !stage.mean().empty();
   const std::string gives =
-      absl::StrCat("gives values from ", Number(after.low), " to ", Number(after.high), ": ");
+      absl::StrCat("gives values from ", RoundedNumber(after.low), " to ", RoundedNumber(after.high), ": ");
   const bool changes = !IsAll(stage.mean(), 0) || !IsAll(stage.std(), 1);
   if (standard && changes && before.high > 2 && AllWithin(stage.mean(), 1) &&
       AllWithin(stage.std(), 1)) {
     return absl::StrCat(gives, "its constants are for values of 0 to 1, but they are ",
-                        Number(before.low), " to ", Number(before.high),
+                        RoundedNumber(before.low), " to ", RoundedNumber(before.high),
                         " here; write mean: ", Numbers(stage.mean(), before.high),
                         ", std: ", Numbers(stage.std(), before.high));
   }
   if (standard && before.high <= 2 && !stage.mean().empty() && !AllWithin(stage.mean(), 2)) {
     return absl::StrCat(
-        gives, "its constants are for values of 0 to 255, but they are ", Number(before.low),
-        " to ", Number(before.high),
+        gives, "its constants are for values of 0 to 255, but they are ", RoundedNumber(before.low),
+        " to ", RoundedNumber(before.high),
         " here; leave the stage before it out, or write mean: ", Numbers(stage.mean(), 1.0 / 255),
         ", std: ", Numbers(stage.std(), 1.0 / 255));
   }
   if (std::max(-after.low, after.high) > kMaxSensible) {
-    return absl::StrCat(gives, "of values from ", Number(before.low), " to ", Number(before.high),
-                        "; for -1 to 1 write normalize: {divide: ", Number(before.high / 2),
+    return absl::StrCat(gives, "of values from ", RoundedNumber(before.low), " to ", RoundedNumber(before.high),
+                        "; for -1 to 1 write normalize: {divide: ", RoundedNumber(before.high / 2),
                         ", subtract: 1}");
   }
   return "";

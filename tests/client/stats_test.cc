@@ -56,7 +56,7 @@ class StatsTest : public testing::TestWithParam<Transport> {
   std::unique_ptr<grpc::Server> server_;
 };
 
-std::optional<Batch> MustNext(Loader& loader) {
+std::optional<Batch> NextBatch(Loader& loader) {
   auto batch = loader.Next(absl::Seconds(20));
   EXPECT_TRUE(batch.ok()) << batch.status();
   return batch.ok() ? *std::move(batch) : std::nullopt;
@@ -119,7 +119,7 @@ TEST_P(StatsTest, CountWhatWasHandedOut) {
   EXPECT_EQ(loader->stats().wait_seconds, 0.0);
   uint64_t bytes = 0;
   double waited = 0;
-  for (uint64_t batches = 1; auto batch = MustNext(*loader); ++batches) {
+  for (uint64_t batches = 1; auto batch = NextBatch(*loader); ++batches) {
     for (const Tensor& tensor : batch->tensors()) bytes += tensor.bytes;
     const LoaderStats stats = loader->stats();
     EXPECT_EQ(stats.batches, batches);
@@ -136,7 +136,7 @@ TEST_P(StatsTest, CountWhatWasHandedOut) {
 
 TEST_P(StatsTest, LeavePaddedSamplesOut) {
   const auto loader = MustOpen("padded");  // one sample of each batch is not genuine
-  MustNext(*loader);
+  NextBatch(*loader);
   EXPECT_EQ(loader->stats().samples, 7u);
   EXPECT_EQ(loader->stats().bytes, 8u * (8 + 3));
 }
@@ -154,14 +154,14 @@ TEST_P(StatsTest, SeeWhatIsReadyAndWhatTheProgramHolds) {
   EXPECT_EQ(loader->stats().held_slots, 0u);
   const bool slots = GetParam() == Transport::kShm;
   std::vector<Batch> kept;
-  kept.push_back(*MustNext(*loader));
-  kept.push_back(*MustNext(*loader));
+  kept.push_back(*NextBatch(*loader));
+  kept.push_back(*NextBatch(*loader));
   EXPECT_EQ(loader->stats().ready_batches, 1u);
   EXPECT_EQ(loader->stats().held_slots, slots ? 2u : 0u);
   kept.clear();
   EXPECT_TRUE(AwaitReady(*loader, 3));
   EXPECT_EQ(loader->stats().held_slots, 0u);
-  kept.push_back(*MustNext(*loader));
+  kept.push_back(*NextBatch(*loader));
   loader->Close();
   EXPECT_EQ(loader->stats().ready_batches, 0u);
   EXPECT_EQ(loader->stats().held_slots, 0u);
@@ -170,7 +170,7 @@ TEST_P(StatsTest, SeeWhatIsReadyAndWhatTheProgramHolds) {
 
 TEST_P(StatsTest, GoOnAfterAReconnect) {
   const auto loader = MustOpen("cut");
-  for (int i = 0; i < 6; ++i) MustNext(*loader);
+  for (int i = 0; i < 6; ++i) NextBatch(*loader);
   EXPECT_EQ(loader->stats().batches, 6u);
   EXPECT_EQ(loader->stats().samples, 40u);
   EXPECT_EQ(loader->stats().reconnects, 1u);
@@ -182,7 +182,7 @@ TEST_P(StatsTest, AddUpOverThreads) {
   for (int i = 0; i < 3; ++i) {
     threads.emplace_back([&] {
       for (int j = 0; j < 20; ++j) {
-        MustNext(*loader);
+        NextBatch(*loader);
         EXPECT_LE(loader->stats().held_slots, 3u);
       }
     });

@@ -30,7 +30,7 @@ extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attribute
 namespace bulkhead {
 namespace {
 
-LoaderOptions Options(const std::string& mode) {
+LoaderOptions ThreadOptions(const std::string& mode) {
   LoaderOptions options;
   options.spec = SpecText(mode);
   options.embedded.program = FAKE_BULKHEADD;
@@ -57,16 +57,16 @@ TEST(ThreadTest, ARefusalIsAStatus) {
 
 TEST(ThreadTest, OpeningFailsOrGoesOnWithoutEndingTheTrainer) {
   refused_threads = 1;  // the embedded service's reader
-  EXPECT_EQ(ErrorReason(Loader::Open(Options("ok")).status()), "OUT_OF_THREADS");
-  const auto keeps_service = Loader::Open(Options("ok"));
+  EXPECT_EQ(ErrorReason(Loader::Open(ThreadOptions("ok")).status()), "OUT_OF_THREADS");
+  const auto keeps_service = Loader::Open(ThreadOptions("ok"));
   ASSERT_TRUE(keeps_service.ok()) << keeps_service.status();
   refused_threads = 1;  // the stream's reader
-  EXPECT_EQ(ErrorReason(Loader::Open(Options("ok")).status()), "OUT_OF_THREADS");
+  EXPECT_EQ(ErrorReason(Loader::Open(ThreadOptions("ok")).status()), "OUT_OF_THREADS");
   EXPECT_EQ(refused_threads, 0);
 }
 
 TEST(ThreadTest, ReconnectingIsTriedAgain) {
-  auto loader = Loader::Open(Options("die"));
+  auto loader = Loader::Open(ThreadOptions("die"));
   ASSERT_TRUE(loader.ok()) << loader.status();
   ASSERT_TRUE((*loader)->Next(absl::Seconds(30)).ok());
   refused_threads = 1;  // the healer

@@ -8,7 +8,7 @@
 namespace bulkhead {
 namespace {
 
-constexpr ImageSize kSize{300, 400};
+constexpr ImageSize kImageSize{300, 400};
 const std::vector<Box> kBoxes = {{30, 40, 130, 160}, {200, 100, 390, 290}, {5, 250, 25, 299}};
 
 double BestOverlap(const Rect& rect) {
@@ -28,15 +28,15 @@ TEST(RandomIouRectTest, HoldsItsBounds) {
     int found = 0;
     for (uint64_t position = 0; position < 300; ++position) {
       SampleRandom random(1, 2, position, 3);
-      const auto rect = RandomIouRect(kSize, kBoxes, bounds, random);
+      const auto rect = RandomIouRect(kImageSize, kBoxes, bounds, random);
       if (!rect.has_value()) continue;
       ++found;
       EXPECT_GE(rect->top, 0);
       EXPECT_GE(rect->left, 0);
-      EXPECT_LE(rect->bottom(), kSize.height);
-      EXPECT_LE(rect->right(), kSize.width);
-      EXPECT_GE(rect->width, 0.3 * kSize.width - 1);
-      EXPECT_GE(rect->height, 0.3 * kSize.height - 1);
+      EXPECT_LE(rect->bottom(), kImageSize.height);
+      EXPECT_LE(rect->right(), kImageSize.width);
+      EXPECT_GE(rect->width, 0.3 * kImageSize.width - 1);
+      EXPECT_GE(rect->height, 0.3 * kImageSize.height - 1);
       const double ratio = static_cast<double>(rect->width) / rect->height;
       EXPECT_GE(ratio, 0.5);
       EXPECT_LE(ratio, 2);
@@ -52,7 +52,7 @@ TEST(RandomIouRectTest, OneAndAboveLeaveTheImage) {
   constexpr int kTimes = 1400;
   for (uint64_t position = 0; position < kTimes; ++position) {
     SampleRandom random(1, 2, position, 3);
-    whole += !RandomIouRect(kSize, kBoxes, bounds, random).has_value();
+    whole += !RandomIouRect(kImageSize, kBoxes, bounds, random).has_value();
   }
   // One of seven options at least, and every time that the others found nothing in 40 trials, with
   // some of the next draws: far from half.
@@ -60,7 +60,7 @@ TEST(RandomIouRectTest, OneAndAboveLeaveTheImage) {
   EXPECT_LT(whole, kTimes / 2);
   bounds.min_overlaps = {1.5};
   SampleRandom random(1, 2, 3, 4);
-  EXPECT_FALSE(RandomIouRect(kSize, kBoxes, bounds, random).has_value());
+  EXPECT_FALSE(RandomIouRect(kImageSize, kBoxes, bounds, random).has_value());
 }
 
 TEST(RandomIouRectTest, EndsWhereNothingFitsAndDrawsNothingWithoutBoxes) {
@@ -68,10 +68,10 @@ TEST(RandomIouRectTest, EndsWhereNothingFitsAndDrawsNothingWithoutBoxes) {
   bounds.min_overlaps = {0.99};
   bounds.scale_high = 0.31;  // no crop of that size overlaps the large box so well
   SampleRandom random(1, 2, 3, 4);
-  EXPECT_FALSE(RandomIouRect(kSize, kBoxes, bounds, random).has_value());
+  EXPECT_FALSE(RandomIouRect(kImageSize, kBoxes, bounds, random).has_value());
   SampleRandom unused(1, 2, 3, 4);
   SampleRandom used(1, 2, 3, 4);
-  EXPECT_FALSE(RandomIouRect(kSize, {}, bounds, used).has_value());
+  EXPECT_FALSE(RandomIouRect(kImageSize, {}, bounds, used).has_value());
   EXPECT_EQ(unused.Next64(), used.Next64());
 }
 
@@ -81,7 +81,7 @@ TEST(RandomIouRectTest, DrawsInItsOrder) {
   bounds.min_overlaps = {0, 0.05};
   for (uint64_t position = 0; position < 50; ++position) {
     SampleRandom random(1, 2, position, 3);
-    const auto rect = RandomIouRect(kSize, kBoxes, bounds, random);
+    const auto rect = RandomIouRect(kImageSize, kBoxes, bounds, random);
     SampleRandom by_hand(1, 2, position, 3);
     const double least = bounds.min_overlaps[by_hand.NextBelow(2)];
     std::optional<Rect> expected;

@@ -18,7 +18,7 @@
 namespace bulkhead {
 namespace {
 
-constexpr uint64_t kMaxPixels = 32'000'000;
+constexpr uint64_t kMostPixels = 32'000'000;
 
 // "" for OK, else the reason: what a verdict is.
 std::string Verdict(const absl::Status& status) {
@@ -36,7 +36,7 @@ struct Outcome {
 // Decodes the part under `rect`, or with rect.height = 0 the whole image.
 Outcome Decode(JpegDecoder& decoder, absl::string_view file, PixelFormat format, Rect rect = {}) {
   Image image;
-  const auto size = decoder.Open(file, kMaxPixels);
+  const auto size = decoder.Open(file, kMostPixels);
   if (!size.ok()) return {Verdict(size.status()), "", {}};
   if (rect.height == 0) rect = WholeImage(*size);
   const auto pixels = decoder.Decode(format, rect, image);
@@ -183,7 +183,7 @@ TEST(JpegDecoderTest, CmykAndYcckAreWithinTwoOfOpenCv) {
 Outcome DecodeWith(JpegDecoder& decoder, absl::string_view file, const DecodeOptions& options,
                    Rect rect = {}) {
   Image image;
-  const auto size = decoder.Open(file, kMaxPixels, options);
+  const auto size = decoder.Open(file, kMostPixels, options);
   if (!size.ok()) return {Verdict(size.status()), "", {}};
   if (rect.height == 0) rect = WholeImage(*size);
   const auto pixels = decoder.Decode(PixelFormat::kRgb, rect, image);
@@ -350,7 +350,7 @@ TEST(JpegDecoderTest, RegionsAreBitExactOnPhotos) {
   JpegDecoder decoder;
   for (size_t i = 0; i < photos.size(); ++i) {
     SCOPED_TRACE(i);
-    const ImageSize size = decoder.Open(photos[i], kMaxPixels).value();
+    const ImageSize size = decoder.Open(photos[i], kMostPixels).value();
     ExpectRegionsMatch(photos[i], size, 3, i);
   }
 }
@@ -374,7 +374,7 @@ int ExpectVerdictsWhateverTheRegion(const std::vector<std::string>& files) {
     for (int k = 0; k < 12; ++k) {
       SCOPED_TRACE(absl::StrCat("file ", i, " damage ", k));
       const std::string file = Damage(files[i], random);
-      const auto size = decoder.Open(file, kMaxPixels);
+      const auto size = decoder.Open(file, kMostPixels);
       if (!size.ok()) {
         ++damaged;
         continue;
@@ -439,7 +439,7 @@ TEST(JpegDecoderTest, HugeHeaderIsRefusedBeforeAnythingIsAllocated) {
   const size_t frame = file.find("\xFF\xC0");
   file.replace(frame + 5, 4, "\xEA\x60\xEA\x60");  // 60,000 x 60,000
   JpegDecoder decoder;
-  const auto size = decoder.Open(file, kMaxPixels);
+  const auto size = decoder.Open(file, kMostPixels);
   EXPECT_EQ(Verdict(size.status()), "IMAGE_TOO_LARGE");
   EXPECT_THAT(std::string(size.status().message()), testing::HasSubstr("60000 x 60000"));
 }

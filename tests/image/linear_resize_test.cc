@@ -9,7 +9,7 @@
 namespace bulkhead {
 namespace {
 
-using Mirror = LinearResizer::Mirror;
+using Flip = LinearResizer::Mirror;
 
 // Memory of exactly the image's size, so that a sanitizer sees reads behind it.
 std::vector<uint8_t> Noise(ImageSize size, unsigned seed) {
@@ -58,7 +58,7 @@ TEST_P(LinearResizeTest, GivesOpenCvsPixelsForEverySmallSize) {
     for (int out_width = 1; out_width < 40; ++out_width) {
       const ImageSize in{in_width / 3 + 2, in_width};
       const ImageSize out{out_width / 2 + 1, out_width};
-      if (!resizer.Prepare(in, 3, out, Mirror::kNone, GetParam())) continue;
+      if (!resizer.Prepare(in, 3, out, Flip::kNone, GetParam())) continue;
       ++planned;
       std::vector<uint8_t> pixels = Noise(in, in_width * 100 + out_width);
       ASSERT_EQ(Resized(resizer, pixels, in, out), ByOpenCv(pixels, in, out))
@@ -76,7 +76,7 @@ TEST_P(LinearResizeTest, GivesOpenCvsPixelsForPhotoSizes) {
     for (const ImageSize out : sizes) {
       if (in == out) continue;
       std::vector<uint8_t> pixels = Noise(in, in.width);
-      ASSERT_TRUE(resizer.Prepare(in, 3, out, Mirror::kNone, GetParam()));
+      ASSERT_TRUE(resizer.Prepare(in, 3, out, Flip::kNone, GetParam()));
       ASSERT_EQ(Resized(resizer, pixels, in, out), ByOpenCv(pixels, in, out));
     }
   }
@@ -87,9 +87,9 @@ TEST_P(LinearResizeTest, MirrorsBeforeOrAfterAsTwoStepsWould) {
   const ImageSize in{37, 53};
   for (const ImageSize out : {ImageSize{64, 80}, {20, 17}, {37, 54}}) {
     std::vector<uint8_t> pixels = Noise(in, 5);
-    ASSERT_TRUE(resizer.Prepare(in, 3, out, Mirror::kAfter, GetParam()));
+    ASSERT_TRUE(resizer.Prepare(in, 3, out, Flip::kAfter, GetParam()));
     EXPECT_EQ(Resized(resizer, pixels, in, out), Flipped(ByOpenCv(pixels, in, out), out));
-    ASSERT_TRUE(resizer.Prepare(in, 3, out, Mirror::kBefore, GetParam()));
+    ASSERT_TRUE(resizer.Prepare(in, 3, out, Flip::kBefore, GetParam()));
     EXPECT_EQ(Resized(resizer, pixels, in, out), ByOpenCv(Flipped(pixels, in), in, out));
   }
 }
@@ -100,7 +100,7 @@ TEST_P(LinearResizeTest, WritesTheSamePastTheCaches) {
   // Rows that begin at multiples of 64 bytes, of 32, and rows that do neither.
   for (const ImageSize out : {ImageSize{64, 64}, {20, 77}, {9, 224}}) {
     std::vector<uint8_t> pixels = Noise(in, 5);
-    ASSERT_TRUE(resizer.Prepare(in, 3, out, Mirror::kNone, GetParam()));
+    ASSERT_TRUE(resizer.Prepare(in, 3, out, Flip::kNone, GetParam()));
     ScratchBuffer memory;  // aligned
     const MutableImageView image =
         ContiguousImage(memory.Resize(static_cast<size_t>(out.height) * out.width * 3), out, 3);
@@ -112,11 +112,11 @@ TEST_P(LinearResizeTest, WritesTheSamePastTheCaches) {
 
 TEST_P(LinearResizeTest, LeavesWhatOpenCvDoesOtherwiseToIt) {
   LinearResizer resizer;
-  EXPECT_FALSE(resizer.Prepare({10, 12}, 3, {10, 12}, Mirror::kNone, GetParam()));
-  EXPECT_FALSE(resizer.Prepare({10, 12}, 3, {5, 6}, Mirror::kNone, GetParam()));
-  EXPECT_FALSE(resizer.Prepare({1, 12}, 3, {5, 6}, Mirror::kNone, GetParam()));
-  EXPECT_FALSE(resizer.Prepare({10, 12}, 1, {5, 7}, Mirror::kNone, GetParam()));
-  EXPECT_FALSE(resizer.Prepare({10, 12}, 3, {5, 7}, Mirror::kNone, Simd::kScalar));
+  EXPECT_FALSE(resizer.Prepare({10, 12}, 3, {10, 12}, Flip::kNone, GetParam()));
+  EXPECT_FALSE(resizer.Prepare({10, 12}, 3, {5, 6}, Flip::kNone, GetParam()));
+  EXPECT_FALSE(resizer.Prepare({1, 12}, 3, {5, 6}, Flip::kNone, GetParam()));
+  EXPECT_FALSE(resizer.Prepare({10, 12}, 1, {5, 7}, Flip::kNone, GetParam()));
+  EXPECT_FALSE(resizer.Prepare({10, 12}, 3, {5, 7}, Flip::kNone, Simd::kScalar));
 }
 
 INSTANTIATE_TEST_SUITE_P(Twins, LinearResizeTest, testing::Values(Simd::kAvx2, Simd::kBest));

@@ -10,11 +10,11 @@
 namespace bulkhead {
 namespace {
 
-constexpr uint8_t kFill[] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
+constexpr uint8_t kOutside[] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
 
 std::string Warped(const ImageView& in, const WarpMap& map, WarpMethod method) {
   Image out;
-  WarpImage(in, map, method, kFill, out.Reshape(in.size(), in.channels));
+  WarpImage(in, map, method, kOutside, out.Reshape(in.size(), in.channels));
   return PixelsOf(out.view());
 }
 
@@ -59,7 +59,7 @@ TEST(WarpTest, ShiftsBringInTheFill) {
       for (int x = 0; x < 9; ++x) {
         const bool inside = x >= 2 && y + 1 < 8;
         ASSERT_EQ(0, std::memcmp(moved.data() + 3 * (y * 9 + x),
-                                 inside ? image.view().row(y + 1) + 3 * (x - 2) : kFill, 3));
+                                 inside ? image.view().row(y + 1) + 3 * (x - 2) : kOutside, 3));
       }
     }
   }

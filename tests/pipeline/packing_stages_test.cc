@@ -17,9 +17,9 @@ using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr uint64_t kRows = 5;
+constexpr uint64_t kPackedRows = 5;
 constexpr ImageSize kSize = {12, 20};
-constexpr SampleKey kKey{3, 1, 40};
+constexpr SampleKey kPackedKey{3, 1, 40};
 
 constexpr char kMany[] = R"(
   source { tfrecord { files: "fake.tfrecord" } }
@@ -67,11 +67,11 @@ class PackedBatch {
  public:
   explicit PackedBatch(const std::string& stages) : pipeline_(MakeSpec(stages, kMany), Records()) {
     for (const v1::TensorSchema& tensor : pipeline_.schema().tensors()) {
-      memory_.emplace_back(tensor.sample_bytes() * kRows + 64, '\xA5');
+      memory_.emplace_back(tensor.sample_bytes() * kPackedRows + 64, '\xA5');
     }
   }
 
-  absl::Status Make(uint64_t rows = kRows, const SampleKey& first = kKey) {
+  absl::Status Make(uint64_t rows = kPackedRows, const SampleKey& first = kPackedKey) {
     std::vector<std::byte*> bases;
     for (std::string& bytes : memory_) bases.push_back(reinterpret_cast<std::byte*>(bytes.data()));
     for (uint64_t i = 0; i < rows; ++i) {
@@ -95,7 +95,8 @@ class PackedBatch {
 
   // All numbers of an output, of `rows` samples.
   template <typename T>
-  std::vector<T> All(absl::string_view name, uint64_t rows = kRows, bool before = false) const {
+  std::vector<T> All(absl::string_view name, uint64_t rows = kPackedRows,
+                     bool before = false) const {
     const size_t number = NumberOf(name);
     std::vector<T> numbers(rows * SampleBytes(number) / sizeof(T));
     const std::string& from = before ? before_[number] : memory_[number];
@@ -113,7 +114,7 @@ class PackedBatch {
  private:
   static std::vector<FakeRecord> Records() {
     std::vector<FakeRecord> records;
-    for (uint64_t i = 0; i < kRows; ++i) records.push_back(RecordOf(i));
+    for (uint64_t i = 0; i < kPackedRows; ++i) records.push_back(RecordOf(i));
     return records;
   }
   size_t SampleBytes(size_t t) const {
@@ -153,7 +154,7 @@ std::vector<float> PackedBoxes(uint64_t samples) {
 TEST(PackRowsTest, PutsFilledRowsOneBehindTheOther) {
   PackedBatch batch(Packing());
   ASSERT_TRUE(batch.Make().ok());
-  EXPECT_EQ(batch.All<float>("boxes"), PackedBoxes(kRows));
+  EXPECT_EQ(batch.All<float>("boxes"), PackedBoxes(kPackedRows));
   EXPECT_THAT(batch.All<int64_t>("ids"),
               ElementsAre(0, 10, 11, 12, 13, 20, 21, 40, 41, 42, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0));
   EXPECT_THAT(batch.All<int64_t>("boxes_count"), ElementsAre(1, 4, 2, 0, 3));
@@ -168,7 +169,7 @@ TEST(PackRowsTest, PacksWhatIsNamedOnly) {
 }
 
 TEST(PackRowsTest, ASmallerBatchIsPackedByItself) {
-  for (uint64_t rows = 1; rows < kRows; ++rows) {
+  for (uint64_t rows = 1; rows < kPackedRows; ++rows) {
     PackedBatch batch(Packing());
     ASSERT_TRUE(batch.Make(rows).ok());
     EXPECT_EQ(batch.All<float>("boxes", rows), PackedBoxes(rows)) << rows;
@@ -185,7 +186,7 @@ TEST(PackRowsTest, WhatLiesBehindTheCountIsZeroed) {
   ASSERT_TRUE(batch.Make().ok());
   const std::vector<int64_t> ids = batch.All<int64_t>("ids");
   EXPECT_EQ(std::count(ids.begin(), ids.end(), 77), 0);
-  std::vector<float> boxes = PackedBoxes(kRows);
+  std::vector<float> boxes = PackedBoxes(kPackedRows);
   std::fill(boxes.begin() + 4 * 8, boxes.end(), 0.0f);
   EXPECT_EQ(batch.All<float>("boxes"), boxes);
 }
@@ -217,10 +218,10 @@ TEST(MultiScaleTest, ScalesImagesAndLaysThemWithoutGaps) {
   PackedBatch batch(Scaling("10"));
   ASSERT_TRUE(batch.Make().ok());
   const ImageSize small = {6, 10};
-  const auto before = batch.All<uint8_t>("image", kRows, true);
+  const auto before = batch.All<uint8_t>("image", kPackedRows, true);
   const auto after = batch.All<uint8_t>("image");
   const size_t small_bytes = 6 * 10 * 3;
-  for (uint64_t i = 0; i < kRows; ++i) {
+  for (uint64_t i = 0; i < kPackedRows; ++i) {
     std::vector<uint8_t> source(before.begin() + static_cast<ptrdiff_t>(i * 720),
                                 before.begin() + static_cast<ptrdiff_t>((i + 1) * 720));
     std::vector<uint8_t> expected(small_bytes);
@@ -231,30 +232,31 @@ TEST(MultiScaleTest, ScalesImagesAndLaysThemWithoutGaps) {
                                    after.begin() + static_cast<ptrdiff_t>((i + 1) * small_bytes));
     EXPECT_EQ(got, expected) << i;
   }
-  EXPECT_THAT(std::vector<uint8_t>(after.begin() + kRows * small_bytes, after.end()), Each(0));
+  EXPECT_THAT(std::vector<uint8_t>(after.begin() + kPackedRows * small_bytes, after.end()),
+              Each(0));
   EXPECT_THAT(batch.All<int64_t>("image_size"), ElementsAre(6, 10, 6, 10, 6, 10, 6, 10, 6, 10));
 }
 
 TEST(MultiScaleTest, TakesBoxesPointsAndMasksAlong) {
   PackedBatch batch(Scaling("10"));
   ASSERT_TRUE(batch.Make().ok());
-  std::vector<float> boxes = batch.All<float>("boxes", kRows, true);
+  std::vector<float> boxes = batch.All<float>("boxes", kPackedRows, true);
   for (float& number : boxes) number /= 2;
   EXPECT_EQ(batch.All<float>("boxes"), boxes);
   EXPECT_TRUE(batch.IsUntouched("shares"));
-  std::vector<float> points = batch.All<float>("points", kRows, true);
+  std::vector<float> points = batch.All<float>("points", kPackedRows, true);
   for (float& number : points) number /= 2;
   EXPECT_EQ(batch.All<float>("points"), points);
-  const auto before = batch.All<uint8_t>("mask", kRows, true);
+  const auto before = batch.All<uint8_t>("mask", kPackedRows, true);
   const auto after = batch.All<uint8_t>("mask");
-  for (size_t i = 0; i < kRows; ++i) {
+  for (size_t i = 0; i < kPackedRows; ++i) {
     for (size_t y = 0; y < 6; ++y) {
       for (size_t x = 0; x < 10; ++x) {
         ASSERT_EQ(after[(i * 6 + y) * 10 + x], before[(i * 12 + 2 * y) * 20 + 2 * x]) << i;
       }
     }
   }
-  EXPECT_THAT(std::vector<uint8_t>(after.begin() + kRows * 60, after.end()), Each(0));
+  EXPECT_THAT(std::vector<uint8_t>(after.begin() + kPackedRows * 60, after.end()), Each(0));
   EXPECT_EQ(batch.All<int64_t>("mask_size"), batch.All<int64_t>("image_size"));
 }
 
@@ -274,7 +276,7 @@ TEST(MultiScaleTest, EitherLayoutAndTypeGivesTheSamePixels) {
   const auto values = numbers.All<float>("image");
   const auto value_planes = number_planes.All<float>("image");
   constexpr size_t kPixels = 8 * 13;
-  for (size_t i = 0; i < kRows; ++i) {
+  for (size_t i = 0; i < kPackedRows; ++i) {
     for (size_t pixel = 0; pixel < kPixels; ++pixel) {
       for (size_t c = 0; c < 3; ++c) {
         const size_t last = (i * kPixels + pixel) * 3 + c;
@@ -285,7 +287,7 @@ TEST(MultiScaleTest, EitherLayoutAndTypeGivesTheSamePixels) {
       }
     }
   }
-  for (size_t i = kRows * kPixels * 3; i < values.size(); ++i) {
+  for (size_t i = kPackedRows * kPixels * 3; i < values.size(); ++i) {
     ASSERT_EQ(values[i], 0);
     ASSERT_EQ(value_planes[i], 0);
   }
@@ -323,7 +325,7 @@ TEST(MultiScaleTest, ASideHasAtLeastOnePixel) {
 TEST(MultiScaleTest, PackRowsComesBehindIt) {
   PackedBatch batch(Scaling("10") + " batch_stages { pack_rows { inputs: 'boxes' } }");
   ASSERT_TRUE(batch.Make().ok());
-  std::vector<float> boxes = PackedBoxes(kRows);
+  std::vector<float> boxes = PackedBoxes(kPackedRows);
   for (float& number : boxes) number /= 2;
   EXPECT_EQ(batch.All<float>("boxes"), boxes);
 }

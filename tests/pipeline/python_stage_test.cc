@@ -21,7 +21,7 @@ constexpr char kStage[] = R"(
   outputs: ["label", "rows"])";
 
 // An interpreter that writes 7, 8 and two rows of 1.5, and remembers what it was given.
-class FakeHost : public PythonHost {
+class FakePythonHost : public PythonHost {
  public:
   absl::StatusOr<int> Load(const std::string& stage,
                            const std::vector<std::string>& inputs) override {
@@ -65,7 +65,7 @@ class PythonStageTest : public testing::Test {
     return pipeline.Produce(0, {}).status;
   }
 
-  FakeHost host_;
+  FakePythonHost host_;
 };
 
 TEST_F(PythonStageTest, LoadsItsFunctionOnce) {

@@ -30,28 +30,28 @@ std::vector<std::string> Walk(const std::string& bytes) {
   }
 }
 
-using Found = std::vector<std::string>;
+using FoundMembers = std::vector<std::string>;
 
 TEST(TarWalkTest, GivesFilesAndPassesOverFoldersAndLinks) {
   EXPECT_EQ(Walk(TarMemberBytes("d/", "", '5') + TarMemberBytes("a.cls", "7") +
                  TarMemberBytes("l.txt", "", '2') + TarMemberBytes("../b.txt", "hello") +
                  std::string(1024, '\0')),
-            (Found{"a.cls=7", "../b.txt=hello"}));
+            (FoundMembers{"a.cls=7", "../b.txt=hello"}));
 }
 
 TEST(TarWalkTest, ReadsLongNamesOfGnuAndPax) {
   const std::string name = std::string(300, 'n') + ".cls";
   EXPECT_EQ(Walk(TarMemberBytes("././@LongLink", name + '\0', 'L') + TarMemberBytes("n", "1")),
-            Found{name + "=1"});
+            FoundMembers{name + "=1"});
   EXPECT_EQ(Walk(TarMemberBytes("x", "14 path=b.cls\n", 'x') + TarMemberBytes("n", "1")),
-            Found{"b.cls=1"});
+            FoundMembers{"b.cls=1"});
 }
 
 TEST(TarWalkTest, EveryCutIsAnErrorOrAShorterWhole) {
   const std::string tar =
       TarMemberBytes("a.cls", "7") + TarMemberBytes("b.cls", std::string(600, 'b'));
   for (size_t cut = 0; cut <= tar.size(); ++cut) {
-    const Found found = Walk(tar.substr(0, cut));
+    const FoundMembers found = Walk(tar.substr(0, cut));
     const bool whole = cut == 0 || cut == 1024 || cut == tar.size();
     EXPECT_EQ(found.empty() || found.back() != reason::kTruncatedRecord, whole) << cut;
   }
@@ -60,8 +60,9 @@ TEST(TarWalkTest, EveryCutIsAnErrorOrAShorterWhole) {
 TEST(TarWalkTest, RefusesDamagedHeadersAndSparseFiles) {
   std::string tar = TarMemberBytes("a.cls", "7");
   tar[3] ^= 1;
-  EXPECT_EQ(Walk(tar), Found{std::string(reason::kCorruptRecord)});
-  EXPECT_EQ(Walk(TarMemberBytes("a.cls", "7", 'S')), Found{std::string(reason::kCorruptRecord)});
+  EXPECT_EQ(Walk(tar), FoundMembers{std::string(reason::kCorruptRecord)});
+  EXPECT_EQ(Walk(TarMemberBytes("a.cls", "7", 'S')),
+            FoundMembers{std::string(reason::kCorruptRecord)});
 }
 
 TEST(TarWalkTest, SplitsNamesAsWebDatasetDoes) {

@@ -37,7 +37,7 @@ errors: {policy: substitute, max_fraction: 0.01}
 outputs: [image, label]
 )";
 
-std::string MessageOf(absl::string_view text) {
+std::string YamlMessageOf(absl::string_view text) {
   return std::string(ParseSpec(text, "f.yaml").status().message());
 }
 
@@ -279,9 +279,9 @@ INSTANTIATE_TEST_SUITE_P(
                   "f.yaml:1:4: the byte 0xe2 is not text; save the file as UTF-8"}));
 
 TEST(ParseSpecTest, SyntaxErrorsHaveAPlace) {
-  EXPECT_THAT(MessageOf("source: {range\nbatch: ]\n"), StartsWith("f.yaml:1:9: the `{` here"));
-  EXPECT_THAT(MessageOf("seed: -\n"), StartsWith("f.yaml:1:7: not valid YAML: "));
-  EXPECT_THAT(MessageOf("source: *nothing\n"), StartsWith("f.yaml:1:9: "));
+  EXPECT_THAT(YamlMessageOf("source: {range\nbatch: ]\n"), StartsWith("f.yaml:1:9: the `{` here"));
+  EXPECT_THAT(YamlMessageOf("seed: -\n"), StartsWith("f.yaml:1:7: not valid YAML: "));
+  EXPECT_THAT(YamlMessageOf("source: *nothing\n"), StartsWith("f.yaml:1:9: "));
 }
 
 TEST(ParseSpecTest, WhatAMessageRepeatsCommandsNoTerminal) {
@@ -296,13 +296,13 @@ TEST(ParseSpecTest, WhatAMessageRepeatsCommandsNoTerminal) {
 }
 
 TEST(ParseSpecTest, EveryProblemHasItsLineInTheOrderOfTheText) {
-  EXPECT_EQ(MessageOf("sorce: 1\nbatch: {size: x}\nstages:\n  - resize: {sizes: 1}\nseed: -\n"),
+  EXPECT_EQ(YamlMessageOf("sorce: 1\nbatch: {size: x}\nstages:\n  - resize: {sizes: 1}\nseed: -\n"),
             "f.yaml:5:7: not valid YAML: illegal block entry");
-  EXPECT_EQ(MessageOf("seed: q\nsorce: 1\nbatch: {size: x}\n"),
+  EXPECT_EQ(YamlMessageOf("seed: q\nsorce: 1\nbatch: {size: x}\n"),
             "f.yaml:1:7: seed: must be a whole number, but is `q`\n"
             "f.yaml:2:1: sorce: unknown field `sorce`; did you mean `source`?\n"
             "f.yaml:3:15: batch.size: must be a whole number, but is `x`");
-  EXPECT_EQ(MessageOf("epochs: 0\nsource: {range: {size: 0}}\nbatch: {size: 2}\n"),
+  EXPECT_EQ(YamlMessageOf("epochs: 0\nsource: {range: {size: 0}}\nbatch: {size: 2}\n"),
             "f.yaml:1:9: epochs: must be at least 1; or write forever\n"
             "f.yaml:2:24: source.range.size: is 0; it must be at least 1");
 }
@@ -310,7 +310,7 @@ TEST(ParseSpecTest, EveryProblemHasItsLineInTheOrderOfTheText) {
 TEST(ParseSpecTest, ManyProblemsAreCutShort) {
   std::string text;
   for (int i = 0; i < 100; ++i) absl::StrAppend(&text, "unknown", i, ": 1\n");
-  EXPECT_THAT(MessageOf(text), HasSubstr("f.yaml: and 80 more"));
+  EXPECT_THAT(YamlMessageOf(text), HasSubstr("f.yaml: and 80 more"));
 }
 
 TEST(ParseSpecTest, MetadataTellsProgramsThePlace) {
@@ -328,27 +328,27 @@ TEST(ParseSpecTest, TextOverOneMebibyteIsRefused) {
   text.append(kMaxYamlBytes - text.size(), 'x');
   EXPECT_TRUE(ParseSpec(text, "f.yaml").ok());
   text += 'x';
-  EXPECT_THAT(MessageOf(text), HasSubstr("1048577 bytes, over the limit of 1048576"));
+  EXPECT_THAT(YamlMessageOf(text), HasSubstr("1048577 bytes, over the limit of 1048576"));
 }
 
 TEST(ParseSpecTest, DeepNestingIsRefused) {
   for (const size_t depth : {size_t{100}, kMaxYamlPunctuation}) {
-    EXPECT_THAT(MessageOf(std::string(depth, '[')),
+    EXPECT_THAT(YamlMessageOf(std::string(depth, '[')),
                 testing::AnyOf(HasSubstr("nested deeper"), HasSubstr("not valid YAML")));
   }
   const std::string deep = std::string(65, '[') + std::string(65, ']');
-  EXPECT_EQ(MessageOf(deep), "f.yaml:1:65: nested deeper than 64 levels; no spec needs that");
+  EXPECT_EQ(YamlMessageOf(deep), "f.yaml:1:65: nested deeper than 64 levels; no spec needs that");
 }
 
 TEST(ParseSpecTest, TooManyValuesAreRefused) {
   std::string text = "outputs: [";
   for (size_t i = 0; i < kMaxYamlNodes; ++i) text += "a,";
-  EXPECT_THAT(MessageOf(text + "]"), HasSubstr("more than 50000 values; put long lists"));
+  EXPECT_THAT(YamlMessageOf(text + "]"), HasSubstr("more than 50000 values; put long lists"));
 }
 
 // yaml-cpp would hold 240 MiB of tokens for this text before its first event.
 TEST(ParseSpecTest, TooMuchPunctuationIsRefused) {
-  EXPECT_THAT(MessageOf(std::string(kMaxYamlPunctuation + 1, '{')),
+  EXPECT_THAT(YamlMessageOf(std::string(kMaxYamlPunctuation + 1, '{')),
               HasSubstr("100001 of the characters {}[],:?\"', over the limit of 100000"));
 }
 
@@ -359,7 +359,7 @@ TEST(ParseSpecTest, AliasBombsAreRefused) {
   for (int i = 0; i < 999; ++i) numbers += ",1";
   absl::StrAppend(&text, "  f0: {int64: {shape: &s [", numbers, "]}}\n");
   for (int i = 1; i < 200; ++i) absl::StrAppend(&text, "  f", i, ": {int64: {shape: *s}}\n");
-  EXPECT_THAT(MessageOf(text), HasSubstr("aliases make more than 50000 values"));
+  EXPECT_THAT(YamlMessageOf(text), HasSubstr("aliases make more than 50000 values"));
 }
 
 TEST(ParseSpecTest, NestedAliasBombsEndQuickly) {
@@ -370,12 +370,12 @@ TEST(ParseSpecTest, NestedAliasBombsEndQuickly) {
     for (int i = 0; i < 9; ++i) absl::StrAppend(&text, "*", before, ",");
     text += "]\n";
   }
-  EXPECT_THAT(MessageOf(text), HasSubstr("unknown field `a`"));
+  EXPECT_THAT(YamlMessageOf(text), HasSubstr("unknown field `a`"));
 }
 
 TEST(ParseSpecTest, AnAliasToItselfIsNoTrap) {
-  EXPECT_THAT(MessageOf(Range("outputs: &a [*a]\n")), HasSubstr("outputs[0]"));
-  EXPECT_THAT(MessageOf("stages: &a [*a]\n"), HasSubstr("stages[0]"));
+  EXPECT_THAT(YamlMessageOf(Range("outputs: &a [*a]\n")), HasSubstr("outputs[0]"));
+  EXPECT_THAT(YamlMessageOf("stages: &a [*a]\n"), HasSubstr("stages[0]"));
 }
 
 TEST(ParseSpecTest, AliasesWork) {

@@ -25,7 +25,7 @@ namespace bulkhead::tools {
 namespace {
 
 constexpr int kPatienceMillis = 60'000;
-constexpr int kEndMillis = 2000;
+constexpr int kWorkerEndMillis = 2000;
 // More than any image and any JPEG of one has here. What a process in the sandbox says is
 // untrusted.
 constexpr uint64_t kMostBytes = uint64_t{1} << 31;
@@ -95,7 +95,7 @@ class ConfinedImageWork final : public ImageWork {
     socket_ = UniqueFd();
     child_.Signal(SIGKILL);
     pollfd ended = {child_.pidfd(), POLLIN, 0};
-    poll(&ended, 1, kEndMillis);
+    poll(&ended, 1, kWorkerEndMillis);
     child_.TryReap();
   }
 
@@ -134,7 +134,7 @@ class ConfinedImageWork final : public ImageWork {
 
   absl::Status NoAnswer() {
     pollfd ended = {child_.pidfd(), POLLIN, 0};
-    poll(&ended, 1, kEndMillis);
+    poll(&ended, 1, kWorkerEndMillis);
     const std::optional<ProcessExit> exit = child_.TryReap();
     return absl::AbortedError(
         !exit.has_value() ? "the process that decodes it gave no answer for a minute"

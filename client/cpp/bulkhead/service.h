@@ -58,7 +58,8 @@ absl::StatusOr<std::string> GetStatusJson(const std::string& target, absl::Durat
 
 // OK if the service at `target` serves (gRPC's health check of bulkhead.v1.Loader). UNAVAILABLE
 // (SERVICE_UNAVAILABLE) if it answers that it does not; DEADLINE_EXCEEDED or UNAVAILABLE
-// (SERVICE_UNAVAILABLE) if it does not answer within `deadline`. Over TLS the client needs some right.
+// (SERVICE_UNAVAILABLE) if it does not answer within `deadline`. Over TLS the client needs some
+// right.
 absl::Status CheckHealth(const std::string& target, absl::Duration deadline,
                          const Credentials& credentials = {});
 

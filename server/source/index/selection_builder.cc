@@ -19,7 +19,7 @@ namespace bulkhead {
 namespace {
 
 // Progress is reported at least once in so many records.
-constexpr uint64_t kProgressRecords = 4096;
+constexpr uint64_t kSelectionProgressRecords = 4096;
 
 // The record fails the indexing: it is no verdict on one sample.
 absl::Status Unreadable(const absl::Status& status, const std::string& record) {
@@ -156,7 +156,7 @@ absl::StatusOr<uint64_t> BuildSelection(const internal::v1::BuildIndex& request,
   SelectionWriter writer(fd);
   const uint64_t records = source->record_count();
   for (uint64_t i = 0; i < records; ++i) {
-    if (progress && i % kProgressRecords == 0 && i > 0) {
+    if (progress && i % kSelectionProgressRecords == 0 && i > 0) {
       const double share = static_cast<double>(i) / static_cast<double>(records);
       progress(i, static_cast<uint64_t>(share * static_cast<double>(request.file().size_bytes())));
     }

@@ -11,7 +11,7 @@
 namespace bulkhead {
 namespace {
 
-constexpr uint64_t kBlockBytes = 64;
+constexpr uint64_t kSelectionBlockBytes = 64;
 constexpr uint64_t kBitWords = 6;
 constexpr uint64_t kBlockRecords = kBitWords * 64;
 constexpr uint64_t kChecksumAt = (1 + kBitWords) * 8;
@@ -65,7 +65,8 @@ absl::StatusOr<SelectionIndex> SelectionIndex::Open(const internal::v1::Resolved
   index.blocks_ =
       index.indexed_count() / kBlockRecords + (index.indexed_count() % kBlockRecords == 0 ? 0 : 1);
   const absl::string_view payload = index.index_.payload();
-  if (payload.size() % kBlockBytes != 0 || payload.size() / kBlockBytes != index.blocks_) {
+  if (payload.size() % kSelectionBlockBytes != 0 ||
+      payload.size() / kSelectionBlockBytes != index.blocks_) {
     return IndexDamaged(file.name(), "has a selection of the wrong size");
   }
   uint64_t kept = 0;
@@ -83,8 +84,9 @@ absl::StatusOr<SelectionIndex> SelectionIndex::Open(const internal::v1::Resolved
 }
 
 absl::StatusOr<SelectionIndex::Block> SelectionIndex::Read(uint64_t block) const {
-  BULKHEAD_RETURN_IF_ERROR(index_.Verify(block * kBlockBytes, kBlockBytes));
-  const absl::string_view bytes = index_.payload().substr(block * kBlockBytes, kBlockBytes);
+  BULKHEAD_RETURN_IF_ERROR(index_.Verify(block * kSelectionBlockBytes, kSelectionBlockBytes));
+  const absl::string_view bytes =
+      index_.payload().substr(block * kSelectionBlockBytes, kSelectionBlockBytes);
   // Again at each use: the file may have been overwritten since.
   if (LoadLittle<uint64_t>(bytes.data() + kChecksumAt) != BlockChecksum(block, bytes)) {
     return IndexDamaged(name_, "has a selection that does not match its checksum");

@@ -44,7 +44,7 @@ std::string Quoted(absl::string_view text) {
 
 // The shortest decimal that reads back as the same number.
 template <typename Real>
-std::string Number(Real value) {
+std::string ShortestNumber(Real value) {
   if (std::isnan(value)) return ".nan";
   if (std::isinf(value)) return value < 0 ? "-.inf" : ".inf";
   char text[40];
@@ -57,7 +57,7 @@ std::string Number(Real value) {
 
 std::string Flow(const Message& message);
 
-std::string Value(const Message& message, const FieldDescriptor& field, int index) {
+std::string ValueText(const Message& message, const FieldDescriptor& field, int index) {
   const Reflection& reflection = *message.GetReflection();
 #define BULKHEAD_LOAD(Type)                                                   \
   (field.is_repeated() ? reflection.GetRepeated##Type(message, &field, index) \
@@ -72,9 +72,9 @@ std::string Value(const Message& message, const FieldDescriptor& field, int inde
     case FieldDescriptor::CPPTYPE_UINT64:
       return absl::StrCat(BULKHEAD_LOAD(UInt64));
     case FieldDescriptor::CPPTYPE_DOUBLE:
-      return Number(BULKHEAD_LOAD(Double));
+      return ShortestNumber(BULKHEAD_LOAD(Double));
     case FieldDescriptor::CPPTYPE_FLOAT:
-      return Number(BULKHEAD_LOAD(Float));
+      return ShortestNumber(BULKHEAD_LOAD(Float));
     case FieldDescriptor::CPPTYPE_BOOL:
       return BULKHEAD_LOAD(Bool) ? "true" : "false";
     case FieldDescriptor::CPPTYPE_ENUM:
@@ -97,7 +97,7 @@ std::vector<const FieldDescriptor*> SetFields(const Message& message) {
 std::string List(const Message& message, const FieldDescriptor& field) {
   std::vector<std::string> items;
   const int count = message.GetReflection()->FieldSize(message, &field);
-  for (int i = 0; i < count; ++i) items.push_back(Value(message, field, i));
+  for (int i = 0; i < count; ++i) items.push_back(ValueText(message, field, i));
   return absl::StrCat("[", absl::StrJoin(items, ", "), "]");
 }
 
@@ -110,7 +110,7 @@ std::vector<std::string> MapEntries(const Message& message, const FieldDescripto
     const std::string key =
         entry.GetReflection()->GetString(entry, field.message_type()->map_key());
     entries[key] =
-        absl::StrCat(Quoted(key), ": ", Value(entry, *field.message_type()->map_value(), 0));
+        absl::StrCat(Quoted(key), ": ", ValueText(entry, *field.message_type()->map_value(), 0));
   }
   std::vector<std::string> sorted;
   for (auto& [key, text] : entries) sorted.push_back(std::move(text));
@@ -124,7 +124,7 @@ std::string Flow(const Message& message) {
     const std::string value =
         field->is_map() ? absl::StrCat("{", absl::StrJoin(MapEntries(message, *field), ", "), "}")
         : field->is_repeated() ? List(message, *field)
-                               : Value(message, *field, 0);
+                               : ValueText(message, *field, 0);
     parts.push_back(absl::StrCat(field->name(), ": ", value));
   }
   return absl::StrCat("{", absl::StrJoin(parts, ", "), "}");
@@ -144,7 +144,7 @@ std::string SpecToYaml(const v1::PipelineSpec& spec) {
     } else if (field->is_repeated() && field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
       text += "\n";
       for (int i = 0; i < spec.GetReflection()->FieldSize(spec, field); ++i) {
-        std::string item = Value(spec, *field, i);
+        std::string item = ValueText(spec, *field, i);
         // "- {resize: {…}}" without the outer braces reads better.
         const Message& message = spec.GetReflection()->GetRepeatedMessage(spec, field, i);
         if (SetFields(message).size() == 1) item = item.substr(1, item.size() - 2);
@@ -152,7 +152,7 @@ std::string SpecToYaml(const v1::PipelineSpec& spec) {
       }
     } else {
       absl::StrAppend(&text, " ",
-                      field->is_repeated() ? List(spec, *field) : Value(spec, *field, 0), "\n");
+                      field->is_repeated() ? List(spec, *field) : ValueText(spec, *field, 0), "\n");
     }
   }
   return text;

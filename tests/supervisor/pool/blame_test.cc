@@ -15,8 +15,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
-constexpr int64_t kSecond = 1'000'000'000;
-
 // A worker of two leases with a thread at each.
 class BlameTest : public testing::Test {
  protected:

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,6 +16,8 @@
 #include "server/supervisor/pool/pool_streams.h"
 
 namespace bulkhead {
+
+constexpr int64_t kSecond = 1'000'000'000;  // in nanoseconds
 
 // A worker that does nothing: what it was told.
 class FakeHandle final : public WorkerHandle {

@@ -10,8 +10,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr int64_t kSecond = 1'000'000'000;
-
 class ProgressWatchTest : public PoolWorld {
  protected:
   ProgressWatchTest() {

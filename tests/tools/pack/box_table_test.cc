@@ -22,7 +22,7 @@ absl::StatusOr<Annotations> Read(const std::string& text, const Given& given = {
   return ReadBoxTable(dir.Write("boxes.csv", text), given.relative, given.classes);
 }
 
-std::string Problem(const std::string& text, const Given& given = {}) {
+std::string TableProblem(const std::string& text, const Given& given = {}) {
   const auto read = Read(text, given);
   return read.ok() ? "none" : std::string(read.status().message());
 }
@@ -79,15 +79,15 @@ TEST(BoxTableTest, ColumnsThatAreNotReadAreTold) {
 }
 
 TEST(BoxTableTest, WrongTitlesAreTold) {
-  EXPECT_THAT(Problem("path,xmin,ymin,xmax,ymax\n"),
+  EXPECT_THAT(TableProblem("path,xmin,ymin,xmax,ymax\n"),
               HasSubstr("boxes.csv:1: no column is called `label`"));
-  EXPECT_THAT(Problem("path,label,xmin,ymin,xmax\n"), HasSubstr("no column is called `ymax`"));
-  EXPECT_THAT(Problem("path,image,label,xmin,ymin,xmax,ymax\n"),
+  EXPECT_THAT(TableProblem("path,label,xmin,ymin,xmax\n"), HasSubstr("no column is called `ymax`"));
+  EXPECT_THAT(TableProblem("path,image,label,xmin,ymin,xmax,ymax\n"),
               HasSubstr("two columns are the `path`"));
 }
 
 TEST(BoxTableTest, MistakesAreToldTogetherWithTheirLines) {
-  const std::string problem = Problem(
+  const std::string problem = TableProblem(
       "path,label,xmin,ymin,xmax,ymax\n"
       "a.jpg,cat,1,2,3,4\n"
       "a.jpg,cat,1,2,3\n"
@@ -108,19 +108,19 @@ TEST(BoxTableTest, MistakesAreToldTogetherWithTheirLines) {
         "boxes.csv:11: `inf` is no number"}) {
     EXPECT_THAT(problem, HasSubstr(told));
   }
-  EXPECT_THAT(Problem("path,label,x,y,w,h\na.jpg,1,5,5,-2,3\n"),
+  EXPECT_THAT(TableProblem("path,label,x,y,w,h\na.jpg,1,5,5,-2,3\n"),
               HasSubstr("boxes.csv:2: has a negative width or height"));
 }
 
 TEST(BoxTableTest, OnlyTheFirstMistakesAreTold) {
   std::string text = "path,label,xmin,ymin,xmax,ymax\n";
   for (int i = 0; i < 30; ++i) text += "a.jpg,cat,1,2,3,y\n";
-  EXPECT_THAT(Problem(text), EndsWith("boxes.csv:21: `y` is no number\n… and 10 more"));
+  EXPECT_THAT(TableProblem(text), EndsWith("boxes.csv:21: `y` is no number\n… and 10 more"));
 }
 
 TEST(BoxTableTest, SharesHaveToBeCalledSo) {
   const std::string text = "path,label,xmin,ymin,xmax,ymax\na.jpg,0,0.1,0.2,0.3,1\n";
-  EXPECT_THAT(Problem(text), HasSubstr("give --relative"));
+  EXPECT_THAT(TableProblem(text), HasSubstr("give --relative"));
   const auto read = Read(text, {.relative = true});
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_TRUE(read->relative);
@@ -133,11 +133,11 @@ TEST(BoxTableTest, GivenClassesNumberNamesAndBoundNumbers) {
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(read->images[0].boxes[0].label, 1);
   EXPECT_THAT(read->classes, ElementsAre("emu", "cat"));
-  EXPECT_THAT(Problem(head + "a.jpg,dog,1,2,3,4\n", {.classes = classes}),
+  EXPECT_THAT(TableProblem(head + "a.jpg,dog,1,2,3,4\n", {.classes = classes}),
               HasSubstr("boxes.csv:2: label `dog` is not among the classes"));
-  EXPECT_THAT(Problem(head + "a.jpg,2,1,2,3,4\n", {.classes = classes}),
+  EXPECT_THAT(TableProblem(head + "a.jpg,2,1,2,3,4\n", {.classes = classes}),
               HasSubstr("boxes.csv:2: label 2 is no number of a class"));
-  EXPECT_THAT(Problem(head + "a.jpg,-1,1,2,3,4\n"), HasSubstr("label -1 is negative"));
+  EXPECT_THAT(TableProblem(head + "a.jpg,-1,1,2,3,4\n"), HasSubstr("label -1 is negative"));
 }
 
 TEST(BoxTableTest, IsToldFromAnImageListByItsTitles) {

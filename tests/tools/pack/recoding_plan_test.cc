@@ -14,7 +14,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-absl::StatusOr<v1::PipelineSpec> Spec(const std::string& stages) {
+absl::StatusOr<v1::PipelineSpec> PlanSpec(const std::string& stages) {
   return ParseSpec(absl::StrCat("source: {tfrecord: {files: x}}\nfeatures:\n  image: {bytes: {}}\n"
                                 "  right: {bytes: {}}\n"
                                 "  boxes: {float: {shape: [-1, 4], max_count: 9}}\n"
@@ -26,7 +26,7 @@ absl::StatusOr<v1::PipelineSpec> Spec(const std::string& stages) {
 
 // "image upright: boxes points; right: ", or the error.
 std::string Plan(const std::string& stages) {
-  const auto spec = Spec(stages);
+  const auto spec = PlanSpec(stages);
   if (!spec.ok()) return std::string(spec.status().message());
   const auto plan = RecodingPlan::Of(*spec);
   if (!plan.ok()) return std::string(plan.status().message());
@@ -67,7 +67,7 @@ TEST(RecodingPlanTest, CoordinatesBehindAMoveAndNoImageAreRefused) {
 
 TEST(RecodingPlanTest, BoxesThatNoStageDeclaresAreNoticed) {
   const auto undeclared = [](const std::string& stages) {
-    return RecodingPlan::Of(Spec(stages).value())->undeclared;
+    return RecodingPlan::Of(PlanSpec(stages).value())->undeclared;
   };
   EXPECT_THAT(undeclared("decode_image"), ElementsAre("boxes"));
   EXPECT_THAT(undeclared("decode_image, {boxes: {format: xywh, relative: true}}"), IsEmpty());

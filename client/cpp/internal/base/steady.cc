@@ -14,6 +14,10 @@ struct Lockable {
 
 }  // namespace
 
+std::string SecondsText(absl::Duration time) {
+  return absl::FormatDuration(absl::Trunc(time, absl::Milliseconds(1)));
+}
+
 void Signal::Wait(absl::Mutex* mutex, absl::Duration longest) {
   Lockable lockable{mutex};
   condition_.wait_for(lockable, absl::ToChronoNanoseconds(std::min(longest, kLongestWait)));

@@ -18,10 +18,6 @@ constexpr absl::Duration kOpeningLook = absl::Milliseconds(100);
 constexpr uint32_t kMoreCredits = 8;
 constexpr uint64_t kBytesWithoutLimit = uint64_t{1} << 62;
 
-std::string SecondsText(absl::Duration duration) {
-  return absl::FormatDuration(absl::Trunc(duration, absl::Milliseconds(1)));
-}
-
 // The error of a fleet of which no replica can serve: that of one that answered, if there is one.
 absl::Status NoneCan(const Assembly::Members& missing) {
   const Member* worst = missing.front().get();

@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "client/cpp/internal/arena/arena_door.h"
 #include "client/cpp/internal/base/error.h"
+#include "client/cpp/internal/base/steady.h"
 #include "client/cpp/internal/base/thread.h"
 #include "client/cpp/internal/rpc/channel.h"
 #include "client/cpp/internal/service/stale_folders.h"
@@ -22,10 +23,6 @@ constexpr absl::Duration kLongestPause = absl::Seconds(1);
 constexpr int kMostEmbeddedLosses = 5;
 // A door greets at once, if its service lives.
 constexpr absl::Duration kDoorPatience = absl::Seconds(5);
-
-std::string SecondsText(absl::Duration duration) {
-  return absl::FormatDuration(absl::Trunc(duration, absl::Milliseconds(1)));
-}
 
 // CURSOR_MISMATCH when the stream would not go on with the same samples and bytes.
 absl::Status CheckSame(const v1::Opened& before, const v1::Opened& now) {
