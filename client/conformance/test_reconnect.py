@@ -2,9 +2,12 @@
 
 import os
 import pathlib
+import select
 import shutil
 import signal
+import socket
 import subprocess
+import threading
 import time
 
 import pytest
@@ -219,6 +222,49 @@ def test_without_a_reconnect_deadline_a_loss_while_it_prepares_is_an_error(
     go_on(process)
     error = client.finish(process)["error"]
     assert error["reason"] == "SERVICE_UNAVAILABLE" and "tried" not in error["message"]
+
+
+class CutsAfter:
+    """Passes connections on to a Unix socket, and ends each one once so many bytes have come from there."""
+
+    def __init__(self, path, behind, count):
+        self.target, self.connections = f"unix:{path}", 0
+        self._behind, self._count = behind, count
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(str(path))
+        self._listener.listen()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        while True:
+            near, _ = self._listener.accept()
+            self.connections += 1
+            far = socket.socket(socket.AF_UNIX)
+            far.connect(self._behind)
+            threading.Thread(target=self._forward, args=(near, far), daemon=True).start()
+
+    def _forward(self, near, far):
+        left = self._count
+        with near, far:
+            while left > 0:
+                for each in select.select([near, far], [], [])[0]:
+                    data = each.recv(1 << 16)
+                    if not data:
+                        return
+                    if each is far:
+                        data = data[:left]
+                        left -= len(data)
+                    (near if each is far else far).sendall(data)
+
+
+def test_a_service_that_opens_streams_and_loses_them_is_asked_less_and_less(client, own_service, tmp_path, folder):
+    # Enough for what a stream opens with, too little for its first batch of 8 MB.
+    proxy = CutsAfter(tmp_path / "proxy.sock", own_service.target.removeprefix("unix:"), 1 << 20)
+    spec = range_spec(folder / "s.yaml", size=10**9, batch={"size": 1 << 20})
+    error = client.error(spec, proxy.target, transport="grpc", reconnect_deadline=4)
+    assert error["reason"] == "SERVICE_UNAVAILABLE" and "tried to reconnect for" in error["message"]
+    # After 0, 0.05, 0.1, 0.2, 0.4, 0.8, 1, 1 s; and each client may look at the service once more by itself.
+    assert 3 <= proxy.connections <= 20
 
 
 def test_where_no_service_ever_answered_nothing_is_tried_again(client, tmp_path, folder):

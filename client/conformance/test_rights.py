@@ -1,5 +1,10 @@
 """Rights and tokens: who may do what at a service over TLS."""
 
+import contextlib
+import itertools
+import os
+import socket
+import ssl
 import threading
 import time
 
@@ -57,7 +62,7 @@ def test_requests_of_callers_without_a_right_take_no_memory(start, files):
     request = bytes(100 << 20)
     names = ["Describe", "Stream", "GetStatus", "Recycle", "Quarantine", "Trace"]
     methods = [f"/bulkhead.v1.Loader/{name}" for name in names]
-    methods += ["/grpc.health.v1.Health/Check", "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"]
+    methods += ["/grpc.health.v1.Health/Check", "/x.Y/Z"]
     # Whatever a method is, on the wire it is two streams.
     with grpc.secure_channel(service.target, own, [("grpc.max_send_message_length", -1)]) as channel:
         before = most_memory(service)
@@ -65,6 +70,73 @@ def test_requests_of_callers_without_a_right_take_no_memory(start, files):
             with pytest.raises(grpc.RpcError, match="PERMISSION_DENIED"):
                 list(channel.stream_stream(method)(iter([request]), timeout=60))
         assert most_memory(service) < before + (20 << 20)
+
+
+def frame(kind, flags, stream, payload=b""):
+    """Of HTTP/2 (RFC 9113, 4.1)."""
+    return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
+
+
+def header(name, value):
+    """Without Huffman coding, and kept in no table (RFC 7541, 6.2.2)."""
+    return b"".join([b"\x00", *(bytes([len(text)]) + text.encode() for text in (name, value))])
+
+
+def reset_calls(service, files, own, method, seconds):
+    """Makes calls of `method` and cancels each at once, on one connection after another; returns their number."""
+    host, port = service.target.split(":")
+    context = ssl.create_default_context(cafile=files.authority.pem)
+    context.load_cert_chain(*own)
+    context.set_alpn_protocols(["h2"])
+    block = b"".join(header(*each) for each in (
+        (":method", "POST"), (":scheme", "https"), (":path", method), (":authority", host),
+        ("content-type", "application/grpc"), ("te", "trailers"),
+    ))
+    calls, until = 0, time.monotonic() + seconds
+    while time.monotonic() < until:
+        with contextlib.suppress(OSError), socket.create_connection((host, int(port)), 10) as plain:
+            with context.wrap_socket(plain, server_hostname=host) as connection:
+                connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0))
+                for first in itertools.count(1, 200):
+                    if time.monotonic() > until:
+                        break
+                    # HEADERS, DATA with an empty message, RST_STREAM with CANCEL.
+                    connection.sendall(b"".join(
+                        frame(1, 4, stream, block) + frame(0, 1, stream, bytes(5)) + frame(3, 0, stream, bytes([0, 0, 0, 8]))
+                        for stream in range(first, first + 200, 2)
+                    ))
+                    calls += 100
+    return calls
+
+
+@pytest.mark.parametrize("method", ["/bulkhead.v1.Loader/GetStatus", "/grpc.health.v1.Health/Check", "/x.Y/Z"])
+def test_calls_that_are_cancelled_at_once_take_no_memory_and_end_their_connection(start, files, spec, client, method):
+    service = start(*files.options())
+    trains = client.pausing(
+        range_spec(spec.parent / "e.yaml", size=100, epochs=10), service.target,
+        environment=files.environment(files.job), pause_after=1,
+    )
+    before = most_memory(service)
+    assert reset_calls(service, files, files.other_job, method, 2.0) > 500
+    assert most_memory(service) < before + (128 << 20)
+    trains.stdin.write("\n")
+    trains.stdin.flush()
+    result = client.finish(trains)
+    assert "error" not in result and result["reconnects"] == 0
+
+
+@pytest.mark.parametrize("coding", ["gzip", "deflate"])
+def test_a_request_that_inflates_is_not_inflated(start, files, coding):
+    service = start(*files.options())
+    pem, key = files.job
+    own = grpc.ssl_channel_credentials(files.authority.pem.read_bytes(), key.read_bytes(), pem.read_bytes())
+    before = most_memory(service)
+    with grpc.secure_channel(service.target, own, [("grpc.max_send_message_length", -1)]) as channel:
+        for method in ("Describe", "Stream"):
+            call = channel.stream_stream(f"/bulkhead.v1.Loader/{method}")
+            with pytest.raises(grpc.RpcError, match="UNIMPLEMENTED"):
+                list(call(iter([bytes(300 << 20)]), timeout=60, compression=getattr(grpc.Compression, coding.capitalize())))
+    assert most_memory(service) < before + (20 << 20)
 
 
 def test_a_star_allows_every_name_of_the_authority(client, start, files, spec):

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <utility>
@@ -114,6 +115,11 @@ class FileReader {
 };
 
 absl::StatusOr<std::string> ReadText(const std::string& path) {
+  std::error_code unknown;
+  if (std::filesystem::exists(path, unknown) && !std::filesystem::is_regular_file(path, unknown)) {
+    return absl::InvalidArgumentError(  // a FIFO would be waited for
+        absl::StrCat(path, ": the configuration cannot be read: it is no file"));
+  }
   std::ifstream file(path);
   if (!file) {
     return absl::InvalidArgumentError(

@@ -54,7 +54,7 @@ class RateLimit {
   void Refill(int64_t now_ns) {
     const auto passed_ns = static_cast<double>(std::max<int64_t>(0, now_ns - last_ns_));
     left_ = std::min(burst_, left_ + passed_ns * 1e-9 * per_second_);
-    last_ns_ = now_ns;
+    last_ns_ = std::max(last_ns_, now_ns);  // threads' times may come out of order
   }
 
   const double per_second_;

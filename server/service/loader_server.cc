@@ -22,6 +22,7 @@
 #include "server/os/sockets/unix_address.h"
 #include "server/service/access/tls_credentials.h"
 #include "server/service/index_builds.h"
+#include "server/service/limits/call_rate.h"
 #include "server/service/limits/health_pace.h"
 
 namespace bulkhead {
@@ -134,11 +135,18 @@ absl::Status LoaderServer::Listen() {
   address_ = config_.address;
   const bool is_unix = !UnixPath().empty();
   grpc::EnableDefaultHealthCheckService(true);
-  // gRPC brings no descriptor of it, and reflection answers with those that are linked.
-  google::protobuf::LinkMessageReflection<grpc::health::v1::HealthCheckRequest>();
-  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  if (config_.tls == nullptr) {
+    // gRPC brings no descriptor of it, and reflection answers with those that are linked.
+    google::protobuf::LinkMessageReflection<grpc::health::v1::HealthCheckRequest>();
+    // Not for strangers: its calls wait for threads, and those that were cancelled take memory.
+    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  }
   grpc::ServerBuilder builder;
   builder.RegisterService(service_.get());
+  builder.RegisterCallbackGenericService(&unknown_methods_);
+  // A request may be small and inflate to gigabytes, which gRPC counts to no limit.
+  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
+  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
   builder.SetMaxReceiveMessageSize(kMaxRequestBytes);
   builder.SetResourceQuota(grpc::ResourceQuota("requests").Resize(kMostUnfinishedBytes));
   builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
@@ -154,13 +162,16 @@ absl::Status LoaderServer::Listen() {
                              static_cast<int>(absl::ToInt64Milliseconds(config_.idle_connection)));
   credentials_ = config_.tls == nullptr
                      ? grpc::InsecureServerCredentials()
-                     : std::make_shared<TlsCredentials>(config_.tls, config_.access);
+                     : std::make_shared<TlsCredentials>(config_.tls, config_.access, [this] {
+                         peers_.HangUpOnLoudest(MonotonicNanos());
+                       });
   using Entries = grpc::ServerBuilder::experimental_type;
   if (!is_unix) {
     tcp_entry_ = builder.experimental().AddExternalConnectionAcceptor(
         Entries::ExternalConnectionType::FROM_FD, credentials_);
   }
   std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> paces;
+  paces.push_back(std::make_unique<CallRate>(peers_));
   paces.push_back(std::make_unique<HealthPace>(peers_, *loop_));
   builder.experimental().SetInterceptorCreators(std::move(paces));
   server_ = builder.BuildAndStart();
@@ -247,6 +258,7 @@ void LoaderServer::TakeTcp(UniqueFd connection) {
     return;
   }
   SetTcpOptions(connection.get(), kKeepalive);
+  peers_.Connected(connection.get());
   grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
   parameters.fd = connection.release();
   tcp_entry_->HandleNewConnection(&parameters);

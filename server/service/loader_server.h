@@ -1,6 +1,7 @@
 #ifndef BULKHEAD_SERVER_SERVICE_LOADER_SERVER_H_
 #define BULKHEAD_SERVER_SERVICE_LOADER_SERVER_H_
 
+#include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
@@ -129,6 +130,7 @@ class LoaderServer {
   StreamCounts stream_counts_;
   RepeatedLines refusal_lines_;
   Peers peers_;
+  grpc::CallbackGenericService unknown_methods_;  // as gRPC refuses them, but counted
   std::string boot_id_;
   std::shared_ptr<EventLoop> loop_;  // for the door and the sessions' timers
   std::unique_ptr<MemoryTrim> memory_trim_;

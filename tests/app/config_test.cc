@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -287,6 +288,11 @@ TEST(ConfigFileTest, AFileThatCannotBeReadIsNamed) {
   DefineOptions(app, options);
   EXPECT_THAT(std::string(ReadConfigFile("/nonexistent/b.yaml", app).message()),
               HasSubstr("/nonexistent/b.yaml"));
+  // Nothing that would have to be waited for.
+  const std::string pipe = absl::StrCat(testing::TempDir(), "config.", getpid(), ".pipe");
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_THAT(std::string(ReadConfigFile(pipe, app).message()), HasSubstr("it is no file"));
+  unlink(pipe.c_str());
 }
 
 TEST(ConfigFileTest, NamesThePlaceOfAMistake) {

@@ -15,9 +15,11 @@
 #include "server/metrics/metrics_server.h"
 #include "server/os/files/foreign_lines.h"
 #include "server/os/files/glob.h"
+#include "server/service/access/known_callers.h"
 #include "server/service/calls/late_refusal.h"
 #include "server/service/calls/request_call.h"
 #include "server/service/doors/arena_door.h"
+#include "server/service/limits/call_rate.h"
 #include "server/service/limits/connection_limits.h"
 #include "server/service/limits/health_pace.h"
 #include "server/service/limits/open_rate.h"
@@ -123,6 +125,18 @@ TEST(ServiceDocsTest, FixedLimitsAreThoseOfTheCode) {
   static_assert(ConnectionLimits::kMost == 4096 && ConnectionLimits::kMostOfHost == 512);
   EXPECT_EQ(Row("new connections over TCP of one host, at once, and a second in the long run"),
             absl::StrCat(ConnectionLimits::kBurst, ", ", ConnectionLimits::kPerSecond));
+  EXPECT_EQ(Row("calls of one connection at once, and a second in the long run; beyond that it is "
+                "closed"),
+            "1,000, 500");
+  static_assert(CallRate::kBurst == 1000 && CallRate::kPerSecond == 500);
+  EXPECT_EQ(Row("the same of all connections of one host; beyond that each makes its first 8"),
+            "4,000, 2,000");
+  static_assert(CallRate::kBurstOfClient == 4000 && CallRate::kPerSecondOfClient == 2000 &&
+                CallRate::kFirstCalls == 8);
+  EXPECT_EQ(Row("calls over TLS at once, and a second in the long run, from which on the "
+                "connection that sends most is closed"),
+            "2,000, 1,000");
+  static_assert(kFloodBurst == 2000 && kFloodPerSecond == 1000);
   EXPECT_EQ(Row("a TLS handshake may take"), Seconds(LoaderServer::kHandshake));
   EXPECT_EQ(Row("a request to the port of the metrics may take"),
             Seconds(MetricsServer::Config().patience));

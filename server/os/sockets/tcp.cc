@@ -123,6 +123,23 @@ absl::StatusOr<std::string> PeerHost(int connection) {
   return absl::StrCat(TextOf(AF_INET6, address), "/64");
 }
 
+std::string PeerAddress(int connection) {
+  sockaddr_storage name{};
+  socklen_t size = sizeof(name);
+  if (getpeername(connection, reinterpret_cast<sockaddr*>(&name), &size) != 0) return "";
+  if (name.ss_family == AF_INET) {
+    const auto& v4 = reinterpret_cast<sockaddr_in&>(name);
+    return absl::StrCat("ipv4:", TextOf(AF_INET, v4.sin_addr), ":", ntohs(v4.sin_port));
+  }
+  const auto& v6 = reinterpret_cast<sockaddr_in6&>(name);
+  if (IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr)) {
+    in_addr v4{};
+    std::memcpy(&v4, v6.sin6_addr.s6_addr + 12, sizeof(v4));
+    return absl::StrCat("ipv4:", TextOf(AF_INET, v4), ":", ntohs(v6.sin6_port));
+  }
+  return absl::StrCat("ipv6:[", TextOf(AF_INET6, v6.sin6_addr), "]:", ntohs(v6.sin6_port));
+}
+
 bool IsLoopbackPeer(int connection) {
   sockaddr_storage name{};
   socklen_t size = sizeof(name);

@@ -38,12 +38,16 @@ void SetTcpOptions(int connection, absl::Duration silence);
 // The host at the other end of a connection: "10.0.0.7", or of IPv6 the network of 64 bits, as a
 // host has as many addresses as it likes there: "2001:db8::/64".
 absl::StatusOr<std::string> PeerHost(int connection);
+// The other end: "ipv4:10.0.0.7:4321", "ipv6:[fe80::1]:4321"; empty: it is gone.
+std::string PeerAddress(int connection);
 
 // Whether the other end of a connection is on this host, by a loopback address.
 bool IsLoopbackPeer(int connection);
 
 // A number that no other socket has while this one is open; 0: `fd` is open for no socket.
 uint64_t SocketNumber(int fd);
+// Bytes that have come over a connection of TCP; 0: it is none.
+uint64_t BytesReceived(int connection);
 
 // What has come, at most `max_bytes`; empty if the peer hung up. Never blocks: UNAVAILABLE if
 // nothing has come.

@@ -43,22 +43,26 @@ struct TlsCredentials::Fetcher {
 namespace {
 
 grpc_server_credentials* OnlyKnownCallers(grpc_server_credentials* credentials,
-                                          const AccessRights& access) {
-  grpc_server_credentials_set_auth_metadata_processor(credentials, KnownCallersOnly(access));
+                                          const AccessRights& access,
+                                          std::function<void()> on_flood) {
+  grpc_server_credentials_set_auth_metadata_processor(
+      credentials, KnownCallersOnly(access, std::move(on_flood)));
   return credentials;
 }
 
 }  // namespace
 
-TlsCredentials::TlsCredentials(std::shared_ptr<const TlsFiles> files, const AccessRights& access)
-    : TlsCredentials(std::make_shared<Fetcher>(std::move(files)), access) {}
+TlsCredentials::TlsCredentials(std::shared_ptr<const TlsFiles> files, const AccessRights& access,
+                               std::function<void()> on_flood)
+    : TlsCredentials(std::make_shared<Fetcher>(std::move(files)), access, std::move(on_flood)) {}
 
-TlsCredentials::TlsCredentials(std::shared_ptr<Fetcher> fetcher, const AccessRights& access)
+TlsCredentials::TlsCredentials(std::shared_ptr<Fetcher> fetcher, const AccessRights& access,
+                               std::function<void()> on_flood)
     : OwningServerCredentials(
           OnlyKnownCallers(grpc_ssl_server_credentials_create_with_options(
                                grpc_ssl_server_credentials_create_options_using_config_fetcher(
                                    fetcher->Request(), &Fetcher::Fetch, fetcher.get())),
-                           access)),
+                           access, std::move(on_flood))),
       fetcher_(std::move(fetcher)) {}
 
 void TlsCredentials::AllowOnlyTls13() {

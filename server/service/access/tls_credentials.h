@@ -4,6 +4,7 @@
 #include <grpc/grpc_security.h>
 #include <grpcpp/security/server_credentials.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -40,7 +41,8 @@ class OwningServerCredentials<Base, false> : public Base {
 // services.
 class TlsCredentials final : public OwningServerCredentials<grpc::ServerCredentials> {
  public:
-  TlsCredentials(std::shared_ptr<const TlsFiles> files, const AccessRights& access);
+  TlsCredentials(std::shared_ptr<const TlsFiles> files, const AccessRights& access,
+                 std::function<void()> on_flood);
   ~TlsCredentials() override = default;
 
   // Keeps gRPC from older versions of TLS. Call it before any other thread runs.
@@ -48,7 +50,8 @@ class TlsCredentials final : public OwningServerCredentials<grpc::ServerCredenti
 
  private:
   struct Fetcher;
-  TlsCredentials(std::shared_ptr<Fetcher> fetcher, const AccessRights& access);
+  TlsCredentials(std::shared_ptr<Fetcher> fetcher, const AccessRights& access,
+                 std::function<void()> on_flood);
 
   const std::shared_ptr<Fetcher> fetcher_;
 };

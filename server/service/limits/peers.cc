@@ -1,14 +1,84 @@
 #include "server/service/limits/peers.h"
 
+#include <fcntl.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
+#include "server/os/event_loop.h"
+#include "server/os/files/fd.h"
+#include "server/os/sockets/tcp.h"
 
 namespace bulkhead {
 
+void Peers::Note(int fd, Connection connection) {
+  Connection& noted = connections_[fd];
+  const auto before = by_address_.find(noted.address);
+  if (before != by_address_.end() && before->second == fd) by_address_.erase(before);
+  if (!connection.address.empty()) by_address_[connection.address] = fd;
+  noted = std::move(connection);
+}
+
 void Peers::Connected(int fd, int process) {
   absl::MutexLock lock(&mutex_);
-  connections_[fd] = {process, ++last_};
+  Note(fd, {process, ++last_, SocketNumber(fd)});
+}
+
+void Peers::Connected(int fd) {
+  absl::MutexLock lock(&mutex_);
+  Note(fd, {0, ++last_, SocketNumber(fd), PeerAddress(fd), 0, MonotonicNanos()});
+}
+
+void Peers::HangUp(const std::string& peer) const {
+  int fd = -1;
+  uint64_t socket = 0;
+  {
+    absl::MutexLock lock(&mutex_);
+    absl::string_view number = peer;
+    if (!absl::ConsumePrefix(&number, "fd:") || !absl::SimpleAtoi(number, &fd)) {
+      // gRPC writes an address as a URI.
+      const auto found = by_address_.find(absl::StrReplaceAll(peer, {{"%5B", "["}, {"%5D", "]"}}));
+      if (found == by_address_.end()) return;
+      fd = found->second;
+    }
+    const auto connection = connections_.find(fd);
+    if (connection == connections_.end()) return;
+    socket = connection->second.socket;
+  }
+  ShutDown(fd, socket);
+}
+
+void Peers::ShutDown(int fd, uint64_t socket) {
+  // gRPC may close the descriptor, and another connection get its number: this one stays.
+  const UniqueFd same(fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  if (same && SocketNumber(same.get()) == socket) shutdown(same.get(), SHUT_RDWR);
+}
+
+void Peers::HangUpOnLoudest(int64_t now_ns) {
+  absl::MutexLock lock(&mutex_);
+  const auto count = static_cast<int64_t>(by_address_.size());
+  if (now_ns - looked_ns_ < kLookNanos + count * kLookNanosOfOne) return;
+  looked_ns_ = now_ns;
+  uint64_t most = kLoudBytes;
+  std::optional<int> loudest;
+  for (const auto& [address, fd] : by_address_) {
+    Connection& connection = connections_.at(fd);
+    if (SocketNumber(fd) != connection.socket) continue;  // it is gone
+    const uint64_t heard = BytesReceived(fd);
+    const uint64_t fresh = heard - std::min(heard, std::exchange(connection.heard, heard));
+    const double seconds =
+        static_cast<double>(now_ns - std::exchange(connection.looked_ns, now_ns)) * 1e-9;
+    if (fresh < most || static_cast<double>(fresh) < kLoudBytesPerSecond * seconds) continue;
+    most = fresh;
+    loudest = fd;
+  }
+  if (loudest.has_value()) ShutDown(*loudest, connections_.at(*loudest).socket);
 }
 
 const Peers::Connection* Peers::Find(const std::string& peer) const {

@@ -236,10 +236,12 @@ absl::Status HealingStream::StartHealing(const std::shared_ptr<Stream>& stream,
                                          const absl::Status& cause) {
   if (config_.deadline <= absl::ZeroDuration()) return cause;
   absl::MutexLock join_lock(&join_mutex_);
+  bool again = false;  // no batch came since the last loss
   {
     absl::MutexLock lock(&mutex_);
     if (closed_ || healing_ || stream_ != stream || !failure_.ok()) return absl::OkStatus();
-    if (!lost_since_.has_value()) lost_since_.emplace();
+    again = lost_since_.has_value();
+    if (!again) lost_since_.emplace();
     failure_ = GivenUp(cause);
     if (!failure_.ok()) return failure_;
     healing_ = true;
@@ -250,7 +252,14 @@ absl::Status HealingStream::StartHealing(const std::shared_ptr<Stream>& stream,
   // That the cursor may differ was for the first opening; from now on nothing may change.
   open.set_allow_changed_bytes(false);
   absl::Status started = StartThread(
-      "to reconnect", [this, open = std::move(open), stream, cause] { Heal(open, stream, cause); },
+      "to reconnect",
+      [this, open = std::move(open), stream, cause, again] {
+        if (again) {
+          absl::MutexLock lock(&mutex_);
+          BackOff();
+        }
+        Heal(open, stream, cause);
+      },
       &healer_);
   if (started.ok()) return started;
   absl::MutexLock lock(&mutex_);
@@ -323,11 +332,15 @@ absl::StatusOr<std::shared_ptr<Stream>> HealingStream::FindAgain(
     if (closed_) return ClosedError();
     absl::Status given_up = GivenUp(cause);
     if (!given_up.ok()) return given_up;
-    const Deadline pause(pause_);
-    while (!closed_ && !pause.passed()) changed_.Wait(&mutex_, pause.left());
+    BackOff();
     if (closed_) return ClosedError();
-    pause_ = std::min(2 * pause_, kLongestPause);
   }
+}
+
+void HealingStream::BackOff() {
+  const Deadline pause(pause_);
+  while (!closed_ && !pause.passed()) changed_.Wait(&mutex_, pause.left());
+  pause_ = std::min(2 * pause_, kLongestPause);
 }
 
 bool HealingStream::MayPass(const absl::Status& status) const {

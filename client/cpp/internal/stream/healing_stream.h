@@ -112,6 +112,8 @@ class HealingStream final : public LoaderStream {
   absl::StatusOr<std::shared_ptr<Stream>> Reconnect(
       const v1::Open& open, uint64_t first_sequence, absl::Duration patience,
       const std::function<void(const LoaderProgress&)>& on_progress);
+  // Waits before the next attempt, each time longer; unless it is closed.
+  void BackOff() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether another attempt may succeed a little later.
   bool MayPass(const absl::Status& status) const;
   // Counts a loss; the error when no more is to be tried.

@@ -320,7 +320,8 @@ class HealingStream:
         with self._changed:
             if self._closed or self._healer or self._failure or self._stream is not stream:
                 return
-            if self._lost_since is None:
+            again = self._lost_since is not None  # no batch came since the last loss
+            if not again:
                 self._lost_since = time.monotonic()
             self._failure = self._given_up(cause)
             if self._failure is not None:
@@ -333,7 +334,7 @@ class HealingStream:
             request.allow_changed_bytes = False
             self._healer = threading.Thread(
                 target=self._heal,
-                args=(request, stream.next_sequence, cause),
+                args=(request, stream.next_sequence, cause, again),
                 name="bulkhead-reconnect",
                 daemon=True,
             )
@@ -348,11 +349,13 @@ class HealingStream:
 
     # The healer thread.
 
-    def _heal(self, request, first_sequence: int, cause: errors.BulkheadError) -> None:
+    def _heal(self, request, first_sequence: int, cause: errors.BulkheadError, again: bool) -> None:
         with self._changed:
             if self._healer is not threading.current_thread():
                 return  # disowned: its start was interrupted
         try:
+            if again:
+                self._back_off()
             stream = self._find_again(request, first_sequence, cause, None)
             if stream is not None:
                 self._go_on_with(stream)
@@ -399,9 +402,13 @@ class HealingStream:
                 given_up = self._given_up(cause)
                 if given_up is not None:
                     raise given_up
-                self._changed.wait_for(lambda: self._closed, self._pause)
-                self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+            self._back_off()
         return None
+
+    def _back_off(self) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed, self._pause)
+            self._pause = min(2 * self._pause, _LONGEST_PAUSE)
 
     def _may_pass(self, error: errors.BulkheadError) -> bool:
         """Whether another attempt may succeed a little later."""
