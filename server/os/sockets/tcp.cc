@@ -1,6 +1,7 @@
 #include "server/os/sockets/tcp.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -159,6 +160,13 @@ uint64_t SocketNumber(int fd) {
   struct stat info {};
   if (fstat(fd, &info) != 0 || !S_ISSOCK(info.st_mode)) return 0;
   return info.st_ino;
+}
+
+void ShutDownSocket(int fd, uint64_t number) {
+  // Its owner may close the descriptor meanwhile, and another socket get its number: this one
+  // stays.
+  const UniqueFd same(fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  if (same && SocketNumber(same.get()) == number) shutdown(same.get(), SHUT_RDWR);
 }
 
 absl::StatusOr<std::string> ReceiveBytes(int fd, size_t max_bytes) {

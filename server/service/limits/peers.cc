@@ -1,8 +1,5 @@
 #include "server/service/limits/peers.h"
 
-#include <fcntl.h>
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -12,7 +9,6 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "server/os/event_loop.h"
-#include "server/os/files/fd.h"
 #include "server/os/sockets/tcp.h"
 
 namespace bulkhead {
@@ -51,13 +47,7 @@ void Peers::HangUp(const std::string& peer) const {
     if (connection == connections_.end()) return;
     socket = connection->second.socket;
   }
-  ShutDown(fd, socket);
-}
-
-void Peers::ShutDown(int fd, uint64_t socket) {
-  // gRPC may close the descriptor, and another connection get its number: this one stays.
-  const UniqueFd same(fcntl(fd, F_DUPFD_CLOEXEC, 0));
-  if (same && SocketNumber(same.get()) == socket) shutdown(same.get(), SHUT_RDWR);
+  ShutDownSocket(fd, socket);
 }
 
 void Peers::HangUpOnLoudest(int64_t now_ns) {
@@ -78,7 +68,7 @@ void Peers::HangUpOnLoudest(int64_t now_ns) {
     most = fresh;
     loudest = fd;
   }
-  if (loudest.has_value()) ShutDown(*loudest, connections_.at(*loudest).socket);
+  if (loudest.has_value()) ShutDownSocket(*loudest, connections_.at(*loudest).socket);
 }
 
 const Peers::Connection* Peers::Find(const std::string& peer) const {

@@ -50,8 +50,6 @@ class Peers {
     int64_t looked_ns = 0;
   };
 
-  // Ends that connection, if it still has this descriptor.
-  static void ShutDown(int fd, uint64_t socket);
   // Notes a new connection in the place of the one that had its descriptor before.
   void Note(int fd, Connection connection) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Null if the connection is not over a Unix socket.
