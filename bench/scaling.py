@@ -30,7 +30,7 @@ import sys
 import tempfile
 import time
 
-from support import ROOT, Service, cpu_seconds, descendants, draw_photos, machine
+from support import ROOT, Service, cpu_seconds, descendants, draw_photos, machine, pss
 
 sys.path += [str(ROOT / "tests/fleet"), str(ROOT / "tests/e2e")]
 from hosts import Host, enter_a_network_of_its_own, mutual_tls  # noqa: E402
@@ -57,14 +57,6 @@ class Replica(Service):
     def memory(self):
         """Bytes of PSS of the service and its workers."""
         return sum(map(pss, descendants(self.process.pid)))
-
-
-def pss(pid):
-    with contextlib.suppress(OSError):
-        for line in pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
-                return 1024 * int(line.split()[1])
-    return 0
 
 
 def spec_of(folder):

@@ -33,7 +33,7 @@ import tempfile
 import time
 
 import box_records
-from support import BIN, ROOT, descendants, machine, run_json
+from support import BIN, ROOT, descendants, machine, pss, run_json
 
 CROP = ["decode_image", {"random_resized_crop": {"size": 224}}, "random_horizontal_flip"]
 IMAGENET = {"normalize": {"mean": [123.675, 116.28, 103.53], "std": [58.395, 57.12, 57.375]}}
@@ -136,13 +136,6 @@ def write_specs(photos, folder):
     return specs
 
 
-def pss_bytes(pid):
-    for line in pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-        if line.startswith("Pss:"):
-            return int(line.split()[1]) * 1024
-    return 0
-
-
 def trainer_memory(spec):
     """The most PSS of a Python trainer, its service and its worker together that was seen while it takes batches."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "client/python")}
@@ -152,7 +145,7 @@ def trainer_memory(spec):
     memory = 0
     for _ in range(LOOKS):
         time.sleep(LOOK_SECONDS)
-        memory = max(memory, sum(pss_bytes(pid) for pid in descendants(trainer.pid)))
+        memory = max(memory, sum(map(pss, descendants(trainer.pid))))
     trainer.terminate()
     trainer.wait()
     return memory

@@ -1,0 +1,51 @@
+"""Bulkhead through its Python client, which starts the service; `transport`: shm or grpc.
+
+One worker of one thread for each core. The epoch is a single one and long, for which Bulkhead keeps nothing of a file
+that it has decoded. With `later_epochs` the epochs are many and short, and the first is not measured: then Bulkhead
+uses what it kept (docs/performance.md), by its default options.
+"""
+
+import pathlib
+import sys
+import tempfile
+
+import common
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2]))
+from workloads import STAGES  # noqa: E402, which also finds the client
+
+import bulkhead  # noqa: E402
+
+IMAGE = {"name": "image", "dtype": "uint8", "shape": [common.SIZE, common.SIZE, 3]}
+# A module of its own, as the documentation of Python stages asks for.
+PYTHON = {"python": {"function": "lookup:process", "inputs": ["image"], "outputs": [IMAGE]}}
+
+
+def spec_of(options):
+    stages = STAGES["A" if options.workload == "python" else options.workload]
+    photos = options.short_list if options.later_epochs else options.list
+    spec = {
+        "source": {"image_list": {"path": photos, "delimiter": "tab", "unlabeled": True, "max_path_bytes": 4096}},
+        "stages": [*stages, PYTHON] if options.workload == "python" else stages,
+        "outputs": ["image"], "batch": {"size": common.BATCH, "drop_remainder": True}, "order": "global",
+        "epochs": "forever" if options.later_epochs else 1,
+    }
+    if options.workload == "C":
+        files = options.records if options.later_epochs else options.many_records
+        spec.update(source={"tfrecord": {"files": files}}, features={"image": {"bytes": {}}})
+    return spec
+
+
+def batches(options):
+    with tempfile.TemporaryDirectory() as cache:
+        with bulkhead.Loader(spec_of(options), workers=options.cores, threads=1, transport=options.transport,
+                             cache_dir=cache) as loader:
+            if options.later_epochs:
+                for _ in loader:
+                    pass
+            for batch in loader.stream():
+                yield batch["image"]
+
+
+if __name__ == "__main__":
+    common.run(batches)

@@ -1,0 +1,108 @@
+"""What the loaders of this folder share: the work, and how it is measured.
+
+A loader is a program that bench/peers/run.py starts in an environment of its own. Its first argument is JSON:
+
+    workload      A, B, C or python (bench/peers/run.py)
+    list          a file with the paths of the photos, one a line, in a random order; long enough for the whole run
+    short_list    the same with each photo once
+    records       a pattern of the TFRecord files for C; each photo is in them once
+    many_records  the same with as many names for each file as make an epoch long enough for the whole run
+    data          a folder for data in a format of the loader's own
+    cores         how many CPU cores it shares with its workers; it cannot use others
+    warm_up       seconds that are not measured
+    seconds       seconds that are measured
+    prepare       whether it shall only write that data
+
+The trainer is a loop that takes batches and reads one number of each. What is measured begins with the first batch
+after the warm-up and ends with a batch, so loaders that hand out several batches at once are not favoured by what lies
+in their queues.
+"""
+
+import json
+import math
+import os
+import pathlib
+import sys
+import time
+import traceback
+import types
+
+BATCH, SIZE = 64, 224
+MEAN, STD = (123.675, 116.28, 103.53), (58.395, 57.12, 57.375)
+AREA, ASPECT = (0.08, 1.0), (3 / 4, 4 / 3)  # of a random crop: torchvision's defaults
+TRIES = 10
+GAMMA = 1.2
+
+
+def gamma_table():
+    """What the function of the workload `python` looks up: for every byte another one."""
+    import numpy as np
+
+    return np.round(255 * (np.arange(256) / 255) ** GAMMA).astype(np.uint8)
+
+
+def paths(file):
+    return pathlib.Path(file).read_text().splitlines()
+
+
+def random_box(width, height, rng):
+    """x, y, width and height of a random crop, as torchvision's RandomResizedCrop draws it; `rng`: random.Random."""
+    for _ in range(TRIES):
+        area = width * height * rng.uniform(*AREA)
+        aspect = math.exp(rng.uniform(math.log(ASPECT[0]), math.log(ASPECT[1])))
+        w, h = round(math.sqrt(area * aspect)), round(math.sqrt(area / aspect))
+        if 0 < w <= width and 0 < h <= height:
+            return rng.randint(0, width - w), rng.randint(0, height - h), w, h
+    side = min(width, height)
+    return (width - side) // 2, (height - side) // 2, side, side
+
+
+def check(batch, workload):
+    """Bytes may be NHWC or NCHW, whichever the loader gives by itself; floats are NCHW."""
+    nhwc, nchw = (BATCH, SIZE, SIZE, 3), (BATCH, 3, SIZE, SIZE)
+    wanted = ("float32", [nchw]) if workload == "B" else ("uint8", [nhwc, nchw])
+    found = str(batch.dtype).rpartition(".")[2], tuple(batch.shape)
+    if found[0] != wanted[0] or found[1] not in wanted[1]:
+        raise RuntimeError(f"a batch is {found}, not {wanted}")
+
+
+def measured(batches, options):
+    began = time.perf_counter()
+    first = start = None
+    count = 0
+    for batch in batches(options):
+        now = time.perf_counter()
+        batch[-1, -1, -1, -1].item()
+        if first is None:
+            first = now - began
+            check(batch, options.workload)
+        elif start:
+            count += 1
+            if now - start >= options.seconds:
+                break
+        elif now - began - first >= options.warm_up:
+            start, cpu = now, time.process_time()
+        del batch
+    if not count:
+        raise RuntimeError("the list of photos ended before the measurement: give --names a larger number")
+    images = count * BATCH
+    return {
+        "images": images, "seconds": now - start, "images_per_second": images / (now - start),
+        "first_batch_seconds": first, "trainer_cpu_seconds_per_1000": 1000 * (time.process_time() - cpu) / images,
+    }
+
+
+def run(batches, prepare=None):
+    """`batches(options)` gives arrays without end, or until the list ends; `prepare(options)` writes data for them."""
+    options = types.SimpleNamespace(**json.loads(sys.argv[1]))
+    answer = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # some loaders print words of their own
+    try:
+        if options.prepare:
+            prepare(options)
+        else:
+            answer.write(json.dumps(measured(batches, options)) + "\n")
+            answer.flush()
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)  # without waiting for threads that know of no mistake
