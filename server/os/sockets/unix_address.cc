@@ -46,6 +46,23 @@ UnixAddressLock::~UnixAddressLock() {
   if (fd_) RemoveFile(path_);
 }
 
+namespace {
+
+std::pair<dev_t, ino_t> IdentityOf(const std::string& path) {
+  struct stat info {};
+  if (lstat(path.c_str(), &info) != 0) return {};
+  return {info.st_dev, info.st_ino};
+}
+
+}  // namespace
+
+SocketFile::SocketFile(std::string path) : path_(std::move(path)), identity_(IdentityOf(path_)) {}
+
+void SocketFile::Remove() const {
+  const bool had_file = identity_ != std::pair<dev_t, ino_t>();
+  if (had_file && IdentityOf(path_) == identity_) RemoveFile(path_);
+}
+
 bool IsUnixListener(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;

@@ -43,6 +43,19 @@ class UnixAddressLock {
 // bytes); NOT_FOUND if its folder does not exist.
 absl::Status PrepareUnixAddress(const std::string& path);
 
+// The file of a socket that listens, made when it has been bound. An empty path: it has none.
+class SocketFile {
+ public:
+  explicit SocketFile(std::string path);
+
+  // Removes it; not a file that has come in its place. What stays is replaced by the next service.
+  void Remove() const;
+
+ private:
+  const std::string path_;
+  std::pair<dev_t, ino_t> identity_{};
+};
+
 // Whether a process listens for stream connections at `path`. Does not wait.
 bool IsUnixListener(const std::string& path);
 

@@ -44,6 +44,8 @@ std::string TokenOf(const grpc::ServerContextBase& call) {
   return BearerToken({found->second.data(), found->second.size()});
 }
 
+constexpr size_t kMostShown = 256;  // of the names in a certificate
+
 absl::Status Unknown(absl::string_view why) {
   return MakeError(absl::StatusCode::kUnauthenticated, reason::kAccessDenied, why);
 }
@@ -126,10 +128,12 @@ absl::StatusOr<std::string> AccessRights::CheckOne(const Identity& caller, Right
                        : "the token is not this service's; compare the client's token file with "
                          "that of --token-instead-of-certificate");
   }
-  const std::string who = names.empty() ? kTokenName : Printable(absl::StrJoin(names, ", "));
-  const std::string option =
-      names.empty() ? absl::StrCat("--token-rights with ", RightName(right))
-                    : absl::StrCat("--allow-", RightName(right), " ", Printable(names[0]));
+  const std::string who =
+      names.empty() ? kTokenName : Printable(absl::StrJoin(names, ", ").substr(0, kMostShown));
+  const std::string option = names.empty()
+                                 ? absl::StrCat("--token-rights with ", RightName(right))
+                                 : absl::StrCat("--allow-", RightName(right), " ",
+                                                Printable(names[0].substr(0, kMostShown)));
   return MakeError(
       absl::StatusCode::kPermissionDenied, reason::kAccessDenied,
       absl::StrCat(who, " may not ", CallsOf(right), " here; bulkheadd allows it by ", option),

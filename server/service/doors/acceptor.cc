@@ -5,9 +5,7 @@
 #include <utility>
 
 #include "server/os/files/fd_parcel.h"
-#include "server/os/files/filesystem.h"
 #include "server/os/sockets/tcp.h"
-#include "server/os/sockets/unix_address.h"
 
 namespace bulkhead {
 namespace {
@@ -45,7 +43,7 @@ Acceptor::Acceptor(std::shared_ptr<EventLoop> loop, UniqueFd listener, AcceptOne
     : loop_(std::move(loop)),
       listener_(std::move(listener)),
       accept_one_(accept_one),
-      path_(std::move(path)),
+      file_(std::move(path)),
       handler_(std::move(handler)) {}
 
 std::unique_ptr<Acceptor> Acceptor::Begin(std::unique_ptr<Acceptor> acceptor) {
@@ -59,7 +57,7 @@ void Acceptor::Close() {
   if (!listener_) return;
   loop_->Cancel(listen_timer_);
   loop_->Unwatch(listener_.get());
-  if (!path_.empty()) RemoveFile(path_);  // on failure the next service replaces it
+  file_.Remove();
   listener_.reset();
 }
 

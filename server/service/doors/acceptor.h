@@ -10,6 +10,7 @@
 #include "server/base/rate_limit.h"
 #include "server/os/event_loop.h"
 #include "server/os/files/fd.h"
+#include "server/os/sockets/unix_address.h"
 
 namespace bulkhead {
 
@@ -59,7 +60,7 @@ class Acceptor {
   const std::shared_ptr<EventLoop> loop_;
   UniqueFd listener_;
   const AcceptOne accept_one_;
-  const std::string path_;  // empty: it listens on TCP
+  const SocketFile file_;  // none over TCP
   const Handler handler_;
   EventLoop::TimerId listen_timer_ = 0;
   RateLimit told_{0.1, 1};  // that connections were closed

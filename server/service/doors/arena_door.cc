@@ -37,14 +37,14 @@ ArenaDoor::ArenaDoor(std::shared_ptr<EventLoop> loop, UniqueFd listener, std::st
                      std::string boot_id)
     : loop_(std::move(loop)),
       listener_(std::move(listener)),
-      path_(std::move(path)),
+      file_(std::move(path)),
       boot_id_(std::move(boot_id)) {}
 
 void ArenaDoor::Close() {
   if (!listener_) return;
   loop_->Cancel(listen_timer_);
   loop_->Unwatch(listener_.get());
-  RemoveFile(path_);  // on failure the next service replaces it
+  file_.Remove();
   listener_.reset();
 }
 

@@ -11,6 +11,7 @@
 #include "absl/synchronization/mutex.h"
 #include "server/os/event_loop.h"
 #include "server/os/files/fd.h"
+#include "server/os/sockets/unix_address.h"
 #include "server/service/doors/arena_client.h"
 
 namespace bulkhead {
@@ -52,7 +53,7 @@ class ArenaDoor {
 
   const std::shared_ptr<EventLoop> loop_;
   UniqueFd listener_;
-  const std::string path_;
+  const SocketFile file_;
   const std::string boot_id_;
   EventLoop::TimerId listen_timer_ = 0;
   absl::Mutex mutex_;

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <sstream>
 #include <thread>
 
@@ -101,6 +102,15 @@ TEST_F(AcceptorTest, LeavesThePathToASuccessorAndConnectionsAsTheyAre) {
   ASSERT_EQ(write(connections_[0].get(), "x", 1), 1);
   char byte = 0;
   EXPECT_EQ(read(client.get(), &byte, 1), 1);
+}
+
+TEST_F(AcceptorTest, RemovesNothingThatHasComeInThePlaceOfItsSocket) {
+  OpenAcceptor();
+  std::filesystem::remove(path_);
+  std::ofstream(path_) << "another's";
+  OnLoop([this] { acceptor_->Close(); });
+  EXPECT_TRUE(std::filesystem::exists(path_));
+  std::filesystem::remove(path_);
 }
 
 TEST_F(AcceptorTest, RefusesAPathThatALivingServiceHas) {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 from typing import Dict, List, Mapping, Optional
 
 from ..errors import InvalidArgument
@@ -29,7 +30,7 @@ class Renaming:
             raise InvalidArgument(
                 f"rename: there is no output '{unknown[0]}'; the outputs are {', '.join(outputs)}"
             )
-        called = [self.of(name) for name in outputs]
-        twice = [name for name in called if called.count(name) > 1]
-        if twice:
-            raise InvalidArgument(f"rename: two outputs would be called '{twice[0]}'")
+        called = collections.Counter(self.of(name) for name in outputs)
+        twice = next((name for name, count in called.items() if count > 1), None)
+        if twice is not None:
+            raise InvalidArgument(f"rename: two outputs would be called '{twice}'")
