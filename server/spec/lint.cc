@@ -69,8 +69,8 @@ bool IsAll(const Floats& values, float wanted) {
 // What is doubtful about constants for values of a range; empty: nothing.
 std::string DoubtOfConstants(const v1::Normalize& stage, const Range& before, const Range& after) {
   const bool standard = !stage.mean().empty();
-  const std::string gives =
-      absl::StrCat("gives values from ", RoundedNumber(after.low), " to ", RoundedNumber(after.high), ": ");
+  const std::string gives = absl::StrCat("gives values from ", RoundedNumber(after.low), " to ",
+                                         RoundedNumber(after.high), ": ");
   const bool changes = !IsAll(stage.mean(), 0) || !IsAll(stage.std(), 1);
   if (standard && changes && before.high > 2 && AllWithin(stage.mean(), 1) &&
       AllWithin(stage.std(), 1)) {
@@ -87,7 +87,8 @@ std::string DoubtOfConstants(const v1::Normalize& stage, const Range& before, co
         ", std: ", Numbers(stage.std(), 1.0 / 255));
   }
   if (std::max(-after.low, after.high) > kMaxSensible) {
-    return absl::StrCat(gives, "of values from ", RoundedNumber(before.low), " to ", RoundedNumber(before.high),
+    return absl::StrCat(gives, "of values from ", RoundedNumber(before.low), " to ",
+                        RoundedNumber(before.high),
                         "; for -1 to 1 write normalize: {divide: ", RoundedNumber(before.high / 2),
                         ", subtract: 1}");
   }
