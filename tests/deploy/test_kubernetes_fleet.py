@@ -37,6 +37,10 @@ def options():
     return given(container("bulkhead")["args"], flags())
 
 
+def rights():
+    return [argument for argument in container("bulkhead")["args"] if argument.startswith("--allow-")]
+
+
 def certificates():
     return {each["metadata"]["name"]: each for each in read_all("overlays/fleet/certificates.yaml")[::-1]}
 
@@ -75,10 +79,11 @@ def test_nothing_listens_beyond_the_loopback_without_tls():
 def test_rights_and_names_are_those_of_the_certificates():
     made = certificates()
     (trainer,) = made["bulkhead-trainer"]["spec"]["dnsNames"]
-    assert options()["allow-stream"] == options()["allow-status"] == trainer
+    assert rights() == [f"--allow-{right}" for right in (f"stream={trainer}", f"status={trainer}", "status=bulkhead-fleet")]
     (service,) = read_all("overlays/fleet/service.yaml")
     assert service["spec"]["clusterIP"] == "None"
     names = made["bulkhead-fleet"]["spec"]["dnsNames"]
+    assert "bulkhead-fleet" in names, "the probe shows it"
     for file in ("self.yaml", "fleet.yaml"):
         host, _, port = read(f"overlays/fleet/{file}")["target"].removeprefix("dns:///").partition(":")
         assert host in names and int(port) == container("bulkhead")["ports"][0]["containerPort"]
@@ -145,7 +150,7 @@ def test_the_probe_asks_the_service_over_tls(tmp_path):
     flags = options()
     command = [BIN / "bulkheadd", "--cache-dir", tmp_path / "cache", "--listen", "127.0.0.1:0"]
     command += [f"--{name}={tls}/{pathlib.Path(flags[name]).name}" for name in ("tls-cert", "tls-key", "tls-client-ca")]
-    command += [f"--allow-stream={flags['allow-stream']}"]
+    command += rights()
     ready, child_end = os.pipe()
     service = subprocess.Popen([*map(str, command), "--ready-fd", str(child_end)], pass_fds=(child_end,))
     os.close(child_end)

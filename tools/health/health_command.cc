@@ -36,7 +36,7 @@ Command HealthCommand() {
       .name = "health",
       .about = "Check whether a service serves, for probes: exit code 0 or 1",
       .more =
-          "Asks gRPC's health check, for which no right is needed. Certificates come from a\n"
+          "Asks gRPC's health check; over TLS any right is enough. Certificates come from a\n"
           "target file or the environment (BULKHEAD_TLS_CA, BULKHEAD_TLS_CERT, BULKHEAD_TLS_KEY).\n"
           "\n"
           "Examples:\n"
