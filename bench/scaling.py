@@ -30,7 +30,7 @@ import sys
 import tempfile
 import time
 
-from support import ROOT, Service, cpu_seconds, descendants, draw_photos, machine, pss
+from support import ROOT, Service, cpu_seconds, crop_spec, descendants, draw_photos, machine, pss
 
 sys.path += [str(ROOT / "tests/fleet"), str(ROOT / "tests/e2e")]
 from hosts import Host, enter_a_network_of_its_own, mutual_tls  # noqa: E402
@@ -57,16 +57,6 @@ class Replica(Service):
     def memory(self):
         """Bytes of PSS of the service and its workers."""
         return sum(map(pss, descendants(self.process.pid)))
-
-
-def spec_of(folder):
-    return {
-        "source": {"image_folder": {"path": str(folder)}},
-        "stages": ["decode_image", {"random_resized_crop": {"size": [224, 224]}}, "random_horizontal_flip"],
-        "batch": {"size": 64, "last": "drop"},
-        "order": "global",
-        "seed": 1,
-    }
 
 
 def samples_of(spec, replicas, seconds):
@@ -146,7 +136,7 @@ def main():
         if data is None:
             data = home / "photos"
             draw_photos(data, 300, "--size", "500x375", "--seed", "1")
-        spec = spec_of(data.resolve())
+        spec = crop_spec(data.resolve())
         trainers = -(-options.connections // CONNECTIONS_OF_A_HOST)
         hosts = [
             end.enter_context(contextlib.closing(Host(number + 1, trainers))) for number in range(options.replicas + 1)

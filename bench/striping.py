@@ -22,7 +22,7 @@ import sys
 import tempfile
 import time
 
-from support import Service, cpu_seconds, descendants, draw_photos, machine
+from support import Service, cpu_seconds, crop_spec, descendants, draw_photos, machine
 
 import bulkhead
 
@@ -47,16 +47,6 @@ class Replica(Service):
     def cpu_seconds(self):
         """Of the service and its workers that live."""
         return sum(map(cpu_seconds, descendants(self.process.pid)))
-
-
-def spec_of(folder):
-    return {
-        "source": {"image_folder": {"path": str(folder)}},
-        "stages": ["decode_image", {"random_resized_crop": {"size": [224, 224]}}, "random_horizontal_flip"],
-        "batch": {"size": 64, "last": "drop"},
-        "order": "global",
-        "seed": 1,
-    }
 
 
 def rate_of(spec, replicas, seconds):
@@ -112,7 +102,7 @@ def main():
             data = home / "photos"
             draw_photos(data, 300, "--size", "500x375", "--seed", "1")
         data = data.resolve()
-        spec = spec_of(data)
+        spec = crop_spec(data)
         one = [Replica(home / "one", data, options.replicas)]
         several = [Replica(home / f"replica{number}", data, 1) for number in range(options.replicas)]
         for replica in one + several:

@@ -35,6 +35,17 @@ def draw_photos(folder, count, *more):
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
+def crop_spec(folder):
+    """Random crops of the photos in `folder`, in batches of 64."""
+    return {
+        "source": {"image_folder": {"path": str(folder)}},
+        "stages": ["decode_image", {"random_resized_crop": {"size": [224, 224]}}, "random_horizontal_flip"],
+        "batch": {"size": 64, "last": "drop"},
+        "order": "global",
+        "seed": 1,
+    }
+
+
 def cpu_seconds(pid):
     """User and system time of a process; 0 when it is gone."""
     with contextlib.suppress(OSError):

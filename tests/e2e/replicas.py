@@ -6,7 +6,7 @@ import signal
 import subprocess
 
 import bulkhead
-from conftest import BIN
+from conftest import BIN, write_spec
 
 
 class Replica:
@@ -63,3 +63,10 @@ def history_of(batch):
 def history(spec, target, **options):
     with bulkhead.Loader(spec, target, timeout=60, **options) as loader:
         return [history_of(batch) for batch in loader.stream()]
+
+
+def range_spec(folder, size=400, **more):
+    return write_spec(
+        folder / "range.yaml",
+        **{"source": {"range": {"size": size}}, "batch": {"size": 8}, "order": {"global": {}}, "seed": 3, "epochs": 2, **more},
+    )

@@ -1,7 +1,6 @@
 #include "server/service/limits/call_rate.h"
 
 #include <grpcpp/server_context.h>
-#include <spdlog/spdlog.h>
 
 #include <iterator>
 
@@ -16,13 +15,6 @@ grpc::experimental::Interceptor* CallRate::CreateServerInterceptor(
   const int64_t now_ns = MonotonicNanos();
   if (Take(peers_.ConnectionOf(peer), client, now_ns)) return nullptr;
   peer.empty() ? peers_.HangUpOnLoudest(now_ns) : peers_.HangUp(peer);
-  absl::MutexLock lock(&mutex_);
-  if (told_.Take(now_ns)) {
-    spdlog::warn(
-        "{} makes calls too often: its connection is closed (at most {:.0f} at once and {:.0f} a "
-        "second)",
-        client, kBurst, kPerSecond);
-  }
   return nullptr;
 }
 

@@ -16,8 +16,7 @@ namespace bulkhead {
 
 // Hangs up on connections that make calls faster than any client of ours. A call takes gRPC some
 // kilobytes before it can be refused, and one that its client cancels at once counts to no limit of
-// gRPC 1.51 (CVE-2023-44487). Calls of every method count, as they arrive; one that has no right
-// and passed KnownCallersOnly is one too many. Thread-safe.
+// gRPC 1.51 (CVE-2023-44487). Calls of every method count, as they arrive. Thread-safe.
 class CallRate final : public grpc::experimental::ServerInterceptorFactoryInterface {
  public:
   // Calls of a connection at once, and a second in the long run.
@@ -55,7 +54,6 @@ class CallRate final : public grpc::experimental::ServerInterceptorFactoryInterf
   absl::Mutex mutex_;
   Known connections_ ABSL_GUARDED_BY(mutex_);
   Known clients_ ABSL_GUARDED_BY(mutex_);
-  RateLimit told_ ABSL_GUARDED_BY(mutex_){0.1, 1};
 };
 
 }  // namespace bulkhead

@@ -1,5 +1,7 @@
 #include "server/service/limits/peers.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -31,23 +33,26 @@ void Peers::Connected(int fd) {
   Note(fd, {0, ++last_, SocketNumber(fd), PeerAddress(fd), 0, MonotonicNanos()});
 }
 
-void Peers::HangUp(const std::string& peer) const {
+void Peers::HangUp(const std::string& peer) {
+  absl::MutexLock lock(&mutex_);
+  absl::string_view number = peer;
   int fd = -1;
-  uint64_t socket = 0;
-  {
-    absl::MutexLock lock(&mutex_);
-    absl::string_view number = peer;
-    if (!absl::ConsumePrefix(&number, "fd:") || !absl::SimpleAtoi(number, &fd)) {
-      // gRPC writes an address as a URI.
-      const auto found = by_address_.find(absl::StrReplaceAll(peer, {{"%5B", "["}, {"%5D", "]"}}));
-      if (found == by_address_.end()) return;
-      fd = found->second;
-    }
-    const auto connection = connections_.find(fd);
-    if (connection == connections_.end()) return;
-    socket = connection->second.socket;
+  if (!absl::ConsumePrefix(&number, "fd:") || !absl::SimpleAtoi(number, &fd)) {
+    // gRPC writes an address as a URI.
+    const auto found = by_address_.find(absl::StrReplaceAll(peer, {{"%5B", "["}, {"%5D", "]"}}));
+    if (found == by_address_.end()) return;
+    fd = found->second;
   }
-  ShutDownSocket(fd, socket);
+  const auto connection = connections_.find(fd);
+  if (connection != connections_.end()) End(fd, connection->second);
+}
+
+void Peers::End(int fd, const Connection& connection) {
+  ShutDownSocket(fd, connection.socket);
+  if (!told_.Take(MonotonicNanos())) return;
+  spdlog::warn("{} makes calls too often: its connection is closed",
+               connection.address.empty() ? absl::StrCat("process ", connection.process)
+                                          : connection.address);
 }
 
 void Peers::HangUpOnLoudest(int64_t now_ns) {
@@ -68,7 +73,7 @@ void Peers::HangUpOnLoudest(int64_t now_ns) {
     most = fresh;
     loudest = fd;
   }
-  if (loudest.has_value()) ShutDownSocket(*loudest, connections_.at(*loudest).socket);
+  if (loudest.has_value()) End(*loudest, connections_.at(*loudest));
 }
 
 const Peers::Connection* Peers::Find(const std::string& peer) const {

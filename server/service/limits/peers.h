@@ -7,6 +7,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "server/base/rate_limit.h"
 
 namespace bulkhead {
 
@@ -31,8 +32,8 @@ class Peers {
   std::string ClientOf(const std::string& peer) const ABSL_LOCKS_EXCLUDED(mutex_);
   // The process, as this host numbers it; 0: it is on another host, or not visible here.
   int ProcessOf(const std::string& peer) const ABSL_LOCKS_EXCLUDED(mutex_);
-  // Ends the connection of `peer`; both sides are told.
-  void HangUp(const std::string& peer) const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Ends the connection of `peer`, which makes calls too often; both sides are told.
+  void HangUp(const std::string& peer) ABSL_LOCKS_EXCLUDED(mutex_);
   // Of a flood of calls whose connection is not known (gRPC does not name it where the client has
   // cancelled the call already): ends the connection over TCP that has sent most since the last
   // look, if that is more than any client of ours sends. Looks only now and then.
@@ -50,6 +51,7 @@ class Peers {
     int64_t looked_ns = 0;
   };
 
+  void End(int fd, const Connection& connection) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Notes a new connection in the place of the one that had its descriptor before.
   void Note(int fd, Connection connection) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Null if the connection is not over a Unix socket.
@@ -59,6 +61,7 @@ class Peers {
   uint64_t last_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t looked_ns_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<int, Connection> connections_ ABSL_GUARDED_BY(mutex_);
+  RateLimit told_ ABSL_GUARDED_BY(mutex_){0.1, 1};                 // that connections are ended
   std::map<std::string, int> by_address_ ABSL_GUARDED_BY(mutex_);  // descriptors over TCP
 };
 

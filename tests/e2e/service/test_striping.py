@@ -15,7 +15,7 @@ from bulkhead import errors
 from bulkhead._fleet.keepers import Keepers
 from bulkhead._fleet.member import HERE
 from conftest import AUGMENTED, BIN, CLIENTS, finish_digest, start_digest, write_spec
-from replicas import Replica, history, history_of, targets
+from replicas import Replica, history, history_of, range_spec, targets
 
 
 @pytest.fixture
@@ -35,13 +35,6 @@ def replicas(folder):
 
         start.also = lambda replica: running.callback(replica.end)
         yield start
-
-
-def range_spec(folder, size=400, **more):
-    return write_spec(
-        folder / "range.yaml",
-        **{"source": {"range": {"size": size}}, "batch": {"size": 8}, "order": {"global": {}}, "seed": 3, "epochs": 2, **more},
-    )
 
 
 @pytest.mark.parametrize("client", CLIENTS)
