@@ -139,7 +139,8 @@ void DefinePlaces(CLI::App& app, DaemonOptions& options) {
                  "Address: unix:/path, or HOST:PORT with --tls-cert (port 0 chooses one). "
                  "Default: unix:$XDG_RUNTIME_DIR/bulkhead/loader.sock");
   app.add_option("--root", options.roots,
-                 "Folder whose files specs may read; repeatable. Without one, no file can be read");
+                 "Folder whose files specs may read, or what URLs of objects begin with "
+                 "(s3://bucket/train); repeatable. Without one, no file can be read");
   app.add_option("--cache-dir", options.cache_dir,
                  "Folder for record indexes and seek entries. Default: $XDG_CACHE_HOME/bulkhead");
   app.add_option("--cache-bytes", options.cache_bytes,
@@ -152,6 +153,11 @@ void DefinePlaces(CLI::App& app, DaemonOptions& options) {
                  "epochs decode twice as fast. They take twice the space of the files; what has "
                  "no room is decoded as before. auto: 16GiB, but at most a tenth of what is free "
                  "on the disk. 0: keep none")
+      ->capture_default_str();
+  app.add_option("--block-cache-bytes", options.block_cache_bytes,
+                 "Disk space, such as 300GiB, for data read from object stores (s3://, gs://, "
+                 "http://), which later epochs then read from the disk. auto: 16GiB, but at most "
+                 "a tenth of what is free on the disk. 0: keep only what is about to be read")
       ->capture_default_str();
   app.add_option("--stage-cache-bytes", options.stage_cache_bytes,
                  "Disk space for `cache` stages, such as 100GiB. 0: they keep nothing")

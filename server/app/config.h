@@ -21,6 +21,7 @@ struct DaemonOptions {
   std::string cache_bytes = "4GiB";  // of seek entries; 0: none are kept
   // Of JPEG images' coefficients; 0: none are kept; auto: what the disk has room for.
   std::string coefficient_cache_bytes = "auto";
+  std::string block_cache_bytes = "auto";
   std::string stage_cache_bytes = "16GiB";  // of cache stages; 0: they keep nothing
   std::string worker_program;               // empty: bulkhead-worker beside bulkheadd
   std::string python;                       // empty: python3 of PATH

@@ -8,12 +8,14 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "server/app/access_config.h"
 #include "server/app/python_program.h"
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
+#include "server/base/object_url.h"
 #include "server/base/record_name.h"
 #include "server/base/utf8.h"
 #include "server/os/files/filesystem.h"
@@ -27,6 +29,7 @@ namespace {
 
 constexpr uint64_t kIndexShare = 4;  // of --cache-bytes, one in so many
 constexpr uint64_t kMinQuotaBytes = uint64_t{32} << 20;
+constexpr uint64_t kFetchQuotaBytes = uint64_t{512} << 20;
 constexpr uint64_t kSupervisorBytes = uint64_t{48} << 20;
 
 std::string Environment(const char* name) {
@@ -99,10 +102,27 @@ absl::StatusOr<std::vector<std::string>> Folders(const char* option,
   return folders;
 }
 
+// Checks a URL below which objects may be read: "s3://bucket" or "s3://bucket/prefix".
+absl::Status ParseObjectRoot(const std::string& url) {
+  const bool ends = absl::EndsWith(url, "/");
+  const absl::Status status = ParseObjectUrl(absl::StrCat(url, ends ? "x" : "/x")).status();
+  if (status.ok()) return status;
+  return absl::InvalidArgumentError(absl::StrCat("--root ", status.message()));
+}
+
 absl::StatusOr<DataRoots> Roots(const DaemonOptions& options) {
   DataRoots roots;
   roots.unrestricted = options.embedded && options.roots.empty();
-  BULKHEAD_ASSIGN_OR_RETURN(roots.roots, Folders("--root", options.roots));
+  std::vector<std::string> folders;
+  std::vector<std::string> urls;
+  for (const std::string& root : options.roots) {
+    (IsObjectUrl(root) ? urls : folders).push_back(root);
+  }
+  BULKHEAD_ASSIGN_OR_RETURN(roots.roots, Folders("--root", folders));
+  for (std::string& url : urls) {
+    if (const auto parsed = ParseObjectRoot(url); !parsed.ok()) return parsed;
+    roots.roots.push_back(std::move(url));
+  }
   return roots;
 }
 
@@ -328,6 +348,15 @@ absl::StatusOr<LoaderServer::Config> MakeServerConfig(const DaemonOptions& optio
   BULKHEAD_ASSIGN_OR_RETURN(
       config.supervisor.cache_stages,
       Cache("--stage-cache-bytes", options.stage_cache_bytes, config.cache_dir));
+  BULKHEAD_ASSIGN_OR_RETURN(
+      const Supervisor::Config::Cache blocks,
+      Cache("--block-cache-bytes", options.block_cache_bytes, config.cache_dir));
+  config.objects.program = absl::StrCat(
+      config.worker_program.substr(0, config.worker_program.rfind('/')), "/bulkhead-fetch");
+  config.objects.folder = config.cache_dir + "/objects";
+  config.objects.cache_bytes = blocks.bytes;
+  config.objects.quota_bytes = kFetchQuotaBytes;
+  config.objects.sandbox = config.supervisor.sandbox;
   config.supervisor.require_cgroup = options.quota_enforcement == "require_cgroup";
   config.supervisor.enforce_quotas = options.quota_enforcement != "off";
   return config;

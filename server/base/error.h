@@ -24,6 +24,8 @@ inline constexpr absl::string_view kFileNotFound = "FILE_NOT_FOUND";
 inline constexpr absl::string_view kFileUnreadable = "FILE_UNREADABLE";
 inline constexpr absl::string_view kFileEmpty = "FILE_EMPTY";
 inline constexpr absl::string_view kFileChanged = "FILE_CHANGED";
+// Stays inside the service: a lease read bytes of an object that are not on this host yet.
+inline constexpr absl::string_view kNotFetched = "NOT_FETCHED";
 inline constexpr absl::string_view kPathNotAllowed = "PATH_NOT_ALLOWED";
 inline constexpr absl::string_view kNoSamples = "NO_SAMPLES";
 inline constexpr absl::string_view kListInvalid = "LIST_INVALID";

@@ -149,7 +149,11 @@ absl::Status DataFinder::FindOnce(const Part& part, const std::string& base_dir,
                                   const FindProgressFn& progress,
                                   const FindCancelledFn& cancelled) const {
   internal::v1::ResolvedSource& resolved = found.resolved;
-  BULKHEAD_ASSIGN_OR_RETURN(resolved, ResolveSource(part.source, base_dir, roots_));
+  FindObjectsFn find_objects;
+  if (objects_ != nullptr) {
+    find_objects = [&](const std::string& pattern) { return objects_->Find(pattern, cancelled); };
+  }
+  BULKHEAD_ASSIGN_OR_RETURN(resolved, ResolveSource(part.source, base_dir, roots_, find_objects));
   BULKHEAD_RETURN_IF_ERROR(LeaveOutFiles(part.source, part.selection, resolved));
   BULKHEAD_RETURN_IF_ERROR(
       indexes_->EnsureIndexes(part.source, part.selection, resolved, progress, cancelled));

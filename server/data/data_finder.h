@@ -11,6 +11,7 @@
 #include "bulkhead/internal/v1/worker.pb.h"
 #include "bulkhead/v1/pipeline.pb.h"
 #include "server/data/index_store.h"
+#include "server/data/object_fetcher.h"
 #include "server/data/source_resolver.h"
 
 namespace bulkhead {
@@ -33,8 +34,9 @@ void NameClasses(const FoundData& data, v1::PipelineSpec& spec);
 // tools both use it. Stateless; thread-safe.
 class DataFinder {
  public:
-  // `indexes` must outlive this.
-  DataFinder(DataRoots roots, IndexStore* indexes) : roots_(std::move(roots)), indexes_(indexes) {}
+  // Both must outlive this. `objects` null: URLs are refused.
+  DataFinder(DataRoots roots, IndexStore* indexes, ObjectFetcher* objects = nullptr)
+      : roots_(std::move(roots)), indexes_(indexes), objects_(objects) {}
 
   // Finds the data of the normalized `spec`, a mixture's sources one after another. Relative paths
   // start at `base_dir`. Blocks; uses `progress` and `cancelled` like IndexStore::EnsureIndexes.
@@ -64,6 +66,7 @@ class DataFinder {
 
   const DataRoots roots_;
   IndexStore* const indexes_;
+  ObjectFetcher* const objects_;  // may be null
 };
 
 }  // namespace bulkhead

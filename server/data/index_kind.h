@@ -21,6 +21,7 @@ namespace bulkhead {
 struct IndexKind {
   absl::string_view activity;  // human-readable: "indexing"
   uint32_t header_kind = 0;    // IndexHeader.kind
+  bool reads_data = true;      // the builder reads the file itself
   // The builder's request, without the folders and limits that the builder sets.
   std::function<internal::v1::BuildIndex(const internal::v1::ResolvedFile&)> request;
   // Whether the written header can belong to this file.

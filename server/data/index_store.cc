@@ -12,12 +12,16 @@
 #include "server/base/checksum.h"
 #include "server/base/error.h"
 #include "server/base/index_header.h"
+#include "server/base/object_url.h"
+#include "server/os/event_loop.h"
 #include "server/os/files/filesystem.h"
 #include "server/spec/record_files.h"
 #include "server/spec/selection.h"
 
 namespace bulkhead {
 namespace {
+
+constexpr int64_t kTellNs = 1'000'000'000;
 
 // Copies an index header's facts to the file.
 void AdoptIndex(const IndexHeader& header, const std::string& path,
@@ -59,8 +63,8 @@ absl::StatusOr<ClassNames> ReadClassNames(const std::string& index_path) {
 
 }  // namespace
 
-IndexStore::IndexStore(IndexFolder::Config folder, BuildIndexesFn build)
-    : folder_(std::move(folder)), build_(std::move(build)) {}
+IndexStore::IndexStore(IndexFolder::Config folder, BuildIndexesFn build, ObjectFetcher* objects)
+    : folder_(std::move(folder)), build_(std::move(build)), objects_(objects) {}
 
 std::string IndexStore::CachedPath(const v1::Source& source,
                                    const internal::v1::ResolvedFile& file) const {
@@ -143,6 +147,7 @@ absl::Status IndexStore::EnsureSelections(
   const std::string digest = SelectionDigest(source, features, selection);
   IndexKind kind;
   kind.activity = "selecting from";
+  kind.reads_data = !selection.filter().empty();
   kind.header_kind = static_cast<uint32_t>(source.source_case()) + IndexHeader::kSelection;
   kind.request = [&](const internal::v1::ResolvedFile& file) {
     internal::v1::BuildIndex request;
@@ -180,10 +185,54 @@ absl::Status IndexStore::Build(const IndexKind& kind, const std::vector<size_t>&
                                internal::v1::ResolvedSource& resolved,
                                const FindProgressFn& progress, const FindCancelledFn& cancelled) {
   if (missing.empty()) return absl::OkStatus();
-  BULKHEAD_RETURN_IF_ERROR(build_(kind, missing, folder_, resolved, progress, cancelled));
+  std::vector<size_t> files;
+  std::vector<size_t> objects;
+  for (const size_t i : missing) {
+    const bool fetched = kind.reads_data && resolved.files(static_cast<int>(i)).has_object();
+    (fetched ? objects : files).push_back(i);
+  }
+  if (!files.empty()) {
+    BULKHEAD_RETURN_IF_ERROR(build_(kind, files, folder_, resolved, progress, cancelled));
+  }
+  BULKHEAD_RETURN_IF_ERROR(BuildOfObjects(kind, objects, resolved, progress, cancelled));
   std::set<std::string> needed;
   for (const std::string* path : IndexPaths(resolved)) needed.insert(*path);
   folder_.Collect(needed);
+  return absl::OkStatus();
+}
+
+absl::Status IndexStore::BuildOfObjects(const IndexKind& kind, const std::vector<size_t>& missing,
+                                        internal::v1::ResolvedSource& resolved,
+                                        const FindProgressFn& progress,
+                                        const FindCancelledFn& cancelled) {
+  const uint64_t total = static_cast<uint64_t>(resolved.files_size());
+  uint64_t records = 0;
+  for (size_t i = 0; i < missing.size(); ++i) {
+    const internal::v1::ResolvedFile& file = resolved.files(static_cast<int>(missing[i]));
+    const auto report = [&](const v1::Progress& of_one) {
+      v1::Progress all = of_one;
+      all.set_files_done(total - missing.size() + i);
+      all.set_files_total(total);
+      all.set_records(records + of_one.records());
+      if (i + 1 < missing.size()) all.clear_eta();
+      progress(all);
+    };
+    v1::Progress fetching;
+    fetching.set_activity(absl::StrCat("fetching ", ShownUrl(file.object().url())));
+    int64_t told_ns = 0;
+    const auto fetched = objects_->FetchWhole(file, [&] {
+      if (MonotonicNanos() - told_ns >= kTellNs) {
+        report(fetching);
+        told_ns = MonotonicNanos();
+      }
+      return cancelled();
+    });
+    if (!fetched.ok()) return fetched.status();
+    const absl::Status built = build_(kind, {missing[i]}, folder_, resolved, report, cancelled);
+    objects_->Release(*fetched);
+    BULKHEAD_RETURN_IF_ERROR(built);
+    records += file.record_count();
+  }
   return absl::OkStatus();
 }
 

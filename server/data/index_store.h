@@ -9,6 +9,7 @@
 #include "server/base/class_names.h"
 #include "server/data/index_folder.h"
 #include "server/data/index_kind.h"
+#include "server/data/object_fetcher.h"
 
 namespace bulkhead {
 
@@ -20,7 +21,8 @@ namespace bulkhead {
 class IndexStore {
  public:
   // `build` builds missing files.
-  IndexStore(IndexFolder::Config folder, BuildIndexesFn build);
+  // `objects` null: no source has objects; else it must outlive this.
+  IndexStore(IndexFolder::Config folder, BuildIndexesFn build, ObjectFetcher* objects = nullptr);
 
   // Rebuilds, at the next Open, the indexes and selections that the INDEX_DAMAGED error `damage`
   // names. Does not block.
@@ -60,8 +62,14 @@ class IndexStore {
                      internal::v1::ResolvedSource& resolved, const FindProgressFn& progress,
                      const FindCancelledFn& cancelled);
 
+  // Builds those of objects, one after another, while their bytes are on this host.
+  absl::Status BuildOfObjects(const IndexKind& kind, const std::vector<size_t>& missing,
+                              internal::v1::ResolvedSource& resolved,
+                              const FindProgressFn& progress, const FindCancelledFn& cancelled);
+
   IndexFolder folder_;
   const BuildIndexesFn build_;
+  ObjectFetcher* const objects_;  // may be null
 };
 
 }  // namespace bulkhead

@@ -11,6 +11,7 @@
 #include "absl/strings/strip.h"
 #include "server/base/error.h"
 #include "server/base/nearest_name.h"
+#include "server/base/object_url.h"
 #include "server/base/record_name.h"
 #include "server/base/straight_path.h"
 #include "server/base/utf8.h"
@@ -76,8 +77,12 @@ bool LiesInside(const std::string& path, const DataRoots& roots) {
 
 class Resolver {
  public:
-  Resolver(const v1::Source& source, std::string base_dir, const DataRoots& roots)
-      : source_(source), base_dir_(std::move(base_dir)), roots_(roots) {}
+  Resolver(const v1::Source& source, std::string base_dir, const DataRoots& roots,
+           const FindObjectsFn& find_objects)
+      : source_(source),
+        base_dir_(std::move(base_dir)),
+        roots_(roots),
+        find_objects_(find_objects) {}
 
   // Adds the files that match pattern number `number` of the spec.
   absl::Status AddPattern(const std::string& pattern, size_t number);
@@ -92,6 +97,8 @@ class Resolver {
   absl::StatusOr<internal::v1::ResolvedSource> Take();
 
  private:
+  // AddPattern for a URL.
+  absl::Status AddObjects(const std::string& pattern, size_t number);
   std::string Absolute(const std::string& path) const {
     return absl::StartsWith(path, "/") ? path : absl::StrCat(base_dir_, "/", path);
   }
@@ -119,6 +126,7 @@ class Resolver {
   const v1::Source& source_;
   const std::string base_dir_;
   const DataRoots& roots_;
+  const FindObjectsFn& find_objects_;
   std::vector<FoundFile> found_;
 };
 
@@ -231,7 +239,35 @@ bool LeadsUpwards(const std::string& pattern) {
   return absl::StrContains(absl::StrReplaceAll(rest, {{"\\", ""}}), "/../");
 }
 
+absl::Status Resolver::AddObjects(const std::string& pattern, size_t number) {
+  BULKHEAD_ASSIGN_OR_RETURN(const ObjectUrl url, ParseObjectUrl(pattern));
+  const auto holds = [&](const std::string& root) {
+    return IsObjectUrl(root) && absl::StartsWith(pattern, root) &&
+           (absl::EndsWith(root, "/") || pattern.size() == root.size() ||
+            pattern[root.size()] == '/');
+  };
+  const bool allowed = roots_.unrestricted ||
+                       std::any_of(roots_.roots.begin(), roots_.roots.end(), holds);
+  if (!allowed || !find_objects_) {
+    return MakeError(absl::StatusCode::kPermissionDenied, reason::kPathNotAllowed,
+                     absl::StrCat(ShownUrl(pattern),
+                                  find_objects_ ? ": this service may not read it; start bulkheadd "
+                                                  "with --root URL for what it begins with, too"
+                                                : ": this command reads files only, no URLs"),
+                     {{"file", ShownUrl(pattern)}});
+  }
+  BULKHEAD_ASSIGN_OR_RETURN(std::vector<internal::v1::ResolvedFile> objects,
+                            find_objects_(pattern));
+  for (internal::v1::ResolvedFile& object : objects) {
+    object.set_name(NameFromPattern(pattern, object.object().url()));
+    BULKHEAD_RETURN_IF_ERROR(CheckText(object.name()));
+    found_.push_back({number, std::move(object)});
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Resolver::AddPattern(const std::string& pattern, size_t number) {
+  if (IsObjectUrl(pattern)) return AddObjects(pattern, number);
   // After the last slash before a wildcard.
   const size_t rest = pattern.substr(0, pattern.find_first_of(kGlobCharacters)).rfind('/') + 1;
   const std::string folder = Straight(pattern.substr(0, rest));
@@ -342,7 +378,8 @@ absl::StatusOr<internal::v1::ResolvedSource> Resolver::Take() {
 
 absl::StatusOr<internal::v1::ResolvedSource> ResolveSource(const v1::Source& source,
                                                            const std::string& base_dir,
-                                                           const DataRoots& roots) {
+                                                           const DataRoots& roots,
+                                                           const FindObjectsFn& find_objects) {
   std::string base =
       base_dir.empty() ? (roots.roots.empty() ? "/" : roots.roots.front()) : base_dir;
   if (!absl::StartsWith(base, "/")) {
@@ -352,7 +389,7 @@ absl::StatusOr<internal::v1::ResolvedSource> ResolveSource(const v1::Source& sou
   // A base folder missing here matters only to relative paths, which then fail.
   if (auto real = RealPath(base); real.ok() && LiesInside(*real, roots)) base = *std::move(real);
   BULKHEAD_RETURN_IF_ERROR(CheckText(base));
-  Resolver resolver(source, base, roots);
+  Resolver resolver(source, base, roots, find_objects);
   switch (source.source_case()) {
     case v1::Source::kTfrecord:
     case v1::Source::kTar: {

@@ -1,6 +1,7 @@
 #ifndef BULKHEAD_SERVER_DATA_SOURCE_RESOLVER_H_
 #define BULKHEAD_SERVER_DATA_SOURCE_RESOLVER_H_
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,10 @@ struct DataRoots {
   bool unrestricted = false;
 };
 
+// Finds the objects that match a URL (ObjectFetcher::Find); empty: URLs are refused.
+using FindObjectsFn = std::function<absl::StatusOr<std::vector<internal::v1::ResolvedFile>>(
+    const std::string& pattern)>;
+
 // Finds the files of a source (not of a mixture): expands globs, resolves links, checks that every
 // file lies under a root, notes sizes and times. Reads no contents. Relative paths start at
 // `base_dir` (absolute, or empty for the first root). server/data/file_names.h defines names and
@@ -26,7 +31,8 @@ struct DataRoots {
 // or a file for a folder.
 absl::StatusOr<internal::v1::ResolvedSource> ResolveSource(const v1::Source& source,
                                                            const std::string& base_dir,
-                                                           const DataRoots& roots);
+                                                           const DataRoots& roots,
+                                                           const FindObjectsFn& find_objects = nullptr);
 
 // The roots that user functions behind a range may read: the data roots, or "/" if unrestricted.
 void AddRootsOfRange(const DataRoots& roots, internal::v1::ResolvedSource& resolved);

@@ -16,6 +16,7 @@
 #include "server/base/quarantine_set.h"
 #include "server/image/codecs/decode_allowance.h"
 #include "server/sampler/order.h"
+#include "server/source/objects.h"
 #include "server/stages/running/sample_key.h"
 
 namespace bulkhead {
@@ -80,6 +81,8 @@ class PipelineContext {
   // current one: frames that these have as well are kept.
   uint64_t lease = 0;
   std::vector<uint64_t> later_records;
+  // Not null: Pipeline::Expect adds the parts of objects that the record lies in.
+  std::vector<ObjectPart>* wanted = nullptr;
 };
 
 // A source and its stages, ready to run: record → output tensors. Starts no process; thread-safe,
@@ -163,6 +166,12 @@ absl::Status ProduceLease(const Pipeline& pipeline, const StreamView& stream,
                           const internal::v1::Lease& lease, PipelineContext& context,
                           std::byte* slot, std::vector<SubstitutedSample>& substituted,
                           uint64_t& failed_position);
+
+// The parts of objects that the samples of `survey` will read, merged, if they take the records that
+// the order says.
+std::vector<internal::v1::ObjectParts> PartsOf(const Pipeline& pipeline, const StreamView& stream,
+                                               const internal::v1::Survey& survey,
+                                               PipelineContext& context);
 
 // Produces the sample at `position` alone, into one destination for each tensor, without a
 // substitute for its own record. Errors: those of Pipeline::Produce; QUARANTINED.

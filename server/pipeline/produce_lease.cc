@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -226,6 +227,36 @@ absl::Status ProduceLease(const Pipeline& pipeline, const StreamView& stream,
     }
   }
   return absl::OkStatus();
+}
+
+std::vector<internal::v1::ObjectParts> PartsOf(const Pipeline& pipeline, const StreamView& stream,
+                                               const internal::v1::Survey& survey,
+                                               PipelineContext& context) {
+  std::vector<ObjectPart> wanted;
+  context.wanted = &wanted;
+  LeaseSample sample(pipeline, stream, survey.epoch(), context);
+  const uint64_t positions = stream.binding.samples_per_epoch();
+  for (uint64_t i = 0; i < survey.count(); ++i) {
+    sample.Expect((survey.first_position() + i) % positions);
+  }
+  context.wanted = nullptr;
+  std::sort(wanted.begin(), wanted.end(), [](const ObjectPart& a, const ObjectPart& b) {
+    return std::tie(a.key, a.begin) < std::tie(b.key, b.begin);
+  });
+  std::vector<internal::v1::ObjectParts> objects;
+  for (const ObjectPart& part : wanted) {
+    if (objects.empty() || objects.back().key() != part.key) {
+      objects.emplace_back().set_key(part.key);
+    }
+    auto& bounds = *objects.back().mutable_bounds();
+    if (!bounds.empty() && part.begin <= *bounds.rbegin()) {
+      *bounds.rbegin() = std::max(*bounds.rbegin(), part.end);
+    } else {
+      bounds.Add(part.begin);
+      bounds.Add(part.end);
+    }
+  }
+  return objects;
 }
 
 absl::Status ProduceSample(const Pipeline& pipeline, const StreamView& stream, uint64_t epoch,

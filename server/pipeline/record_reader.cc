@@ -33,6 +33,7 @@ void RecordReader::Expect(uint64_t record, StagedContext& own) const {
     own.Name(own.identity);
   }
   own.Enter(StageObserver::kSource);
+  own.read[number]->wanted = own.wanted;
   part.source->Expect(record - part.first_record, *own.read[number]);
 }
 

@@ -61,14 +61,16 @@ absl::StatusOr<std::unique_ptr<LoaderServer>> LoaderServer::Start(Config config)
     BULKHEAD_ASSIGN_OR_RETURN(supervisor.io, IoThread::Start());
   }
   server->io_ = supervisor.io;
+  server->objects_ = std::make_unique<ObjectFetcher>(server->config_.objects);
   BULKHEAD_ASSIGN_OR_RETURN(server->supervisor_, Supervisor::Start(std::move(supervisor)));
   const ServiceLimits& limits = server->config_.limits;
   server->indexes_ = std::make_unique<IndexStore>(
       IndexFolder::Config{server->config_.cache_dir, server->config_.index_bytes, FdLimit() / 2},
       [builds = IndexBuilds(limits.workers, limits.worker_quota_bytes, server->supervisor_.get())](
-          auto&&... arguments) { return builds.Run(arguments...); });
-  server->preparer_ =
-      std::make_unique<Preparer>(limits, server->config_.roots, server->indexes_.get());
+          auto&&... arguments) { return builds.Run(arguments...); },
+      server->objects_.get());
+  server->preparer_ = std::make_unique<Preparer>(
+      limits, server->config_.roots, server->indexes_.get(), server->objects_.get());
   server->quarantine_ = std::make_shared<QuarantineStore>(server->config_.cache_dir);
   BULKHEAD_ASSIGN_OR_RETURN(server->loop_, EventLoop::Create());
   BULKHEAD_RETURN_IF_ERROR(

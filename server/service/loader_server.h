@@ -58,6 +58,7 @@ class LoaderServer {
     std::string cache_dir;       // must exist
     uint64_t index_bytes = 0;    // limit of indexes in cache_dir; 0: none
     DataRoots roots;
+    ObjectFetcher::Config objects;
     ServiceLimits limits;
     Supervisor::Config supervisor;  // Start sets worker_program, and `io` if it is null
     // Openings of one client per second, in the long run; see OpenRate. 0: no limit.
@@ -121,6 +122,8 @@ class LoaderServer {
   std::shared_ptr<QuarantineStore> quarantine_;
   std::shared_ptr<IoThread> io_;
   StorageWatch storage_{StorageWatch::Config()};
+  // Before the supervisor, whose streams use it until they end.
+  std::unique_ptr<ObjectFetcher> objects_;
   std::unique_ptr<Supervisor> supervisor_;
   std::unique_ptr<IndexStore> indexes_;
   std::unique_ptr<Preparer> preparer_;

@@ -154,8 +154,9 @@ v1::BatchSchema SchemaWithClasses(const PreparedPipeline& prepared) {
   return schema;
 }
 
-Preparer::Preparer(ServiceLimits limits, DataRoots roots, IndexStore* indexes)
-    : limits_(limits), roots_(std::move(roots)), indexes_(indexes) {}
+Preparer::Preparer(ServiceLimits limits, DataRoots roots, IndexStore* indexes,
+                   ObjectFetcher* objects)
+    : limits_(limits), roots_(std::move(roots)), indexes_(indexes), objects_(objects) {}
 
 absl::StatusOr<PreparedPipeline> Preparer::Understand(const v1::SpecInput& input,
                                                       uint32_t slots) const {
@@ -221,7 +222,7 @@ absl::Status Preparer::FindData(const std::string& base_dir, PreparedPipeline& p
                                 const FindProgressFn& progress,
                                 const FindCancelledFn& cancelled) const {
   if (prepared.samples_per_epoch > 0) return absl::OkStatus();  // known from the spec alone
-  const DataFinder finder(roots_, indexes_);
+  const DataFinder finder(roots_, indexes_, objects_);
   auto found = finder.Find(prepared.spec, base_dir, progress, cancelled);
   if (!found.ok()) return WithPlace(found.status(), prepared.notes);
   FoundData data = *std::move(found);
@@ -235,6 +236,33 @@ absl::Status Preparer::FindData(const std::string& base_dir, PreparedPipeline& p
   prepared.order_fingerprint = OrderFingerprint(prepared.spec, prepared.resolved);
   BULKHEAD_ASSIGN_OR_RETURN(prepared.index_fds, indexes_->KeepOpen(prepared.resolved));
   return absl::OkStatus();
+}
+
+InputFetcher Preparer::FetcherOf(const internal::v1::ResolvedSource& resolved) const {
+  using Objects = std::map<std::string, internal::v1::FetchParts::Part>;  // by key, without bounds
+  const auto objects = std::make_shared<Objects>();
+  const auto add = [&](const internal::v1::ResolvedSource& source) {
+    for (const internal::v1::ResolvedFile& file : source.files()) {
+      if (file.has_object()) objects->emplace(file.object().key(), PartOf(file));
+    }
+  };
+  add(resolved);
+  for (const internal::v1::ResolvedSource& mixed : resolved.mixed()) add(mixed);
+  if (objects->empty()) return {};
+  InputFetcher fetcher;
+  fetcher.fetch = [fetcher = objects_, objects](const InputFetcher::Parts& wanted, bool check,
+                                                const InputFetcher::Done& done) {
+    ObjectFetcher::Parts parts;
+    for (const internal::v1::ObjectParts& part : wanted) {
+      const auto found = objects->find(part.key());
+      if (found == objects->end()) continue;  // a worker's word is not trusted
+      internal::v1::FetchParts::Part& added = *parts.Add() = found->second;
+      *added.mutable_bounds() = part.bounds();
+    }
+    return fetcher->Fetch(parts, check, done);
+  };
+  fetcher.release = [fetcher = objects_](uint64_t id) { fetcher->Release(id); };
+  return fetcher;
 }
 
 }  // namespace bulkhead

@@ -64,7 +64,8 @@ v1::BatchSchema SchemaWithClasses(const PreparedPipeline& prepared);
 // Turns a client's request into a pipeline that can be served. Stateless; thread-safe.
 class Preparer {
  public:
-  Preparer(ServiceLimits limits, DataRoots roots, IndexStore* indexes);
+  // Both must outlive this; `objects` may be null.
+  Preparer(ServiceLimits limits, DataRoots roots, IndexStore* indexes, ObjectFetcher* objects = nullptr);
 
   // Batches in work per stream, unless the client asks for more.
   static constexpr uint32_t kDefaultSlots = 4;
@@ -91,10 +92,14 @@ class Preparer {
 
   const ServiceLimits& limits() const { return limits_; }
 
+  // Brings the bytes of the objects that FindData found; without functions if there are none.
+  InputFetcher FetcherOf(const internal::v1::ResolvedSource& resolved) const;
+
  private:
   const ServiceLimits limits_;
   const DataRoots roots_;
   IndexStore* const indexes_;
+  ObjectFetcher* const objects_;
 };
 
 }  // namespace bulkhead

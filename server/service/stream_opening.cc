@@ -118,6 +118,7 @@ absl::Status StreamOpening::Open(v1::Open& open, RequestMemory::Place& place, Se
   // This thread writes, too.
   const std::shared_ptr<const void> writer = config.writer = config.memory->MakeWriter();
   config.observer = std::move(session.observer);
+  config.fetcher = preparer.FetcherOf(prepared.resolved);
   config.peer = caller_.peer;
   config.peer_pid = caller_.process;
   config.meter = outbox_.meter();

@@ -7,15 +7,19 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <new>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
 #include "server/base/record_name.h"
+#include "server/blocks/object_blocks.h"
 
 namespace bulkhead {
 namespace {
@@ -122,11 +126,88 @@ absl::StatusOr<DataFile> DataFile::Take(int fd, absl::string_view name) {
   return file;
 }
 
+// The blocks of an object: those that all services of this host keep, and those of this one.
+class DataFile::Blocks {
+ public:
+  static absl::StatusOr<std::unique_ptr<const Blocks>> Open(const Object& object) {
+    auto blocks = std::make_unique<Blocks>();
+    blocks->key_ = object.key;
+    bool found = false;
+    for (const std::string* path : {&object.path, &object.spare_path}) {
+      absl::StatusOr<ObjectBlocks> opened = ObjectBlocks::Open(*path);
+      if (opened.ok()) {
+        blocks->object_ = opened->object();
+        blocks->parts_.push_back(*std::move(opened));
+        found = true;
+      } else if (!absl::IsNotFound(opened.status())) {
+        return opened.status();
+      }
+    }
+    if (!found) return std::unique_ptr<const Blocks>();
+    return blocks;
+  }
+
+  const ObjectBlocks::Object& object() const { return object_; }
+
+  absl::StatusOr<size_t> ReadAt(uint64_t offset, char* to, size_t size) const {
+    const uint64_t end = std::min(object_.size_bytes, offset + size);
+    for (uint64_t at = offset; at < end;) {
+      const uint64_t block = at / ObjectBlocks::kBlockBytes;
+      const uint64_t begin = block * ObjectBlocks::kBlockBytes;
+      const uint64_t next = std::min(end, begin + ObjectBlocks::kBlockBytes);
+      const bool read = std::any_of(parts_.begin(), parts_.end(), [&](const ObjectBlocks& part) {
+        return part.Read(block, at - begin, to, next - at);
+      });
+      if (!read) return NotFetched(key_, at, end);
+      to += next - at;
+      at = next;
+    }
+    return end > offset ? end - offset : 0;
+  }
+
+  static absl::Status NotFetched(const std::string& key, uint64_t begin, uint64_t end) {
+    return MakeError(absl::StatusCode::kUnavailable, reason::kNotFetched,
+                     absl::StrCat("bytes ", begin, " to ", end, " are not on this host"),
+                     {{"key", key},
+                      {"begin", absl::StrCat(begin)},
+                      {"end", absl::StrCat(end)}});
+  }
+
+ private:
+  std::string key_;
+  ObjectBlocks::Object object_;
+  std::vector<ObjectBlocks> parts_;
+};
+
+DataFile::DataFile(int fd, absl::string_view name) : fd_(fd), name_(name) {}
+
+absl::StatusOr<DataFile> DataFile::OpenObject(const Object& object, absl::string_view name) {
+  auto blocks = Blocks::Open(object);
+  if (!blocks.ok()) {
+    return MakeError(absl::StatusCode::kUnavailable, reason::kFileUnreadable,
+                     absl::StrCat(Printable(name), ": its blocks on this host cannot be read: ",
+                                  blocks.status().message()),
+                     {{"file", std::string(name)}});
+  }
+  if (*blocks == nullptr) return Blocks::NotFetched(object.key, 0, 1);
+  DataFile file(-1, name);
+  file.identity_.size_bytes = (*blocks)->object().size_bytes;
+  file.identity_.mtime_ns = (*blocks)->object().mtime_ns;
+  // The key stands for the state of the object, as an inode number does for a file.
+  (void)absl::SimpleHexAtoi(absl::string_view(object.key).substr(0, 16), &file.identity_.inode);
+  file.blocks_ = *std::move(blocks);
+  return file;
+}
+
 DataFile::DataFile(DataFile&& other) noexcept
-    : fd_(std::exchange(other.fd_, -1)), name_(other.name_), identity_(other.identity_) {}
+    : fd_(std::exchange(other.fd_, -1)),
+      blocks_(std::move(other.blocks_)),
+      name_(other.name_),
+      identity_(other.identity_) {}
 
 DataFile& DataFile::operator=(DataFile&& other) noexcept {
   std::swap(fd_, other.fd_);
+  std::swap(blocks_, other.blocks_);
   std::swap(name_, other.name_);
   std::swap(identity_, other.identity_);
   return *this;
@@ -137,6 +218,7 @@ DataFile::~DataFile() {
 }
 
 absl::StatusOr<size_t> DataFile::ReadAt(uint64_t offset, char* to, size_t size) const {
+  if (blocks_ != nullptr) return blocks_->ReadAt(offset, to, size);
   size_t done = 0;
   while (done < size) {
     const ssize_t got = pread(fd_, to + done, size - done, static_cast<off_t>(offset + done));
@@ -152,6 +234,7 @@ absl::StatusOr<size_t> DataFile::ReadAt(uint64_t offset, char* to, size_t size) 
 }
 
 void DataFile::Prefetch(uint64_t offset, uint64_t size) const {
+  if (blocks_ != nullptr) return;
   (void)posix_fadvise(fd_, static_cast<off_t>(offset), static_cast<off_t>(size),
                       POSIX_FADV_WILLNEED);
 }
@@ -160,11 +243,13 @@ absl::Status DataFile::CheckUnchanged(const FileIdentity& indexed) const {
   if (indexed.size_bytes == 0 && indexed.mtime_ns == 0) return absl::OkStatus();
   const bool same =
       identity_.size_bytes == indexed.size_bytes && identity_.mtime_ns == indexed.mtime_ns &&
-      (indexed.inode == 0 || identity_.inode == indexed.inode || !HasLastingInodes(fd_));
+      (indexed.inode == 0 || identity_.inode == indexed.inode ||
+       (blocks_ == nullptr && !HasLastingInodes(fd_)));
   return same ? absl::OkStatus() : Changed(name_, indexed, identity_);
 }
 
 absl::Status DataFile::CheckStill() const {
+  if (blocks_ != nullptr) return absl::OkStatus();
   struct stat info;
   if (fstat(fd_, &info) != 0) return FileError(errno, name_, "read");
   const FileIdentity now = IdentityOf(info);

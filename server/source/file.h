@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "absl/status/status.h"
@@ -29,6 +30,15 @@ struct FileIdentity {
 // may change or vanish at any time. Movable; reads are thread-safe.
 class DataFile {
  public:
+  // What identifies an object of an object store, and where its blocks lie.
+  struct Object {
+    std::string key;
+    std::string path;  // of ObjectBlocks
+    std::string spare_path;
+
+    explicit operator bool() const { return !key.empty(); }
+  };
+
   // Opens `path`; `name`: its name in messages, which outlives the file. Blocks on the file system.
   // Errors, none of them a sample error: FILE_NOT_FOUND (NOT_FOUND), FILE_UNREADABLE
   // (PERMISSION_DENIED for a lack of rights, INVALID_ARGUMENT for something that is not a regular
@@ -36,6 +46,9 @@ class DataFile {
   static absl::StatusOr<DataFile> Open(const std::string& path, absl::string_view name);
   // Takes over `fd`, which was opened with kOpenFlags. Errors as Open's.
   static absl::StatusOr<DataFile> Take(int fd, absl::string_view name);
+  // Opens what this host has of an object, which nobody can change. FILE_UNREADABLE if its files
+  // are damaged.
+  static absl::StatusOr<DataFile> OpenObject(const Object& object, absl::string_view name);
   // Opening a FIFO among the data must not hang; regular files ignore O_NONBLOCK.
   static constexpr int kOpenFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
 
@@ -44,7 +57,8 @@ class DataFile {
   ~DataFile();
 
   // Reads `size` bytes at `offset`, or fewer at the end of the file. FILE_UNREADABLE with
-  // name@offset if the system reports an error.
+  // name@offset if the system reports an error. Of an object also NOT_FETCHED (UNAVAILABLE), with
+  // metadata `key`, `begin` and `end`: bytes that are not on this host.
   absl::StatusOr<size_t> ReadAt(uint64_t offset, char* to, size_t size) const;
 
   // Lets the kernel fetch these bytes into its cache, without waiting for them. Best effort.
@@ -63,9 +77,11 @@ class DataFile {
   uint64_t size_bytes() const { return identity_.size_bytes; }
 
  private:
-  DataFile(int fd, absl::string_view name) : fd_(fd), name_(name) {}
+  class Blocks;
+  DataFile(int fd, absl::string_view name);
 
   int fd_ = -1;
+  std::unique_ptr<const Blocks> blocks_;  // of an object; null: a file
   absl::string_view name_;
   FileIdentity identity_;
 };

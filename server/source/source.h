@@ -13,6 +13,7 @@
 #include "bulkhead/internal/v1/worker.pb.h"
 #include "bulkhead/v1/pipeline.pb.h"
 #include "server/source/file.h"
+#include "server/source/objects.h"
 #include "server/spec/signature.h"
 
 namespace bulkhead {
@@ -58,6 +59,9 @@ struct RecordIdentity {
 class ReadContext {
  public:
   virtual ~ReadContext() = default;
+
+  // Not null: Source::Expect adds the parts of objects that it is called for.
+  std::vector<ObjectPart>* wanted = nullptr;
 };
 
 // Random access to the records of a resolved source. Thread-safe, if each thread uses its own
@@ -80,11 +84,12 @@ class Source {
   // the file system. Sample errors (IsSampleError): CORRUPT_RECORD, TRUNCATED_RECORD,
   // RECORD_TOO_LARGE, MALFORMED_EXAMPLE, MISSING_FEATURE, WRONG_DTYPE, WRONG_SHAPE, OVER_BOUND,
   // with metadata `file` and `offset`. Other errors end the stream: FILE_NOT_FOUND,
-  // FILE_UNREADABLE, FILE_CHANGED.
+  // FILE_UNREADABLE, FILE_CHANGED. NOT_FETCHED (UNAVAILABLE, with metadata `key`, `begin` and
+  // `end`): bytes of an object are not on this host.
   virtual absl::Status Read(uint64_t index, ReadContext& context, Record& record) const = 0;
 
   // Record `index` < record_count() will be read with `context` soon: lets the kernel fetch data in
-  // advance. Does not wait for it; Read reports any error.
+  // advance, and adds parts of objects to `context.wanted`. Does not wait; Read reports any error.
   virtual void Expect(uint64_t /*index*/, ReadContext& /*context*/) const {}
 
   // The identity of record `index` < record_count(), from the index alone. INDEX_DAMAGED; a sample

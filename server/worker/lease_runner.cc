@@ -240,6 +240,24 @@ void LeaseRunner::WarmUp(const internal::v1::WarmUp& request) {
   *touch_seconds = absl::ToDoubleSeconds(absl::Nanoseconds(MonotonicNanos() - begin_ns));
 }
 
+void LeaseRunner::Answer(const internal::v1::Survey& survey) {
+  std::shared_ptr<const StreamView> view;
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto found = streams_.find(survey.stream_id());
+    if (found == streams_.end()) return;  // its stream has ended
+    view = found->second->view;
+  }
+  if (survey_context_ == nullptr) survey_context_ = pipeline_->NewContext();
+  internal::v1::FromWorker message;
+  message.mutable_surveyed()->set_stream_id(survey.stream_id());
+  message.mutable_surveyed()->set_sequence(survey.sequence());
+  for (internal::v1::ObjectParts& object : PartsOf(*pipeline_, *view, survey, *survey_context_)) {
+    *message.mutable_surveyed()->add_objects() = std::move(object);
+  }
+  report_(message);
+}
+
 void LeaseRunner::Add(const internal::v1::Lease& lease) {
   bool queued = false;
   {

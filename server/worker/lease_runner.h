@@ -64,6 +64,8 @@ class LeaseRunner {
   // Replaces the stream's quarantine set for leases that are added from now on. Does nothing if the
   // stream is unknown. INVALID_ARGUMENT for an invalid set.
   absl::Status SetQuarantine(const internal::v1::SetQuarantine& quarantine);
+  // Reports which bytes of objects the samples will read (Surveyed). One thread at a time.
+  void Answer(const internal::v1::Survey& survey);
   // Queues a lease. Reports it as failed if its stream is unknown or it lies outside the arena.
   void Add(const internal::v1::Lease& lease);
 
@@ -126,6 +128,7 @@ class LeaseRunner {
   std::map<uint64_t, std::shared_ptr<StreamState>> streams_ ABSL_GUARDED_BY(mutex_);
   std::deque<Item> queue_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::unique_ptr<PipelineContext> survey_context_;  // made by the first survey
   std::vector<std::thread> threads_;
 };
 

@@ -255,6 +255,10 @@ bool Session::Handle(const internal::v1::ToWorker& message, Packet& packet) {
       Note(LeaseMoment::kReceived);
       runner_->Add(message.lease());
       return true;
+    case internal::v1::ToWorker::kSurvey:
+      if (runner_ == nullptr) return false;
+      runner_->Answer(message.survey());
+      return true;
     case internal::v1::ToWorker::kBuildIndex:
       // Never in a process that runs user code.
       if (packet.fds.size() != 1 || runner_ != nullptr) return false;

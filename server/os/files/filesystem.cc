@@ -235,6 +235,13 @@ absl::Status WritePrefix(int fd, absl::string_view bytes) {
 
 bool TryLockFile(int fd) { return flock(fd, LOCK_EX | LOCK_NB) == 0; }
 
+bool ShareFile(int fd) { return flock(fd, LOCK_SH | LOCK_NB) == 0; }
+
+void PunchHole(int fd, uint64_t offset, uint64_t bytes) {
+  (void)fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+                  static_cast<off_t>(bytes));
+}
+
 bool IsFileAt(int fd, const std::string& path) {
   struct stat open_file {};
   struct stat named {};

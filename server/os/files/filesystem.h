@@ -86,6 +86,13 @@ absl::Status WritePrefix(int fd, absl::string_view bytes);
 // another opening holds the lock.
 bool TryLockFile(int fd);
 
+// The same, together with others that share it: TryLockFile fails then. False if another holds it
+// alone.
+bool ShareFile(int fd);
+
+// Gives the disk of a file's bytes [offset, offset + bytes) back; they read as zeros. Best effort.
+void PunchHole(int fd, uint64_t offset, uint64_t bytes);
+
 // Whether an open file is the one that `path` names now; does not follow links.
 bool IsFileAt(int fd, const std::string& path);
 

@@ -79,11 +79,13 @@ absl::Status Allow(int ruleset, const std::string& path, uint64_t of_folder, uin
 
 }  // namespace
 
-absl::Status RestrictFiles(const std::vector<std::string>& readable, const std::string& writable) {
+absl::Status RestrictFiles(const std::vector<std::string>& readable, const std::string& writable,
+                           bool network) {
   const long abi =
       syscall(SYS_landlock_create_ruleset, nullptr, 0, LANDLOCK_CREATE_RULESET_VERSION);
   if (abi < 0) return Unavailable(errno);
-  const Attributes attributes = AttributesOf(abi);
+  Attributes attributes = AttributesOf(abi);
+  if (network) attributes.handled_access_net = 0;
   const UniqueFd ruleset(
       static_cast<int>(syscall(SYS_landlock_create_ruleset, &attributes, AttributesSize(abi), 0)));
   if (!ruleset) return Unavailable(errno);

@@ -120,7 +120,8 @@ std::vector<SandboxPart> EnterSandbox(const SandboxOptions& options) {
   // Before the capabilities go, because they may be needed to reach paths.
   if (options.landlock) {
     parts.push_back(Report("landlock", one_thread.ok()
-                                           ? RestrictFiles(ReadablePaths(options), options.scratch)
+                                           ? RestrictFiles(ReadablePaths(options), options.scratch,
+                                                           options.fetches)
                                            : one_thread));
   } else {
     parts.push_back(SwitchedOff("landlock"));
@@ -138,7 +139,7 @@ std::vector<SandboxPart> EnterSandbox(const SandboxOptions& options) {
                                                    "without Landlock nothing may be written")));
   }
   // Last, because it forbids what the others need.
-  parts.push_back(options.seccomp ? Report("seccomp", RestrictSystemCalls(writes))
+  parts.push_back(options.seccomp ? Report("seccomp", RestrictSystemCalls(writes, options.fetches))
                                   : SwitchedOff("seccomp"));
   return parts;
 }

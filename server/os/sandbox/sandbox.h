@@ -17,6 +17,8 @@ struct SandboxOptions {
   // An existing folder in which this process may write; empty: none. Only Landlock confines writes
   // to it, so with seccomp but without Landlock nothing is writable.
   std::string scratch;
+  // It reads object stores: it may open connections, and make sparse files in `scratch`.
+  bool fetches = false;
   // Limit of open descriptors.
   uint64_t max_files = 256;
   // Limit of a file's size. If stdout or stderr is a regular file, some more may be appended to it,

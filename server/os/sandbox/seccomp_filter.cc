@@ -29,13 +29,12 @@ constexpr const char* kRefused[] = {
     "fork", "vfork", "execve", "execveat", "ptrace", "process_vm_readv", "process_vm_writev",
     "process_madvise", "process_mrelease", "kcmp", "pidfd_open", "pidfd_getfd", "pidfd_send_signal",
     "tkill",
-    // New connections.
-    "socket", "socketpair", "connect", "bind", "listen", "accept", "accept4",
+    // Connections of others.
+    "listen", "accept", "accept4",
     // Changes of files by name, and through descriptors changes of anything but the content.
-    "creat", "openat2", "open_by_handle_at", "name_to_handle_at", "truncate", "ftruncate",
-    "ftruncate64", "fallocate", "link", "linkat", "symlink", "symlinkat", "mknod", "mknodat",
+    "creat", "openat2", "open_by_handle_at", "name_to_handle_at", "truncate", "link", "symlink", "symlinkat", "mknod", "mknodat",
     "chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "lchown", "fchown", "fchownat", "utime",
-    "utimes", "utimensat", "futimesat", "setxattr", "lsetxattr", "fsetxattr", "removexattr",
+    "utimes", "futimesat", "setxattr", "lsetxattr", "fsetxattr", "removexattr",
     "lremovexattr", "fremovexattr", "fanotify_init", "fanotify_mark",
     // The system, and large parts of the kernel that no worker needs.
     "mount", "umount", "umount2", "mount_setattr", "move_mount", "open_tree", "fsopen", "fsconfig",
@@ -49,6 +48,12 @@ constexpr const char* kRefused[] = {
 // Also refused, unless the process has files of its own.
 constexpr const char* kRefusedWithoutFiles[] = {"rename",   "renameat", "renameat2", "unlink",
                                                 "unlinkat", "mkdir",    "mkdirat",   "rmdir"};
+
+// Also refused, unless the process reads object stores.
+constexpr const char* kRefusedUnlessFetching[] = {
+    "socket",      "socketpair", "connect", "bind",      "ftruncate",
+    "ftruncate64", "fallocate",  "linkat",  "utimensat",
+};
 
 // Newer than the libseccomp of the build; the numbers hold for all architectures: setxattrat,
 // removexattrat, open_tree_attr, file_setattr.
@@ -173,10 +178,13 @@ void RefuseEmptying(Filter& filter) {
 
 }  // namespace
 
-absl::Status RestrictSystemCalls(bool own_files) {
+absl::Status RestrictSystemCalls(bool own_files, bool fetches) {
   Filter filter;
   for (const char* name : kRefused) filter.Refuse(name);
   for (const int number : kRefusedNumbers) filter.Refuse(number);
+  if (!fetches) {
+    for (const char* name : kRefusedUnlessFetching) filter.Refuse(name);
+  }
   RefuseMemory(filter);
   RefuseLimits(filter);
   RefuseProcesses(filter);

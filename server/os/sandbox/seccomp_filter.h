@@ -14,10 +14,11 @@ namespace bulkhead {
 // privilege except no_new_privs, which it sets. A process may still set its own RLIMIT_DATA,
 // because a worker lowers it after its warm-up; without capabilities a hard limit can only go down.
 // With `own_files` files may be opened for writing, made, renamed and removed, in a process that
-// Landlock confines to a folder of its own.
+// Landlock confines to a folder of its own. With `fetches` it may
+// open connections, and make and cut such files.
 //
 // UNAVAILABLE if the kernel has no seccomp filters.
-absl::Status RestrictSystemCalls(bool own_files);
+absl::Status RestrictSystemCalls(bool own_files, bool fetches = false);
 
 }  // namespace bulkhead
 

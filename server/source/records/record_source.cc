@@ -47,6 +47,7 @@ class RecordSource final : public Source {
  public:
   struct File {
     std::string path;
+    DataFile::Object object;
     std::string name;
     std::string shown;  // the name, printable
     uint64_t inode = 0;
@@ -93,9 +94,19 @@ class RecordSource final : public Source {
   void Expect(uint64_t index, ReadContext& context) const override {
     const size_t number = FileOf(index);
     const File& file = files_[number];
-    if (file.index.compression() != v1::COMPRESSION_NONE) return;
+    const bool plain = file.index.compression() == v1::COMPRESSION_NONE;
+    if (file.object && !plain && context.wanted != nullptr) {
+      context.wanted->push_back({file.object.key, 0, file.index.header().file_size_bytes});
+    }
+    if (!plain) return;
     const auto extent = file.index.Find(index - file.first_record);
     if (!extent.ok() || extent->end < extent->begin) return;
+    if (file.object) {
+      if (context.wanted != nullptr) {
+        context.wanted->push_back({file.object.key, extent->begin, extent->end});
+      }
+      return;
+    }
     const auto opened = Open(number, static_cast<Context&>(context));
     if (opened.ok()) (*opened)->Prefetch(extent->begin, extent->end - extent->begin);
   }
@@ -193,7 +204,9 @@ class RecordSource final : public Source {
       return &open.front().file;
     }
     const File& file = files_[number];
-    BULKHEAD_ASSIGN_OR_RETURN(DataFile opened, roots_.Open(file.path, file.name));
+    BULKHEAD_ASSIGN_OR_RETURN(DataFile opened, file.object
+                                                   ? DataFile::OpenObject(file.object, file.name)
+                                                   : roots_.Open(file.path, file.name));
     const IndexHeader& header = file.index.header();
     BULKHEAD_RETURN_IF_ERROR(
         opened.CheckUnchanged({header.file_size_bytes, header.file_mtime_ns, file.inode}));
@@ -235,7 +248,7 @@ absl::StatusOr<std::unique_ptr<Source>> OpenRecordSource(
                        header.file_mtime_ns == resolved_file.mtime_ns());
     if (!same) return IndexDamaged(name, "was made for another state of the file");
     const uint64_t count = index.record_count();
-    files.push_back({resolved_file.path(), name, Printable(name), resolved_file.inode(),
+    files.push_back({resolved_file.path(), ObjectOf(resolved_file), name, Printable(name), resolved_file.inode(),
                      std::move(index), record_count});
     record_count += count;
   }

@@ -17,7 +17,7 @@ namespace {
 
 constexpr absl::string_view kMagic = "\x93NUMPY";
 // NumPy's own limit of dimensions (NPY_MAXDIMS of NumPy 2).
-constexpr size_t kMaxRank = 64;
+constexpr size_t kMaxNpyRank = 64;
 constexpr v1::DType kNpyTypes[] = {v1::DTYPE_UINT8,   v1::DTYPE_INT8,    v1::DTYPE_UINT16,
                                    v1::DTYPE_INT16,   v1::DTYPE_UINT32,  v1::DTYPE_INT32,
                                    v1::DTYPE_UINT64,  v1::DTYPE_INT64,   v1::DTYPE_FLOAT16,
@@ -65,7 +65,7 @@ bool TakeDims(absl::string_view literal, TensorDims& dims) {
     part = absl::StripAsciiWhitespace(part);
     if (part.empty()) continue;  // behind the comma of "(3,)"
     int64_t dim = 0;
-    if (!absl::SimpleAtoi(part, &dim) || dim < 0 || dims.size() == kMaxRank) return false;
+    if (!absl::SimpleAtoi(part, &dim) || dim < 0 || dims.size() == kMaxNpyRank) return false;
     dims.push_back(dim);
   }
   return true;

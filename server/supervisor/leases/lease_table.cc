@@ -101,12 +101,13 @@ std::optional<uint32_t> LeaseTable::Complete(
 }
 
 bool LeaseTable::Fail(uint64_t lease_id, WorkerId worker,
-                      const internal::v1::LeaseFailed& failure) {
+                      const internal::v1::LeaseFailed& failure, bool again) {
   LeaseEntry* entry = FindHeld(lease_id, worker);
   if (entry == nullptr) {
     EndWriting(worker, lease_id);
     return false;
   }
+  entry->outdated |= again;
   if (Decide(*entry, LeaseState::kFailed)) entry->failure = failure;
   return true;
 }

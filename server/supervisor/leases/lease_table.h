@@ -71,7 +71,9 @@ class LeaseTable {
   // and ignored, if the worker does not hold the lease.
   std::optional<uint32_t> Complete(uint64_t lease_id, WorkerId worker,
                                    std::vector<internal::v1::Substitution> substitutions);
-  bool Fail(uint64_t lease_id, WorkerId worker, const internal::v1::LeaseFailed& failure);
+  // With `again` a failed lease is planned again.
+  bool Fail(uint64_t lease_id, WorkerId worker, const internal::v1::LeaseFailed& failure,
+            bool again = false);
 
   // The deaths of workers at one lease.
   struct Death {

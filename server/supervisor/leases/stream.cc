@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "server/arena/code_files.h"
 #include "server/arena/worker_error.h"
@@ -133,18 +134,26 @@ Stream::Stream(uint64_t id, StreamConfig config, std::shared_ptr<EventLoop> loop
             });
         if (config_.meter != nullptr) config_.meter->NoteWait();
       }) {
+  if (config_.fetcher.fetch) {
+    const auto on_news = [this] {
+      BeginBatches();
+      wake_();
+    };
+    inputs_ = std::make_unique<StreamInputs>(config_.fetcher, loop_, on_news,
+                                             [this](const absl::Status& status) { Fail(status); });
+  }
   if (config_.meter != nullptr) config_.meter->SetTrace(trace_);
   for (const v1::CodeFile& file : config_.code) code_.emplace(file.name(), file.digest());
 }
 
 void Stream::BeginBatches() {
-  while (!finished_ && !exhausted_ && leases_.has_free_slot()) {
+  while (!finished_ && leases_.has_free_slot()) {
     const auto header = NextBatch();
     if (!header.has_value()) {
       if (exhausted_) DeliverFinished();
       return;
     }
-    next_sequence_ = header->sequence() + 1;
+    begun_sequence_ = header->sequence();
     if (leases_.pending() == 0) waits_since_ns_ = MonotonicNanos();
     leases_.BeginBatch(*header);
     if (trace_.on()) trace_.Note(BegunMoment(*header));
@@ -152,10 +161,21 @@ void Stream::BeginBatches() {
 }
 
 std::optional<v1::BatchHeader> Stream::NextBatch() {
+  if (inputs_ == nullptr) return PlanBatch();
+  while (inputs_->HasRoom()) {
+    const auto header = PlanBatch();
+    if (!header.has_value()) break;
+    inputs_->Add(*header);
+  }
+  return inputs_->Take();
+}
+
+std::optional<v1::BatchHeader> Stream::PlanBatch() {
   if (config_.assignments == nullptr) {
     while (ahead_.count(next_sequence_) > 0) ++next_sequence_;
     auto header = config_.batch_at(next_sequence_);
     exhausted_ = !header.has_value();
+    if (header.has_value()) ++next_sequence_;
     return header;
   }
   if (!std::exchange(listens_, true)) {
@@ -177,7 +197,7 @@ std::optional<v1::BatchHeader> Stream::NextBatch() {
 
 std::optional<internal::v1::Lease> Stream::Assign(LeaseTable::WorkerId worker, bool suspect,
                                                   uint64_t most_samples) {
-  if (finished_) return std::nullopt;
+  if (finished_ || (inputs_ != nullptr && inputs_->waits())) return std::nullopt;
   std::optional<internal::v1::Lease> lease = leases_.Assign(worker, suspect, most_samples);
   if (lease.has_value() && suspect) lease->set_one_thread(true);
   if (lease.has_value() && trace_.on()) trace_.Note(GivenMoment(*lease, worker));
@@ -186,7 +206,7 @@ std::optional<internal::v1::Lease> Stream::Assign(LeaseTable::WorkerId worker, b
 
 std::optional<std::pair<uint64_t, uint64_t>> Stream::NextPosition() const {
   if (finished_) return std::nullopt;
-  const auto header = config_.batch_at(next_sequence_ == 0 ? 0 : next_sequence_ - 1);
+  const auto header = config_.batch_at(begun_sequence_);
   if (!header.has_value()) return std::nullopt;
   return std::make_pair(header->epoch(), header->first_position());
 }
@@ -213,7 +233,37 @@ std::optional<uint32_t> Stream::Complete(const internal::v1::LeaseDone& done,
   return samples;
 }
 
+bool Stream::has_work() const {
+  if (finished_) return false;
+  if (inputs_ == nullptr) return leases_.has_suspect() || leases_.has_planned();
+  return inputs_->HasSurvey(MonotonicNanos()) ||
+         (!inputs_->waits() && (leases_.has_suspect() || leases_.has_planned()));
+}
+
+bool Stream::FetchMissing(const internal::v1::LeaseFailed& failure, LeaseTable::WorkerId worker) {
+  const internal::v1::WorkerError& error = failure.error();
+  if (inputs_ == nullptr || error.reason() != reason::kNotFetched) return false;
+  const auto lease = leases_.HeldLease(failure.lease_id(), worker);
+  const auto fact = [&](const char* name) {
+    const auto found = error.metadata().find(name);
+    return found == error.metadata().end() ? "" : found->second;
+  };
+  internal::v1::ObjectParts parts;
+  uint64_t begin = 0;
+  uint64_t end = 0;
+  if (!lease.has_value() || !absl::SimpleAtoi(fact("begin"), &begin) ||
+      !absl::SimpleAtoi(fact("end"), &end)) {
+    return false;
+  }
+  parts.set_key(fact("key"));
+  parts.add_bounds(begin);
+  parts.add_bounds(end);
+  inputs_->FetchMissing(*lease, parts);
+  return leases_.Fail(failure.lease_id(), worker, failure, /*again=*/true);
+}
+
 bool Stream::FailLease(const internal::v1::LeaseFailed& failure, LeaseTable::WorkerId worker) {
+  if (FetchMissing(failure, worker)) return true;
   if (!leases_.Fail(failure.lease_id(), worker, failure)) {
     BeginBatches();
     return false;
@@ -246,6 +296,7 @@ std::optional<Stream::Death> Stream::NoteDeath(uint64_t lease_id, LeaseTable::Wo
 
 uint32_t Stream::WorkerGone(LeaseTable::WorkerId worker) {
   const uint32_t redone = leases_.WorkerGone(worker);
+  if (inputs_ != nullptr) inputs_->OnWorkerGone(worker);
   BeginBatches();  // a lost slot may have come back
   return redone;
 }
@@ -331,6 +382,7 @@ void Stream::DeliverFinished() {
   while (!finished_) {
     std::optional<LeaseTable::FinishedBatch> batch = leases_.TakeNext();
     if (!batch.has_value()) break;
+    if (inputs_ != nullptr) inputs_->OnDelivered(batch->header.sequence());
     if (trace_.on()) trace_.Note(v1::TraceMoment::KIND_BATCH_READY, batch->header.sequence());
     auto hold = HoldSlot(batch->slot, batch->header.sequence());
     if (batch->failure.has_value()) {
@@ -346,7 +398,8 @@ void Stream::DeliverFinished() {
     }
     if (config_.assignments == nullptr) {
       ahead_.insert(batch->header.sequence());
-      const uint64_t in_turn = leases_.head_sequence().value_or(next_sequence_);
+      const auto ahead = inputs_ == nullptr ? std::nullopt : inputs_->first();
+      const uint64_t in_turn = leases_.head_sequence().value_or(ahead.value_or(next_sequence_));
       ahead_.erase(ahead_.begin(), ahead_.lower_bound(in_turn));
     }
     waits_since_ns_ = MonotonicNanos();
@@ -357,7 +410,8 @@ void Stream::DeliverFinished() {
     untold_code_.clear();
     config_.observer->OnBatch({std::move(batch->header), std::move(hold)});
   }
-  if (!finished_ && exhausted_ && leases_.pending() == 0) {
+  const bool none_ahead = inputs_ == nullptr || inputs_->empty();
+  if (!finished_ && exhausted_ && none_ahead && leases_.pending() == 0) {
     notes_.SendDue(MonotonicNanos(), /*at_end=*/true);
     finished_ = true;
     config_.observer->OnEnd();

@@ -21,6 +21,7 @@
 #include "server/os/event_loop.h"
 #include "server/supervisor/leases/assignments.h"
 #include "server/supervisor/leases/lease_table.h"
+#include "server/supervisor/leases/stream_inputs.h"
 #include "server/supervisor/leases/stream_meter.h"
 #include "server/supervisor/leases/stream_notes.h"
 #include "server/supervisor/memory/arena_memory.h"
@@ -135,6 +136,8 @@ struct StreamConfig {
   // below the number of batches left in that epoch.
   std::vector<uint32_t> completed;
   std::shared_ptr<StreamObserver> observer;
+  // Of a source of objects: brings their bytes; else without functions.
+  InputFetcher fetcher;
   // Records a quarantined record beyond the stream. Called on the supervisor's thread before the
   // observer is; must not block; may be empty.
   std::function<void(const v1::QuarantinedRecord&)> on_quarantined;
@@ -161,7 +164,9 @@ class Stream : public std::enable_shared_from_this<Stream> {
   void BeginBatches();
   // Whether there are leases to assign; suspects as in LeaseTable.
   bool has_suspect() const { return !finished_ && leases_.has_suspect(); }
-  bool has_work() const { return has_suspect() || (!finished_ && leases_.has_planned()); }
+  bool has_work() const;
+  // The batches whose bytes are brought to this host; null: the source has no objects.
+  StreamInputs* inputs() const { return inputs_.get(); }
   std::optional<internal::v1::Lease> Assign(LeaseTable::WorkerId worker, bool suspect = false,
                                             uint64_t most_samples = LeaseTable::kWholeLease);
   // Epoch and position of an upcoming sample, for warming up; absent if there is none.
@@ -225,8 +230,12 @@ class Stream : public std::enable_shared_from_this<Stream> {
   void AppendTotals(v1::GetStatusResponse& response) const;
 
  private:
-  // The next batch to begin; absent if there is none, with assignments for now.
+  // The next batch to begin; absent if there is none, with assignments or objects for now.
   std::optional<v1::BatchHeader> NextBatch();
+  // The next one to make, wherever its bytes are.
+  std::optional<v1::BatchHeader> PlanBatch();
+  // The lease read bytes of an object that are not here. False if that is not what failed.
+  bool FetchMissing(const internal::v1::LeaseFailed& failure, LeaseTable::WorkerId worker);
   void DeliverFinished();
   // Counts and reports a batch's substitutions; an error if there are too many.
   absl::Status CountSubstitutions(LeaseTable::FinishedBatch& batch);
@@ -246,7 +255,9 @@ class Stream : public std::enable_shared_from_this<Stream> {
   std::string quarantine_digest_;
   std::map<std::string, std::string> code_;  // digests by name
   std::vector<v1::CodeFile> untold_code_;    // for the header of the next batch
-  uint64_t next_sequence_ = 0;
+  uint64_t next_sequence_ = 0;    // to be planned
+  uint64_t begun_sequence_ = 0;   // the last one that was begun
+  std::unique_ptr<StreamInputs> inputs_;
   int64_t quiet_since_ns_ = 0;  // since a delivery or a returned slot
   // Sequences delivered before their turn, by this stream or before it.
   std::set<uint64_t> ahead_;

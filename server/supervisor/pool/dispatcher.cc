@@ -10,6 +10,27 @@
 
 namespace bulkhead {
 
+void Dispatcher::AskForInputs() {
+  const int64_t now_ns = MonotonicNanos();
+  for (const auto& stream : streams_.all()) {
+    if (stream->finished() || stream->inputs() == nullptr) continue;
+    for (const auto& slot : crew_.slots()) {
+      PoolWorker* const worker = slot->worker.get();
+      if (worker == nullptr || !worker->is_ready()) continue;
+      if (stream->inputs()->IsSilent(worker->id, now_ns)) {
+        worker->process->Kill(v1::EXIT_CAUSE_HUNG, "it does not answer the service");
+        continue;
+      }
+      while (auto survey = stream->inputs()->NextSurvey(worker->id, now_ns)) {
+        survey->set_stream_id(stream->id());
+        internal::v1::ToWorker message;
+        *message.mutable_survey() = *std::move(survey);
+        worker->process->Send(message);
+      }
+    }
+  }
+}
+
 bool Dispatcher::GiveLeases() {
   bool given = GiveSuspect();
   while (true) {

@@ -18,6 +18,8 @@ class Dispatcher {
   Dispatcher(const PipelineConfig& config, const Crew& crew, PoolStreams& streams)
       : config_(config), crew_(crew), streams_(streams) {}
 
+  // Asks workers which bytes of objects the streams' next batches will read.
+  void AskForInputs();
   // Assigns planned leases to workers with room. False if none was assigned.
   bool GiveLeases();
   // Takes a report on a lease. Returns the samples that it adds to its stream; absent if it does

@@ -156,9 +156,11 @@ bool WorkerPool::RemoveStream(uint64_t stream_id) {
 void WorkerPool::Dispatch() {
   if (parked()) {
     if (streams_.has_work()) context_.on_wanted(this);
-  } else if (!broken() && dispatcher_.GiveLeases()) {
-    ScheduleWatch(/*soon=*/true);
+    return;
   }
+  if (broken()) return;
+  dispatcher_.AskForInputs();
+  if (dispatcher_.GiveLeases()) ScheduleWatch(/*soon=*/true);
 }
 
 void WorkerPool::FailStreams(const absl::Status& status) {
@@ -237,6 +239,12 @@ void WorkerPool::OnMessage(PoolWorker& worker, const internal::v1::FromWorker& m
       return;
     case internal::v1::FromWorker::kStreamRemoved:
       worker.claims->mapped.erase(message.stream_removed().stream_id());
+      return;
+    case internal::v1::FromWorker::kSurveyed:
+      if (const auto stream = streams_.Find(message.surveyed().stream_id());
+          stream != nullptr && stream->inputs() != nullptr && !stream->finished()) {
+        stream->inputs()->OnSurveyed(message.surveyed());
+      }
       return;
     case internal::v1::FromWorker::kSegmentFull:
       segments_.OnFull(worker, message.segment_full().kind());

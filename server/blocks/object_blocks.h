@@ -1,0 +1,92 @@
+#ifndef BULKHEAD_SERVER_BLOCKS_OBJECT_BLOCKS_H_
+#define BULKHEAD_SERVER_BLOCKS_OBJECT_BLOCKS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "server/os/files/fd.h"
+#include "server/os/files/filesystem.h"
+#include "server/os/memory/memory_map.h"
+
+namespace bulkhead {
+
+// The parts of one object of an object store that are on this host, in two files of a folder:
+//
+//   KEY.data    the object's bytes; sparse, so that missing blocks take no disk
+//   KEY.blocks  a header, then a word for each block: 0, or "present" with the block's CRC-32C
+//
+// bulkhead-fetch writes them; workers read. A block's word is set after its bytes were written, and
+// readers compare the checksum. So a block is right or absent, whoever was killed in between, and
+// after a power failure too. Several processes may write the same object: they write the same
+// bytes, since the key names one state of the object (KeyOf).
+//
+// Reading is thread-safe and may run beside a writer. One thread of a process writes.
+class ObjectBlocks {
+ public:
+  static constexpr uint64_t kBlockBytes = uint64_t{16} << 10;
+
+  // The object's state, as the store told it.
+  struct Object {
+    uint64_t size_bytes = 0;
+    int64_t mtime_ns = 0;
+  };
+
+  // The name of one state of the object at `url`: 32 hex digits.
+  static std::string KeyOf(absl::string_view url, absl::string_view etag, const Object& object);
+
+  // Opens both files for reading; `path`: without their endings. NOT_FOUND if they are not there,
+  // DATA_LOSS if they are not files of this version.
+  static absl::StatusOr<ObjectBlocks> Open(const std::string& path);
+  // Opens them for reading and writing, and makes them if need be. Blocks for the disk.
+  // RESOURCE_EXHAUSTED if it is full.
+  static absl::StatusOr<ObjectBlocks> OpenForWriting(const std::string& path,
+                                                     const Object& object);
+
+  const Object& object() const { return object_; }
+  uint64_t block_count() const { return (object_.size_bytes + kBlockBytes - 1) / kBlockBytes; }
+  uint64_t BytesOf(uint64_t block) const;
+
+  bool Has(uint64_t block) const { return Word(block) != 0; }
+  // Reads bytes [offset, offset + size) of one block. False if it is absent or damaged, or the disk
+  // fails.
+  bool Read(uint64_t block, uint64_t offset, char* to, size_t size) const;
+
+  // Writes a whole block, which is present from then on. RESOURCE_EXHAUSTED if the disk is full.
+  absl::Status Write(uint64_t block, absl::string_view bytes);
+  // Makes blocks [begin, end) absent and gives their disk back.
+  void Drop(uint64_t begin, uint64_t end);
+
+  // Marks the object as in use, until this closes (ObjectFolder).
+  bool Share() const { return ShareFile(blocks_fd_.get()); }
+  // Whether `path` still leads to these files.
+  bool IsAt(const std::string& path) const {
+    return IsFileAt(blocks_fd_.get(), path + ".blocks") && IsFileAt(data_fd_.get(), path + ".data");
+  }
+  // Notes the time of this use.
+  void NoteUse() const { bulkhead::NoteUse(blocks_fd_.get()); }
+
+ private:
+  ObjectBlocks(UniqueFd data, UniqueFd blocks, MemoryMap map, const Object& object)
+      : data_fd_(std::move(data)),
+        blocks_fd_(std::move(blocks)),
+        map_(std::move(map)),
+        object_(object) {}
+
+  static absl::StatusOr<ObjectBlocks> Take(UniqueFd data, UniqueFd blocks, bool writable);
+  uint64_t Word(uint64_t block) const;
+  void SetWord(uint64_t block, uint64_t word);
+
+  UniqueFd data_fd_;
+  UniqueFd blocks_fd_;
+  MemoryMap map_;
+  Object object_;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_BLOCKS_OBJECT_BLOCKS_H_

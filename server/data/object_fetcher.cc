@@ -1,0 +1,393 @@
+#include "server/data/object_fetcher.h"
+
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <deque>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "server/arena/worker_error.h"
+#include "server/base/error.h"
+#include "server/os/event_loop.h"
+#include "server/os/files/filesystem.h"
+#include "server/os/files/random_name.h"
+#include "server/os/monotonic_wait.h"
+#include "server/os/process/child_process.h"
+#include "server/os/sockets/packet_socket.h"
+
+namespace bulkhead {
+namespace {
+
+constexpr absl::Duration kFirstBackoff = absl::Milliseconds(50);
+constexpr absl::Duration kMostBackoff = absl::Seconds(5);
+// Deaths without an answer in between, after which what is asked for fails.
+constexpr int kMostDeaths = 8;
+constexpr absl::Duration kLookForCancel = absl::Milliseconds(100);
+
+absl::Status FetchEnds() {
+  return MakeError(absl::StatusCode::kUnavailable, reason::kShuttingDown, "the service ends");
+}
+
+}  // namespace
+
+internal::v1::FetchParts::Part PartOf(const internal::v1::ResolvedFile& file) {
+  internal::v1::FetchParts::Part part;
+  *part.mutable_object()->mutable_object() = file.object();
+  part.mutable_object()->set_size_bytes(file.size_bytes());
+  part.mutable_object()->set_mtime_ns(file.mtime_ns());
+  return part;
+}
+
+// Lives on its own thread, which spawns the process: that dies with the thread.
+class ObjectFetcher::Process {
+ public:
+  using Found = std::function<void(absl::StatusOr<internal::v1::ObjectsFound>)>;
+
+  static absl::StatusOr<std::unique_ptr<Process>> Create(const Config& config) {
+    auto loop = EventLoop::Create();
+    if (!loop.ok()) return loop.status();
+    std::unique_ptr<Process> process(new Process(config, *std::move(loop)));
+    process->thread_ = std::thread([raw = process.get()] {
+      raw->Spawn();
+      raw->loop_->Run();
+      raw->Close();
+    });
+    return process;
+  }
+
+  ~Process() {
+    loop_->Stop();
+    thread_.join();
+    RemoveTree(spare_folder_);
+  }
+
+  const std::string& blocks_folder() const { return blocks_folder_; }
+  const std::string& spare_folder() const { return spare_folder_; }
+
+  uint64_t Find(const std::string& pattern, Found found) {
+    internal::v1::ToFetch message;
+    const uint64_t id = next_id_++;
+    message.mutable_find()->set_id(id);
+    message.mutable_find()->set_pattern(pattern);
+    loop_->Post([this, id, message = std::move(message), found = std::move(found)]() mutable {
+      requests_[id] = {std::move(message), std::move(found), nullptr, false};
+      Send(requests_[id].message);
+    });
+    return id;
+  }
+
+  uint64_t Fetch(const Parts& parts, bool check, Done done) {
+    internal::v1::ToFetch message;
+    const uint64_t id = next_id_++;
+    message.mutable_fetch()->set_id(id);
+    message.mutable_fetch()->set_check(check);
+    *message.mutable_fetch()->mutable_parts() = parts;
+    loop_->Post([this, id, message = std::move(message), done = std::move(done)]() mutable {
+      requests_[id] = {std::move(message), nullptr, std::move(done), false};
+      Send(requests_[id].message);
+    });
+    return id;
+  }
+
+  void Release(uint64_t id) {
+    loop_->Post([this, id] {
+      if (requests_.erase(id) == 0) return;
+      internal::v1::ToFetch message;
+      message.mutable_release()->set_id(id);
+      Send(message);
+    });
+  }
+
+  internal::v1::FetchCounts counts() const {
+    absl::MutexLock lock(&counts_mutex_);
+    internal::v1::FetchCounts sum = counts_;
+    sum.set_requests(sum.requests() + past_.requests());
+    sum.set_retries(sum.retries() + past_.retries());
+    sum.set_hedges(sum.hedges() + past_.hedges());
+    sum.set_bytes_fetched(sum.bytes_fetched() + past_.bytes_fetched());
+    return sum;
+  }
+
+ private:
+  struct Request {
+    internal::v1::ToFetch message;
+    Found found;
+    Done done;
+    bool answered = false;  // its parts are kept
+  };
+
+  Process(const Config& config, std::unique_ptr<EventLoop> loop)
+      : config_(config),
+        loop_(std::move(loop)),
+        blocks_folder_(absl::StrCat(config.folder, "/blocks")),
+        spare_folder_(absl::StrCat(config.folder, "/spare-", getpid(), "-", RandomName(8))) {}
+
+  void Spawn() {
+    const absl::Status status = TrySpawn();
+    if (!status.ok()) OnEnd(std::string(status.message()));
+  }
+
+  absl::Status TrySpawn() {
+    BULKHEAD_RETURN_IF_ERROR(MakeDirectories(blocks_folder_));
+    BULKHEAD_RETURN_IF_ERROR(MakeDirectories(spare_folder_));
+    BULKHEAD_ASSIGN_OR_RETURN(auto pair, PacketSocket::MakePair());
+    SpawnSpec spec;
+    spec.program = config_.program;
+    spec.args = {absl::StrCat("--control-fd=", ChildProcess::kPassedFd)};
+    spec.passed_fd = pair.second.fd();
+    spec.output_fd = config_.output_fd;
+    spec.oom_score_adj = 500;
+    BULKHEAD_ASSIGN_OR_RETURN(ChildProcess child, ChildProcess::Spawn(spec));
+    child_.emplace(std::move(child));
+    socket_.emplace(std::move(pair.first));
+    BULKHEAD_RETURN_IF_ERROR(loop_->Watch(socket_->fd(), [this] { Receive(); }));
+    BULKHEAD_RETURN_IF_ERROR(loop_->Watch(child_->pidfd(), [this] { OnExit(); }));
+    internal::v1::ToFetch begin;
+    begin.mutable_begin()->set_folder(blocks_folder_);
+    begin.mutable_begin()->set_cache_bytes(config_.cache_bytes);
+    begin.mutable_begin()->set_spare_folder(spare_folder_);
+    begin.mutable_begin()->set_quota_bytes(config_.quota_bytes);
+    *begin.mutable_begin()->mutable_sandbox() = config_.sandbox;
+    begin.mutable_begin()->mutable_sandbox()->set_scratch(config_.folder);
+    Send(begin);
+    for (auto& [id, request] : requests_) {
+      // What is kept may have been written by a process that died at it.
+      if (request.message.has_fetch()) request.message.mutable_fetch()->set_check(true);
+      Send(request.message);
+    }
+    internal::v1::ToFetch rest;
+    rest.mutable_forget_rest();
+    Send(rest);
+    return absl::OkStatus();
+  }
+
+  void Send(const internal::v1::ToFetch& message) {
+    if (!socket_.has_value()) return;  // sent when it starts
+    std::string bytes = message.SerializeAsString();
+    if (queue_.empty() && !absl::IsUnavailable(socket_->Send(bytes, {}, /*wait=*/false))) return;
+    queue_.push_back(std::move(bytes));
+    (void)loop_->WatchWritable(socket_->fd(), [this] { SendQueued(); });
+  }
+
+  void SendQueued() {
+    while (!queue_.empty()) {
+      if (absl::IsUnavailable(socket_->Send(queue_.front(), {}, /*wait=*/false))) return;
+      queue_.pop_front();
+    }
+    loop_->UnwatchWritable(socket_->fd());
+  }
+
+  void Receive() {
+    while (socket_.has_value()) {
+      const absl::StatusOr<Packet> packet = socket_->Receive(/*wait=*/false);
+      if (absl::IsUnavailable(packet.status())) return;
+      internal::v1::FromFetch message;
+      if (packet.ok() && message.ParseFromString(packet->bytes)) {
+        OnMessage(message);
+        continue;
+      }
+      // Closed, or broken: its exit says more.
+      loop_->Unwatch(socket_->fd());
+      socket_.reset();
+      queue_.clear();
+      if (!absl::IsOutOfRange(packet.status()) && child_.has_value()) child_->Signal(SIGKILL);
+    }
+  }
+
+  void OnMessage(const internal::v1::FromFetch& message) {
+    if (message.has_counts()) {
+      absl::MutexLock lock(&counts_mutex_);
+      counts_ = message.counts();
+      return;
+    }
+    if (message.has_begun()) {
+      unusable_ = absl::OkStatus();
+      if (message.begun().has_error()) unusable_ = StatusFromWorkerError(message.begun().error());
+      if (!unusable_.ok()) FailAll(unusable_);
+      return;
+    }
+    deaths_ = 0;
+    const uint64_t id = message.has_found() ? message.found().id() : message.fetched().id();
+    const auto request = requests_.find(id);
+    if (request == requests_.end()) return;  // released
+    const bool failed = message.has_found() ? message.found().has_error()
+                                            : message.fetched().has_error();
+    const absl::Status error = !failed ? absl::OkStatus()
+                                       : StatusFromWorkerError(message.has_found()
+                                                                   ? message.found().error()
+                                                                   : message.fetched().error());
+    if (message.has_found() && request->second.found != nullptr) {
+      const Found found = std::move(request->second.found);
+      requests_.erase(request);
+      if (failed) return found(error);
+      return found(message.found());
+    }
+    if (message.has_fetched() && !std::exchange(request->second.answered, true)) {
+      request->second.done(error);
+    }
+  }
+
+  void OnExit() {
+    const std::optional<ProcessExit> exit = child_->TryReap();
+    if (!exit.has_value()) return;
+    Receive();
+    loop_->Unwatch(child_->pidfd());
+    child_.reset();
+    if (socket_.has_value()) loop_->Unwatch(socket_->fd());
+    socket_.reset();
+    queue_.clear();
+    {
+      const internal::v1::FetchCounts sum = counts();
+      absl::MutexLock lock(&counts_mutex_);
+      past_ = sum;
+      counts_.Clear();
+    }
+    const bool by_signal = exit->outcome == ProcessExit::Outcome::kSignaled;
+    OnEnd(absl::StrCat(by_signal ? "killed by signal " : "exited with code ", exit->code));
+  }
+
+  // There is no process now.
+  void OnEnd(const std::string& how) {
+    ++deaths_;
+    spdlog::warn("bulkhead-fetch ended ({}); another one does its work", how);
+    if (deaths_ >= kMostDeaths) {
+      FailAll(MakeError(absl::StatusCode::kUnavailable, reason::kFileUnreadable,
+                        absl::StrCat("bulkhead-fetch, which reads object stores, ended ", deaths_,
+                                     " times in a row; the last time: ", how)));
+    }
+    const absl::Duration wait = std::min(kMostBackoff, kFirstBackoff * (1 << std::min(deaths_, 7)));
+    loop_->After(wait, [this] { Spawn(); });
+  }
+
+  void FailAll(const absl::Status& status) {
+    for (auto& [id, request] : std::exchange(requests_, {})) {
+      if (request.found != nullptr) request.found(status);
+      if (request.done != nullptr && !request.answered) request.done(status);
+    }
+  }
+
+  // The loop has stopped.
+  void Close() {
+    if (!child_.has_value()) return;
+    child_->Signal(SIGKILL);
+    socket_.reset();
+    while (!child_->TryReap().has_value()) absl::SleepFor(absl::Milliseconds(1));
+  }
+
+  const Config config_;
+  const std::unique_ptr<EventLoop> loop_;
+  const std::string blocks_folder_;
+  const std::string spare_folder_;
+  std::atomic<uint64_t> next_id_{1};
+  // The following belong to the loop's thread.
+  std::optional<ChildProcess> child_;
+  std::optional<PacketSocket> socket_;
+  std::deque<std::string> queue_;  // for a process that does not read
+  std::map<uint64_t, Request> requests_;
+  absl::Status unusable_;
+  int deaths_ = 0;  // since an answer
+  mutable absl::Mutex counts_mutex_;
+  internal::v1::FetchCounts counts_ ABSL_GUARDED_BY(counts_mutex_);  // of this process
+  internal::v1::FetchCounts past_ ABSL_GUARDED_BY(counts_mutex_);    // of those before it
+  std::thread thread_;
+};
+
+ObjectFetcher::ObjectFetcher(Config config) : config_(std::move(config)) {}
+
+ObjectFetcher::~ObjectFetcher() = default;
+
+absl::StatusOr<ObjectFetcher::Process*> ObjectFetcher::Started() {
+  absl::MutexLock lock(&mutex_);
+  if (process_ == nullptr) {
+    BULKHEAD_ASSIGN_OR_RETURN(process_, Process::Create(config_));
+  }
+  return process_.get();
+}
+
+absl::StatusOr<std::vector<internal::v1::ResolvedFile>> ObjectFetcher::Find(
+    const std::string& pattern, const std::function<bool()>& cancelled) {
+  BULKHEAD_ASSIGN_OR_RETURN(Process* const process, Started());
+  struct Answer {
+    absl::Notification here;
+    absl::StatusOr<internal::v1::ObjectsFound> found = FetchEnds();
+  };
+  const auto answer = std::make_shared<Answer>();
+  const uint64_t id =
+      process->Find(pattern, [answer](absl::StatusOr<internal::v1::ObjectsFound> found) {
+        answer->found = std::move(found);
+        answer->here.Notify();
+      });
+  while (!AwaitFor(answer->here, kLookForCancel)) {
+    if (!cancelled()) continue;
+    process->Release(id);
+    return absl::CancelledError("the caller has gone");
+  }
+  BULKHEAD_ASSIGN_OR_RETURN(const internal::v1::ObjectsFound found, std::move(answer->found));
+  std::vector<internal::v1::ResolvedFile> files;
+  for (const internal::v1::FoundObject& object : found.objects()) {
+    internal::v1::ResolvedFile& file = files.emplace_back();
+    *file.mutable_object() = object.object();
+    const std::string& key = object.object().key();
+    file.set_path(absl::StrCat(process->blocks_folder(), "/", key));
+    file.mutable_object()->set_spare_path(absl::StrCat(process->spare_folder(), "/", key));
+    file.set_size_bytes(object.size_bytes());
+    file.set_mtime_ns(object.mtime_ns());
+    uint64_t inode = 0;
+    (void)absl::SimpleHexAtoi(absl::string_view(key).substr(0, 16), &inode);
+    file.set_inode(inode);
+  }
+  return files;
+}
+
+uint64_t ObjectFetcher::Fetch(const Parts& parts, bool check, Done done) {
+  const absl::StatusOr<Process*> process = Started();
+  if (process.ok()) return (*process)->Fetch(parts, check, std::move(done));
+  done(process.status());
+  return 0;
+}
+
+void ObjectFetcher::Release(uint64_t id) {
+  if (const absl::StatusOr<Process*> process = Started(); process.ok()) (*process)->Release(id);
+}
+
+absl::StatusOr<uint64_t> ObjectFetcher::FetchWhole(const internal::v1::ResolvedFile& file,
+                                                   const std::function<bool()>& cancelled) {
+  Parts parts;
+  internal::v1::FetchParts::Part& part = *parts.Add() = PartOf(file);
+  part.add_bounds(0);
+  part.add_bounds(file.size_bytes());
+  struct Answer {
+    absl::Notification here;
+    absl::Status status;
+  };
+  const auto answer = std::make_shared<Answer>();
+  const uint64_t id = Fetch(parts, /*check=*/false, [answer](const absl::Status& status) {
+    answer->status = status;
+    answer->here.Notify();
+  });
+  while (!AwaitFor(answer->here, kLookForCancel)) {
+    if (!cancelled()) continue;
+    Release(id);
+    return absl::CancelledError("the caller has gone");
+  }
+  if (answer->status.ok()) return id;
+  Release(id);
+  return answer->status;
+}
+
+bool ObjectFetcher::Describe(internal::v1::FetchCounts& counts) const {
+  absl::MutexLock lock(&mutex_);
+  if (process_ == nullptr) return false;
+  counts = process_->counts();
+  return true;
+}
+
+}  // namespace bulkhead

@@ -1,0 +1,81 @@
+#ifndef BULKHEAD_SERVER_DATA_OBJECT_FETCHER_H_
+#define BULKHEAD_SERVER_DATA_OBJECT_FETCHER_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "bulkhead/internal/v1/fetch.pb.h"
+
+namespace bulkhead {
+
+// The process bulkhead-fetch as its service sees it. It is started by the first request, and again
+// when it ends: all requests that have no answer are then sent again, and the parts that are kept
+// are looked at. So its death delays batches, and changes nothing.
+//
+//   Find ─▶ objects      Fetch ─▶ done ─▶ … ─▶ Release
+//
+// Thread-safe. Callbacks are called on a thread of this object, and must not block.
+class ObjectFetcher {
+ public:
+  struct Config {
+    std::string program;  // bulkhead-fetch, absolute
+    // The folder below which objects are kept, as blocks/KEY and spare-NAME/KEY; made when needed.
+    std::string folder;
+    uint64_t cache_bytes = 0;  // limit of blocks/
+    uint64_t quota_bytes = 0;  // of the process; 0: none
+    internal::v1::Sandbox sandbox;
+    int output_fd = -1;  // as in SpawnSpec
+  };
+  using Done = std::function<void(const absl::Status&)>;
+  using Parts = google::protobuf::RepeatedPtrField<internal::v1::FetchParts::Part>;
+
+  explicit ObjectFetcher(Config config);
+  // Ends the process. Callbacks that were not called yet never are.
+  ~ObjectFetcher();
+  ObjectFetcher(const ObjectFetcher&) = delete;
+  ObjectFetcher& operator=(const ObjectFetcher&) = delete;
+
+  // The objects that match `pattern`, by name, with the paths where their blocks will lie. Blocks;
+  // CANCELLED soon after `cancelled` returns true. Errors: those of the store (FILE_NOT_FOUND,
+  // FILE_UNREADABLE), with what to do; NOT_FOUND (FILE_NOT_FOUND) if nothing matches.
+  absl::StatusOr<std::vector<internal::v1::ResolvedFile>> Find(
+      const std::string& pattern, const std::function<bool()>& cancelled);
+
+  // Brings the parts to this host and keeps them there until Release; `done` says that they are
+  // there. `check`: a worker did not find them. Returns the request's number.
+  uint64_t Fetch(const Parts& parts, bool check, Done done);
+  void Release(uint64_t id);
+
+  // Fetches a whole object and waits. Release the number afterwards. Errors as Fetch's; CANCELLED.
+  absl::StatusOr<uint64_t> FetchWhole(const internal::v1::ResolvedFile& file,
+                                      const std::function<bool()>& cancelled);
+
+  // What the process has done so far; false while it has not been needed.
+  bool Describe(internal::v1::FetchCounts& counts) const ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  class Process;
+
+  // Starts it if need be.
+  absl::StatusOr<Process*> Started() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  const Config config_;
+  mutable absl::Mutex mutex_;
+  std::unique_ptr<Process> process_ ABSL_GUARDED_BY(mutex_);  // null: not needed yet
+};
+
+// The part of an object that holds all of it, or nothing yet.
+internal::v1::FetchParts::Part PartOf(const internal::v1::ResolvedFile& file);
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_DATA_OBJECT_FETCHER_H_

@@ -1,0 +1,255 @@
+#include "server/fetch/block_fetcher.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/base/error.h"
+#include "server/base/object_url.h"
+
+namespace bulkhead {
+
+// An object that requests have named.
+struct BlockFetcher::Object {
+  ObjectInfo info;
+  ObjectBlocks* cached = nullptr;
+  std::optional<ObjectBlocks> spare;
+  // How many requests want each block.
+  absl::flat_hash_map<uint64_t, uint32_t> wanted;
+  std::map<uint64_t, std::shared_ptr<Read>> reads;  // on their way, by first block
+};
+
+// A part of an object on its way.
+struct BlockFetcher::Read {
+  Object* object = nullptr;
+  uint64_t begin = 0;  // blocks
+  uint64_t end = 0;
+  bool to_cache = false;
+  std::string block;  // the bytes of the block that has begun
+  uint64_t next = 0;  // that block
+  std::vector<std::weak_ptr<Request>> waiting;
+};
+
+struct BlockFetcher::Request {
+  uint64_t id = 0;
+  // Blocks of objects.
+  struct Run {
+    Object* object = nullptr;
+    uint64_t begin = 0;
+    uint64_t end = 0;
+  };
+  std::vector<Run> runs;
+  size_t reads_left = 0;
+  bool done = false;
+};
+
+BlockFetcher::BlockFetcher(ObjectStore& store, ObjectFolder& cache, std::string spare_folder,
+                           Done done)
+    : store_(store),
+      cache_(cache),
+      spare_folder_(std::move(spare_folder)),
+      done_(std::move(done)) {}
+
+BlockFetcher::~BlockFetcher() { *alive_ = false; }
+
+absl::StatusOr<BlockFetcher::Object*> BlockFetcher::Find(const internal::v1::FoundObject& found) {
+  std::unique_ptr<Object>& known = objects_[found.object().key()];
+  if (known != nullptr) return known.get();
+  auto object = std::make_unique<Object>();
+  object->info = {found.object().url(), found.size_bytes(), found.object().etag(),
+                  found.mtime_ns()};
+  const ObjectBlocks::Object state{found.size_bytes(), found.mtime_ns()};
+  BULKHEAD_ASSIGN_OR_RETURN(object->cached, cache_.Open(found.object().key(), state));
+  BULKHEAD_ASSIGN_OR_RETURN(
+      object->spare, ObjectBlocks::OpenForWriting(
+                         absl::StrCat(spare_folder_, "/", found.object().key()), state));
+  known = std::move(object);
+  return known.get();
+}
+
+bool BlockFetcher::IsThere(const Object& object, uint64_t block, bool check) {
+  const auto has = [&](const ObjectBlocks& blocks) {
+    if (!blocks.Has(block)) return false;
+    if (!check) return true;
+    std::string bytes(blocks.BytesOf(block), '\0');
+    return blocks.Read(block, 0, bytes.data(), bytes.size());
+  };
+  return has(*object.cached) || has(*object.spare);
+}
+
+void BlockFetcher::Fetch(const internal::v1::FetchParts& message) {
+  if (requests_.count(message.id()) > 0) return;
+  auto request = std::make_shared<Request>();
+  request->id = message.id();
+  requests_[message.id()] = request;
+  ++request->reads_left;  // this function itself
+  for (const internal::v1::FetchParts::Part& part : message.parts()) {
+    const auto object = Find(part.object());
+    if (!object.ok()) {
+      return Finish(*request, Annotate(object.status(), ShownUrl(part.object().object().url())));
+    }
+    for (int i = 0; i + 1 < part.bounds_size(); i += 2) {
+      const uint64_t size = (*object)->info.size_bytes;
+      const uint64_t end_byte = std::min(part.bounds(i + 1), size);
+      if (part.bounds(i) >= end_byte) continue;
+      const Request::Run run{*object, part.bounds(i) / ObjectBlocks::kBlockBytes,
+                             (end_byte + ObjectBlocks::kBlockBytes - 1) /
+                                 ObjectBlocks::kBlockBytes};
+      request->runs.push_back(run);
+      for (uint64_t block = run.begin; block < run.end; ++block) ++(*object)->wanted[block];
+    }
+  }
+  for (const Request::Run& run : request->runs) {
+    // Missing blocks, with small gaps between them.
+    constexpr uint64_t kGapBlocks = kGapBytes / ObjectBlocks::kBlockBytes;
+    for (uint64_t begin = run.begin; begin < run.end;) {
+      if (IsThere(*run.object, begin, message.check())) {
+        ++begin;
+        continue;
+      }
+      uint64_t end = begin + 1;
+      for (uint64_t block = end; block < run.end && block <= end + kGapBlocks; ++block) {
+        if (!IsThere(*run.object, block, message.check())) end = block + 1;
+      }
+      Want(*run.object, begin, end, request);
+      begin = end;
+    }
+  }
+  if (--request->reads_left == 0) Finish(*request, absl::OkStatus());
+}
+
+void BlockFetcher::Want(Object& object, uint64_t begin, uint64_t end,
+                        const std::shared_ptr<Request>& request) {
+  while (begin < end) {
+    // The read that has `begin`, or the first one behind it.
+    auto read = object.reads.upper_bound(begin);
+    if (read != object.reads.begin() && std::prev(read)->second->end > begin) --read;
+    if (read != object.reads.end() && read->second->begin <= begin) {
+      read->second->waiting.push_back(request);
+      ++request->reads_left;
+      begin = read->second->end;
+      continue;
+    }
+    constexpr uint64_t kMostBlocks = kReadBytes / ObjectBlocks::kBlockBytes;
+    const uint64_t until = read == object.reads.end() ? end : std::min(end, read->second->begin);
+    const uint64_t most = std::min(until, begin + kMostBlocks);
+    Begin(object, begin, most, request);
+    begin = most;
+  }
+}
+
+void BlockFetcher::Begin(Object& object, uint64_t begin, uint64_t end,
+                         const std::shared_ptr<Request>& request) {
+  auto read = std::make_shared<Read>();
+  read->object = &object;
+  read->begin = read->next = begin;
+  read->end = end;
+  const uint64_t first_byte = begin * ObjectBlocks::kBlockBytes;
+  const uint64_t end_byte = std::min(end * ObjectBlocks::kBlockBytes, object.info.size_bytes);
+  read->to_cache = cache_.MakeRoom(end_byte - first_byte);
+  read->waiting.push_back(request);
+  ++request->reads_left;
+  object.reads[begin] = read;
+  store_.Read(
+      object.info, first_byte, end_byte,
+      [this, read, alive = alive_](uint64_t offset, absl::string_view bytes) {
+        return *alive ? Take(*read, offset, bytes) : absl::CancelledError("the fetcher ends");
+      },
+      [this, read, alive = alive_](const absl::Status& status) {
+        if (*alive) End(*read, status);
+      });
+}
+
+absl::Status BlockFetcher::Take(Read& read, uint64_t offset, absl::string_view bytes) {
+  if (offset != read.next * ObjectBlocks::kBlockBytes + read.block.size()) {
+    return absl::InternalError("the store's bytes came out of order");
+  }
+  Object& object = *read.object;
+  while (!bytes.empty() && read.next < read.end) {
+    const uint64_t whole = object.cached->BytesOf(read.next);
+    const size_t count = std::min<uint64_t>(whole - read.block.size(), bytes.size());
+    read.block.append(bytes.data(), count);
+    bytes.remove_prefix(count);
+    if (read.block.size() < whole) break;
+    ObjectBlocks& blocks = read.to_cache ? *object.cached : *object.spare;
+    const bool was_there = blocks.Has(read.next);
+    if (absl::Status written = blocks.Write(read.next, read.block); !written.ok()) {
+      return MakeError(
+          written.code(), reason::kFileUnreadable,
+          absl::StrCat("its bytes cannot be kept: ", written.message(),
+                       "; give the cache folder more disk, or less of it to --block-cache-bytes"));
+    }
+    if (!was_there) {
+      if (read.to_cache) {
+        cache_.NoteWritten(whole);
+      } else {
+        spare_bytes_ += whole;
+      }
+    }
+    read.block.clear();
+    ++read.next;
+  }
+  return absl::OkStatus();
+}
+
+void BlockFetcher::End(Read& read, const absl::Status& status) {
+  Object& object = *read.object;
+  const auto found = object.reads.find(read.begin);
+  const std::shared_ptr<Read> holds = found->second;
+  object.reads.erase(found);
+  absl::Status ended = status;
+  if (ended.ok() && read.next < read.end) ended = absl::InternalError("the store's bytes are short");
+  for (const std::weak_ptr<Request>& weak : read.waiting) {
+    const std::shared_ptr<Request> request = weak.lock();
+    if (request == nullptr) continue;  // released
+    --request->reads_left;
+    if (!ended.ok()) {
+      Finish(*request, ended);
+    } else if (request->reads_left == 0) {
+      Finish(*request, absl::OkStatus());
+    }
+  }
+  Drop(object, read.begin, read.end);
+}
+
+void BlockFetcher::Finish(Request& request, const absl::Status& status) {
+  if (std::exchange(request.done, true)) return;
+  done_(request.id, status);
+}
+
+void BlockFetcher::Release(uint64_t id) {
+  const auto found = requests_.find(id);
+  if (found == requests_.end()) return;
+  const std::shared_ptr<Request> request = std::move(found->second);
+  requests_.erase(found);
+  for (const Request::Run& run : request->runs) {
+    for (uint64_t block = run.begin; block < run.end; ++block) {
+      const auto wanted = run.object->wanted.find(block);
+      if (--wanted->second == 0) run.object->wanted.erase(wanted);
+    }
+    Drop(*run.object, run.begin, run.end);
+  }
+}
+
+void BlockFetcher::Drop(Object& object, uint64_t begin, uint64_t end) {
+  uint64_t first = begin;  // of those to drop
+  for (uint64_t block = begin; block <= end; ++block) {
+    const bool drops =
+        block < end && object.spare->Has(block) && object.wanted.count(block) == 0;
+    if (drops) {
+      spare_bytes_ -= std::min(spare_bytes_, object.spare->BytesOf(block));
+      continue;
+    }
+    object.spare->Drop(first, block);
+    first = block + 1;
+  }
+}
+
+void BlockFetcher::ForgetRest() {
+  for (const auto& [key, object] : objects_) {
+    Drop(*object, 0, object->spare->block_count());
+  }
+}
+
+}  // namespace bulkhead

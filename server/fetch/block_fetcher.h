@@ -1,0 +1,80 @@
+#ifndef BULKHEAD_SERVER_FETCH_BLOCK_FETCHER_H_
+#define BULKHEAD_SERVER_FETCH_BLOCK_FETCHER_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "bulkhead/internal/v1/fetch.pb.h"
+#include "server/blocks/object_blocks.h"
+#include "server/fetch/object_folder.h"
+#include "server/objects/object_store.h"
+
+namespace bulkhead {
+
+// Brings the blocks that requests want to this host, each once:
+//
+//   Fetch ─▶ missing blocks ─▶ reads of a store ─▶ cache, or the spare folder if that is full ─▶ done
+//     └──────── all there ────────────────────────────────────────────────────────────────────▶ done
+//
+// The blocks of a request stay until Release: those in the cache for longer, those in the spare
+// folder no longer, unless another request wants them. Used by one thread, the store's.
+class BlockFetcher {
+ public:
+  using Done = std::function<void(uint64_t id, const absl::Status& status)>;
+
+  // The longest read of a store; a long part is read by several at a time.
+  static constexpr uint64_t kReadBytes = uint64_t{4} << 20;
+  // Missing blocks with less than this between them are read at once: it costs less than a request.
+  static constexpr uint64_t kGapBytes = uint64_t{64} << 10;
+
+  // `done` is called once for each Fetch, by Fetch itself or from the store's Poll.
+  BlockFetcher(ObjectStore& store, ObjectFolder& cache, std::string spare_folder, Done done);
+  ~BlockFetcher();
+
+  void Fetch(const internal::v1::FetchParts& request);
+  // Of a request that is done or not. An unknown one is ignored.
+  void Release(uint64_t id);
+  // Removes what is in the spare folder and no request wants.
+  void ForgetRest();
+
+  uint64_t spare_bytes() const { return spare_bytes_; }
+
+ private:
+  struct Object;
+  struct Read;
+  struct Request;
+
+  absl::StatusOr<Object*> Find(const internal::v1::FoundObject& found);
+  // Whether the block is there.
+  static bool IsThere(const Object& object, uint64_t block, bool check);
+  // Waits for blocks [begin, end) that are on their way, and reads the missing ones.
+  void Want(Object& object, uint64_t begin, uint64_t end, const std::shared_ptr<Request>& request);
+  void Begin(Object& object, uint64_t begin, uint64_t end,
+             const std::shared_ptr<Request>& request);
+  absl::Status Take(Read& read, uint64_t offset, absl::string_view bytes);
+  void End(Read& read, const absl::Status& status);
+  void Finish(Request& request, const absl::Status& status);
+  // Drops blocks of the spare folder that nobody wants.
+  void Drop(Object& object, uint64_t begin, uint64_t end);
+
+  ObjectStore& store_;
+  ObjectFolder& cache_;
+  const std::string spare_folder_;
+  const Done done_;
+  std::map<std::string, std::unique_ptr<Object>> objects_;  // by key
+  std::map<uint64_t, std::shared_ptr<Request>> requests_;   // until they are released
+  uint64_t spare_bytes_ = 0;
+  // Against calls of the store after the end of this.
+  const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_FETCH_BLOCK_FETCHER_H_

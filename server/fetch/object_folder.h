@@ -1,0 +1,51 @@
+#ifndef BULKHEAD_SERVER_FETCH_OBJECT_FOLDER_H_
+#define BULKHEAD_SERVER_FETCH_OBJECT_FOLDER_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "server/blocks/object_blocks.h"
+
+namespace bulkhead {
+
+// The block cache: a folder of ObjectBlocks that several services share. Blocks stay as long as
+// their object does; an object that no service uses is removed when the room is needed, the least
+// recently used one first. So a data set larger than the cache keeps the part that came first,
+// which each epoch reads again, where replacing the oldest block would keep none of it.
+//
+// Used by one thread; blocks for the disk.
+class ObjectFolder {
+ public:
+  // `most_bytes`: limit of all objects' blocks on disk, those of other services included.
+  ObjectFolder(std::string path, uint64_t most_bytes);
+
+  const std::string& path() const { return path_; }
+  uint64_t used_bytes() const { return used_bytes_; }
+
+  // Opens the object for writing and marks it as in use. The result lives as long as this.
+  absl::StatusOr<ObjectBlocks*> Open(const std::string& key, const ObjectBlocks::Object& object);
+
+  // Whether `bytes` more fit, after unused objects were removed if need be.
+  bool MakeRoom(uint64_t bytes);
+  // So many bytes were written.
+  void NoteWritten(uint64_t bytes) { used_bytes_ += bytes; }
+
+ private:
+  // Counts what all services have written.
+  void Measure();
+  // Removes the least recently used object that nobody uses; false if there is none.
+  bool RemoveOne();
+
+  const std::string path_;
+  const uint64_t most_bytes_;
+  uint64_t used_bytes_ = 0;
+  int64_t measured_ns_ = 0;
+  bool all_in_use_ = false;  // when it was last measured
+  std::map<std::string, ObjectBlocks> open_;  // by key
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_FETCH_OBJECT_FOLDER_H_

@@ -1,0 +1,30 @@
+#ifndef BULKHEAD_SERVER_SOURCE_OBJECTS_H_
+#define BULKHEAD_SERVER_SOURCE_OBJECTS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "bulkhead/internal/v1/worker.pb.h"
+#include "server/source/file.h"
+#include "server/source/roots.h"
+
+namespace bulkhead {
+
+// Bytes [begin, end) of an object of an object store.
+struct ObjectPart {
+  std::string key;  // StoredObject.key
+  uint64_t begin = 0;
+  uint64_t end = 0;
+};
+
+// The object of a resolved file; false if it is a file.
+DataFile::Object ObjectOf(const internal::v1::ResolvedFile& file);
+
+// Opens a resolved file or object. Errors: those of Roots::Open and DataFile::OpenObject.
+absl::StatusOr<DataFile> OpenData(const internal::v1::ResolvedFile& file, const Roots& roots,
+                                  absl::string_view name);
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SOURCE_OBJECTS_H_

@@ -1,0 +1,152 @@
+#include "server/supervisor/leases/stream_inputs.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace bulkhead {
+namespace {
+
+uint64_t BytesOf(const InputFetcher::Parts& parts) {
+  uint64_t bytes = 0;
+  for (const internal::v1::ObjectParts& object : parts) {
+    for (int i = 0; i + 1 < object.bounds_size(); i += 2) {
+      bytes += object.bounds(i + 1) - std::min(object.bounds(i), object.bounds(i + 1));
+    }
+  }
+  return bytes;
+}
+
+}  // namespace
+
+StreamInputs::StreamInputs(InputFetcher fetcher, std::shared_ptr<EventLoop> loop,
+                           std::function<void()> on_news,
+                           std::function<void(const absl::Status&)> on_error)
+    : fetcher_(std::move(fetcher)),
+      loop_(std::move(loop)),
+      on_news_(std::move(on_news)),
+      on_error_(std::move(on_error)) {}
+
+StreamInputs::~StreamInputs() {
+  *alive_ = false;
+  for (const auto& [sequence, batch] : in_work_) ahead_.push_back(batch);
+  for (const auto& batch : ahead_) {
+    for (const uint64_t request : batch->requests) fetcher_.release(request);
+  }
+}
+
+bool StreamInputs::HasRoom() const {
+  if (ahead_.size() >= kMostAheadBatches) return false;
+  uint64_t bytes = 0;
+  for (const auto& batch : ahead_) {
+    // Nothing is known of its size yet.
+    if (!batch->surveyed && bytes > 0) return false;
+    bytes += batch->bytes;
+  }
+  return bytes < kMostAheadBytes;
+}
+
+void StreamInputs::Add(const v1::BatchHeader& header) {
+  auto batch = std::make_shared<Batch>();
+  batch->header = header;
+  ahead_.push_back(std::move(batch));
+}
+
+std::optional<uint64_t> StreamInputs::first() const {
+  if (ahead_.empty()) return std::nullopt;
+  return ahead_.front()->header.sequence();
+}
+
+std::optional<v1::BatchHeader> StreamInputs::Take() {
+  if (ahead_.empty() || !ahead_.front()->surveyed || ahead_.front()->fetching > 0) {
+    return std::nullopt;
+  }
+  const std::shared_ptr<Batch> batch = std::move(ahead_.front());
+  ahead_.pop_front();
+  in_work_[batch->header.sequence()] = batch;
+  return batch->header;
+}
+
+void StreamInputs::OnDelivered(uint64_t sequence) {
+  const auto found = in_work_.find(sequence);
+  if (found == in_work_.end()) return;
+  for (const uint64_t request : found->second->requests) fetcher_.release(request);
+  in_work_.erase(found);
+}
+
+bool StreamInputs::IsUnasked(const Batch& batch, int64_t now_ns) {
+  return !batch.surveyed &&
+         (batch.asked_worker == 0 || now_ns - batch.asked_ns > kPatienceNs);
+}
+
+bool StreamInputs::HasSurvey(int64_t now_ns) const {
+  return std::any_of(ahead_.begin(), ahead_.end(),
+                     [&](const auto& batch) { return IsUnasked(*batch, now_ns); });
+}
+
+std::optional<internal::v1::Survey> StreamInputs::NextSurvey(uint64_t worker, int64_t now_ns) {
+  for (const auto& batch : ahead_) {
+    if (!IsUnasked(*batch, now_ns) || batch->asked_worker == worker) continue;
+    batch->asked_worker = worker;
+    batch->asked_ns = now_ns;
+    internal::v1::Survey survey;
+    survey.set_sequence(batch->header.sequence());
+    survey.set_epoch(batch->header.epoch());
+    survey.set_first_position(batch->header.first_position());
+    survey.set_count(static_cast<uint32_t>(batch->header.sample_count()));
+    return survey;
+  }
+  return std::nullopt;
+}
+
+bool StreamInputs::IsSilent(uint64_t worker, int64_t now_ns) const {
+  return std::any_of(ahead_.begin(), ahead_.end(), [&](const auto& batch) {
+    return !batch->surveyed && batch->asked_worker == worker &&
+           now_ns - batch->asked_ns > kSilenceNs;
+  });
+}
+
+void StreamInputs::OnSurveyed(const internal::v1::Surveyed& surveyed) {
+  const auto found = std::find_if(ahead_.begin(), ahead_.end(), [&](const auto& batch) {
+    return batch->header.sequence() == surveyed.sequence();
+  });
+  if (found == ahead_.end() || (*found)->surveyed) return;  // another worker was faster
+  (*found)->surveyed = true;
+  (*found)->bytes = BytesOf(surveyed.objects());
+  Fetch(*found, surveyed.objects(), /*check=*/false, [] {});
+}
+
+void StreamInputs::OnWorkerGone(uint64_t worker) {
+  for (const auto& batch : ahead_) {
+    if (batch->asked_worker == worker) batch->asked_worker = 0;
+  }
+}
+
+void StreamInputs::FetchMissing(const internal::v1::Lease& lease,
+                                const internal::v1::ObjectParts& parts) {
+  const auto found = std::find_if(in_work_.begin(), in_work_.end(), [&](const auto& entry) {
+    const v1::BatchHeader& header = entry.second->header;
+    return header.epoch() == lease.epoch() && header.first_position() == lease.first_position();
+  });
+  if (found == in_work_.end()) return;
+  InputFetcher::Parts all;
+  *all.Add() = parts;
+  ++missing_;
+  Fetch(found->second, all, /*check=*/true, [this] { --missing_; });
+}
+
+void StreamInputs::Fetch(const std::shared_ptr<Batch>& batch, const InputFetcher::Parts& parts,
+                         bool check, std::function<void()> done) {
+  ++batch->fetching;
+  auto answer = [this, loop = loop_, batch, done = std::move(done),
+                 alive = alive_](const absl::Status& status) {
+    loop->Post([this, batch, done, alive, status] {
+      if (!*alive) return;
+      --batch->fetching;
+      done();
+      status.ok() ? on_news_() : on_error_(status);
+    });
+  };
+  batch->requests.push_back(fetcher_.fetch(parts, check, std::move(answer)));
+}
+
+}  // namespace bulkhead

@@ -1,0 +1,111 @@
+#ifndef BULKHEAD_SERVER_SUPERVISOR_LEASES_STREAM_INPUTS_H_
+#define BULKHEAD_SERVER_SUPERVISOR_LEASES_STREAM_INPUTS_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "bulkhead/internal/v1/worker.pb.h"
+#include "bulkhead/v1/loader.pb.h"
+#include "server/os/event_loop.h"
+
+namespace bulkhead {
+
+// Who brings parts of objects to this host (server/data/object_fetcher.h). Thread-safe; `done` is
+// called on any thread.
+struct InputFetcher {
+  using Parts = google::protobuf::RepeatedPtrField<internal::v1::ObjectParts>;
+  using Done = std::function<void(const absl::Status&)>;
+  // Keeps the parts on this host from `done` on, until `release` of the number returned. `check`: a
+  // worker did not find them. Unknown objects are left out.
+  std::function<uint64_t(const Parts& parts, bool check, Done done)> fetch;
+  std::function<void(uint64_t id)> release;
+};
+
+// The batches of one stream that are to be begun, until their bytes are on this host: no worker
+// waits for a network.
+//
+//   Add ─▶ NextSurvey ─▶ worker ─▶ OnSurveyed ─▶ fetch ─▶ ready ─▶ Take ─▶ in work ─▶ OnDelivered
+//
+// Batches are fetched ahead of those in work, as far as kMostAheadBytes allows, and taken in order.
+// A sample that takes another record than planned (a substitute) reads what was not fetched; its
+// lease comes back, and FetchMissing fetches that too. Lives on the supervisor's thread.
+class StreamInputs {
+ public:
+  // Of batches that are fetched but not in work; one may be larger.
+  static constexpr uint64_t kMostAheadBytes = uint64_t{256} << 20;
+  static constexpr size_t kMostAheadBatches = 64;
+  // When a worker has not answered for so long, another is asked as well; when it is silent for
+  // longer, it hangs.
+  static constexpr int64_t kPatienceNs = int64_t{2} * 1'000'000'000;
+  static constexpr int64_t kSilenceNs = int64_t{30} * 1'000'000'000;
+
+  // `on_news` is called when a batch is ready, or a missing part is here; `on_error` when the fetch
+  // of one failed. Both later, on the loop's thread.
+  StreamInputs(InputFetcher fetcher, std::shared_ptr<EventLoop> loop,
+               std::function<void()> on_news, std::function<void(const absl::Status&)> on_error);
+  // Releases all.
+  ~StreamInputs();
+  StreamInputs(const StreamInputs&) = delete;
+  StreamInputs& operator=(const StreamInputs&) = delete;
+
+  // Whether another batch may be added, and the last one that was.
+  bool HasRoom() const;
+  void Add(const v1::BatchHeader& header);
+  bool empty() const { return ahead_.empty(); }
+  // The sequence of the first batch that was not taken.
+  std::optional<uint64_t> first() const;
+
+  // Takes the first batch, if its bytes are here and no lease waits for others.
+  std::optional<v1::BatchHeader> Take();
+  // The batch was delivered, and will not be done again.
+  void OnDelivered(uint64_t sequence);
+
+  // Whether a worker is to be asked; and what.
+  bool HasSurvey(int64_t now_ns) const;
+  std::optional<internal::v1::Survey> NextSurvey(uint64_t worker, int64_t now_ns);
+  // Whether the worker has left a question open for kSilenceNs.
+  bool IsSilent(uint64_t worker, int64_t now_ns) const;
+  void OnSurveyed(const internal::v1::Surveyed& surveyed);
+  void OnWorkerGone(uint64_t worker);
+
+  // The lease read bytes that are not here: fetches them.
+  void FetchMissing(const internal::v1::Lease& lease, const internal::v1::ObjectParts& parts);
+  // Whether leases wait for such bytes.
+  bool waits() const { return missing_ > 0; }
+
+ private:
+  struct Batch {
+    v1::BatchHeader header;
+    uint64_t asked_worker = 0;  // 0: none
+    int64_t asked_ns = 0;
+    bool surveyed = false;
+    size_t fetching = 0;             // requests without an answer
+    std::vector<uint64_t> requests;  // to be released
+    uint64_t bytes = 0;
+  };
+
+  void Fetch(const std::shared_ptr<Batch>& batch, const InputFetcher::Parts& parts, bool check,
+             std::function<void()> done);
+  static bool IsUnasked(const Batch& batch, int64_t now_ns);
+
+  const InputFetcher fetcher_;
+  const std::shared_ptr<EventLoop> loop_;
+  const std::function<void()> on_news_;
+  const std::function<void(const absl::Status&)> on_error_;
+  std::deque<std::shared_ptr<Batch>> ahead_;
+  std::map<uint64_t, std::shared_ptr<Batch>> in_work_;  // by sequence
+  size_t missing_ = 0;
+  // Against answers after the end of this.
+  const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SUPERVISOR_LEASES_STREAM_INPUTS_H_
