@@ -1,0 +1,161 @@
+#include "server/base/object_url.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "server/base/error.h"
+#include "server/base/record_name.h"
+
+namespace bulkhead {
+namespace {
+
+using Scheme = ObjectUrl::Scheme;
+
+constexpr std::array<std::pair<absl::string_view, Scheme>, 4> kSchemes = {
+    {{"s3://", Scheme::kS3},
+     {"gs://", Scheme::kGs},
+     {"http://", Scheme::kHttp},
+     {"https://", Scheme::kHttps}}};
+
+// A URL cut into its parts, none of them checked.
+struct Cut {
+  absl::string_view start;  // "s3://"
+  Scheme scheme = Scheme::kS3;
+  absl::string_view authority;
+  absl::string_view path;   // with its "/"
+  absl::string_view query;  // http, https: with its "?", and a fragment
+};
+
+std::optional<Cut> CutUrl(absl::string_view url) {
+  const auto found = std::find_if(kSchemes.begin(), kSchemes.end(), [&](const auto& scheme) {
+    return absl::StartsWithIgnoreCase(url, scheme.first);
+  });
+  if (found == kSchemes.end()) return std::nullopt;
+  Cut cut{found->first, found->second, url.substr(found->first.size()), {}, {}};
+  const bool is_web = cut.scheme == Scheme::kHttp || cut.scheme == Scheme::kHttps;
+  if (const size_t end = is_web ? cut.authority.find_first_of("?#") : cut.authority.npos;
+      end != cut.authority.npos) {
+    cut.query = cut.authority.substr(end);
+    cut.authority = cut.authority.substr(0, end);
+  }
+  const size_t slash = std::min(cut.authority.find('/'), cut.authority.size());
+  cut.path = cut.authority.substr(slash);
+  cut.authority = cut.authority.substr(0, slash);
+  return cut;
+}
+
+bool IsPort(absl::string_view text) {
+  return !text.empty() && text.size() <= 5 &&
+         std::all_of(text.begin(), text.end(), absl::ascii_isdigit);
+}
+
+// How much of what follows "://" may be a user's name and password: up to an "@" in the authority,
+// or, as passwords may have a "/", up to the last one if the authority has a ":" without a port.
+size_t HiddenBytes(const Cut& cut) {
+  if (const size_t at = cut.authority.rfind('@'); at != cut.authority.npos) return at + 1;
+  const size_t colon = cut.authority.rfind(':');
+  const size_t at = cut.path.rfind('@');
+  const bool may_be_password =
+      colon != cut.authority.npos && !IsPort(cut.authority.substr(colon + 1));
+  return may_be_password && at != cut.path.npos ? cut.authority.size() + at + 1 : 0;
+}
+
+bool IsName(absl::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+    return absl::ascii_isalnum(c) || c == '.' || c == '-' || c == '_';
+  });
+}
+
+// "host", "host:443", "[::1]:443".
+bool IsHost(absl::string_view text) {
+  const bool is_v6 = absl::StartsWith(text, "[");
+  const size_t name_end = is_v6 ? text.find(']') : std::min(text.find(':'), text.size());
+  if (name_end == text.npos) return false;
+  const absl::string_view port = text.substr(is_v6 ? name_end + 1 : name_end);
+  if (!port.empty() && (port[0] != ':' || !IsPort(port.substr(1)))) return false;
+  if (!is_v6) return IsName(text.substr(0, name_end));
+  const absl::string_view address = text.substr(1, name_end - 1);
+  return !address.empty() && std::all_of(address.begin(), address.end(), [](char c) {
+    return absl::ascii_isxdigit(c) || c == ':' || c == '.';
+  });
+}
+
+bool HasParentComponent(absl::string_view path) {
+  for (const absl::string_view component : absl::StrSplit(path, '/')) {
+    if (component == "..") return true;
+  }
+  return false;
+}
+
+absl::Status Invalid(absl::string_view url, absl::string_view why) {
+  return MakeError(absl::StatusCode::kInvalidArgument, reason::kSpecInvalid,
+                   absl::StrCat(ShownUrl(url), ": ", why));
+}
+
+absl::Status CheckWeb(absl::string_view url, const Cut& cut) {
+  if (absl::StrContains(cut.query, '#')) {
+    return Invalid(url, "has a fragment (what follows '#'), which names no object; remove it");
+  }
+  if (cut.authority.empty()) return Invalid(url, "names no host; write http://HOST/PATH");
+  if (!IsHost(cut.authority)) return Invalid(url, "what follows '://' is no host");
+  const std::string plain =
+      absl::StrReplaceAll(cut.path, {{"%2e", "."}, {"%2E", "."}, {"%2f", "/"}, {"%2F", "/"}});
+  if (HasParentComponent(plain)) return Invalid(url, "has a component '..'; write the path itself");
+  return absl::OkStatus();
+}
+
+absl::Status CheckBucket(absl::string_view url, const Cut& cut) {
+  if (cut.authority.empty()) {
+    return Invalid(url, absl::StrCat("names no bucket; write ", cut.start, "BUCKET/KEY"));
+  }
+  if (!IsName(cut.authority) || cut.authority.front() == '.') {
+    return Invalid(url, "its bucket may have letters, digits, '-', '_' and '.' only, no wildcards");
+  }
+  if (cut.path.size() <= 1) {
+    return Invalid(url, absl::StrCat("names no object; write ", cut.start, "BUCKET/KEY"));
+  }
+  if (HasParentComponent(cut.path))
+    return Invalid(url, "has a component '..'; write the key itself");
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+bool IsObjectUrl(absl::string_view text) { return CutUrl(text).has_value(); }
+
+absl::StatusOr<ObjectUrl> ParseObjectUrl(absl::string_view url) {
+  const std::optional<Cut> cut = CutUrl(url);
+  if (!cut.has_value()) {
+    return Invalid(url, "is no URL of an object; it begins with s3://, gs://, https:// or http://");
+  }
+  if (std::any_of(url.begin(), url.end(), absl::ascii_iscntrl)) {
+    return Invalid(url, "has a control character; remove it");
+  }
+  if (HiddenBytes(*cut) > 0) {
+    return Invalid(url,
+                   "has a user name or password, which would be shown wherever the spec is; "
+                   "give credentials by the service's environment");
+  }
+  ObjectUrl parsed{cut->scheme, std::string(cut->authority), "", ""};
+  BULKHEAD_RETURN_IF_ERROR(parsed.is_bucket() ? CheckBucket(url, *cut) : CheckWeb(url, *cut));
+  if (!cut->path.empty()) parsed.key = std::string(cut->path.substr(1));
+  if (!cut->query.empty()) parsed.query = std::string(cut->query.substr(1));
+  return parsed;
+}
+
+std::string ShownUrl(absl::string_view url) {
+  const std::optional<Cut> cut = CutUrl(url);
+  if (!cut.has_value()) return Printable(url);
+  const std::string rest = absl::StrCat(cut->authority, cut->path);
+  const size_t hidden = HiddenBytes(*cut);
+  return Printable(absl::StrCat(cut->start, hidden > 0 ? "…@" : "", rest.substr(hidden)));
+}
+
+}  // namespace bulkhead

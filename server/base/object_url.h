@@ -1,0 +1,43 @@
+#ifndef BULKHEAD_SERVER_BASE_OBJECT_URL_H_
+#define BULKHEAD_SERVER_BASE_OBJECT_URL_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace bulkhead {
+
+// The URL of an object in an object store, or of several if its key has wildcards:
+//
+//   s3://bucket/key   gs://bucket/key   http://host/path?query   https://host/path?query
+struct ObjectUrl {
+  enum class Scheme { kS3, kGs, kHttp, kHttps };
+  Scheme scheme = Scheme::kS3;
+  // s3, gs: the bucket. http, https: the host, with a port if the URL has one: "data.example:8080".
+  std::string host;
+  // s3, gs: the key as the store has it, not percent-encoded; never empty. http, https: the path
+  // without its first "/", percent-encoded as in the URL; may be empty.
+  std::string key;
+  // http, https: what follows "?", such as a presigned signature. A secret.
+  std::string query;
+
+  bool is_bucket() const { return scheme == Scheme::kS3 || scheme == Scheme::kGs; }
+};
+
+// Whether `text` begins as such a URL does, in letters of either case. It may still be invalid.
+bool IsObjectUrl(absl::string_view text);
+
+// The parts of `url`. Keys of s3 and gs may contain "?" and "#". INVALID_ARGUMENT, SPEC_INVALID: an
+// unknown scheme, an empty or impossible bucket or host, an empty key of s3 or gs, a component
+// "..", a fragment of http or https, a control character, or a user name or password, which the
+// message does not repeat.
+absl::StatusOr<ObjectUrl> ParseObjectUrl(absl::string_view url);
+
+// `url`, valid or not, as messages and logs show it: without what could be a user's name or
+// password, without the query of http and https, and printable.
+std::string ShownUrl(absl::string_view url);
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_BASE_OBJECT_URL_H_
