@@ -19,7 +19,7 @@ readonly BUILD_PACKAGES=(
   g++ make cmake ninja-build mold ccache pkgconf
   libgrpc++-dev protobuf-compiler-grpc protobuf-compiler libprotobuf-dev libabsl-dev
   libopencv-core-dev libopencv-imgproc-dev libjpeg62-turbo-dev libspng-dev libwebp-dev
-  libisal-dev zlib1g-dev libssl-dev libseccomp-dev
+  libisal-dev zlib1g-dev libssl-dev libseccomp-dev libcurl4-openssl-dev libexpat1-dev
   libyaml-cpp-dev libcli11-dev libspdlog-dev libgtest-dev libgmock-dev
   prometheus-cpp-dev
 )

@@ -52,6 +52,29 @@ std::string Sha256::Finish() {
 
 std::string Sha256::FinishHex() { return absl::BytesToHexString(Finish()); }
 
+std::string HmacSha256(absl::string_view key, absl::string_view bytes) {
+  constexpr size_t kBlockBytes = 64;
+  std::string block(key);
+  if (block.size() > kBlockBytes) {
+    Sha256 of_key;
+    of_key.Update(key);
+    block = of_key.Finish();
+  }
+  block.resize(kBlockBytes, '\0');
+  std::string inner_pad = block, outer_pad = block;
+  for (size_t i = 0; i < kBlockBytes; ++i) {
+    inner_pad[i] = static_cast<char>(inner_pad[i] ^ 0x36);
+    outer_pad[i] = static_cast<char>(outer_pad[i] ^ 0x5c);
+  }
+  Sha256 inner;
+  inner.Update(inner_pad);
+  inner.Update(bytes);
+  Sha256 outer;
+  outer.Update(outer_pad);
+  outer.Update(inner.Finish());
+  return outer.Finish();
+}
+
 StoreKey KeyOf(absl::string_view bytes) {
   SHA256_CTX sha;
   SHA256_Init(&sha);

@@ -37,6 +37,9 @@ class Sha256 {
   std::unique_ptr<Context> context_;
 };
 
+// HMAC-SHA-256 of `bytes` under `key` (RFC 2104): 32 bytes.
+std::string HmacSha256(absl::string_view key, absl::string_view bytes);
+
 }  // namespace bulkhead
 
 #endif  // BULKHEAD_SERVER_BASE_CHECKSUM_H_

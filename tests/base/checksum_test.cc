@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "absl/strings/escaping.h"
+
 namespace bulkhead {
 namespace {
 
@@ -30,6 +32,16 @@ TEST(Sha256Test, MatchesPublishedVector) {
   hash.Update("a");
   hash.Update("bc");
   EXPECT_EQ(hash.FinishHex(), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
+
+// RFC 4231, cases 1 and 6: a short key, and one that is longer than a block.
+TEST(HmacSha256Test, MatchesPublishedVectors) {
+  EXPECT_EQ(absl::BytesToHexString(HmacSha256(std::string(20, '\x0b'), "Hi There")),
+            "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");
+  EXPECT_EQ(
+      absl::BytesToHexString(HmacSha256(std::string(131, '\xaa'),
+                                        "Test Using Larger Than Block-Size Key - Hash Key First")),
+      "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
 }
 
 }  // namespace

@@ -18,6 +18,7 @@ import re
 ROOMS = {
     "server/base": set(),
     "server/os": {"server/base"},
+    "server/objects": {"server/base", "server/os"},
     "server/cache": {"server/base", "server/os"},
     # What a spec must know of its stages: no image code.
     "server/stages/declare": {"server/base"},
@@ -234,6 +235,7 @@ GUARDED = [
     ),
     # Compressed records; and the checksums of compressed TIFFs, which libtiff does not look at.
     _guarded(r"zlib\.h", {"server/source", "server/image"}, "zlib shows in server/source and server/image only"),
+    _guarded(r"curl/.*|expat\.h", {"server/objects"}, "libcurl and libexpat show in server/objects only"),
     _guarded(r"yaml-cpp/.*", {"server/spec"}, "yaml-cpp shows in server/spec only"),
     _guarded(r"CLI/.*", {"server/app"}, "CLI11 is for the service's main; tools/common/options.h for the tools"),
     _guarded(

@@ -1,0 +1,39 @@
+#ifndef BULKHEAD_SERVER_OBJECTS_CREDENTIAL_PROVIDERS_H_
+#define BULKHEAD_SERVER_OBJECTS_CREDENTIAL_PROVIDERS_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "server/objects/aws_file.h"
+#include "server/objects/credentials.h"
+#include "server/objects/curl.h"
+
+namespace bulkhead {
+
+// The places where credentials are looked for, in the order of other clients of S3:
+//
+// 1. AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN.
+// 2. AWS_WEB_IDENTITY_TOKEN_FILE and AWS_ROLE_ARN: a role that STS (AWS_ENDPOINT_URL_STS, else
+//    Amazon's in `region`) gives for the token; AWS_ROLE_SESSION_NAME.
+// 3. The profile in ~/.aws/credentials, else in ~/.aws/config (aws_file.h). They are read again
+//    when they change. A profile whose credentials come in another way is an error.
+// 4. AWS_CONTAINER_CREDENTIALS_RELATIVE_URI or _FULL_URI, with AWS_CONTAINER_AUTHORIZATION_TOKEN or
+//    _TOKEN_FILE: the container's.
+// 5. The machine's own, from its metadata service (IMDSv2), unless AWS_EC2_METADATA_DISABLED=true;
+//    AWS_EC2_METADATA_SERVICE_ENDPOINT. A service that does not answer in one second is none.
+//
+// `client` is asked for 2, 4 and 5, and outlives no chain.
+std::vector<std::unique_ptr<CredentialProvider>> S3Providers(const Environment& environment,
+                                                             const std::string& region,
+                                                             HttpClient* client);
+
+// Those of Google's store: GS_ACCESS_KEY_ID and GS_SECRET_ACCESS_KEY (HMAC keys); the access token
+// in the file that GS_BEARER_TOKEN_FILE names, which is read again when it changes; the machine's
+// own, from its metadata service (GCE_METADATA_HOST), if it answers in one second.
+std::vector<std::unique_ptr<CredentialProvider>> GsProviders(const Environment& environment,
+                                                             HttpClient* client);
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_OBJECTS_CREDENTIAL_PROVIDERS_H_

@@ -1,0 +1,19 @@
+#ifndef BULKHEAD_SERVER_OBJECTS_FLAT_JSON_H_
+#define BULKHEAD_SERVER_OBJECTS_FLAT_JSON_H_
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace bulkhead {
+
+// The members of a JSON object whose values are strings, numbers, true, false or null, as metadata
+// services answer. Strings are unescaped; the others are as written. Absent: `text` is anything
+// else.
+std::optional<std::map<std::string, std::string>> ParseFlatJson(absl::string_view text);
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_OBJECTS_FLAT_JSON_H_

@@ -1,0 +1,21 @@
+#ifndef BULKHEAD_SERVER_OBJECTS_OBJECT_FIND_H_
+#define BULKHEAD_SERVER_OBJECTS_OBJECT_FIND_H_
+
+#include <cstddef>
+#include <string>
+
+#include "server/base/object_url.h"
+#include "server/objects/object_call.h"
+#include "server/objects/object_store.h"
+
+namespace bulkhead {
+
+// ObjectStore::Find of one object, or of those that match, for a URL that was parsed.
+void FindOne(CallRunner* calls, const std::string& url, const ObjectUrl& target,
+             ObjectStore::OnFound done);
+void FindMatches(CallRunner* calls, const std::string& pattern, const ObjectUrl& target,
+                 size_t most, ObjectStore::OnFound done);
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_OBJECTS_OBJECT_FIND_H_

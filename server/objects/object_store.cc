@@ -1,0 +1,91 @@
+#include "server/objects/object_store.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "server/base/error.h"
+#include "server/base/object_url.h"
+#include "server/base/random.h"
+#include "server/objects/credential_providers.h"
+#include "server/objects/key_pattern.h"
+#include "server/objects/object_find.h"
+#include "server/objects/object_read.h"
+#include "server/os/event_loop.h"
+
+namespace bulkhead {
+
+// In the order in which its parts are made; the client goes first, and with it all callbacks.
+struct ObjectStore::State {
+  State(const StoreConfig& config, const Environment& environment, std::unique_ptr<HttpClient> http)
+      : s3(S3Providers(environment, config.region, http.get()), absl::Now),
+        gs(GsProviders(environment, http.get()), absl::Now),
+        calls(config, {http.get(), &timers, &s3, &gs, absl::Now, &counters},
+              MixBits(static_cast<uint64_t>(MonotonicNanos()),
+                      static_cast<uint64_t>(absl::ToUnixNanos(absl::Now())))),
+        client(std::move(http)) {}
+
+  StoreCounters counters;
+  Timers timers;
+  CredentialChain s3;
+  CredentialChain gs;
+  CallRunner calls;
+  std::unique_ptr<HttpClient> client;
+};
+
+ObjectStore::ObjectStore(std::unique_ptr<State> state) : state_(std::move(state)) {}
+ObjectStore::~ObjectStore() = default;
+
+absl::StatusOr<std::unique_ptr<ObjectStore>> ObjectStore::Create(StoreConfig config,
+                                                                 Environment environment) {
+  BULKHEAD_ASSIGN_OR_RETURN(std::unique_ptr<HttpClient> client, HttpClient::Create(config));
+  return std::unique_ptr<ObjectStore>(
+      new ObjectStore(std::make_unique<State>(config, environment, std::move(client))));
+}
+
+void ObjectStore::Find(std::string pattern, size_t most, OnFound done) {
+  const auto fail = [&](absl::Status status) {
+    state_->timers.After(absl::ZeroDuration(), [done, status] { done(status); });
+  };
+  const absl::StatusOr<ObjectUrl> target = ParseObjectUrl(pattern);
+  if (!target.ok()) return fail(target.status());
+  if (target->is_bucket() && KeyPattern(target->key).has_wildcard()) {
+    return FindMatches(&state_->calls, pattern, *target, most, std::move(done));
+  }
+  if (target->key.find_first_of("*[") != std::string::npos) {
+    return fail(MakeError(absl::StatusCode::kInvalidArgument, reason::kSpecInvalid,
+                          absl::StrCat(ShownUrl(pattern),
+                                       ": has a wildcard, and servers of http have no listing; "
+                                       "write the URL of each file")));
+  }
+  FindOne(&state_->calls, pattern, *target, std::move(done));
+}
+
+void ObjectStore::Read(const ObjectInfo& object, uint64_t begin, uint64_t end, Sink sink,
+                       OnRead done) {
+  const absl::StatusOr<ObjectUrl> target = ParseObjectUrl(object.url);
+  absl::Status status = target.status();
+  if (status.ok() && (begin > end || end > object.size_bytes)) {
+    status = MakeError(absl::StatusCode::kInvalidArgument, reason::kInvalidArgument,
+                       absl::StrCat(ShownUrl(object.url), ": has ", object.size_bytes,
+                                    " bytes, so [", begin, ", ", end, ") is no range of it"));
+  }
+  if (!status.ok() || begin == end) {
+    state_->timers.After(absl::ZeroDuration(), [done, status] { done(status); });
+    return;
+  }
+  ReadRange(&state_->calls, object, *target, begin, end, std::move(sink), std::move(done));
+}
+
+bool ObjectStore::Poll(absl::Duration timeout, int extra_fd) {
+  state_->timers.RunDue();
+  const bool is_readable =
+      state_->client->Poll(std::min(timeout, state_->timers.UntilNext()), extra_fd);
+  state_->timers.RunDue();
+  return is_readable;
+}
+
+const StoreCounters& ObjectStore::counters() const { return state_->counters; }
+
+}  // namespace bulkhead

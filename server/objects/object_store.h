@@ -1,0 +1,82 @@
+#ifndef BULKHEAD_SERVER_OBJECTS_OBJECT_STORE_H_
+#define BULKHEAD_SERVER_OBJECTS_OBJECT_STORE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "server/objects/aws_file.h"
+#include "server/objects/object_call.h"
+#include "server/objects/store_config.h"
+
+namespace bulkhead {
+
+// An object as it was found.
+struct ObjectInfo {
+  std::string url;  // as the pattern, or the pattern's bucket and the key
+  uint64_t size_bytes = 0;
+  std::string etag;      // with its quotes; empty: the store has none
+  int64_t mtime_ns = 0;  // in whole seconds; 0: unknown
+};
+
+// Finds and reads the objects of s3://bucket/key, gs://bucket/key and http(s)://host/path.
+//
+//   auto store = ObjectStore::Create(*StoreConfig::FromEnvironment(getenv), getenv);
+//   (*store)->Find("s3://bucket/train-*.tar", 1000, [&](auto found) { … (*store)->Read(…) … });
+//   while (…) (*store)->Poll(absl::Seconds(1), socket);
+//
+// One thread uses a store. All callbacks are called from Poll; they may call Find and Read, not
+// Poll. Nothing blocks but Poll, and short reads of files with credentials. Requests that fail for
+// a cause that may pass are sent again (object_call.h); errors are those of store_error.h, and
+// their words say what to do. Destruction drops what is under way, without callbacks.
+class ObjectStore {
+ public:
+  using Environment = bulkhead::Environment;
+  using OnFound = std::function<void(absl::StatusOr<std::vector<ObjectInfo>>)>;
+  using Sink = std::function<absl::Status(uint64_t offset, absl::string_view data)>;
+  using OnRead = std::function<void(absl::Status)>;
+
+  // FAILED_PRECONDITION, PLUGIN_MISSING: libcurl is not installed. Asks nothing yet.
+  static absl::StatusOr<std::unique_ptr<ObjectStore>> Create(StoreConfig config,
+                                                             Environment environment);
+  ~ObjectStore();
+  ObjectStore(const ObjectStore&) = delete;
+  ObjectStore& operator=(const ObjectStore&) = delete;
+
+  // The objects that match `pattern` (key_pattern.h), sorted by URL; perhaps none. Without a
+  // wildcard it is the object itself, or NOT_FOUND. With wildcards it lists all keys that begin as
+  // the pattern does before the first wildcard, so a pattern that begins with one reads the names
+  // of the whole bucket. INVALID_ARGUMENT, SPEC_INVALID: `pattern` is no URL, or has a wildcard in
+  // the path of http or https, which have no listing. RESOURCE_EXHAUSTED, SPEC_INVALID: more than
+  // `most` objects match, or more than 10 million are listed.
+  void Find(std::string pattern, size_t most, OnFound done);
+
+  // Reads the bytes [begin, end) of `object`. `sink` gets all of them once, in order; an error of
+  // the sink ends the read with this error. A later attempt asks for the bytes that are still
+  // missing. FAILED_PRECONDITION, FILE_CHANGED: the store has another object there now, by its
+  // ETag, its size or, without ETags, its time. FAILED_PRECONDITION, FILE_UNREADABLE: a server of
+  // http that serves no ranges. INVALID_ARGUMENT: no range of the object.
+  void Read(const ObjectInfo& object, uint64_t begin, uint64_t end, Sink sink, OnRead done);
+
+  // Works on what was asked; waits up to `timeout` for something to happen if nothing did. True if
+  // the socket `extra_fd` is readable or was closed by its peer; -1: none.
+  bool Poll(absl::Duration timeout, int extra_fd);
+
+  const StoreCounters& counters() const;
+
+ private:
+  struct State;
+  explicit ObjectStore(std::unique_ptr<State> state);
+
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_OBJECTS_OBJECT_STORE_H_

@@ -1,0 +1,30 @@
+#ifndef BULKHEAD_SERVER_OBJECTS_STORE_REQUEST_H_
+#define BULKHEAD_SERVER_OBJECTS_STORE_REQUEST_H_
+
+#include <string>
+
+#include "absl/time/time.h"
+#include "server/base/object_url.h"
+#include "server/objects/credentials.h"
+#include "server/objects/curl.h"
+#include "server/objects/store_config.h"
+
+namespace bulkhead {
+
+// What is asked of a store.
+struct StoreOperation {
+  std::string method = "GET";  // GET or HEAD
+  ObjectUrl target;            // s3, gs: an empty key stands for the bucket itself
+  NamedValues query;           // s3, gs
+  NamedValues headers;         // such as Range; not signed, since proxies may change them
+};
+
+// The request for `operation`: its URL by `config`, and signed for `region` unless `credentials`
+// are none. Of http and https nothing is signed, and redirects are followed.
+HttpRequest MakeStoreRequest(const StoreConfig& config, const StoreOperation& operation,
+                             const std::string& region, const Credentials& credentials,
+                             absl::Time now);
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_OBJECTS_STORE_REQUEST_H_

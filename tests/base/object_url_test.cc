@@ -1,0 +1,89 @@
+#include "server/base/object_url.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "server/base/error.h"
+
+namespace bulkhead {
+namespace {
+
+using Scheme = ObjectUrl::Scheme;
+
+std::string WhyNot(absl::string_view url) {
+  const absl::StatusOr<ObjectUrl> parsed = ParseObjectUrl(url);
+  if (parsed.ok()) return "valid";
+  EXPECT_EQ(parsed.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(GetErrorInfo(parsed.status())->reason, reason::kSpecInvalid);
+  return std::string(parsed.status().message());
+}
+
+TEST(ObjectUrlTest, IsKnownByItsScheme) {
+  for (const char* url : {"s3://b/k", "gs://", "http://h", "HTTPS://h/p"}) {
+    EXPECT_TRUE(IsObjectUrl(url)) << url;
+  }
+  for (const char* path : {"/s3://b/k", "s3:/b/k", "s3", "", "ftp://h/p", "data/*.tar"}) {
+    EXPECT_FALSE(IsObjectUrl(path)) << path;
+  }
+}
+
+TEST(ObjectUrlTest, ABucketsKeyIsTakenAsItStands) {
+  const ObjectUrl url = *ParseObjectUrl("s3://my.bucket-1/a//b c/%41?#*[0-9].tar");
+  EXPECT_EQ(url.scheme, Scheme::kS3);
+  EXPECT_EQ(url.host, "my.bucket-1");
+  EXPECT_EQ(url.key, "a//b c/%41?#*[0-9].tar");
+  EXPECT_EQ(url.query, "");
+  EXPECT_EQ(ParseObjectUrl("gs://b/k@2/日本")->key, "k@2/日本");
+}
+
+TEST(ObjectUrlTest, AWebPageHasAHostAPathAndAQuery) {
+  const ObjectUrl url = *ParseObjectUrl("HTTPS://data.example:8443/a/b%20c?X-Sig=a/b@c&d");
+  EXPECT_EQ(url.scheme, Scheme::kHttps);
+  EXPECT_EQ(url.host, "data.example:8443");
+  EXPECT_EQ(url.key, "a/b%20c");
+  EXPECT_EQ(url.query, "X-Sig=a/b@c&d");
+  EXPECT_EQ(ParseObjectUrl("http://[::1]:80/x")->host, "[::1]:80");
+  EXPECT_EQ(ParseObjectUrl("http://h?q")->key, "");
+  EXPECT_EQ(ParseObjectUrl("http://h/a@b")->key, "a@b");
+}
+
+TEST(ObjectUrlTest, WhatIsWrongIsSaid) {
+  EXPECT_EQ(WhyNot("ftp://h/p"),
+            "ftp://h/p: is no URL of an object; it begins with s3://, gs://, https:// or http://");
+  EXPECT_EQ(WhyNot("s3:///k"), "s3:///k: names no bucket; write s3://BUCKET/KEY");
+  EXPECT_EQ(WhyNot("gs://b"), "gs://b: names no object; write gs://BUCKET/KEY");
+  EXPECT_EQ(WhyNot("gs://b/"), "gs://b/: names no object; write gs://BUCKET/KEY");
+  EXPECT_EQ(WhyNot("s3://b*/k"),
+            "s3://b*/k: its bucket may have letters, digits, '-', '_' and '.' only, no wildcards");
+  EXPECT_EQ(WhyNot("s3://b/a/../k"), "s3://b/a/../k: has a component '..'; write the key itself");
+  EXPECT_EQ(WhyNot("http://h/a/%2E./k"),
+            "http://h/a/%2E./k: has a component '..'; write the path itself");
+  EXPECT_EQ(WhyNot("http:///p"), "http:///p: names no host; write http://HOST/PATH");
+  EXPECT_EQ(WhyNot("http://h:x/p"), "http://h:x/p: what follows '://' is no host");
+  EXPECT_EQ(WhyNot("http://[::1/p"), "http://[::1/p: what follows '://' is no host");
+  EXPECT_EQ(WhyNot("http://h/p?q#f"),
+            "http://h/p: has a fragment (what follows '#'), which names no object; remove it");
+  EXPECT_EQ(WhyNot("s3://b/k\n"), "s3://b/k\\x0a: has a control character; remove it");
+}
+
+TEST(ObjectUrlTest, APasswordIsRefusedAndNotRepeated) {
+  for (const char* url :
+       {"http://user:hunter2@h/p", "https://hunter2@h/p", "s3://key:hunter2@b/k",
+        "http://user:hunter/2@h/p", "http://user:hunter/hunter@2@h/p", "s3://user:hunter2/x@b/k"}) {
+    const std::string why = WhyNot(url);
+    EXPECT_THAT(why, testing::HasSubstr("has a user name or password"));
+    EXPECT_THAT(why, testing::Not(testing::HasSubstr("hunter")));
+    EXPECT_THAT(ShownUrl(url), testing::Not(testing::HasSubstr("hunter")));
+  }
+}
+
+TEST(ObjectUrlTest, IsShownWithoutItsQuery) {
+  EXPECT_EQ(ShownUrl("https://h/p?X-Amz-Signature=secret"), "https://h/p");
+  EXPECT_EQ(ShownUrl("https://h?X-Amz-Signature=secret"), "https://h");
+  EXPECT_EQ(ShownUrl("https://user@h/p#secret"), "https://…@h/p");
+  EXPECT_EQ(ShownUrl("s3://b/a?.tar"), "s3://b/a?.tar");
+  EXPECT_EQ(ShownUrl("a\n"), "a\\x0a");
+}
+
+}  // namespace
+}  // namespace bulkhead
