@@ -16,7 +16,7 @@
 #include "server/base/version.h"
 #include "server/fetch/block_fetcher.h"
 #include "server/os/event_loop.h"
-#include "server/os/memory/process_memory.h"
+#include "server/os/process/process_usage.h"
 #include "server/os/sandbox/sandbox.h"
 
 namespace bulkhead {
@@ -24,7 +24,7 @@ namespace {
 
 // Objects of one URL with wildcards. Their names and states take some 300 bytes each.
 constexpr size_t kMostFound = 200'000;
-constexpr uint64_t kMostFiles = 65'536;
+constexpr uint64_t kMostOpenFiles = 65'536;
 constexpr int64_t kCountsNs = 1'000'000'000;
 
 const char* Getenv(const char* name) { return std::getenv(name); }
@@ -98,7 +98,7 @@ class FetchProcess {
     options.readable = ReadablePaths();
     options.scratch = begin.sandbox().scratch();
     options.fetches = true;
-    options.max_files = kMostFiles;
+    options.max_files = kMostOpenFiles;
     options.max_file_bytes = std::numeric_limits<int64_t>::max();
     const std::vector<SandboxPart> sandbox = EnterSandbox(options);
     absl::Status limited;
@@ -161,7 +161,7 @@ class FetchProcess {
     counted_ns_ = MonotonicNanos();
     internal::v1::FromFetch message;
     internal::v1::FetchCounts& counts = *message.mutable_counts();
-    const ObjectStore::Counters& told = store_->counters();
+    const StoreCounters& told = store_->counters();
     counts.set_requests(told.requests);
     counts.set_retries(told.retries);
     counts.set_hedges(told.hedges);

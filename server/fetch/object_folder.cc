@@ -15,7 +15,7 @@ namespace {
 
 // How long a count is good, since other services write as well.
 constexpr int64_t kMeasureNs = int64_t{10} * 1'000'000'000;
-constexpr uint64_t kMostFiles = 1'000'000;
+constexpr uint64_t kMostCounted = 1'000'000;
 
 }  // namespace
 
@@ -59,7 +59,7 @@ bool ObjectFolder::MakeRoom(uint64_t bytes) {
 void ObjectFolder::Measure() {
   measured_ns_ = MonotonicNanos();
   all_in_use_ = false;
-  used_bytes_ = SizeOfTree(path_, kMostFiles).bytes;
+  used_bytes_ = SizeOfTree(path_, kMostCounted).bytes;
 }
 
 bool ObjectFolder::RemoveOne() {
