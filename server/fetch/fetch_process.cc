@@ -101,8 +101,6 @@ class FetchProcess {
     options.max_files = kMostOpenFiles;
     options.max_file_bytes = std::numeric_limits<int64_t>::max();
     const std::vector<SandboxPart> sandbox = EnterSandbox(options);
-    absl::Status limited;
-    if (begin.quota_bytes() > 0) limited = LimitDataMemory(begin.quota_bytes());
     internal::v1::FromFetch message;
     message.mutable_begun()->set_version(kVersion);
     for (const SandboxPart& part : sandbox) {
@@ -111,10 +109,7 @@ class FetchProcess {
       reported.set_active(part.active);
       reported.set_reason(part.reason);
     }
-    absl::StatusOr<StoreConfig> config = StoreConfig::FromEnvironment(Getenv);
-    absl::StatusOr<std::unique_ptr<ObjectStore>> store = config.status();
-    if (config.ok()) store = ObjectStore::Create(*std::move(config), Getenv);
-    if (!limited.ok()) store = limited;
+    absl::StatusOr<std::unique_ptr<ObjectStore>> store = OpenStore(begin.quota_bytes());
     if (!store.ok()) {
       // Everything that is asked for fails with this.
       *message.mutable_begun()->mutable_error() = ToWorkerError(store.status());
@@ -132,6 +127,12 @@ class FetchProcess {
                        Send(done);
                      });
     return Send(message);
+  }
+
+  static absl::StatusOr<std::unique_ptr<ObjectStore>> OpenStore(uint64_t quota_bytes) {
+    if (quota_bytes > 0) BULKHEAD_RETURN_IF_ERROR(LimitDataMemory(quota_bytes));
+    BULKHEAD_ASSIGN_OR_RETURN(StoreConfig config, StoreConfig::FromEnvironment(Getenv));
+    return ObjectStore::Create(std::move(config), Getenv);
   }
 
   void Find(const internal::v1::FindObjects& find) {
