@@ -92,6 +92,11 @@ class Preparer {
 
   const ServiceLimits& limits() const { return limits_; }
 
+  // What was read from object stores; false: nothing yet.
+  bool Describe(v1::ObjectReads& reads) const {
+    return objects_ != nullptr && objects_->Describe(reads);
+  }
+
   // Brings the bytes of the objects that FindData found; without functions if there are none.
   InputFetcher FetcherOf(const internal::v1::ResolvedSource& resolved) const;
 

@@ -167,6 +167,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   bool has_work() const;
   // The batches whose bytes are brought to this host; null: the source has no objects.
   StreamInputs* inputs() const { return inputs_.get(); }
+  bool waits_for_inputs() const;
   std::optional<internal::v1::Lease> Assign(LeaseTable::WorkerId worker, bool suspect = false,
                                             uint64_t most_samples = LeaseTable::kWholeLease);
   // Epoch and position of an upcoming sample, for warming up; absent if there is none.
