@@ -1,0 +1,90 @@
+#ifndef BULKHEAD_TESTS_OBJECTS_TOY_SERVER_H_
+#define BULKHEAD_TESTS_OBJECTS_TOY_SERVER_H_
+
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "server/objects/curl.h"
+#include "server/os/process/child_process.h"
+#include "server/os/sockets/pipe.h"
+
+namespace bulkhead {
+
+// toy_server.py as a child process, which ends with this object.
+class ToyServer {
+ public:
+  ToyServer() {
+    Pipe output = *Pipe::Make();
+    SpawnSpec spec;
+    spec.program = "/usr/bin/python3";
+    spec.args = {absl::StrCat(std::getenv("BULKHEAD_SOURCE_DIR"), "/tests/objects/toy_server.py")};
+    spec.output_fd = output.writing.get();
+    child_.emplace(*ChildProcess::Spawn(spec));
+    output.writing.reset();
+    std::string said;
+    while (said.find('\n') == said.npos) {
+      pollfd wait{output.reading.get(), POLLIN, 0};
+      if (poll(&wait, 1, 20'000) != 1) break;
+      const size_t before = said.size();
+      ReadAvailable(output.reading.get(), 4096, said);
+      if (said.size() == before) break;
+    }
+    url_ = absl::StrCat("http://127.0.0.1:", said.substr(0, said.find('\n')));
+    EXPECT_GT(url_.size(), std::string("http://127.0.0.1:").size()) << "toy_server.py: " << said;
+    StoreConfig direct;
+    client_ = *HttpClient::Create(direct);
+  }
+  ~ToyServer() {
+    child_->Signal(SIGKILL);
+    pollfd wait{child_->pidfd(), POLLIN, 0};
+    poll(&wait, 1, 20'000);
+    child_->TryReap();
+  }
+
+  // "http://127.0.0.1:PORT"
+  const std::string& url() const { return url_; }
+  // Stores an object: path "/bucket/key".
+  void Put(const std::string& path, const std::string& body) {
+    Ask("PUT", "/_object" + PercentEncoded(path, /*keeps_slash=*/true), body);
+  }
+  // What another service answers at a path.
+  void Answer(const std::string& path, const std::string& body) {
+    Ask("PUT", "/_answer" + path, body);
+  }
+  // Faults of the next requests, in JSON.
+  void Fail(const std::string& faults) { Ask("PUT", "/_faults", faults); }
+  // All requests but those of this object.
+  std::vector<std::string> Log() {
+    return absl::StrSplit(Ask("GET", "/_log", ""), '\n', absl::SkipEmpty());
+  }
+
+ private:
+  std::string Ask(const std::string& method, const std::string& path, const std::string& body) {
+    HttpRequest request;
+    request.method = method;
+    request.url = url_ + path;
+    request.body = body;
+    std::optional<HttpResponse> got;
+    client_->Send(std::move(request), [&](HttpResponse response) { got = std::move(response); });
+    while (!got.has_value()) client_->Poll(absl::Seconds(10), -1);
+    EXPECT_EQ(got->head.code, 200) << got->fault_words;
+    return got->body;
+  }
+
+  std::optional<ChildProcess> child_;
+  std::string url_;
+  std::unique_ptr<HttpClient> client_;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_TESTS_OBJECTS_TOY_SERVER_H_
