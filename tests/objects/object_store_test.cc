@@ -225,9 +225,9 @@ TEST_F(ObjectStoreTest, FaultsThatPassAreTriedAgain) {
   const ObjectInfo object = Found(Url("k"));
   for (const char* fault :
        {R"({"status": 500})", R"({"status": 503, "code": "SlowDown"})", R"({"status": 429})",
-        R"({"status": 408})", R"({"status": 400, "code": "RequestTimeout"})", R"({"do": "reset"}, {"do": "reset"})",
-        R"({"do": "half"})", R"({"do": "drip"})", R"({"do": "error_in_200"})",
-        R"({"do": "other_range"})"}) {
+        R"({"status": 408})", R"({"status": 400, "code": "RequestTimeout"})",
+        R"({"do": "reset"}, {"do": "reset"})", R"({"do": "half"})", R"({"do": "drip"})",
+        R"({"do": "error_in_200"})", R"({"do": "other_range"})"}) {
     server_->Fail(absl::StrCat("[", fault, "]"));
     const uint64_t retries = store().counters().retries;
     const auto bytes = Read(object, 1, 9);

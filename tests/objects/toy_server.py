@@ -64,9 +64,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 ANSWERS[path.removeprefix("/_answer")] = (200, body)
             elif path == "/_faults":
                 FAULTS[:] = json.loads(body)
-            else:
-                return self.serve(body)
-        return self.answer(200)
+        if path.startswith("/_"):
+            self.answer(200)
+        else:
+            self.serve(body)
 
     def do_POST(self) -> None:
         self.serve(self.rfile.read(int(self.headers.get("Content-Length", 0))))
@@ -101,21 +102,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
         url = urllib.parse.urlsplit(self.path)
         path, query = urllib.parse.unquote(url.path), dict(urllib.parse.parse_qsl(url.query, keep_blank_values=True))
         kind = "list" if "list-type" in query else "range" if "Range" in self.headers else "other"
-        fault, other = {}, None
-        with_lock = LOCK.acquire(blocking=self.command != "PUT")  # do_PUT has it
-        try:
+        with LOCK:
             self.note(body)
             fault = self.take_fault(kind)
             data, other = OBJECTS.get(path), ANSWERS.get(path)
-        finally:
-            if with_lock:
-                LOCK.release()
         if self.has_failed(fault):
             return
         if other is not None:
             self.answer(other[0], other[1])
         elif kind == "list":
-            self.list(path.strip("/"), query, fault)
+            self.list(path.strip("/"), query)
         elif data is None:
             self.error(404, "NoSuchKey")
         else:
@@ -171,7 +167,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.answer(206, part, headers)
         return None
 
-    def list(self, bucket: str, query: dict[str, str], fault: dict) -> None:
+    def list(self, bucket: str, query: dict[str, str]) -> None:
         with LOCK:
             keys = sorted(k.removeprefix(f"/{bucket}/") for k in OBJECTS if k.startswith(f"/{bucket}/"))
             keys = [k for k in keys if k.startswith(query["prefix"]) and k > query.get("continuation-token", "")]
