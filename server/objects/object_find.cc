@@ -140,10 +140,10 @@ void FindOne(CallRunner* calls, const std::string& url, const ObjectUrl& target,
   call.done = [calls, url, target, done](const absl::StatusOr<HttpResponse>& response) {
     if (response.ok()) {
       const absl::StatusOr<ObjectInfo> info = InfoOf(url, response->head);
-      if (!info.ok()) return done(info.status());
-      return done(std::vector<ObjectInfo>{*info});
+      if (info.ok()) return done(std::vector<ObjectInfo>{*info});
+    } else if (response.status().code() == absl::StatusCode::kUnavailable) {
+      return done(response.status());
     }
-    if (response.status().code() == absl::StatusCode::kUnavailable) return done(response.status());
     FindByGet(calls, url, target, done);
   };
   calls->Start(std::move(call));

@@ -384,6 +384,24 @@ TEST_F(ObjectStoreTest, AHostThatIsNotThereIsSaid) {
                                       HasSubstr("Could not resolve host: nowhere.invalid")));
 }
 
+TEST_F(ObjectStoreTest, OnlyTrustedCertificatesAreTaken) {
+  const std::string file = testing::TempDir() + "/object_store_test.pem";
+  ASSERT_EQ(system(("openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes "
+                    "-days 1 -subj /CN=test -addext subjectAltName=IP:127.0.0.1 -keyout " +
+                    file + " -out " + file + ".crt 2>/dev/null && cat " + file + ".crt >> " + file)
+                       .c_str()),
+            0);
+  ToyServer server(file);
+  server.Put("/b/k", "0123456789");
+  const absl::Status status = Find(server.url() + "/b/k").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(status.message(), AllOf(HasSubstr("the host's certificate is not trusted"),
+                                      HasSubstr("set AWS_CA_BUNDLE to the file of its authority")));
+  environment_.Set("AWS_CA_BUNDLE", file);
+  store_ = nullptr;
+  EXPECT_EQ(*Read(Found(server.url() + "/b/k"), 2, 4), "23");
+}
+
 TEST_F(ObjectStoreTest, ManyReadsShareTheConnections) {
   Put("k", std::string(100'000, 'x'));
   limits_.connections = 4;

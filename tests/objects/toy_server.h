@@ -22,11 +22,13 @@ namespace bulkhead {
 // toy_server.py as a child process, which ends with this object.
 class ToyServer {
  public:
-  ToyServer() {
+  // With `certificate`, a file with a key and its certificate, for https.
+  explicit ToyServer(const std::string& certificate = "") {
     Pipe output = *Pipe::Make();
     SpawnSpec spec;
     spec.program = "/usr/bin/python3";
     spec.args = {absl::StrCat(std::getenv("BULKHEAD_SOURCE_DIR"), "/tests/objects/toy_server.py")};
+    if (!certificate.empty()) spec.args.push_back(certificate);
     spec.output_fd = output.writing.get();
     child_.emplace(*ChildProcess::Spawn(spec));
     output.writing.reset();
@@ -38,10 +40,12 @@ class ToyServer {
       ReadAvailable(output.reading.get(), 4096, said);
       if (said.size() == before) break;
     }
-    url_ = absl::StrCat("http://127.0.0.1:", said.substr(0, said.find('\n')));
-    EXPECT_GT(url_.size(), std::string("http://127.0.0.1:").size()) << "toy_server.py: " << said;
-    StoreConfig direct;
-    client_ = *HttpClient::Create(direct);
+    EXPECT_GT(said.size(), 1u) << "toy_server.py does not start";
+    url_ = absl::StrCat(certificate.empty() ? "http" : "https",
+                        "://127.0.0.1:", said.substr(0, said.find('\n')));
+    StoreConfig config;
+    config.ca_bundle = certificate;
+    client_ = *HttpClient::Create(config);
   }
   ~ToyServer() {
     child_->Signal(SIGKILL);
@@ -50,7 +54,7 @@ class ToyServer {
     child_->TryReap();
   }
 
-  // "http://127.0.0.1:PORT"
+  // "http://127.0.0.1:PORT", or with https
   const std::string& url() const { return url_; }
   // Stores an object: path "/bucket/key".
   void Put(const std::string& path, const std::string& body) {

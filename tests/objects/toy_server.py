@@ -19,7 +19,9 @@ import http.server
 import json
 import re
 import socket
+import ssl
 import struct
+import sys
 import threading
 import urllib.parse
 from xml.sax.saxutils import escape
@@ -196,5 +198,9 @@ class Server(http.server.ThreadingHTTPServer):
 
 if __name__ == "__main__":
     server = Server(("127.0.0.1", 0), Handler)
+    if sys.argv[1:]:  # a file with a key and its certificate
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(sys.argv[1])
+        server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     print(server.server_address[1], flush=True)
     server.serve_forever()
