@@ -5,7 +5,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <optional>
+#include <random>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -347,6 +349,62 @@ TEST_F(ObjectStoreTest, AStoreNamesTheRegionOfABucket) {
       R"([{"status": 400, "code": "AuthorizationHeaderMalformed", "headers": {"region": "eu-west-2"}}])");
   EXPECT_EQ(*Read(object, 0, 10), "0123456789");
   EXPECT_THAT(Log().back(), HasSubstr("/eu-west-2/s3"));
+}
+
+TEST_F(ObjectStoreTest, AStoreThatNamesMoreAndMoreRegionsIsNotFollowed) {
+  const auto fault = [](int region) {
+    return absl::StrCat(R"({"status": 301, "headers": {"x-amz-bucket-region": "r)", region, "\"}}");
+  };
+  server_->Fail(absl::StrCat("[", fault(1), ",", fault(2), ",", fault(3), "]"));
+  const absl::Status status = Find(Url("*")).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(status.message(), HasSubstr("the bucket is in the region r3 (the store answers 301); "
+                                          "set AWS_REGION=r3"));
+}
+
+TEST_F(ObjectStoreTest, EveryByteComesOnceWhateverFails) {
+  const char* const seed_text = std::getenv("BULKHEAD_SEED");
+  const auto seed = static_cast<unsigned>(seed_text == nullptr ? 1 : std::atoi(seed_text));
+  SCOPED_TRACE(absl::StrCat("BULKHEAD_SEED=", seed));
+  std::mt19937 random(seed);
+  std::string body(200'000, '\0');
+  for (char& byte : body) byte = static_cast<char>(random());
+  Put("k", body);
+  limits_.attempts = 20;
+  limits_.connections = 8;
+  limits_.least_hedge_delay = absl::Milliseconds(20);
+  const ObjectInfo object = Found(Url("k"));
+  const std::vector<std::string> kinds = {"{}",
+                                          R"({"do": "half"})",
+                                          R"({"do": "reset"})",
+                                          R"({"status": 503})",
+                                          R"({"do": "stall"})",
+                                          R"({"do": "other_range"})",
+                                          R"({"do": "error_in_200"})"};
+  std::string faults = "[{}";
+  for (int i = 0; i < 150; ++i) absl::StrAppend(&faults, ",", kinds[random() % kinds.size()]);
+  server_->Fail(faults + "]");
+  std::string read;
+  read.resize(body.size());
+  size_t bytes = 0, done = 0;
+  for (uint64_t begin = 0; begin < body.size(); begin += 1000) {
+    store().Read(
+        object, begin, begin + 1000,
+        [&](uint64_t offset, absl::string_view data) {
+          read.replace(offset, data.size(), data.data(), data.size());
+          bytes += data.size();
+          return absl::OkStatus();
+        },
+        [&](absl::Status status) {
+          EXPECT_TRUE(status.ok()) << status;
+          ++done;
+        });
+  }
+  while (done < 200) store().Poll(absl::Seconds(10), -1);
+  EXPECT_EQ(bytes, body.size());
+  EXPECT_TRUE(read == body);
+  EXPECT_GT(store().counters().retries, 20u);
+  EXPECT_GT(store().counters().hedges, 0u);
 }
 
 TEST_F(ObjectStoreTest, AnExpiredTokenIsRenewedOnce) {
