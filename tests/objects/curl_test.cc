@@ -19,7 +19,7 @@ class CurlTest : public testing::Test {
   static void SetUpTestSuite() { server_ = new ToyServer; }
   static void TearDownTestSuite() { delete server_; }
 
-  CurlTest() : client_(*HttpClient::Create(StoreConfig{})) { server_->Fail("[]"); }
+  CurlTest() : client_(*HttpClient::Create(StoreConfig{})) {}
 
   HttpResponse Send(HttpRequest request) {
     std::optional<HttpResponse> got;
@@ -35,13 +35,19 @@ class CurlTest : public testing::Test {
     return request;
   }
 
+  static std::string Bucket() {
+    return testing::UnitTest::GetInstance()->current_test_info()->name();
+  }
+  static std::string Own(const std::string& key) { return absl::StrCat("/", Bucket(), "/", key); }
+  static void Fail(const std::string& faults) { server_->Fail(faults, Bucket()); }
+
   static void Redirect(const std::string& to, int times = 1) {
     std::string faults = "[";
     for (int i = 0; i < times; ++i) {
       absl::StrAppend(&faults, i > 0 ? "," : "", R"({"status": 302, "headers": {"Location": ")", to,
                       R"("}})");
     }
-    server_->Fail(faults + "]");
+    Fail(faults + "]");
   }
 
   static ToyServer* server_;
@@ -63,8 +69,8 @@ TEST_F(CurlTest, SaysWhatToInstall) {
 }
 
 TEST_F(CurlTest, CollectsABodyUpToItsBound) {
-  server_->Put("/b/k", "0123456789");
-  HttpRequest request = Get("/b/k");
+  server_->Put(Own("k"), "0123456789");
+  HttpRequest request = Get(Own("k"));
   request.most_body_bytes = 10;
   const HttpResponse response = Send(request);
   EXPECT_EQ(response.fault, HttpFault::kNone);
@@ -76,34 +82,34 @@ TEST_F(CurlTest, CollectsABodyUpToItsBound) {
 }
 
 TEST_F(CurlTest, TheHeadOfAnAnswerIsBounded) {
-  server_->Fail(R"([{"do": "many_headers"}])");
-  EXPECT_EQ(Send(Get("/b/k")).fault, HttpFault::kTooLarge);
+  Fail(R"([{"do": "many_headers"}])");
+  EXPECT_EQ(Send(Get(Own("k"))).fault, HttpFault::kTooLarge);
 }
 
 TEST_F(CurlTest, FollowsRedirectsWithoutSecrets) {
-  server_->Put("/b/k", "x");
-  HttpRequest request = Get("/other");
-  Redirect("/b/k");
+  server_->Put(Own("k"), "x");
+  HttpRequest request = Get(Own("other"));
+  Redirect(Own("k"));
   EXPECT_EQ(Send(request).head.code, 302);
   request.follows_redirects = true;
-  Redirect("/b/k");
+  Redirect(Own("k"));
   EXPECT_EQ(Send(request).body, "x");
-  Redirect("/b/k", 5);
+  Redirect(Own("k"), 5);
   EXPECT_EQ(Send(request).body, "x");
-  Redirect("/b/k", 6);
+  Redirect(Own("k"), 6);
   EXPECT_EQ(Send(request).fault, HttpFault::kRedirect);
   for (const char* to : {"file:///etc/passwd", "https://127.0.0.1/", "ftp://127.0.0.1/"}) {
     Redirect(to);
     EXPECT_EQ(Send(request).fault, HttpFault::kRedirect) << to;
   }
   request.headers = {{"Authorization", "secret"}};
-  Redirect("/b/k");
+  Redirect(Own("k"));
   EXPECT_EQ(Send(request).head.code, 302);
 }
 
 TEST_F(CurlTest, ACallbackEndsATransfer) {
-  server_->Put("/b/k", "0123456789");
-  HttpRequest request = Get("/b/k");
+  server_->Put(Own("k"), "0123456789");
+  HttpRequest request = Get(Own("k"));
   request.on_body = [](absl::string_view) { return absl::AbortedError("enough"); };
   HttpResponse response = Send(request);
   EXPECT_EQ(response.fault, HttpFault::kStopped);
@@ -114,7 +120,7 @@ TEST_F(CurlTest, ACallbackEndsATransfer) {
 }
 
 TEST_F(CurlTest, TheBodyOfAnErrorIsNoData) {
-  HttpRequest request = Get("/b/none");
+  HttpRequest request = Get(Own("none"));
   bool had_data = false;
   request.on_body = [&](absl::string_view) {
     had_data = true;
@@ -127,10 +133,10 @@ TEST_F(CurlTest, TheBodyOfAnErrorIsNoData) {
 }
 
 TEST_F(CurlTest, ACancelledRequestIsSilent) {
-  server_->Put("/b/k", "x");
+  server_->Put(Own("k"), "x");
   std::vector<std::string> done;
   HttpClient::Id other = 0;
-  HttpRequest request = Get("/b/k");
+  HttpRequest request = Get(Own("k"));
   request.on_head = [&](const HttpHead&) {
     client_->Cancel(other);  // while libcurl works
     return absl::OkStatus();
@@ -139,9 +145,9 @@ TEST_F(CurlTest, ACancelledRequestIsSilent) {
     return [&done, name](const HttpResponse&) { done.push_back(name); };
   };
   client_->Send(request, note("kept"));
-  server_->Fail(R"([{}, {"do": "stall"}])");
-  other = client_->Send(Get("/b/k"), note("other"));
-  const HttpClient::Id waiting = client_->Send(Get("/b/k"), note("waiting"));
+  Fail(R"([{}, {"do": "stall"}])");
+  other = client_->Send(Get(Own("k")), note("other"));
+  const HttpClient::Id waiting = client_->Send(Get(Own("k")), note("waiting"));
   client_->Cancel(waiting);
   while (client_->pending() > 0) client_->Poll(absl::Seconds(10), -1);
   EXPECT_THAT(done, ElementsAre("kept"));
@@ -155,9 +161,9 @@ TEST_F(CurlTest, FaultsHaveNames) {
   EXPECT_EQ(Send(request).fault, HttpFault::kConnect);
   request.url = "file:///etc/passwd";
   EXPECT_EQ(Send(request).fault, HttpFault::kRedirect);
-  request = Get("/b/k");
+  request = Get(Own("k"));
   request.timeout = absl::Milliseconds(50);
-  server_->Fail(R"([{"do": "stall"}])");
+  Fail(R"([{"do": "stall"}])");
   EXPECT_EQ(Send(request).fault, HttpFault::kSlow);
 }
 

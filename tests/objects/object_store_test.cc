@@ -37,8 +37,6 @@ class ObjectStoreTest : public testing::Test {
     environment_.Set("AWS_ACCESS_KEY_ID", "AKID");
     environment_.Set("AWS_SECRET_ACCESS_KEY", "hunter2");
     environment_.Set("AWS_EC2_METADATA_DISABLED", "true");
-    server_->Fail("[]");
-    logged_ = server_->Log().size();
     limits_.first_backoff = absl::Milliseconds(1);
     limits_.slow_for = absl::Seconds(1);
   }
@@ -55,6 +53,7 @@ class ObjectStoreTest : public testing::Test {
   void Put(const std::string& key, const std::string& body) {
     server_->Put(absl::StrCat("/", bucket_, "/", key), body);
   }
+  void Fail(const std::string& faults) { server_->Fail(faults, bucket_); }
   std::string Url(const std::string& key) const { return absl::StrCat("s3://", bucket_, "/", key); }
   std::string WebUrl(const std::string& key) const {
     return absl::StrCat(server_->url(), "/", bucket_, "/", key);
@@ -98,10 +97,12 @@ class ObjectStoreTest : public testing::Test {
     return found.ok() ? found->at(0) : ObjectInfo{};
   }
 
-  // Requests since the test began.
+  // Requests for this test's bucket.
   std::vector<std::string> Log() {
-    std::vector<std::string> log = server_->Log();
-    log.erase(log.begin(), log.begin() + static_cast<ptrdiff_t>(logged_));
+    std::vector<std::string> log;
+    for (std::string& line : server_->Log()) {
+      if (absl::StrContains(line, absl::StrCat("/", bucket_))) log.push_back(std::move(line));
+    }
     return log;
   }
 
@@ -109,7 +110,6 @@ class ObjectStoreTest : public testing::Test {
   std::string bucket_;
   FakeEnvironment environment_;
   StoreLimits limits_;
-  size_t logged_ = 0;
   std::unique_ptr<ObjectStore> store_;
 };
 
@@ -192,14 +192,14 @@ TEST_F(ObjectStoreTest, WhatIsNotThereIsNotFound) {
   EXPECT_EQ(ReasonOf(found.status()), reason::kFileNotFound);
   EXPECT_EQ(found.status().message(),
             "s3://WhatIsNotThereIsNotFound/none: there is no such object");
-  server_->Fail(R"([{"status": 404}, {"status": 404, "code": "NoSuchBucket"}])");
+  Fail(R"([{"status": 404}, {"status": 404, "code": "NoSuchBucket"}])");
   EXPECT_EQ(Find(Url("none")).status().message(),
             "s3://WhatIsNotThereIsNotFound/none: there is no such bucket");
 }
 
 TEST_F(ObjectStoreTest, ARefusalSaysWhatToDo) {
   const auto refused = [&](const std::string& code) {
-    server_->Fail(absl::StrCat(R"([{"status": 403}, {"status": 403, "code": ")", code, "\"}]"));
+    Fail(absl::StrCat(R"([{"status": 403}, {"status": 403, "code": ")", code, "\"}]"));
     const absl::Status status = Find(Url("k")).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kPermissionDenied);
     EXPECT_EQ(ReasonOf(status), reason::kFileUnreadable);
@@ -230,7 +230,7 @@ TEST_F(ObjectStoreTest, FaultsThatPassAreTriedAgain) {
         R"({"status": 408})", R"({"status": 400, "code": "RequestTimeout"})",
         R"({"do": "reset"}, {"do": "reset"})", R"({"do": "half"})", R"({"do": "drip"})",
         R"({"do": "error_in_200"})", R"({"do": "other_range"})"}) {
-    server_->Fail(absl::StrCat("[", fault, "]"));
+    Fail(absl::StrCat("[", fault, "]"));
     const uint64_t retries = store().counters().retries;
     const auto bytes = Read(object, 1, 9);
     ASSERT_TRUE(bytes.ok()) << fault << ": " << bytes.status();
@@ -242,7 +242,7 @@ TEST_F(ObjectStoreTest, FaultsThatPassAreTriedAgain) {
 TEST_F(ObjectStoreTest, ARetryAsksForWhatIsMissing) {
   Put("k", "0123456789");
   const ObjectInfo object = Found(Url("k"));
-  server_->Fail(R"([{"do": "half"}, {"do": "half"}])");
+  Fail(R"([{"do": "half"}, {"do": "half"}])");
   EXPECT_EQ(*Read(object, 0, 8), "01234567");
   EXPECT_THAT(Log(), ElementsAre(HasSubstr("HEAD"), HasSubstr("Range: bytes=0-7"),
                                  HasSubstr("Range: bytes=4-7"), HasSubstr("Range: bytes=6-7")));
@@ -250,7 +250,7 @@ TEST_F(ObjectStoreTest, ARetryAsksForWhatIsMissing) {
 
 TEST_F(ObjectStoreTest, ListingsAreTriedAgain) {
   Put("k", "x");
-  server_->Fail(R"([{"do": "error_in_200"}, {"do": "bad_xml"}, {"status": 503}])");
+  Fail(R"([{"do": "error_in_200"}, {"do": "bad_xml"}, {"status": 503}])");
   EXPECT_THAT(Keys("*"), ElementsAre("k"));
   EXPECT_EQ(store().counters().retries, 3u);
 }
@@ -259,7 +259,7 @@ TEST_F(ObjectStoreTest, GivesUpAfterTheLastAttempt) {
   Put("k", "0123456789");
   const ObjectInfo object = Found(Url("k"));
   const std::string fault = R"({"status": 503, "code": "SlowDown"})";
-  server_->Fail(absl::StrCat("[", fault, ",", fault, ",", fault, ",", fault, ",", fault, "]"));
+  Fail(absl::StrCat("[", fault, ",", fault, ",", fault, ",", fault, ",", fault, "]"));
   const absl::Status status = Read(object, 0, 10).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(ReasonOf(status), reason::kFileUnreadable);
@@ -272,7 +272,7 @@ TEST_F(ObjectStoreTest, GivesUpAfterTheLastAttempt) {
 TEST_F(ObjectStoreTest, WaitsAsLongAsTheStoreAsks) {
   Put("k", "x");
   const ObjectInfo object = Found(Url("k"));
-  server_->Fail(R"([{"status": 503, "headers": {"Retry-After": "1"}}])");
+  Fail(R"([{"status": 503, "headers": {"Retry-After": "1"}}])");
   const int64_t began = MonotonicNanos();
   EXPECT_EQ(*Read(object, 0, 1), "x");
   EXPECT_GE(MonotonicNanos() - began, 1'000'000'000);
@@ -287,13 +287,13 @@ TEST_F(ObjectStoreTest, AChangedObjectIsNotRead) {
     EXPECT_EQ(ReasonOf(status), reason::kFileChanged);
     return std::string(status.message());
   };
-  server_->Fail(R"([{"do": "etag"}])");
+  Fail(R"([{"do": "etag"}])");
   EXPECT_THAT(changed(object), HasSubstr("its ETag is another one"));
-  server_->Fail(R"([{"do": "smaller"}])");
+  Fail(R"([{"do": "smaller"}])");
   ObjectInfo without_etag = object;
   without_etag.etag.clear();
   EXPECT_THAT(changed(without_etag), HasSubstr("10 bytes then, 9 now"));
-  server_->Fail(R"([{"status": 416}])");
+  Fail(R"([{"status": 416}])");
   EXPECT_THAT(changed(object), HasSubstr("it is shorter now"));
   Put("k", "9876543210");
   EXPECT_EQ(changed(object),
@@ -305,7 +305,7 @@ TEST_F(ObjectStoreTest, AChangedObjectIsNotRead) {
 TEST_F(ObjectStoreTest, AServerWithoutRangesIsReadWholeOnly) {
   Put("k", "0123456789");
   const ObjectInfo object = Found(WebUrl("k"));
-  server_->Fail(R"([{"do": "whole"}, {"do": "whole"}])");
+  Fail(R"([{"do": "whole"}, {"do": "whole"}])");
   EXPECT_EQ(*Read(object, 0, 10), "0123456789");
   const absl::Status status = Read(object, 0, 5).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
@@ -331,7 +331,7 @@ TEST_F(ObjectStoreTest, ALateRangeIsAskedForTwice) {
   limits_.least_hedge_delay = absl::Milliseconds(50);
   limits_.slow_for = absl::Seconds(20);
   store_ = nullptr;
-  server_->Fail(R"([{"do": "stall"}])");
+  Fail(R"([{"do": "stall"}])");
   EXPECT_EQ(*Read(object, 0, 10), "0123456789");
   EXPECT_EQ(store().counters().hedges, 1u);
   EXPECT_EQ(store().counters().retries, 0u);
@@ -340,12 +340,12 @@ TEST_F(ObjectStoreTest, ALateRangeIsAskedForTwice) {
 
 TEST_F(ObjectStoreTest, AStoreNamesTheRegionOfABucket) {
   Put("k", "0123456789");
-  server_->Fail(R"([{"status": 301, "headers": {"x-amz-bucket-region": "eu-west-1"}}])");
+  Fail(R"([{"status": 301, "headers": {"x-amz-bucket-region": "eu-west-1"}}])");
   const ObjectInfo object = Found(Url("k"));
   EXPECT_EQ(*Read(object, 0, 10), "0123456789");
   EXPECT_THAT(Log(), ElementsAre(HasSubstr("/us-east-1/s3"), HasSubstr("/eu-west-1/s3"),
                                  HasSubstr("/eu-west-1/s3")));
-  server_->Fail(
+  Fail(
       R"([{"status": 400, "code": "AuthorizationHeaderMalformed", "headers": {"region": "eu-west-2"}}])");
   EXPECT_EQ(*Read(object, 0, 10), "0123456789");
   EXPECT_THAT(Log().back(), HasSubstr("/eu-west-2/s3"));
@@ -355,7 +355,7 @@ TEST_F(ObjectStoreTest, AStoreThatNamesMoreAndMoreRegionsIsNotFollowed) {
   const auto fault = [](int region) {
     return absl::StrCat(R"({"status": 301, "headers": {"x-amz-bucket-region": "r)", region, "\"}}");
   };
-  server_->Fail(absl::StrCat("[", fault(1), ",", fault(2), ",", fault(3), "]"));
+  Fail(absl::StrCat("[", fault(1), ",", fault(2), ",", fault(3), "]"));
   const absl::Status status = Find(Url("*")).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(status.message(), HasSubstr("the bucket is in the region r3 (the store answers 301); "
@@ -383,7 +383,7 @@ TEST_F(ObjectStoreTest, EveryByteComesOnceWhateverFails) {
                                           R"({"do": "error_in_200"})"};
   std::string faults = "[{}";
   for (int i = 0; i < 150; ++i) absl::StrAppend(&faults, ",", kinds[random() % kinds.size()]);
-  server_->Fail(faults + "]");
+  Fail(faults + "]");
   std::string read;
   read.resize(body.size());
   size_t bytes = 0, done = 0;
@@ -413,11 +413,11 @@ TEST_F(ObjectStoreTest, AnExpiredTokenIsRenewedOnce) {
   const ObjectInfo object = Found(Url("k"));
   environment_.Set("AWS_SESSION_TOKEN", "new");
   const std::string fault = R"({"status": 400, "code": "ExpiredToken"})";
-  server_->Fail(absl::StrCat("[", fault, "]"));
+  Fail(absl::StrCat("[", fault, "]"));
   EXPECT_EQ(*Read(object, 0, 10), "0123456789");
   EXPECT_THAT(Log(), ElementsAre(HasSubstr("Token: old"), HasSubstr("Token: old"),
                                  HasSubstr("Token: new")));
-  server_->Fail(absl::StrCat("[", fault, ",", fault, "]"));
+  Fail(absl::StrCat("[", fault, ",", fault, "]"));
   const absl::Status status = Read(object, 0, 10).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kPermissionDenied);
   EXPECT_THAT(status.message(), HasSubstr("renew the session token"));
@@ -499,7 +499,7 @@ TEST_F(ObjectStoreTest, PollSeesTheOtherSocket) {
 TEST_F(ObjectStoreTest, DestructionDropsWhatIsUnderWay) {
   Put("k", "x");
   const ObjectInfo object = Found(Url("k"));
-  server_->Fail(R"([{"do": "stall"}])");
+  Fail(R"([{"do": "stall"}])");
   bool was_called = false;
   store().Read(
       object, 0, 1, [](uint64_t, absl::string_view) { return absl::OkStatus(); },

@@ -64,8 +64,11 @@ class ToyServer {
   void Answer(const std::string& path, const std::string& body) {
     Ask("PUT", "/_answer" + path, body);
   }
-  // Faults of the next requests, in JSON.
-  void Fail(const std::string& faults) { Ask("PUT", "/_faults", faults); }
+  // Faults, in JSON, of the next requests for a bucket; without one, for any that was given none. A
+  // request that was dropped may reach the server later, so that tests have buckets of their own.
+  void Fail(const std::string& faults, const std::string& bucket = "") {
+    Ask("PUT", "/_faults/" + bucket, faults);
+  }
   // All requests but those of this object.
   std::vector<std::string> Log() {
     return absl::StrSplit(Ask("GET", "/_log", ""), '\n', absl::SkipEmpty());

@@ -3,13 +3,14 @@
 It speaks as much of S3 as they need, for any bucket, in path style. A request below /_ is a command of the test:
 
   PUT /_object/BUCKET/KEY          the body becomes this object
-  PUT /_faults                     JSON: the faults of the next requests, one each, in order. {} is none.
+  PUT /_faults/BUCKET              JSON: the faults of the next requests for this bucket, one each, in order. {} is none.
+                                   Without a bucket: of those for buckets that were given none.
   GET /_log                        "METHOD path" of all requests but commands, one a line; with " + " and the headers
                                    Range, If-Match, Authorization (its first word and key) and the like
 
 Faults: {"status": 503, "code": "SlowDown", "headers": {…}}, {"do": "reset"}, {"do": "half"}, {"do": "stall"},
 {"do": "drip"}, {"do": "etag"}, {"do": "other_range"}, {"do": "whole"}, {"do": "error_in_200"}, {"do": "smaller"},
-{"do": "many_headers"}, {"do": "bad_xml"}. Those of "for": "list" or "range" wait for such a request.
+{"do": "many_headers"}, {"do": "bad_xml"}.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from xml.sax.saxutils import escape
 LOCK = threading.Lock()
 OBJECTS: dict[str, bytes] = {}
 ANSWERS: dict[str, tuple[int, bytes]] = {}  # of other services, by path
-FAULTS: list[dict] = []
+FAULTS: dict[str, list[dict]] = {}  # by bucket
 LOG: list[str] = []
 STOPPED = threading.Event()
 PAGE = 2
@@ -64,8 +65,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 OBJECTS[path.removeprefix("/_object")] = body
             elif path.startswith("/_answer/"):
                 ANSWERS[path.removeprefix("/_answer")] = (200, body)
-            elif path == "/_faults":
-                FAULTS[:] = json.loads(body)
+            elif path.startswith("/_faults/"):
+                FAULTS[path.removeprefix("/_faults/")] = json.loads(body)
         if path.startswith("/_"):
             self.answer(200)
         else:
@@ -95,24 +96,22 @@ class Handler(http.server.BaseHTTPRequestHandler):
             words.append(body.decode())
         LOG.append(" + ".join(words))
 
-    def take_fault(self, kind: str) -> dict:
-        if FAULTS and FAULTS[0].get("for", kind) == kind:
-            return FAULTS.pop(0)
-        return {}
+    def take_fault(self, bucket: str) -> dict:
+        faults = FAULTS.get(bucket, FAULTS.get("", []))
+        return faults.pop(0) if faults else {}
 
     def serve(self, body: bytes) -> None:
         url = urllib.parse.urlsplit(self.path)
         path, query = urllib.parse.unquote(url.path), dict(urllib.parse.parse_qsl(url.query, keep_blank_values=True))
-        kind = "list" if "list-type" in query else "range" if "Range" in self.headers else "other"
         with LOCK:
             self.note(body)
-            fault = self.take_fault(kind)
+            fault = self.take_fault(path.split("/")[1])
             data, other = OBJECTS.get(path), ANSWERS.get(path)
         if self.has_failed(fault):
             return
         if other is not None:
             self.answer(other[0], other[1])
-        elif kind == "list":
+        elif "list-type" in query:
             self.list(path.strip("/"), query)
         elif data is None:
             self.error(404, "NoSuchKey")
