@@ -496,6 +496,16 @@ TEST_F(ObjectStoreTest, PollSeesTheOtherSocket) {
   close(sockets[0]);
 }
 
+TEST_F(ObjectStoreTest, PollDoesNotWaitAfterACallback) {
+  bool was_called = false;
+  store().Find("nonsense", 1, [&](const auto&) { was_called = true; });
+  EXPECT_FALSE(was_called);
+  const int64_t began = MonotonicNanos();
+  store().Poll(absl::Seconds(20), -1);
+  EXPECT_TRUE(was_called);
+  EXPECT_LT(MonotonicNanos() - began, 10'000'000'000);
+}
+
 TEST_F(ObjectStoreTest, DestructionDropsWhatIsUnderWay) {
   Put("k", "x");
   const ObjectInfo object = Found(Url("k"));
