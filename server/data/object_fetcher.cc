@@ -219,12 +219,12 @@ class ObjectFetcher::Process {
     const uint64_t id = message.has_found() ? message.found().id() : message.fetched().id();
     const auto request = requests_.find(id);
     if (request == requests_.end()) return;  // released
-    const bool failed = message.has_found() ? message.found().has_error()
-                                            : message.fetched().has_error();
-    const absl::Status error = !failed ? absl::OkStatus()
-                                       : StatusFromWorkerError(message.has_found()
-                                                                   ? message.found().error()
-                                                                   : message.fetched().error());
+    const bool failed =
+        message.has_found() ? message.found().has_error() : message.fetched().has_error();
+    const absl::Status error =
+        !failed ? absl::OkStatus()
+                : StatusFromWorkerError(message.has_found() ? message.found().error()
+                                                            : message.fetched().error());
     if (message.has_found() && request->second.found != nullptr) {
       const Found found = std::move(request->second.found);
       requests_.erase(request);

@@ -42,11 +42,13 @@ absl::StatusOr<ObjectBlocks*> ObjectFolder::Open(const std::string& key,
     blocks->NoteUse();
     return &open_.emplace(key, *std::move(blocks)).first->second;
   }
-  return absl::UnavailableError(absl::StrCat("the files of ", path, " are removed again and again"));
+  return absl::UnavailableError(
+      absl::StrCat("the files of ", path, " are removed again and again"));
 }
 
 bool ObjectFolder::MakeRoom(uint64_t bytes) {
-  if (used_bytes_ + bytes <= most_bytes_ && MonotonicNanos() - measured_ns_ < kMeasureNs) return true;
+  if (used_bytes_ + bytes <= most_bytes_ && MonotonicNanos() - measured_ns_ < kMeasureNs)
+    return true;
   if (all_in_use_ && MonotonicNanos() - measured_ns_ < kMeasureNs) return false;
   Measure();
   while (used_bytes_ + bytes > most_bytes_) {

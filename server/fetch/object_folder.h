@@ -42,7 +42,7 @@ class ObjectFolder {
   const uint64_t most_bytes_;
   uint64_t used_bytes_ = 0;
   int64_t measured_ns_ = 0;
-  bool all_in_use_ = false;  // when it was last measured
+  bool all_in_use_ = false;                   // when it was last measured
   std::map<std::string, ObjectBlocks> open_;  // by key
 };
 
