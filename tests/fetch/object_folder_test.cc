@@ -73,7 +73,7 @@ TEST_F(ObjectFolderTest, CountsWhatItWrites) {
   ASSERT_TRUE(blocks->Write(0, std::string(kBlock, 'x')).ok());
   folder.NoteWritten(kBlock);
   EXPECT_TRUE(folder.MakeRoom(kBlock));
-  EXPECT_FALSE(folder.MakeRoom(kBlock + 1));
+  EXPECT_FALSE(folder.MakeRoom(kBlock + kTable + 1));
 }
 
 }  // namespace
