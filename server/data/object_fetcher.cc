@@ -1,7 +1,6 @@
 #include "server/data/object_fetcher.h"
 
 #include <spdlog/spdlog.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -10,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
@@ -30,6 +30,7 @@ constexpr absl::Duration kFirstBackoff = absl::Milliseconds(50);
 constexpr absl::Duration kMostBackoff = absl::Seconds(5);
 // Deaths without an answer in between, after which what is asked for fails.
 constexpr int kMostDeaths = 8;
+constexpr char kSpare[] = "spare-";
 constexpr absl::Duration kLookForCancel = absl::Milliseconds(100);
 
 absl::Status FetchEnds() {
@@ -129,7 +130,7 @@ class ObjectFetcher::Process {
       : config_(config),
         loop_(std::move(loop)),
         blocks_folder_(absl::StrCat(config.folder, "/blocks")),
-        spare_folder_(absl::StrCat(config.folder, "/spare-", getpid(), "-", RandomName(8))) {}
+        spare_folder_(absl::StrCat(config.folder, "/", kSpare, RandomName(8))) {}
 
   void Spawn() {
     const absl::Status status = TrySpawn();
@@ -138,7 +139,7 @@ class ObjectFetcher::Process {
 
   absl::Status TrySpawn() {
     BULKHEAD_RETURN_IF_ERROR(MakeDirectories(blocks_folder_));
-    BULKHEAD_RETURN_IF_ERROR(MakeDirectories(spare_folder_));
+    if (!spare_lock_) BULKHEAD_RETURN_IF_ERROR(TakeSpareFolder());
     BULKHEAD_ASSIGN_OR_RETURN(auto pair, PacketSocket::MakePair());
     SpawnSpec spec;
     spec.program = config_.program;
@@ -167,6 +168,22 @@ class ObjectFetcher::Process {
     internal::v1::ToFetch rest;
     rest.mutable_forget_rest();
     Send(rest);
+    return absl::OkStatus();
+  }
+
+  // Makes the spare folder and removes those of services that were killed.
+  absl::Status TakeSpareFolder() {
+    for (const std::string& name : NamesIn(config_.folder)) {
+      const std::string folder = absl::StrCat(config_.folder, "/", name);
+      if (!absl::StartsWith(name, kSpare)) continue;
+      const auto lock = OpenOwnFile(absl::StrCat(folder, "/lock"), /*writable=*/true);
+      if (lock.ok() && TryLockFile(lock->get())) RemoveTree(folder);
+    }
+    BULKHEAD_RETURN_IF_ERROR(MakeDirectories(spare_folder_));
+    BULKHEAD_ASSIGN_OR_RETURN(UniqueFd lock, CreateUnnamedFile(spare_folder_));
+    if (!TryLockFile(lock.get())) return absl::InternalError("a new file is locked");
+    BULKHEAD_RETURN_IF_ERROR(NameFile(lock.get(), absl::StrCat(spare_folder_, "/lock")));
+    spare_lock_ = std::move(lock);
     return absl::OkStatus();
   }
 
@@ -291,6 +308,7 @@ class ObjectFetcher::Process {
   std::atomic<uint64_t> next_id_{1};
   std::atomic<uint64_t> restarts_{0};
   // The following belong to the loop's thread.
+  UniqueFd spare_lock_;
   std::optional<ChildProcess> child_;
   std::optional<PacketSocket> socket_;
   std::deque<std::string> queue_;  // for a process that does not read
@@ -310,6 +328,9 @@ ObjectFetcher::~ObjectFetcher() = default;
 absl::StatusOr<ObjectFetcher::Process*> ObjectFetcher::Started() {
   absl::MutexLock lock(&mutex_);
   if (process_ == nullptr) {
+    if (config_.admit && admission_ == nullptr) {
+      BULKHEAD_ASSIGN_OR_RETURN(admission_, config_.admit());
+    }
     BULKHEAD_ASSIGN_OR_RETURN(process_, Process::Create(config_));
   }
   return process_.get();

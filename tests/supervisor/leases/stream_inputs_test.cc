@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "server/base/error.h"
+
 namespace bulkhead {
 namespace {
 
@@ -134,6 +136,24 @@ TEST_F(StreamInputsTest, MissingBytesOfABatchInWorkAreFetchedAndKeptWithIt) {
   EXPECT_FALSE(inputs_->waits());
   inputs_->OnDelivered(0);
   EXPECT_THAT(fetches_.released, ElementsAre(1, 2));
+}
+
+TEST_F(StreamInputsTest, BytesThatAreMissingAgainAndAgainAreAnError) {
+  Add(0);
+  Survey(0);
+  Answer(0);
+  ASSERT_TRUE(inputs_->Take().has_value());
+  internal::v1::Lease lease;
+  lease.set_epoch(3);
+  for (int i = 0; i < 300; ++i) {  // 100, and 20 of each of 10 samples
+    inputs_->FetchMissing(lease, {});
+    Answer(fetches_.requests.size() - 1);
+  }
+  EXPECT_TRUE(errors_.empty());
+  inputs_->FetchMissing(lease, {});
+  loop_->Run();
+  ASSERT_EQ(errors_.size(), 1u);
+  EXPECT_EQ(GetErrorInfo(errors_[0])->reason, reason::kFileUnreadable);
 }
 
 TEST_F(StreamInputsTest, AFailedFetchIsTold) {
