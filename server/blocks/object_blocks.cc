@@ -60,11 +60,14 @@ absl::Status WriteAll(int fd, uint64_t offset, absl::string_view bytes) {
   return absl::OkStatus();
 }
 
-// Makes a file of `bytes` zeros that begins with `prefix`, unless there is one.
+// Makes a file of `bytes` zeros that begins with `prefix`, unless there is one. Without a prefix it
+// takes no disk; with one it has all of it, since writing to its mapping must not fail later.
 absl::Status Make(const std::string& path, uint64_t bytes, absl::string_view prefix) {
   const std::string folder = path.substr(0, path.rfind('/'));
   BULKHEAD_ASSIGN_OR_RETURN(const UniqueFd made, CreateUnnamedFile(folder));
-  if (ftruncate(made.get(), static_cast<off_t>(bytes)) != 0) {
+  if (!prefix.empty()) {
+    BULKHEAD_RETURN_IF_ERROR(AllocateFile(made.get(), bytes));
+  } else if (ftruncate(made.get(), static_cast<off_t>(bytes)) != 0) {
     return SystemError(errno, absl::StrCat("making ", path));
   }
   BULKHEAD_RETURN_IF_ERROR(WritePrefix(made.get(), prefix));

@@ -21,6 +21,7 @@
 #include "server/os/files/random_name.h"
 #include "server/os/monotonic_wait.h"
 #include "server/os/process/child_process.h"
+#include "server/os/process/thread.h"
 #include "server/os/sockets/packet_socket.h"
 
 namespace bulkhead {
@@ -56,17 +57,18 @@ class ObjectFetcher::Process {
     auto loop = EventLoop::Create();
     if (!loop.ok()) return loop.status();
     std::unique_ptr<Process> process(new Process(config, *std::move(loop)));
-    process->thread_ = std::thread([raw = process.get()] {
+    const auto run = [raw = process.get()] {
       raw->Spawn();
       raw->loop_->Run();
       raw->Close();
-    });
+    };
+    BULKHEAD_RETURN_IF_ERROR(StartThread(run, process->thread_));
     return process;
   }
 
   ~Process() {
     loop_->Stop();
-    thread_.join();
+    if (thread_.joinable()) thread_.join();
     RemoveTree(spare_folder_);
   }
 
