@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "bulkhead/error.h"
+#include "server/base/error.h"
 #include "tools/common/clock.h"
 #include "tools/common/status_message.h"
 
@@ -48,7 +50,9 @@ ServiceProbe::ServiceProbe(std::string target, std::string stream, double cpu_be
 
 void ServiceProbe::Poll() {
   last_ = SteadyNow();
+  if (denied_) return;
   absl::StatusOr<v1::GetStatusResponse> status = GetStatusMessage(target_, kServiceProbeDeadline);
+  denied_ = ErrorReason(status.status()) == reason::kAccessDenied;
   if (!status.ok()) return;
   status->set_cpu_seconds(status->cpu_seconds() - cpu_before_);
   CountStatus(*status, stream_, pipeline_, use_);

@@ -17,6 +17,9 @@ struct ServiceUse {
   uint64_t arena_bytes = 0;
   uint64_t leases_redone = 0;  // of the whole service
   double cpu_seconds = 0;      // of the whole service, since the probe's start
+
+  // Whether the service has answered; it does not answer a client without the right `status`.
+  bool is_known() const { return supervisor_memory_bytes > 0; }
 };
 
 // Counts an answer of the service into `use`. Workers count when they belong to `pipeline`, which
@@ -32,7 +35,7 @@ class ServiceProbe {
   ServiceProbe(std::string target, std::string stream, double cpu_before);
 
   // A service that does not answer leaves everything as it was: the stream itself says what is
-  // wrong. Blocks for the answer.
+  // wrong. One that gives no right to its status is not asked again. Blocks for the answer.
   void Poll();
   void PollWhenDue();
 
@@ -44,6 +47,7 @@ class ServiceProbe {
   const double cpu_before_;
   std::string pipeline_;
   ServiceUse use_;
+  bool denied_ = false;
   absl::Time last_ = absl::InfinitePast();
 };
 

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "bulkhead/error.h"
 #include "server/base/checksum.h"
 #include "server/base/error.h"
 #include "tools/common/clock.h"
@@ -87,9 +88,14 @@ absl::StatusOr<StreamRunReport> RunStream(StreamRunOptions options,
   StreamRunReport report;
   double cpu_before = 0;
   if (!options.loader.target.empty()) {
-    BULKHEAD_ASSIGN_OR_RETURN(const ServiceStatus before,
-                              GetServiceStatus(options.loader.target, kStatusDeadline));
-    cpu_before = before.cpu_seconds;
+    const absl::StatusOr<ServiceStatus> before =
+        GetServiceStatus(options.loader.target, kStatusDeadline);
+    // Whoever may stream, but not ask for the status, streams without knowing what the service
+    // takes.
+    if (!before.ok() && ErrorReason(before.status()) != reason::kAccessDenied) {
+      return before.status();
+    }
+    if (before.ok()) cpu_before = before->cpu_seconds;
   }
   if (options.loader.name.empty()) options.loader.name = OwnStreamName();
   options.loader.on_substitution =

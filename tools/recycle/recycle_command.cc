@@ -1,14 +1,19 @@
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "bulkhead/service.h"
 #include "server/base/error.h"
 #include "tools/common/command_line.h"
 #include "tools/common/commands.h"
 #include "tools/common/json.h"
 #include "tools/common/own_services.h"
+#include "tools/common/progress_line.h"
+#include "tools/common/status_message.h"
 
 namespace bulkhead::tools {
 namespace {
@@ -22,14 +27,33 @@ struct RecycleArguments {
   bool json = false;
 };
 
+// Why no worker is replaced: which slots and pipelines there are, as far as this client may know.
+std::string NoSuchWorker(const RecycleArguments& arguments, const v1::GetStatusResponse& status) {
+  std::set<std::string> workers;
+  for (const v1::WorkerStatus& worker : status.workers()) {
+    if (worker.role() != "pipeline") continue;
+    workers.insert(absl::StrCat("slot ", worker.slot(), " of pipeline ", worker.pipeline()));
+  }
+  const std::string of_slot =
+      arguments.slot.has_value() ? absl::StrCat(" in slot ", *arguments.slot) : "";
+  const std::string of_pipeline =
+      arguments.pipeline.empty() ? "" : absl::StrCat(" of pipeline ", arguments.pipeline);
+  return absl::StrCat("there is no worker", of_slot, of_pipeline,
+                      workers.empty() ? "" : "; there are ", absl::StrJoin(workers, ", "));
+}
+
 absl::StatusOr<int> Run(const RecycleArguments& arguments) {
   BULKHEAD_ASSIGN_OR_RETURN(const std::string target, FindService(arguments.target));
   BULKHEAD_ASSIGN_OR_RETURN(
       const uint32_t workers,
       RecycleWorkers(target, arguments.pipeline, arguments.slot, kRecycleDeadline));
+  if (workers == 0) {
+    const auto status = GetStatusMessage(target, kRecycleDeadline);
+    Say(NoSuchWorker(arguments, status.ok() ? *status : v1::GetStatusResponse()));
+  }
   if (arguments.json) {
     absl::PrintF("%s\n", JsonObject().Add("workers", uint64_t{workers}).Text());
-  } else {
+  } else if (workers > 0) {
     absl::PrintF("%d %s being replaced, one at a time; `bulkhead status` shows the progress\n",
                  workers, workers == 1 ? "worker is" : "workers are");
   }
