@@ -182,6 +182,15 @@ def test_a_service_names_the_file_that_it_cannot_use(files, tmp_path):
     assert f"--tls-client-ca {half}: certificate 1 in it is damaged" in said(**{"client-ca": half})
 
 
+def test_a_service_says_where_a_wrong_value_stands(tmp_path, monkeypatch):
+    config = tmp_path / "b.yaml"
+    config.write_text("# ours\nroot: /nosuch\n")
+    listen = ("--listen", f"unix:{tmp_path}/s.sock")
+    assert refused(tmp_path, *listen, "--config", config).endswith(f"; --root is set at {config}:2:7\n")
+    monkeypatch.setenv("BULKHEADD_ROOT", "/nosuch")
+    assert refused(tmp_path, *listen).endswith("; --root is set by BULKHEADD_ROOT\n")
+
+
 @pytest.mark.parametrize("text,word", [("", "is empty"), ("short", "has 5 characters"), (f"{TOKEN} {TOKEN}", "more than a token")])
 def test_a_service_refuses_a_token_that_is_none(files, tmp_path, text, word):
     token = tmp_path / "token"

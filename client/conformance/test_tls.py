@@ -306,6 +306,16 @@ def strangers_service():
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can start a service of another user")
+def test_a_root_that_the_services_user_may_not_read_is_warned_of(strangers_service, tmp_path):
+    with tempfile.TemporaryDirectory(prefix="bulkhead-") as closed:  # by its mode, 0700
+        strangers_service.options = ("--root", closed)
+        strangers_service.restart()
+        wait_for_log(strangers_service, f"--root {closed}: the service's user, {STRANGER}, may not read it (Permission denied)")
+        text = (strangers_service.folder / "log").read_text()
+        assert f"--root {strangers_service.root}: the service's user" not in text
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can start a service of another user")
 def test_who_listens_on_a_socket_must_be_trusted(client, strangers_service, spec, tmp_path):
     error = client.error(spec, strangers_service.target)
     assert error["reason"] == "UNTRUSTED_SERVICE"

@@ -85,7 +85,8 @@ class FileReader {
     CLI::Option& option = *app_.get_option("--" + name);
     const bool is_list = option.get_expected_max() > 1;
     if (places_ != nullptr) (*places_)[name] = Place(value.mark);
-    if (value.kind == YamlNode::Kind::kScalar && value.text.empty()) {
+    const bool is_empty = value.kind == YamlNode::Kind::kScalar && value.text.empty();
+    if (is_empty || value.kind == YamlNode::Kind::kNull) {
       return Error(value.mark, name,
                    is_list ? "has no value; write one, or a list of them such as [a, b]"
                            : "has no value; it must be a single value");

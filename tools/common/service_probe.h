@@ -31,11 +31,12 @@ void CountStatus(const v1::GetStatusResponse& status, const std::string& stream,
 // Asks a service now and then what one of its streams takes. Not thread-safe.
 class ServiceProbe {
  public:
-  // `cpu_before`: CPU seconds of the service that do not count.
-  ServiceProbe(std::string target, std::string stream, double cpu_before);
+  // `cpu_before`: CPU seconds of the service that do not count. Without `may_ask` the service gives
+  // no right to its status, and is not asked.
+  ServiceProbe(std::string target, std::string stream, double cpu_before, bool may_ask = true);
 
   // A service that does not answer leaves everything as it was: the stream itself says what is
-  // wrong. One that gives no right to its status is not asked again. Blocks for the answer.
+  // wrong. Blocks for the answer.
   void Poll();
   void PollWhenDue();
 
@@ -45,9 +46,9 @@ class ServiceProbe {
   const std::string target_;
   const std::string stream_;
   const double cpu_before_;
+  const bool may_ask_;
   std::string pipeline_;
   ServiceUse use_;
-  bool denied_ = false;
   absl::Time last_ = absl::InfinitePast();
 };
 

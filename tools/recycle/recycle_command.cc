@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "bulkhead/service.h"
 #include "server/base/error.h"
+#include "server/base/record_name.h"
 #include "tools/common/command_line.h"
 #include "tools/common/commands.h"
 #include "tools/common/json.h"
@@ -27,19 +28,22 @@ struct RecycleArguments {
   bool json = false;
 };
 
-// Why no worker is replaced: which slots and pipelines there are, as far as this client may know.
-std::string NoSuchWorker(const RecycleArguments& arguments, const v1::GetStatusResponse& status) {
+// Why no worker is replaced, and which there are if the service tells this client.
+std::string NoSuchWorker(const RecycleArguments& arguments, const std::string& target) {
+  std::string text = "there is no worker";
+  if (arguments.slot.has_value()) absl::StrAppend(&text, " in slot ", *arguments.slot);
+  if (!arguments.pipeline.empty()) absl::StrAppend(&text, " of pipeline ", arguments.pipeline);
+  const auto status = GetStatusMessage(target, kRecycleDeadline);
+  if (!status.ok()) return text;
   std::set<std::string> workers;
-  for (const v1::WorkerStatus& worker : status.workers()) {
+  for (const v1::WorkerStatus& worker : status->workers()) {
     if (worker.role() != "pipeline") continue;
-    workers.insert(absl::StrCat("slot ", worker.slot(), " of pipeline ", worker.pipeline()));
+    workers.insert(
+        absl::StrCat("slot ", worker.slot(), " of pipeline ", PrintableLines(worker.pipeline())));
   }
-  const std::string of_slot =
-      arguments.slot.has_value() ? absl::StrCat(" in slot ", *arguments.slot) : "";
-  const std::string of_pipeline =
-      arguments.pipeline.empty() ? "" : absl::StrCat(" of pipeline ", arguments.pipeline);
-  return absl::StrCat("there is no worker", of_slot, of_pipeline,
-                      workers.empty() ? "" : "; there are ", absl::StrJoin(workers, ", "));
+  return absl::StrCat(text,
+                      workers.empty() ? "; none runs, since no stream is open" : "; there are ",
+                      absl::StrJoin(workers, ", "));
 }
 
 absl::StatusOr<int> Run(const RecycleArguments& arguments) {
@@ -48,8 +52,7 @@ absl::StatusOr<int> Run(const RecycleArguments& arguments) {
       const uint32_t workers,
       RecycleWorkers(target, arguments.pipeline, arguments.slot, kRecycleDeadline));
   if (workers == 0) {
-    const auto status = GetStatusMessage(target, kRecycleDeadline);
-    Say(NoSuchWorker(arguments, status.ok() ? *status : v1::GetStatusResponse()));
+    Say(NoSuchWorker(arguments, target));
   }
   if (arguments.json) {
     absl::PrintF("%s\n", JsonObject().Add("workers", uint64_t{workers}).Text());
