@@ -13,6 +13,7 @@ import threading
 import time
 
 import pytest
+from certificates import Authority
 from conftest import BIN, Service
 from tls_service import files, spec, start, tool, wait_for_log, write_target_file  # noqa: F401  (files, spec and start are fixtures)
 
@@ -130,6 +131,18 @@ def test_a_certificate_that_the_service_does_not_take(client, start, files, spec
     else:
         assert why.startswith("the service's --tls-client-ca is not the authority that signed it, or it lacks"), error
         assert "an intermediate certificate, or its extended key usage excludes clients" in why
+
+
+FAKETIME = pathlib.Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
+
+
+@pytest.mark.skipif(not FAKETIME.exists(), reason="needs libfaketime")
+def test_a_certificate_of_tomorrow_is_told_as_such(client, start, files, spec, tmp_path):
+    service = start(*files.options())
+    ahead = Authority(tmp_path / "ahead", command=("env", f"LD_PRELOAD={FAKETIME}", "FAKETIME=+1d"))
+    own = ahead.issue("job-a", "DNS:job-a")
+    error = client.error(spec, service.target, environment=files.environment(own))
+    assert " of this client; that is not valid before 20" in error["message"], error
 
 
 def test_a_service_with_a_certificate_of_a_client_is_not_trusted(client, start, files, spec):
