@@ -26,6 +26,7 @@ struct BlockFetcher::Read {
   uint64_t begin = 0;  // blocks
   uint64_t end = 0;
   bool to_cache = false;
+  uint64_t reserved = 0;  // bytes of the cache
   std::string block;  // the bytes of the block that has begun
   uint64_t next = 0;  // that block
   std::vector<std::weak_ptr<Request>> waiting;
@@ -147,7 +148,8 @@ void BlockFetcher::Begin(Object& object, uint64_t begin, uint64_t end,
   read->end = end;
   const uint64_t first_byte = begin * ObjectBlocks::kBlockBytes;
   const uint64_t end_byte = std::min(end * ObjectBlocks::kBlockBytes, object.info.size_bytes);
-  read->to_cache = cache_.MakeRoom(end_byte - first_byte);
+  read->to_cache = cache_.Reserve(end_byte - first_byte);
+  if (read->to_cache) read->reserved = end_byte - first_byte;
   read->waiting.push_back(request);
   ++request->reads_left;
   object.reads[begin] = read;
@@ -180,12 +182,12 @@ absl::Status BlockFetcher::Take(Read& read, uint64_t offset, absl::string_view b
           absl::StrCat("its bytes cannot be kept: ", written.message(),
                        "; give the cache folder more disk, or less of it to --block-cache-bytes"));
     }
-    if (!was_there) {
-      if (read.to_cache) {
-        cache_.NoteWritten(whole);
-      } else {
-        spare_bytes_ += whole;
-      }
+    const uint64_t added = was_there ? 0 : whole;
+    if (read.to_cache) {
+      cache_.Unreserve(whole, added);
+      read.reserved -= whole;
+    } else {
+      spare_bytes_ += added;
     }
     read.block.clear();
     ++read.next;
@@ -198,6 +200,7 @@ void BlockFetcher::End(Read& read, const absl::Status& status) {
   const auto found = object.reads.find(read.begin);
   const std::shared_ptr<Read> holds = found->second;
   object.reads.erase(found);
+  cache_.Unreserve(read.reserved, 0);
   absl::Status ended = status;
   if (ended.ok() && read.next < read.end) ended = absl::InternalError("the store's bytes are short");
   for (const std::weak_ptr<Request>& weak : read.waiting) {

@@ -45,14 +45,14 @@ absl::StatusOr<ObjectBlocks*> ObjectFolder::Open(const std::string& key,
   return absl::UnavailableError(absl::StrCat("the files of ", path, " are removed again and again"));
 }
 
-bool ObjectFolder::MakeRoom(uint64_t bytes) {
-  if (used_bytes_ + bytes <= most_bytes_ && MonotonicNanos() - measured_ns_ < kMeasureNs) return true;
-  if (all_in_use_ && MonotonicNanos() - measured_ns_ < kMeasureNs) return false;
-  Measure();
-  while (used_bytes_ + bytes > most_bytes_) {
-    all_in_use_ = !RemoveOne();
+bool ObjectFolder::Reserve(uint64_t bytes) {
+  const auto fits = [&] { return used_bytes_ + reserved_bytes_ + bytes <= most_bytes_; };
+  if (MonotonicNanos() - measured_ns_ >= kMeasureNs) Measure();
+  while (!fits()) {
+    all_in_use_ = all_in_use_ || !RemoveOne();
     if (all_in_use_) return false;
   }
+  reserved_bytes_ += bytes;
   return true;
 }
 
