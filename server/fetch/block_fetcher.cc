@@ -54,19 +54,23 @@ BlockFetcher::BlockFetcher(ObjectStore& store, ObjectFolder& cache, std::string 
 
 BlockFetcher::~BlockFetcher() { *alive_ = false; }
 
-absl::StatusOr<BlockFetcher::Object*> BlockFetcher::Find(const internal::v1::FoundObject& found) {
-  std::unique_ptr<Object>& known = objects_[found.object().key()];
-  if (known != nullptr) return known.get();
-  auto object = std::make_unique<Object>();
+absl::StatusOr<BlockFetcher::Object*> BlockFetcher::Find(const internal::v1::FoundObject& found,
+                                                         bool check) {
+  const std::string& key = found.object().key();
+  const std::string spare_path = absl::StrCat(spare_folder_, "/", key);
+  const ObjectBlocks::Object state{found.size_bytes(), found.mtime_ns()};
+  const auto known = objects_.find(key);
+  if (known != objects_.end() && !check) return known->second.get();
+  BULKHEAD_ASSIGN_OR_RETURN(ObjectBlocks* const cached, cache_.Open(key, state));
+  if (known != objects_.end() && known->second->spare->IsAt(spare_path)) return known->second.get();
+  BULKHEAD_ASSIGN_OR_RETURN(ObjectBlocks spare, ObjectBlocks::OpenForWriting(spare_path, state));
+  std::unique_ptr<Object>& object = objects_[key];
+  if (object == nullptr) object = std::make_unique<Object>();
   object->info = {found.object().url(), found.size_bytes(), found.object().etag(),
                   found.mtime_ns()};
-  const ObjectBlocks::Object state{found.size_bytes(), found.mtime_ns()};
-  BULKHEAD_ASSIGN_OR_RETURN(object->cached, cache_.Open(found.object().key(), state));
-  BULKHEAD_ASSIGN_OR_RETURN(
-      object->spare, ObjectBlocks::OpenForWriting(
-                         absl::StrCat(spare_folder_, "/", found.object().key()), state));
-  known = std::move(object);
-  return known.get();
+  object->cached = cached;
+  object->spare = std::move(spare);
+  return object.get();
 }
 
 bool BlockFetcher::IsThere(const Object& object, uint64_t block, bool check) {
@@ -86,7 +90,7 @@ void BlockFetcher::Fetch(const internal::v1::FetchParts& message) {
   requests_[message.id()] = request;
   ++request->reads_left;  // this function itself
   for (const internal::v1::FetchParts::Part& part : message.parts()) {
-    const auto object = Find(part.object());
+    const auto object = Find(part.object(), message.check());
     if (!object.ok()) {
       return Finish(*request, Annotate(object.status(), ShownUrl(part.object().object().url())));
     }

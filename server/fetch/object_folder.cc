@@ -26,9 +26,9 @@ ObjectFolder::ObjectFolder(std::string path, uint64_t most_bytes)
 
 absl::StatusOr<ObjectBlocks*> ObjectFolder::Open(const std::string& key,
                                                  const ObjectBlocks::Object& object) {
-  const auto found = open_.find(key);
-  if (found != open_.end()) return &found->second;
   const std::string path = absl::StrCat(path_, "/", key);
+  const auto found = open_.find(key);
+  if (found != open_.end() && found->second.IsAt(path)) return &found->second;
   // Another service may remove the files before they are marked.
   for (int attempt = 0; attempt < 3; ++attempt) {
     absl::StatusOr<ObjectBlocks> blocks = ObjectBlocks::OpenForWriting(path, object);
@@ -40,7 +40,7 @@ absl::StatusOr<ObjectBlocks*> ObjectFolder::Open(const std::string& key,
     if (!blocks.ok()) return blocks.status();
     if (!blocks->Share() || !blocks->IsAt(path)) continue;
     blocks->NoteUse();
-    return &open_.emplace(key, *std::move(blocks)).first->second;
+    return &open_.insert_or_assign(key, *std::move(blocks)).first->second;
   }
   return absl::UnavailableError(absl::StrCat("the files of ", path, " are removed again and again"));
 }

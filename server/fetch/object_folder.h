@@ -24,7 +24,8 @@ class ObjectFolder {
   const std::string& path() const { return path_; }
   uint64_t used_bytes() const { return used_bytes_; }
 
-  // Opens the object for writing and marks it as in use. The result lives as long as this.
+  // Opens the object for writing and marks it as in use. The result lives as long as this; if the
+  // object's files were removed meanwhile, it is of new ones from then on.
   absl::StatusOr<ObjectBlocks*> Open(const std::string& key, const ObjectBlocks::Object& object);
 
   // Reserves `bytes` if they fit, after unused objects were removed if need be.
