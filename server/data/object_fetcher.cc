@@ -359,6 +359,7 @@ void ObjectFetcher::Release(uint64_t id) {
 }
 
 absl::StatusOr<uint64_t> ObjectFetcher::FetchWhole(const internal::v1::ResolvedFile& file,
+                                                   bool check,
                                                    const std::function<bool()>& cancelled) {
   Parts parts;
   internal::v1::FetchParts::Part& part = *parts.Add() = PartOf(file);
@@ -369,7 +370,7 @@ absl::StatusOr<uint64_t> ObjectFetcher::FetchWhole(const internal::v1::ResolvedF
     absl::Status status;
   };
   const auto answer = std::make_shared<Answer>();
-  const uint64_t id = Fetch(parts, /*check=*/false, [answer](const absl::Status& status) {
+  const uint64_t id = Fetch(parts, check, [answer](const absl::Status& status) {
     answer->status = status;
     answer->here.Notify();
   });
