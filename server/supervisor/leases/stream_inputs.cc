@@ -121,17 +121,20 @@ void StreamInputs::OnWorkerGone(uint64_t worker) {
   }
 }
 
-void StreamInputs::FetchMissing(const internal::v1::Lease& lease,
+bool StreamInputs::FetchMissing(const internal::v1::Lease& lease,
                                 const internal::v1::ObjectParts& parts) {
   const auto found = std::find_if(in_work_.begin(), in_work_.end(), [&](const auto& entry) {
     const v1::BatchHeader& header = entry.second->header;
     return header.epoch() == lease.epoch() && header.first_position() == lease.first_position();
   });
-  if (found == in_work_.end()) return;
+  if (found == in_work_.end()) return false;
+  const uint64_t begin = parts.bounds().empty() ? 0 : parts.bounds(0);
+  if (++found->second->misses[{parts.key(), begin}] > kMostMisses) return false;
   InputFetcher::Parts all;
   *all.Add() = parts;
   ++missing_;
   Fetch(found->second, all, /*check=*/true, [this] { --missing_; });
+  return true;
 }
 
 void StreamInputs::Fetch(const std::shared_ptr<Batch>& batch, const InputFetcher::Parts& parts,

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -45,6 +46,7 @@ class StreamInputs {
   // longer, it hangs.
   static constexpr int64_t kPatienceNs = int64_t{2} * 1'000'000'000;
   static constexpr int64_t kSilenceNs = int64_t{30} * 1'000'000'000;
+  static constexpr int kMostMisses = 8;
 
   // `on_news` is called when a batch is ready, or a missing part is here; `on_error` when the fetch
   // of one failed. Both later, on the loop's thread.
@@ -75,8 +77,9 @@ class StreamInputs {
   void OnSurveyed(const internal::v1::Surveyed& surveyed);
   void OnWorkerGone(uint64_t worker);
 
-  // The lease read bytes that are not here: fetches them.
-  void FetchMissing(const internal::v1::Lease& lease, const internal::v1::ObjectParts& parts);
+  // The lease read bytes that are not here: fetches them. False if that has not helped
+  // kMostMisses times: the disk does not keep them.
+  bool FetchMissing(const internal::v1::Lease& lease, const internal::v1::ObjectParts& parts);
   // Whether leases wait for such bytes.
   bool waits() const { return missing_ > 0; }
 
@@ -89,6 +92,8 @@ class StreamInputs {
     size_t fetching = 0;             // requests without an answer
     std::vector<uint64_t> requests;  // to be released
     uint64_t bytes = 0;
+    // How often each part was missing, by object and first byte.
+    std::map<std::pair<std::string, uint64_t>, int> misses;
   };
 
   void Fetch(const std::shared_ptr<Batch>& batch, const InputFetcher::Parts& parts, bool check,
