@@ -3,11 +3,14 @@
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
 
+import object_sets
 import pytest
+from object_server import ObjectServer
 
 HERE = pathlib.Path(__file__).resolve().parent
 BIN = pathlib.Path(os.environ.get("BULKHEAD_BIN_DIR", HERE.parents[1] / "build/release/bin"))
@@ -43,6 +46,31 @@ def photos(tmp_path_factory):
         stdout=subprocess.DEVNULL,
     )
     return folder
+
+
+@pytest.fixture(scope="session")
+def stored(photos, tmp_path_factory):
+    """A folder for an ObjectServer: the photos as shards in bucket/train, bucket/gzip and bucket/tar (object_sets.py)."""
+    folder = tmp_path_factory.mktemp("store")
+    object_sets.write_shards(photos, folder / "bucket")
+    return folder
+
+
+@pytest.fixture
+def store(stored, folder, monkeypatch):
+    """An object store of `stored`, which services that the test starts ask. Tests may change it, not the objects."""
+    with ObjectServer(stored) as server:
+        object_sets.lead_to(server, folder, monkeypatch)
+        yield server
+
+
+@pytest.fixture
+def own_store(stored, folder, monkeypatch):
+    """The same with objects of the test's own, in folder/"store"."""
+    shutil.copytree(stored, folder / "store")
+    with ObjectServer(folder / "store") as server:
+        object_sets.lead_to(server, folder, monkeypatch)
+        yield server
 
 
 @pytest.fixture
