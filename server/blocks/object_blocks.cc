@@ -33,8 +33,7 @@ constexpr uint64_t kMostBytes = uint64_t{16} << 40;
 uint64_t WordOf(absl::string_view bytes) { return kPresent | Crc32c(bytes); }
 
 uint64_t TableBytes(uint64_t size_bytes) {
-  const uint64_t blocks =
-      (size_bytes + ObjectBlocks::kBlockBytes - 1) / ObjectBlocks::kBlockBytes;
+  const uint64_t blocks = (size_bytes + ObjectBlocks::kBlockBytes - 1) / ObjectBlocks::kBlockBytes;
   return sizeof(Header) + blocks * sizeof(uint64_t);
 }
 
@@ -149,12 +148,10 @@ bool ObjectBlocks::Read(uint64_t block, uint64_t offset, char* to, size_t size) 
   if (word == 0) return false;
   const uint64_t bytes = BytesOf(block);
   if (offset == 0 && size == bytes) {
-    return ReadAll(data_fd_.get(), block * kBlockBytes, to, size) &&
-           WordOf({to, size}) == word;
+    return ReadAll(data_fd_.get(), block * kBlockBytes, to, size) && WordOf({to, size}) == word;
   }
   std::array<char, kBlockBytes> whole;
-  if (offset + size > bytes ||
-      !ReadAll(data_fd_.get(), block * kBlockBytes, whole.data(), bytes) ||
+  if (offset + size > bytes || !ReadAll(data_fd_.get(), block * kBlockBytes, whole.data(), bytes) ||
       WordOf({whole.data(), bytes}) != word) {
     return false;
   }

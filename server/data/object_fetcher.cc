@@ -106,6 +106,7 @@ class ObjectFetcher::Process {
     });
   }
 
+  uint64_t restarts() const { return restarts_; }
   internal::v1::FetchCounts counts() const {
     absl::MutexLock lock(&counts_mutex_);
     internal::v1::FetchCounts sum = counts_;
@@ -218,12 +219,12 @@ class ObjectFetcher::Process {
     const uint64_t id = message.has_found() ? message.found().id() : message.fetched().id();
     const auto request = requests_.find(id);
     if (request == requests_.end()) return;  // released
-    const bool failed = message.has_found() ? message.found().has_error()
-                                            : message.fetched().has_error();
-    const absl::Status error = !failed ? absl::OkStatus()
-                                       : StatusFromWorkerError(message.has_found()
-                                                                   ? message.found().error()
-                                                                   : message.fetched().error());
+    const bool failed =
+        message.has_found() ? message.found().has_error() : message.fetched().has_error();
+    const absl::Status error =
+        !failed ? absl::OkStatus()
+                : StatusFromWorkerError(message.has_found() ? message.found().error()
+                                                            : message.fetched().error());
     if (message.has_found() && request->second.found != nullptr) {
       const Found found = std::move(request->second.found);
       requests_.erase(request);
@@ -257,6 +258,7 @@ class ObjectFetcher::Process {
   // There is no process now.
   void OnEnd(const std::string& how) {
     ++deaths_;
+    ++restarts_;
     spdlog::warn("bulkhead-fetch ended ({}); another one does its work", how);
     if (deaths_ >= kMostDeaths) {
       FailAll(MakeError(absl::StatusCode::kUnavailable, reason::kFileUnreadable,
@@ -287,6 +289,7 @@ class ObjectFetcher::Process {
   const std::string blocks_folder_;
   const std::string spare_folder_;
   std::atomic<uint64_t> next_id_{1};
+  std::atomic<uint64_t> restarts_{0};
   // The following belong to the loop's thread.
   std::optional<ChildProcess> child_;
   std::optional<PacketSocket> socket_;
@@ -384,10 +387,18 @@ absl::StatusOr<uint64_t> ObjectFetcher::FetchWhole(const internal::v1::ResolvedF
   return answer->status;
 }
 
-bool ObjectFetcher::Describe(internal::v1::FetchCounts& counts) const {
+bool ObjectFetcher::Describe(v1::ObjectReads& reads) const {
   absl::MutexLock lock(&mutex_);
   if (process_ == nullptr) return false;
-  counts = process_->counts();
+  const internal::v1::FetchCounts counts = process_->counts();
+  reads.set_requests(counts.requests());
+  reads.set_retries(counts.retries());
+  reads.set_hedges(counts.hedges());
+  reads.set_bytes_fetched(counts.bytes_fetched());
+  reads.set_cached_bytes(counts.cached_bytes());
+  reads.set_most_cached_bytes(config_.cache_bytes);
+  reads.set_spare_bytes(counts.spare_bytes());
+  reads.set_restarts(process_->restarts());
   return true;
 }
 

@@ -61,7 +61,7 @@ class ObjectFetcher {
                                       const std::function<bool()>& cancelled);
 
   // What the process has done so far; false while it has not been needed.
-  bool Describe(internal::v1::FetchCounts& counts) const ABSL_LOCKS_EXCLUDED(mutex_);
+  bool Describe(v1::ObjectReads& reads) const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   class Process;

@@ -246,8 +246,8 @@ absl::Status Resolver::AddObjects(const std::string& pattern, size_t number) {
            (absl::EndsWith(root, "/") || pattern.size() == root.size() ||
             pattern[root.size()] == '/');
   };
-  const bool allowed = roots_.unrestricted ||
-                       std::any_of(roots_.roots.begin(), roots_.roots.end(), holds);
+  const bool allowed =
+      roots_.unrestricted || std::any_of(roots_.roots.begin(), roots_.roots.end(), holds);
   if (!allowed || !find_objects_) {
     return MakeError(absl::StatusCode::kPermissionDenied, reason::kPathNotAllowed,
                      absl::StrCat(ShownUrl(pattern),

@@ -98,9 +98,9 @@ void BlockFetcher::Fetch(const internal::v1::FetchParts& message) {
       const uint64_t size = (*object)->info.size_bytes;
       const uint64_t end_byte = std::min(part.bounds(i + 1), size);
       if (part.bounds(i) >= end_byte) continue;
-      const Request::Run run{*object, part.bounds(i) / ObjectBlocks::kBlockBytes,
-                             (end_byte + ObjectBlocks::kBlockBytes - 1) /
-                                 ObjectBlocks::kBlockBytes};
+      const Request::Run run{
+          *object, part.bounds(i) / ObjectBlocks::kBlockBytes,
+          (end_byte + ObjectBlocks::kBlockBytes - 1) / ObjectBlocks::kBlockBytes};
       request->runs.push_back(run);
       for (uint64_t block = run.begin; block < run.end; ++block) ++(*object)->wanted[block];
     }
@@ -206,7 +206,8 @@ void BlockFetcher::End(Read& read, const absl::Status& status) {
   object.reads.erase(found);
   cache_.Unreserve(read.reserved, 0);
   absl::Status ended = status;
-  if (ended.ok() && read.next < read.end) ended = absl::InternalError("the store's bytes are short");
+  if (ended.ok() && read.next < read.end)
+    ended = absl::InternalError("the store's bytes are short");
   for (const std::weak_ptr<Request>& weak : read.waiting) {
     const std::shared_ptr<Request> request = weak.lock();
     if (request == nullptr) continue;  // released
@@ -242,8 +243,7 @@ void BlockFetcher::Release(uint64_t id) {
 void BlockFetcher::Drop(Object& object, uint64_t begin, uint64_t end) {
   uint64_t first = begin;  // of those to drop
   for (uint64_t block = begin; block <= end; ++block) {
-    const bool drops =
-        block < end && object.spare->Has(block) && object.wanted.count(block) == 0;
+    const bool drops = block < end && object.spare->Has(block) && object.wanted.count(block) == 0;
     if (drops) {
       spare_bytes_ -= std::min(spare_bytes_, object.spare->BytesOf(block));
       continue;

@@ -42,7 +42,8 @@ absl::StatusOr<ObjectBlocks*> ObjectFolder::Open(const std::string& key,
     blocks->NoteUse();
     return &open_.insert_or_assign(key, *std::move(blocks)).first->second;
   }
-  return absl::UnavailableError(absl::StrCat("the files of ", path, " are removed again and again"));
+  return absl::UnavailableError(
+      absl::StrCat("the files of ", path, " are removed again and again"));
 }
 
 bool ObjectFolder::Reserve(uint64_t bytes) {

@@ -47,7 +47,7 @@ class ObjectFolder {
   uint64_t used_bytes_ = 0;
   uint64_t reserved_bytes_ = 0;  // of blocks on their way
   int64_t measured_ns_ = 0;
-  bool all_in_use_ = false;  // when it was last measured
+  bool all_in_use_ = false;                   // when it was last measured
   std::map<std::string, ObjectBlocks> open_;  // by key
 };
 

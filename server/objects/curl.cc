@@ -186,8 +186,8 @@ class HttpClient::Transfer {
     const bool is_secure = IsSecureUrl(request_.url);
     const long scheme = is_secure ? CURLPROTO_HTTPS : CURLPROTO_HTTP;
     Set(CURLOPT_NOSIGNAL, 1L);
-    Set(CURLOPT_PROTOCOLS, scheme);
-    Set(CURLOPT_REDIR_PROTOCOLS, scheme);
+    Set(CURLOPT_QUICK_EXIT, 1L);     // an abandoned look-up of a name does not hold this thread
+    Set(CURLOPT_PROTOCOLS, scheme);  // of redirects too
     Set(CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
     Set(CURLOPT_BUFFERSIZE, kReadBufferBytes);
     Set(CURLOPT_TCP_KEEPALIVE, 1L);

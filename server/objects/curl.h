@@ -75,7 +75,8 @@ struct HttpRequest {
 //
 // One thread uses a client. All callbacks are called from Poll. They may call Send and Cancel, not
 // Poll. Names of hosts are looked up on a thread that libcurl makes for it. Destruction drops all
-// transfers; their callbacks are not called.
+// transfers; their callbacks are not called. The process ignores SIGPIPE: libcurl is kept from
+// changing how signals are handled.
 class HttpClient {
  public:
   using Id = uint64_t;

@@ -234,7 +234,8 @@ void CallRunner::Finish(Id id, absl::StatusOr<HttpResponse> result) {
 }
 
 RequestFacts CallRunner::FactsOf(const Running& running) const {
-  return {running.call.shown, running.attempts, running.credentials.from, ""};
+  const bool is_web = !running.call.operation.target.is_bucket();
+  return {running.call.shown, running.attempts, is_web, running.credentials.from, ""};
 }
 
 }  // namespace bulkhead

@@ -15,8 +15,9 @@
 namespace bulkhead {
 namespace {
 
-constexpr size_t kMostListed = 10'000'000;
-// 1000 objects whose keys have 1024 bytes, each written as "%XX".
+constexpr size_t kPageObjects = 1000;  // as many as stores give at once
+constexpr size_t kMostPages = 10'000;
+// One page of objects whose keys have 1024 bytes, each written as "%XX".
 constexpr size_t kMostPageBytes = size_t{8} << 20;
 
 absl::StatusOr<ObjectInfo> InfoOf(const std::string& url, const HttpHead& head) {
@@ -70,7 +71,7 @@ class Matching : public std::enable_shared_from_this<Matching> {
     call.shown = shown_;
     call.operation.target = target_;
     call.operation.query = {{"list-type", "2"},
-                            {"max-keys", "1000"},
+                            {"max-keys", absl::StrCat(kPageObjects)},
                             {"encoding-type", "url"},
                             {"prefix", pattern_.prefix()}};
     if (pattern_.is_of_one_folder()) call.operation.query.emplace_back("delimiter", "/");
@@ -95,7 +96,7 @@ class Matching : public std::enable_shared_from_this<Matching> {
 
  private:
   void Take(Listing page) {
-    listed_ += page.objects.size();
+    ++pages_;
     for (ListedObject& object : page.objects) {
       if (!pattern_.Matches(object.key)) continue;
       found_.push_back({absl::StrCat(bucket_, object.key), object.size_bytes,
@@ -105,7 +106,9 @@ class Matching : public std::enable_shared_from_this<Matching> {
       }
     }
     if (found_.size() > most_) return done_(TooMany("match", most_));
-    if (listed_ > kMostListed) return done_(TooMany("are listed", kMostListed));
+    if (pages_ >= kMostPages && !page.next_token.empty()) {
+      return done_(TooMany("begin like it", kMostPages * kPageObjects));
+    }
     if (!page.next_token.empty()) return AskForPage(page.next_token);
     std::sort(found_.begin(), found_.end(),
               [](const ObjectInfo& a, const ObjectInfo& b) { return a.url < b.url; });
@@ -125,7 +128,7 @@ class Matching : public std::enable_shared_from_this<Matching> {
   ObjectUrl target_;
   const size_t most_;
   const ObjectStore::OnFound done_;
-  size_t listed_ = 0;
+  size_t pages_ = 0;
   std::vector<ObjectInfo> found_;
 };
 
@@ -140,10 +143,10 @@ void FindOne(CallRunner* calls, const std::string& url, const ObjectUrl& target,
   call.done = [calls, url, target, done](const absl::StatusOr<HttpResponse>& response) {
     if (response.ok()) {
       const absl::StatusOr<ObjectInfo> info = InfoOf(url, response->head);
-      if (!info.ok()) return done(info.status());
-      return done(std::vector<ObjectInfo>{*info});
+      if (info.ok()) return done(std::vector<ObjectInfo>{*info});
+    } else if (response.status().code() == absl::StatusCode::kUnavailable) {
+      return done(response.status());
     }
-    if (response.status().code() == absl::StatusCode::kUnavailable) return done(response.status());
     FindByGet(calls, url, target, done);
   };
   calls->Start(std::move(call));

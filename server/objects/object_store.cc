@@ -79,7 +79,7 @@ void ObjectStore::Read(const ObjectInfo& object, uint64_t begin, uint64_t end, S
 }
 
 bool ObjectStore::Poll(absl::Duration timeout, int extra_fd) {
-  state_->timers.RunDue();
+  if (state_->timers.RunDue()) timeout = absl::ZeroDuration();
   const bool is_readable =
       state_->client->Poll(std::min(timeout, state_->timers.UntilNext()), extra_fd);
   state_->timers.RunDue();

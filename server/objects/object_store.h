@@ -54,7 +54,7 @@ class ObjectStore {
   // the pattern does before the first wildcard, so a pattern that begins with one reads the names
   // of the whole bucket. INVALID_ARGUMENT, SPEC_INVALID: `pattern` is no URL, or has a wildcard in
   // the path of http or https, which have no listing. RESOURCE_EXHAUSTED, SPEC_INVALID: more than
-  // `most` objects match, or more than 10 million are listed.
+  // `most` objects match, or the listing has more than 10,000 pages.
   void Find(std::string pattern, size_t most, OnFound done);
 
   // Reads the bytes [begin, end) of `object`. `sink` gets all of them once, in order; an error of

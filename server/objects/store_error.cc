@@ -23,6 +23,10 @@ std::string AnswerOf(const HttpResponse& response, const StoreErrorBody& error) 
 
 // What a person can do about a refusal.
 std::string CureOf(const RequestFacts& facts, const StoreErrorBody& error) {
+  if (facts.is_web) {
+    return "requests over http carry no credentials; write a URL that is signed and has not "
+           "expired, or s3://";
+  }
   if (error.code == "SignatureDoesNotMatch" || error.code == "InvalidAccessKeyId") {
     return absl::StrCat("check the key and its secret, which come from ", facts.credentials_from);
   }

@@ -25,15 +25,18 @@ absl::Duration Timers::UntilNext() const {
   return left <= 0 ? absl::ZeroDuration() : absl::Nanoseconds(left);
 }
 
-void Timers::RunDue() {
+bool Timers::RunDue() {
   const int64_t now = MonotonicNanos();
+  bool has_run = false;
   while (!callbacks_.empty() && callbacks_.begin()->first.first <= now) {
     const auto first = callbacks_.begin();
     const std::function<void()> callback = std::move(first->second);
     deadlines_.erase(first->first.second);
     callbacks_.erase(first);
     callback();
+    has_run = true;
   }
+  return has_run;
 }
 
 }  // namespace bulkhead

@@ -21,8 +21,8 @@ class Timers {
   void Cancel(Id id);
   // Time until the next one is due: zero if one is, infinite if there is none.
   absl::Duration UntilNext() const;
-  // Calls those that are due.
-  void RunDue();
+  // Calls those that are due; true if there were any.
+  bool RunDue();
 
  private:
   std::map<std::pair<int64_t, Id>, std::function<void()>> callbacks_;  // by deadline in ns

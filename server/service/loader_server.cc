@@ -69,8 +69,8 @@ absl::StatusOr<std::unique_ptr<LoaderServer>> LoaderServer::Start(Config config)
       [builds = IndexBuilds(limits.workers, limits.worker_quota_bytes, server->supervisor_.get())](
           auto&&... arguments) { return builds.Run(arguments...); },
       server->objects_.get());
-  server->preparer_ = std::make_unique<Preparer>(
-      limits, server->config_.roots, server->indexes_.get(), server->objects_.get());
+  server->preparer_ = std::make_unique<Preparer>(limits, server->config_.roots,
+                                                 server->indexes_.get(), server->objects_.get());
   server->quarantine_ = std::make_shared<QuarantineStore>(server->config_.cache_dir);
   BULKHEAD_ASSIGN_OR_RETURN(server->loop_, EventLoop::Create());
   BULKHEAD_RETURN_IF_ERROR(

@@ -215,6 +215,9 @@ v1::GetStatusResponse LoaderService::Status(bool fresh_memory) {
   status.set_pid(getpid());
   status.mutable_start_time()->set_seconds(absl::ToUnixSeconds(started_));
   AddQuarantine(context_.quarantine->List(), status);
+  if (v1::ObjectReads reads; context_.preparer->Describe(reads)) {
+    *status.mutable_object_reads() = std::move(reads);
+  }
   context_.stream_counts->Append(status);
   if (log_lines_dropped_ != nullptr) status.set_log_lines_dropped(log_lines_dropped_());
   recent_looks_.Explain(MonotonicNanos(), status);

@@ -65,7 +65,8 @@ v1::BatchSchema SchemaWithClasses(const PreparedPipeline& prepared);
 class Preparer {
  public:
   // Both must outlive this; `objects` may be null.
-  Preparer(ServiceLimits limits, DataRoots roots, IndexStore* indexes, ObjectFetcher* objects = nullptr);
+  Preparer(ServiceLimits limits, DataRoots roots, IndexStore* indexes,
+           ObjectFetcher* objects = nullptr);
 
   // Batches in work per stream, unless the client asks for more.
   static constexpr uint32_t kDefaultSlots = 4;
@@ -91,6 +92,11 @@ class Preparer {
                                                      const FindCancelledFn& cancelled) const;
 
   const ServiceLimits& limits() const { return limits_; }
+
+  // What was read from object stores; false: nothing yet.
+  bool Describe(v1::ObjectReads& reads) const {
+    return objects_ != nullptr && objects_->Describe(reads);
+  }
 
   // Brings the bytes of the objects that FindData found; without functions if there are none.
   InputFetcher FetcherOf(const internal::v1::ResolvedSource& resolved) const;

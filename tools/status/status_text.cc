@@ -81,6 +81,23 @@ std::string Rates(const StatusRates& rates) {
   return text;
 }
 
+// What was read from object stores.
+std::string Objects(const v1::ObjectReads& reads) {
+  std::string text = absl::StrFormat("objects: %s fetched by %d requests",
+                                     FormatBytes(reads.bytes_fetched()), reads.requests());
+  if (reads.retries() + reads.hedges() > 0) {
+    absl::StrAppendFormat(&text, " (%d after failures, %d beside slow ones)", reads.retries(),
+                          reads.hedges());
+  }
+  absl::StrAppend(&text, "; block cache ", FormatBytes(reads.cached_bytes()), " of ",
+                  FormatBytes(reads.most_cached_bytes()));
+  if (reads.spare_bytes() > 0) {
+    absl::StrAppend(&text, ", ", FormatBytes(reads.spare_bytes()), " beside it");
+  }
+  if (reads.restarts() > 0) absl::StrAppend(&text, "; restarted ", reads.restarts(), " times");
+  return text + "\n";
+}
+
 // Nothing while no JPEG file was decoded.
 std::string Jpeg(const v1::JpegDecodes& jpeg, const v1::CacheStatus& cache,
                  const v1::CacheStatus& coefficients) {
@@ -225,6 +242,7 @@ std::string StatusText(const v1::GetStatusResponse& status,
   }
   absl::StrAppend(&text, Jpeg(status.jpeg(), status.seek_cache(), status.coefficient_cache()));
   absl::StrAppend(&text, Kept(status.kept(), status.stage_cache()));
+  if (status.has_object_reads()) absl::StrAppend(&text, Objects(status.object_reads()));
   absl::StrAppendFormat(&text, "\n%-20s %4s %4s %-10s %9s %9s %9s %9s  %s\n", "pipeline", "slot",
                         "gen", "state", "memory", "peak", "quota", "samples", "holds most");
   for (const v1::WorkerStatus& worker : status.workers()) absl::StrAppend(&text, Worker(worker));

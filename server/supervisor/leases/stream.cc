@@ -141,6 +141,7 @@ Stream::Stream(uint64_t id, StreamConfig config, std::shared_ptr<EventLoop> loop
     };
     inputs_ = std::make_unique<StreamInputs>(config_.fetcher, loop_, on_news,
                                              [this](const absl::Status& status) { Fail(status); });
+    waits_since_ns_ = MonotonicNanos();
   }
   if (config_.meter != nullptr) config_.meter->SetTrace(trace_);
   for (const v1::CodeFile& file : config_.code) code_.emplace(file.name(), file.digest());
@@ -231,6 +232,10 @@ std::optional<uint32_t> Stream::Complete(const internal::v1::LeaseDone& done,
     BeginBatches();  // a late report may have returned a lost slot
   }
   return samples;
+}
+
+bool Stream::waits_for_inputs() const {
+  return inputs_ != nullptr && (inputs_->waits() || (!inputs_->empty() && leases_.has_free_slot()));
 }
 
 bool Stream::has_work() const {
@@ -356,7 +361,7 @@ void Stream::NoteCode(const std::string& name, const std::string& digest) {
 }
 
 absl::Duration Stream::WithoutBatch(int64_t now_ns) const {
-  if (finished_ || leases_.pending() == 0) return absl::ZeroDuration();
+  if (finished_ || (leases_.pending() == 0 && !waits_for_inputs())) return absl::ZeroDuration();
   return absl::Nanoseconds(now_ns - waits_since_ns_);
 }
 

@@ -74,8 +74,7 @@ void StreamInputs::OnDelivered(uint64_t sequence) {
 }
 
 bool StreamInputs::IsUnasked(const Batch& batch, int64_t now_ns) {
-  return !batch.surveyed &&
-         (batch.asked_worker == 0 || now_ns - batch.asked_ns > kPatienceNs);
+  return !batch.surveyed && (batch.asked_worker == 0 || now_ns - batch.asked_ns > kPatienceNs);
 }
 
 bool StreamInputs::HasSurvey(int64_t now_ns) const {

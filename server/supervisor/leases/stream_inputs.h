@@ -50,8 +50,8 @@ class StreamInputs {
 
   // `on_news` is called when a batch is ready, or a missing part is here; `on_error` when the fetch
   // of one failed. Both later, on the loop's thread.
-  StreamInputs(InputFetcher fetcher, std::shared_ptr<EventLoop> loop,
-               std::function<void()> on_news, std::function<void(const absl::Status&)> on_error);
+  StreamInputs(InputFetcher fetcher, std::shared_ptr<EventLoop> loop, std::function<void()> on_news,
+               std::function<void(const absl::Status&)> on_error);
   // Releases all.
   ~StreamInputs();
   StreamInputs(const StreamInputs&) = delete;
