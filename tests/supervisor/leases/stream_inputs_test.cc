@@ -125,7 +125,7 @@ TEST_F(StreamInputsTest, MissingBytesOfABatchInWorkAreFetchedAndKeptWithIt) {
   lease.set_first_position(0);
   internal::v1::ObjectParts parts;
   parts.set_key("other");
-  inputs_->FetchMissing(lease, parts);
+  EXPECT_TRUE(inputs_->FetchMissing(lease, parts));
   EXPECT_TRUE(inputs_->waits());
   ASSERT_EQ(fetches_.requests.size(), 2u);
   EXPECT_EQ(fetches_.requests[1].key, "other");
@@ -134,6 +134,24 @@ TEST_F(StreamInputsTest, MissingBytesOfABatchInWorkAreFetchedAndKeptWithIt) {
   EXPECT_FALSE(inputs_->waits());
   inputs_->OnDelivered(0);
   EXPECT_THAT(fetches_.released, ElementsAre(1, 2));
+}
+
+TEST_F(StreamInputsTest, BytesThatTheDiskDoesNotKeepAreNotFetchedForEver) {
+  Add(0);
+  Survey(0);
+  Answer(0);
+  ASSERT_TRUE(inputs_->Take().has_value());
+  internal::v1::Lease lease;
+  lease.set_epoch(3);
+  lease.set_first_position(0);
+  internal::v1::ObjectParts parts;
+  parts.set_key("other");
+  for (int i = 0; i < StreamInputs::kMostMisses; ++i) {
+    EXPECT_TRUE(inputs_->FetchMissing(lease, parts));
+  }
+  EXPECT_FALSE(inputs_->FetchMissing(lease, parts));
+  parts.set_key("another");
+  EXPECT_TRUE(inputs_->FetchMissing(lease, parts));
 }
 
 TEST_F(StreamInputsTest, AFailedFetchIsTold) {
