@@ -10,6 +10,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
@@ -18,6 +19,7 @@
 #include "server/base/error.h"
 #include "server/base/object_url.h"
 #include "server/os/event_loop.h"
+#include "server/os/files/fd.h"
 #include "server/os/files/filesystem.h"
 #include "server/os/files/random_name.h"
 #include "server/os/monotonic_wait.h"
@@ -32,6 +34,29 @@ constexpr absl::Duration kMostBackoff = absl::Seconds(5);
 // Deaths without an answer in between, after which what is asked for fails.
 constexpr int kMostDeaths = 8;
 constexpr absl::Duration kLookForCancel = absl::Milliseconds(100);
+
+// In each spare folder: locked while its service lives.
+constexpr absl::string_view kLockName = "lock";
+
+// Makes a spare folder, which is in use until the result closes.
+absl::StatusOr<UniqueFd> MakeSpareFolder(const std::string& path) {
+  BULKHEAD_RETURN_IF_ERROR(MakeDirectories(path));
+  // Locked before it has a name, so that whoever finds it finds it locked.
+  BULKHEAD_ASSIGN_OR_RETURN(UniqueFd lock, CreateUnnamedFile(path));
+  if (!ShareFile(lock.get())) return absl::UnavailableError(absl::StrCat("cannot lock ", path));
+  BULKHEAD_RETURN_IF_ERROR(NameFile(lock.get(), absl::StrCat(path, "/", kLockName)));
+  return lock;
+}
+
+// Removes the spare folders of services that were killed.
+void RemoveAbandoned(const std::string& folder) {
+  for (const std::string& name : NamesIn(folder)) {
+    if (!absl::StartsWith(name, "spare-")) continue;
+    const std::string path = absl::StrCat(folder, "/", name);
+    const auto lock = OpenOwnFile(absl::StrCat(path, "/", kLockName), /*writable=*/false);
+    if (lock.ok() && TryLockFile(lock->get())) RemoveTree(path);
+  }
+}
 
 absl::Status FetchEnds() {
   return MakeError(absl::StatusCode::kUnavailable, reason::kShuttingDown, "the service ends");
@@ -139,6 +164,10 @@ class ObjectFetcher::Process {
 
   absl::Status TrySpawn() {
     BULKHEAD_RETURN_IF_ERROR(MakeDirectories(blocks_folder_));
+    if (!spare_lock_) {
+      BULKHEAD_ASSIGN_OR_RETURN(spare_lock_, MakeSpareFolder(spare_folder_));
+      RemoveAbandoned(config_.folder);
+    }
     BULKHEAD_RETURN_IF_ERROR(MakeDirectories(spare_folder_));
     BULKHEAD_ASSIGN_OR_RETURN(auto pair, PacketSocket::MakePair());
     SpawnSpec spec;
@@ -292,6 +321,7 @@ class ObjectFetcher::Process {
   std::atomic<uint64_t> next_id_{1};
   std::atomic<uint64_t> restarts_{0};
   // The following belong to the loop's thread.
+  UniqueFd spare_lock_;
   std::optional<ChildProcess> child_;
   std::optional<PacketSocket> socket_;
   std::deque<std::string> queue_;  // for a process that does not read
