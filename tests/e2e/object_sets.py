@@ -6,6 +6,7 @@ import os
 import pathlib
 import re
 import signal
+import tarfile
 import threading
 
 import tf_records
@@ -73,7 +74,7 @@ def spec_of(kind, files, **more):
     }
     if kind == "gzip" and isinstance(more.get("order", "global"), str) and more.get("order", "global") == "global":
         spec["order"] = "sequential"
-    return {**spec, **more}
+    return {key: value for key, value in {**spec, **more}.items() if value is not None}
 
 
 def size_of(stored, kind):
@@ -142,3 +143,9 @@ def secrets_in(text, environment):
     """The values of secret variables that occur in `text`."""
     secret = re.compile("SECRET|TOKEN|ACCESS_KEY_ID")
     return [name for name, value in environment.items() if secret.search(name) and value in text]
+
+
+def photo_of(shard):
+    """The first photo of a tar."""
+    with tarfile.open(shard) as tar:
+        return next(tar.extractfile(info).read() for info in tar if info.name.endswith(".jpg"))

@@ -57,7 +57,7 @@ def test_what_does_not_exist_is_named(store, start, files, named):
     assert (error.code, error.reason) == ("NOT_FOUND", "FILE_NOT_FOUND")
     assert named in str(error)
     if "nowhere" in files:
-        assert "bucket" in str(error).replace(files, "")
+        assert "no such bucket" in str(error)
 
 
 def test_a_missing_object_of_http_is_named(store, start):
@@ -71,7 +71,7 @@ def test_a_wrong_secret_says_where_it_comes_from(store, start, monkeypatch):
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "quite/another+secret")
     error = error_of(spec_of("train", TRAIN), start())
     assert (error.code, error.reason) == ("PERMISSION_DENIED", "FILE_UNREADABLE")
-    assert TRAIN in str(error) and "SignatureDoesNotMatch" in str(error) and "AWS_SECRET_ACCESS_KEY" in str(error)
+    assert TRAIN in str(error) and "SignatureDoesNotMatch" in str(error) and "AWS_ACCESS_KEY_ID" in str(error)
 
 
 def test_no_right_says_what_is_needed(store, start):
@@ -180,7 +180,7 @@ def test_a_password_in_a_url_is_refused_and_not_repeated(folder, store, start, u
     assert (error.code, error.reason) == ("INVALID_ARGUMENT", "SPEC_INVALID")
     assert "password" in str(error) and "tr0ub" not in f"{error} {error.metadata}"
     refused = tool("validate", write_spec(folder / "s.json", **spec), code=1)
-    assert "tr0ub" not in refused.replace(json.dumps(url), "").replace(url, "") or print(refused)
+    assert "password" in refused and "tr0ub" not in refused
     service.stop()
     assert "tr0ub" not in service.told.read_text()
 
