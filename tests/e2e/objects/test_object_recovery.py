@@ -139,7 +139,7 @@ def test_faults_of_the_store_change_nothing(store, start, spec, local, fault):
     assert finish_digest(process)["digest"] == local
 
 
-def test_a_store_that_fails_now_and_then_request(store, start, spec, local):
+def test_a_store_that_fails_now_and_then(store, start, spec, local):
     service = start(cache="0")
     asked = 0
 
@@ -147,7 +147,7 @@ def test_a_store_that_fails_now_and_then_request(store, start, spec, local):
         nonlocal asked
         if store.count() >= asked + 3:
             asked = store.count()
-            store.fail(1, 503)
+            store.fail(1, 503, method="GET")
             store.reset(1, middle=True, method="GET")
         return asked
 
