@@ -181,10 +181,12 @@ absl::Status BlockFetcher::Take(Read& read, uint64_t offset, absl::string_view b
     ObjectBlocks& blocks = read.to_cache ? *object.cached : *object.spare;
     const bool was_there = blocks.Has(read.next);
     if (absl::Status written = blocks.Write(read.next, read.block); !written.ok()) {
+      const std::string shown = ShownUrl(object.info.url);
       return MakeError(
           written.code(), reason::kFileUnreadable,
-          absl::StrCat("its bytes cannot be kept: ", written.message(),
-                       "; give the cache folder more disk, or less of it to --block-cache-bytes"));
+          absl::StrCat(shown, ": its bytes cannot be kept on this host: ", written.message(),
+                       "; give the cache folder more disk, or less of it to --block-cache-bytes"),
+          {{"file", shown}});
     }
     const uint64_t added = was_there ? 0 : whole;
     if (read.to_cache) {
