@@ -16,7 +16,7 @@ SHARDS = 3
 SAMPLES = 150  # of `bulkhead synth`, as the fixture `photos` has it
 STAGES = ["decode_image", {"random_resized_crop": {"size": [32, 32]}}, "random_horizontal_flip"]
 NAMES = {"train": "part-{}.tfrecord", "gzip": "part-{}.tfrecord.gz", "tar": "part-{}.tar"}
-PATIENCE = 20  # seconds that nothing takes, not even on a busy machine
+PATIENCE = 60  # seconds that nothing takes, not even on a busy machine
 
 
 def frames(data):

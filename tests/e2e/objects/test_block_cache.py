@@ -3,11 +3,12 @@
 import os
 import random
 import shutil
+import subprocess
 
 import bulkhead
 import object_sets
 import pytest
-from conftest import digest_of, write_spec
+from conftest import digest_of, finish_digest, start_digest, write_spec
 from object_sets import PATIENCE, blocks_folder, disk_use, size_of, spares, spec_of
 
 PLENTY = "64MiB"
@@ -125,6 +126,43 @@ def test_a_second_data_set_takes_the_room_of_one_that_is_not_in_use(folder, stor
     assert store.bytes_sent("bucket/tar/") - before <= 0.01 * before
 
 
+def test_two_services_share_what_they_fetch(services, folder, stored, store, local):
+    spec = write_spec(folder / "s.json", **spec_of("train", FILES["train"]))
+    both = [services(folder / name, "--root", "s3://bucket", "--workers", "1", "--block-cache-bytes", PLENTY,
+                     "--cache-dir", folder / "cache") for name in ("a", "b")]
+    running = [start_digest("cpp", spec, target=service.target, timeout=PATIENCE) for service in both]
+    assert [finish_digest(one)["digest"] for one in running] == 2 * [local["train"]]
+    before = store.bytes_sent("part-")
+    assert before <= 2.2 * size_of(stored, "train")
+    for service in both:
+        assert digest_of("cpp", spec, target=service.target, timeout=PATIENCE) == local["train"]
+    assert store.bytes_sent("part-") - before <= 0.01 * before
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts")
+@pytest.mark.parametrize("cache", [PLENTY, "0"])
+def test_a_full_disk_names_the_object_and_the_cure(services, folder, stored, store, local, cache):
+    disk = folder / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1700k,mode=700", "tmpfs", disk]
+    if subprocess.run(mount, check=False, capture_output=True).returncode != 0:
+        pytest.skip("may not mount")
+    try:
+        service = services(folder, "--root", "s3://bucket", "--workers", "1", "--block-cache-bytes", cache, "--cache-dir", disk)
+        spec = spec_of("train", FILES["train"])
+        with pytest.raises(bulkhead.BulkheadError) as caught:
+            with bulkhead.Loader(spec, service.target, timeout=PATIENCE) as loader:
+                for _ in loader.stream():
+                    pass
+        assert (caught.value.code, caught.value.reason) == ("RESOURCE_EXHAUSTED", "FILE_UNREADABLE")
+        assert "s3://bucket/train/part-" in str(caught.value) and "--block-cache-bytes" in str(caught.value)
+        subprocess.run(["mount", "-o", "remount,size=64m", disk], check=True)
+        assert digest(folder, service) == local["train"], "with more disk it goes on"
+        assert service.stop() == 0
+    finally:
+        subprocess.run(["umount", "-l", disk], check=True)
+
+
 def flip(path):
     content = bytearray(path.read_bytes())
     for offset in random.Random(3).sample(range(len(content)), 40):
@@ -166,19 +204,23 @@ def empty(path):
     os.truncate(path, 0)
 
 
-DAMAGE = [("data", flip), ("data", truncate), ("data", remove), ("data", empty), ("blocks", garbage),
-          ("blocks", garbage_words), ("blocks", other_size), ("blocks", truncate), ("blocks", empty), ("blocks", remove)]
+def name_of(value):
+    return getattr(value, "__name__", value)
 
 
-@pytest.mark.parametrize("indexed", [True, False], ids=["indexed", "no index"])
-@pytest.mark.parametrize("ending, damage", DAMAGE, ids=[f"{ending}-{damage.__name__}" for ending, damage in DAMAGE])
+DAMAGE = [("data", flip), ("data", truncate), ("data", remove), ("blocks", garbage), ("blocks", garbage_words),
+          ("blocks", other_size), ("blocks", truncate), ("blocks", empty)]
+
+
+@pytest.mark.parametrize("indexed", ["indexed", "no index"])
+@pytest.mark.parametrize("ending, damage", DAMAGE, ids=name_of)
 def test_damaged_blocks_are_fetched_again(folder, store, start, local, ending, damage, indexed):
     service = start()
     assert digest(folder, service) == local["train"]
     assert service.stop() == 0
     for path in blocks_folder(folder / "cache").glob(f"*.{ending}"):
         damage(path)
-    if not indexed:
+    if indexed == "no index":  # it is built of the damaged blocks
         for path in (folder / "cache").glob("*.index"):
             path.unlink()
     assert digest(folder, start()) == local["train"]
@@ -186,10 +228,11 @@ def test_damaged_blocks_are_fetched_again(folder, store, start, local, ending, d
 
 # Of the running service: those that have the files open. A table that is cut would be SIGBUS for all
 # who have it mapped, as with every file that is mapped; it is nobody's but the user's own.
-@pytest.mark.parametrize("ending, damage", [("data", flip), ("data", truncate), ("data", remove), ("blocks", garbage_words),
-                                            ("blocks", remove), ("*", remove)],
-                         ids=lambda value: value if isinstance(value, str) else value.__name__)
-@pytest.mark.parametrize("dies", ["", "bulkhead-worker", "bulkhead-fetch"])
+@pytest.mark.parametrize("ending, damage, dies", [
+    ("data", flip, ""), ("data", remove, ""), ("blocks", remove, ""), ("data", truncate, "bulkhead-worker"),
+    ("data", remove, "bulkhead-worker"), ("blocks", garbage_words, "bulkhead-worker"), ("blocks", remove, "bulkhead-worker"),
+    ("*", remove, "bulkhead-worker"), ("data", truncate, "bulkhead-fetch"), ("*", remove, "bulkhead-fetch"),
+], ids=name_of)
 def test_blocks_that_are_damaged_during_a_stream_are_fetched_again(folder, store, start, local, ending, damage, dies):
     service = start()
     assert digest(folder, service) == local["train"]

@@ -151,7 +151,7 @@ def test_a_store_that_is_gone_for_good_is_an_error(store, start, moment):
         store.die()
         error = error_of(spec, service)
     else:
-        with bulkhead.Loader(spec, service.target, timeout=120) as loader:
+        with bulkhead.Loader(spec, service.target, timeout=2 * PATIENCE) as loader:
             batches = loader.stream()
             next(batches)
             store.die()

@@ -113,8 +113,7 @@ def test_a_fetcher_that_stands_still_for_2_s(store, start, spec, local):
 
 FAULTS = {
     "503": lambda store: store.fail(4, 503),
-    "503, Retry-After": lambda store: store.fail(2, 503, retry_after=1),
-    "500": lambda store: store.fail(4, 500),
+    "503, Retry-After": lambda store: store.fail(1, 503, retry_after=1),
     "429": lambda store: store.fail(4, 429),
     "reset": lambda store: store.reset(4),
     "reset in the middle": lambda store: store.reset(4, middle=True, method="GET"),
@@ -129,7 +128,7 @@ FAULTS = {
 def test_faults_of_the_store_change_nothing(store, start, spec, local, fault):
     service = start(cache="0")
     FAULTS[fault](store)  # of the listing and the index's reads
-    process = start_digest("cpp", spec, target=service.target, pause_after=2, timeout=60)
+    process = start_digest("cpp", spec, target=service.target, pause_after=2, timeout=PATIENCE)
     for line in process.stdout:
         if line.strip() == "paused":
             break
@@ -152,7 +151,7 @@ def test_a_store_that_fails_now_and_then(store, start, spec, local):
         return asked
 
     with again_and_again(fail, 0.005):
-        assert digest_of("cpp", spec, target=service.target, timeout=60) == local
+        assert digest_of("cpp", spec, target=service.target, timeout=PATIENCE) == local
     assert sum(request.status == 503 for request in store.requests) > 3
 
 
@@ -160,7 +159,7 @@ def test_a_store_that_fails_now_and_then(store, start, spec, local):
 @pytest.mark.parametrize("client", ["cpp", "python"])
 def test_a_store_that_is_away_for_2_s(store, start, spec, local, client):
     service = start(cache="0")
-    process = start_digest(client, spec, target=service.target, pause_after=2, timeout=60)
+    process = start_digest(client, spec, target=service.target, pause_after=2, timeout=PATIENCE)
     for line in process.stdout:
         if line.strip() == "paused":
             break
@@ -176,16 +175,16 @@ def test_a_store_that_is_away_for_2_s(store, start, spec, local, client):
 
 
 def test_a_store_that_ignores_ranges(store, start, spec, local):
-    """HTTP allows it: 200 with the whole object."""
-    service = start(cache="64MiB")
+    """HTTP allows it: 200 with the whole object. Each block would cost all of it."""
+    service = start()
     store.wrong_bytes(None, how="whole")
-    with bulkhead.Loader(spec, service.target, timeout=60) as loader:
-        try:
-            total = sum(len(batch["label"]) for batch in loader.stream())
-        except bulkhead.BulkheadError as error:
-            assert error.reason == "FILE_UNREADABLE" and "range" in str(error)
-        else:
-            assert total == EPOCHS * SAMPLES
+    with pytest.raises(bulkhead.BulkheadError) as caught:
+        with bulkhead.Loader(spec, service.target, timeout=PATIENCE) as loader:
+            for _ in loader.stream():
+                pass
+    print(caught.value)
+    assert caught.value.reason == "FILE_UNREADABLE" and "range" in str(caught.value)
+    assert "s3://bucket/train/part-" in str(caught.value)
 
 
 @pytest.mark.parametrize("kind", ["train", "gzip", "tar"])
@@ -196,13 +195,10 @@ def test_wrong_bytes_under_a_right_header_are_an_error_where_the_format_has_chec
     spec = write_spec(folder / "k.json", **spec_of(kind, f"s3://bucket/{kind}/part-*", **more))
     right = digest_of("cpp", spec, target=service.target)
     store.wrong_bytes(None, how="body", key=f"bucket/{kind}/part-1")
-    try:
-        with bulkhead.Loader(spec, service.target, timeout=60) as loader:
+    with pytest.raises(bulkhead.BulkheadError) as caught:
+        with bulkhead.Loader(spec, service.target, timeout=PATIENCE) as loader:
             for _ in loader.stream():
                 pass
-    except bulkhead.BulkheadError as error:
-        print(kind, error.reason, error)
-        assert "part-1" in str(error)
-        assert error.reason in ("CORRUPT_RECORD", "TRUNCATED_RECORD", "DECODE_FAILED", "CORRUPT_IMAGE", "IMAGE_CORRUPT"), error
-    else:
-        assert digest_of("cpp", spec, target=service.target) == right or kind == "tar"
+    assert caught.value.reason == "CORRUPT_RECORD" and "part-1" in str(caught.value)
+    store.heal()
+    assert digest_of("cpp", spec, target=service.target) == right
