@@ -1,7 +1,6 @@
 #include "server/data/object_fetcher.h"
 
 #include <spdlog/spdlog.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -19,7 +18,6 @@
 #include "server/base/error.h"
 #include "server/base/object_url.h"
 #include "server/os/event_loop.h"
-#include "server/os/files/fd.h"
 #include "server/os/files/filesystem.h"
 #include "server/os/files/random_name.h"
 #include "server/os/monotonic_wait.h"
@@ -33,30 +31,8 @@ constexpr absl::Duration kFirstBackoff = absl::Milliseconds(50);
 constexpr absl::Duration kMostBackoff = absl::Seconds(5);
 // Deaths without an answer in between, after which what is asked for fails.
 constexpr int kMostDeaths = 8;
+constexpr char kSpare[] = "spare-";
 constexpr absl::Duration kLookForCancel = absl::Milliseconds(100);
-
-// In each spare folder: locked while its service lives.
-constexpr absl::string_view kLockName = "lock";
-
-// Makes a spare folder, which is in use until the result closes.
-absl::StatusOr<UniqueFd> MakeSpareFolder(const std::string& path) {
-  BULKHEAD_RETURN_IF_ERROR(MakeDirectories(path));
-  // Locked before it has a name, so that whoever finds it finds it locked.
-  BULKHEAD_ASSIGN_OR_RETURN(UniqueFd lock, CreateUnnamedFile(path));
-  if (!ShareFile(lock.get())) return absl::UnavailableError(absl::StrCat("cannot lock ", path));
-  BULKHEAD_RETURN_IF_ERROR(NameFile(lock.get(), absl::StrCat(path, "/", kLockName)));
-  return lock;
-}
-
-// Removes the spare folders of services that were killed.
-void RemoveAbandoned(const std::string& folder) {
-  for (const std::string& name : NamesIn(folder)) {
-    if (!absl::StartsWith(name, "spare-")) continue;
-    const std::string path = absl::StrCat(folder, "/", name);
-    const auto lock = OpenOwnFile(absl::StrCat(path, "/", kLockName), /*writable=*/false);
-    if (lock.ok() && TryLockFile(lock->get())) RemoveTree(path);
-  }
-}
 
 absl::Status FetchEnds() {
   return MakeError(absl::StatusCode::kUnavailable, reason::kShuttingDown, "the service ends");
@@ -155,7 +131,7 @@ class ObjectFetcher::Process {
       : config_(config),
         loop_(std::move(loop)),
         blocks_folder_(absl::StrCat(config.folder, "/blocks")),
-        spare_folder_(absl::StrCat(config.folder, "/spare-", getpid(), "-", RandomName(8))) {}
+        spare_folder_(absl::StrCat(config.folder, "/", kSpare, RandomName(8))) {}
 
   void Spawn() {
     const absl::Status status = TrySpawn();
@@ -164,11 +140,7 @@ class ObjectFetcher::Process {
 
   absl::Status TrySpawn() {
     BULKHEAD_RETURN_IF_ERROR(MakeDirectories(blocks_folder_));
-    if (!spare_lock_) {
-      BULKHEAD_ASSIGN_OR_RETURN(spare_lock_, MakeSpareFolder(spare_folder_));
-      RemoveAbandoned(config_.folder);
-    }
-    BULKHEAD_RETURN_IF_ERROR(MakeDirectories(spare_folder_));
+    if (!spare_lock_) BULKHEAD_RETURN_IF_ERROR(TakeSpareFolder());
     BULKHEAD_ASSIGN_OR_RETURN(auto pair, PacketSocket::MakePair());
     SpawnSpec spec;
     spec.program = config_.program;
@@ -197,6 +169,22 @@ class ObjectFetcher::Process {
     internal::v1::ToFetch rest;
     rest.mutable_forget_rest();
     Send(rest);
+    return absl::OkStatus();
+  }
+
+  // Makes the spare folder and removes those of services that were killed.
+  absl::Status TakeSpareFolder() {
+    for (const std::string& name : NamesIn(config_.folder)) {
+      const std::string folder = absl::StrCat(config_.folder, "/", name);
+      if (!absl::StartsWith(name, kSpare)) continue;
+      const auto lock = OpenOwnFile(absl::StrCat(folder, "/lock"), /*writable=*/true);
+      if (lock.ok() && TryLockFile(lock->get())) RemoveTree(folder);
+    }
+    BULKHEAD_RETURN_IF_ERROR(MakeDirectories(spare_folder_));
+    BULKHEAD_ASSIGN_OR_RETURN(UniqueFd lock, CreateUnnamedFile(spare_folder_));
+    if (!TryLockFile(lock.get())) return absl::InternalError("a new file is locked");
+    BULKHEAD_RETURN_IF_ERROR(NameFile(lock.get(), absl::StrCat(spare_folder_, "/lock")));
+    spare_lock_ = std::move(lock);
     return absl::OkStatus();
   }
 
@@ -341,6 +329,9 @@ ObjectFetcher::~ObjectFetcher() = default;
 absl::StatusOr<ObjectFetcher::Process*> ObjectFetcher::Started() {
   absl::MutexLock lock(&mutex_);
   if (process_ == nullptr) {
+    if (config_.admit && admission_ == nullptr) {
+      BULKHEAD_ASSIGN_OR_RETURN(admission_, config_.admit());
+    }
     BULKHEAD_ASSIGN_OR_RETURN(process_, Process::Create(config_));
   }
   return process_.get();

@@ -29,9 +29,13 @@ class ObjectFetcher {
   struct Config {
     std::string program;  // bulkhead-fetch, absolute
     // The folder below which objects are kept, as blocks/KEY and spare-NAME/KEY; made when needed.
+    // A spare folder is locked by its service, and removed by another one if that was killed.
     std::string folder;
     uint64_t cache_bytes = 0;  // limit of blocks/
     uint64_t quota_bytes = 0;  // of the process; 0: none
+    // Called once, when the process is needed: the result holds its quota's place in the budget. An
+    // error is that of each request. May be empty.
+    std::function<absl::StatusOr<std::shared_ptr<void>>()> admit;
     internal::v1::Sandbox sandbox;
     int output_fd = -1;  // as in SpawnSpec
   };
@@ -71,6 +75,7 @@ class ObjectFetcher {
 
   const Config config_;
   mutable absl::Mutex mutex_;
+  std::shared_ptr<void> admission_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<Process> process_ ABSL_GUARDED_BY(mutex_);  // null: not needed yet
 };
 

@@ -61,7 +61,13 @@ absl::StatusOr<std::unique_ptr<LoaderServer>> LoaderServer::Start(Config config)
     BULKHEAD_ASSIGN_OR_RETURN(supervisor.io, IoThread::Start());
   }
   server->io_ = supervisor.io;
-  server->objects_ = std::make_unique<ObjectFetcher>(server->config_.objects);
+  ObjectFetcher::Config objects = server->config_.objects;
+  objects.admit = [raw = server.get()]() -> absl::StatusOr<std::shared_ptr<void>> {
+    BULKHEAD_ASSIGN_OR_RETURN(MemoryClaim claim,
+                              raw->supervisor_->AdmitProcess(raw->config_.objects.quota_bytes));
+    return std::make_shared<MemoryClaim>(std::move(claim));
+  };
+  server->objects_ = std::make_unique<ObjectFetcher>(std::move(objects));
   BULKHEAD_ASSIGN_OR_RETURN(server->supervisor_, Supervisor::Start(std::move(supervisor)));
   const ServiceLimits& limits = server->config_.limits;
   server->indexes_ = std::make_unique<IndexStore>(

@@ -263,19 +263,12 @@ bool Stream::FetchMissing(const internal::v1::LeaseFailed& failure, LeaseTable::
   parts.set_key(fact("key"));
   parts.add_bounds(begin);
   parts.add_bounds(end);
-  if (!inputs_->FetchMissing(*lease, parts)) return false;
+  inputs_->FetchMissing(*lease, parts);
   return leases_.Fail(failure.lease_id(), worker, failure, /*again=*/true);
 }
 
-bool Stream::FailLease(internal::v1::LeaseFailed failure, LeaseTable::WorkerId worker) {
+bool Stream::FailLease(const internal::v1::LeaseFailed& failure, LeaseTable::WorkerId worker) {
   if (FetchMissing(failure, worker)) return true;
-  if (failure.error().reason() == reason::kNotFetched) {
-    internal::v1::WorkerError& error = *failure.mutable_error();
-    error.set_reason(std::string(reason::kFileUnreadable));
-    error.set_message(absl::StrCat(error.message(),
-                                   ", although they were fetched; look whether the disk of the "
-                                   "folder --cache-dir reads and writes without errors"));
-  }
   if (!leases_.Fail(failure.lease_id(), worker, failure)) {
     BeginBatches();
     return false;

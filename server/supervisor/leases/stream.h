@@ -181,7 +181,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   // A worker's report on a lease, as in LeaseTable.
   std::optional<uint32_t> Complete(const internal::v1::LeaseDone& done,
                                    LeaseTable::WorkerId worker);
-  bool FailLease(internal::v1::LeaseFailed failure, LeaseTable::WorkerId worker);
+  bool FailLease(const internal::v1::LeaseFailed& failure, LeaseTable::WorkerId worker);
   uint32_t WorkerGone(LeaseTable::WorkerId worker);
   // A worker's death at a lease, as in LeaseTable.
   struct Death {

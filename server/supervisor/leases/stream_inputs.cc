@@ -3,8 +3,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "server/base/error.h"
+
 namespace bulkhead {
 namespace {
+
+// A sample may take that many records one after another: substitutes, and partners with theirs.
+constexpr uint64_t kMissingOfSample = 20;
+constexpr uint64_t kMostMissing = 100;
 
 uint64_t BytesOf(const InputFetcher::Parts& parts) {
   uint64_t bytes = 0;
@@ -120,20 +126,27 @@ void StreamInputs::OnWorkerGone(uint64_t worker) {
   }
 }
 
-bool StreamInputs::FetchMissing(const internal::v1::Lease& lease,
+void StreamInputs::FetchMissing(const internal::v1::Lease& lease,
                                 const internal::v1::ObjectParts& parts) {
   const auto found = std::find_if(in_work_.begin(), in_work_.end(), [&](const auto& entry) {
     const v1::BatchHeader& header = entry.second->header;
     return header.epoch() == lease.epoch() && header.first_position() == lease.first_position();
   });
-  if (found == in_work_.end()) return false;
-  const uint64_t begin = parts.bounds().empty() ? 0 : parts.bounds(0);
-  if (++found->second->misses[{parts.key(), begin}] > kMostMisses) return false;
+  if (found == in_work_.end()) return;
+  const std::shared_ptr<Batch> batch = found->second;
+  if (++batch->missing > kMostMissing + kMissingOfSample * batch->header.sample_count()) {
+    loop_->Post([this, alive = alive_] {
+      if (!*alive) return;
+      on_error_(MakeError(absl::StatusCode::kUnavailable, reason::kFileUnreadable,
+                          "bytes of an object that were fetched cannot be read again and again; "
+                          "look at the disk of the cache folder"));
+    });
+    return;
+  }
   InputFetcher::Parts all;
   *all.Add() = parts;
   ++missing_;
-  Fetch(found->second, all, /*check=*/true, [this] { --missing_; });
-  return true;
+  Fetch(batch, all, /*check=*/true, [this] { --missing_; });
 }
 
 void StreamInputs::Fetch(const std::shared_ptr<Batch>& batch, const InputFetcher::Parts& parts,

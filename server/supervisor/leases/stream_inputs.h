@@ -8,7 +8,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -46,7 +45,6 @@ class StreamInputs {
   // longer, it hangs.
   static constexpr int64_t kPatienceNs = int64_t{2} * 1'000'000'000;
   static constexpr int64_t kSilenceNs = int64_t{30} * 1'000'000'000;
-  static constexpr int kMostMisses = 8;
 
   // `on_news` is called when a batch is ready, or a missing part is here; `on_error` when the fetch
   // of one failed. Both later, on the loop's thread.
@@ -77,9 +75,9 @@ class StreamInputs {
   void OnSurveyed(const internal::v1::Surveyed& surveyed);
   void OnWorkerGone(uint64_t worker);
 
-  // The lease read bytes that are not here: fetches them. False if that has not helped
-  // kMostMisses times: the disk does not keep them.
-  bool FetchMissing(const internal::v1::Lease& lease, const internal::v1::ObjectParts& parts);
+  // The lease read bytes that are not here: fetches them. If that happens to a batch more often
+  // than its samples explain, `on_error` gets FILE_UNREADABLE: what is fetched cannot be read.
+  void FetchMissing(const internal::v1::Lease& lease, const internal::v1::ObjectParts& parts);
   // Whether leases wait for such bytes.
   bool waits() const { return missing_ > 0; }
 
@@ -92,8 +90,7 @@ class StreamInputs {
     size_t fetching = 0;             // requests without an answer
     std::vector<uint64_t> requests;  // to be released
     uint64_t bytes = 0;
-    // How often each part was missing, by object and first byte.
-    std::map<std::pair<std::string, uint64_t>, int> misses;
+    uint64_t missing = 0;  // calls of FetchMissing
   };
 
   void Fetch(const std::shared_ptr<Batch>& batch, const InputFetcher::Parts& parts, bool check,

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "server/base/error.h"
+
 namespace bulkhead {
 namespace {
 
@@ -125,7 +127,7 @@ TEST_F(StreamInputsTest, MissingBytesOfABatchInWorkAreFetchedAndKeptWithIt) {
   lease.set_first_position(0);
   internal::v1::ObjectParts parts;
   parts.set_key("other");
-  EXPECT_TRUE(inputs_->FetchMissing(lease, parts));
+  inputs_->FetchMissing(lease, parts);
   EXPECT_TRUE(inputs_->waits());
   ASSERT_EQ(fetches_.requests.size(), 2u);
   EXPECT_EQ(fetches_.requests[1].key, "other");
@@ -136,22 +138,22 @@ TEST_F(StreamInputsTest, MissingBytesOfABatchInWorkAreFetchedAndKeptWithIt) {
   EXPECT_THAT(fetches_.released, ElementsAre(1, 2));
 }
 
-TEST_F(StreamInputsTest, BytesThatTheDiskDoesNotKeepAreNotFetchedForEver) {
+TEST_F(StreamInputsTest, BytesThatAreMissingAgainAndAgainAreAnError) {
   Add(0);
   Survey(0);
   Answer(0);
   ASSERT_TRUE(inputs_->Take().has_value());
   internal::v1::Lease lease;
   lease.set_epoch(3);
-  lease.set_first_position(0);
-  internal::v1::ObjectParts parts;
-  parts.set_key("other");
-  for (int i = 0; i < StreamInputs::kMostMisses; ++i) {
-    EXPECT_TRUE(inputs_->FetchMissing(lease, parts));
+  for (int i = 0; i < 300; ++i) {  // 100, and 20 of each of 10 samples
+    inputs_->FetchMissing(lease, {});
+    Answer(fetches_.requests.size() - 1);
   }
-  EXPECT_FALSE(inputs_->FetchMissing(lease, parts));
-  parts.set_key("another");
-  EXPECT_TRUE(inputs_->FetchMissing(lease, parts));
+  EXPECT_TRUE(errors_.empty());
+  inputs_->FetchMissing(lease, {});
+  loop_->Run();
+  ASSERT_EQ(errors_.size(), 1u);
+  EXPECT_EQ(GetErrorInfo(errors_[0])->reason, reason::kFileUnreadable);
 }
 
 TEST_F(StreamInputsTest, AFailedFetchIsTold) {
