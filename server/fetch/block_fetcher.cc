@@ -9,6 +9,21 @@
 #include "server/base/object_url.h"
 
 namespace bulkhead {
+namespace {
+
+absl::Status CannotKeep(absl::string_view url, const absl::Status& why) {
+  const std::string shown = ShownUrl(url);
+  const absl::string_view cure =
+      absl::IsResourceExhausted(why)
+          ? "; give the cache folder more disk, or less of it to --block-cache-bytes"
+          : "; if the cache folder was removed, start the service again";
+  return MakeError(
+      why.code(), reason::kFileUnreadable,
+      absl::StrCat(shown, ": its bytes cannot be kept on this host: ", why.message(), cure),
+      {{"file", shown}});
+}
+
+}  // namespace
 
 // An object that requests have named.
 struct BlockFetcher::Object {
@@ -92,7 +107,7 @@ void BlockFetcher::Fetch(const internal::v1::FetchParts& message) {
   for (const internal::v1::FetchParts::Part& part : message.parts()) {
     const auto object = Find(part.object(), message.check());
     if (!object.ok()) {
-      return Finish(*request, Annotate(object.status(), ShownUrl(part.object().object().url())));
+      return Finish(*request, CannotKeep(part.object().object().url(), object.status()));
     }
     for (int i = 0; i + 1 < part.bounds_size(); i += 2) {
       const uint64_t size = (*object)->info.size_bytes;
@@ -181,12 +196,7 @@ absl::Status BlockFetcher::Take(Read& read, uint64_t offset, absl::string_view b
     ObjectBlocks& blocks = read.to_cache ? *object.cached : *object.spare;
     const bool was_there = blocks.Has(read.next);
     if (absl::Status written = blocks.Write(read.next, read.block); !written.ok()) {
-      const std::string shown = ShownUrl(object.info.url);
-      return MakeError(
-          written.code(), reason::kFileUnreadable,
-          absl::StrCat(shown, ": its bytes cannot be kept on this host: ", written.message(),
-                       "; give the cache folder more disk, or less of it to --block-cache-bytes"),
-          {{"file", shown}});
+      return CannotKeep(object.info.url, written);
     }
     const uint64_t added = was_there ? 0 : whole;
     if (read.to_cache) {

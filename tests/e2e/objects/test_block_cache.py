@@ -126,6 +126,27 @@ def test_a_second_data_set_takes_the_room_of_one_that_is_not_in_use(folder, stor
     assert store.bytes_sent("bucket/tar/") - before <= 0.01 * before
 
 
+def test_a_cache_folder_that_is_removed_during_a_stream_costs_no_wrong_byte_and_no_hang(folder, store, start, local):
+    service = start()
+    assert digest(folder, service) == local["train"]
+    spec = spec_of("train", FILES["train"], batch={"size": 2})
+    with bulkhead.Loader(spec, service.target, timeout=PATIENCE) as loader:
+        expected = [batch["image"].tobytes() for batch in loader.stream()]
+    found = []
+    try:
+        with bulkhead.Loader(spec, service.target, timeout=PATIENCE, credits=1) as loader:
+            for batch in loader.stream():
+                found.append(batch["image"].tobytes())
+                if len(found) == 1:
+                    shutil.rmtree(folder / "cache/objects")
+                    object_sets.kill_all(service.process.pid, "bulkhead-worker")
+    except bulkhead.BulkheadError as error:
+        assert error.reason == "FILE_UNREADABLE", error
+    assert found and found == expected[: len(found)]
+    assert service.stop() == 0
+    assert digest(folder, start()) == local["train"]
+
+
 def test_two_services_share_what_they_fetch(services, folder, stored, store, local):
     spec = write_spec(folder / "s.json", **spec_of("train", FILES["train"]))
     both = [services(folder / name, "--root", "s3://bucket", "--workers", "1", "--block-cache-bytes", PLENTY,
