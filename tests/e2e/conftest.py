@@ -10,7 +10,6 @@ import sys
 
 import object_sets
 import pytest
-from object_server import ObjectServer
 
 HERE = pathlib.Path(__file__).resolve().parent
 BIN = pathlib.Path(os.environ.get("BULKHEAD_BIN_DIR", HERE.parents[1] / "build/release/bin"))
@@ -56,10 +55,16 @@ def stored(photos, tmp_path_factory):
     return folder
 
 
+def _serving(folder):
+    from object_server import ObjectServer  # needs Python 3.11, which not all tests' interpreters are
+
+    return ObjectServer(folder)
+
+
 @pytest.fixture
 def store(stored, folder, monkeypatch):
     """An object store of `stored`, which services that the test starts ask. Tests may change it, not the objects."""
-    with ObjectServer(stored) as server:
+    with _serving(stored) as server:
         object_sets.lead_to(server, folder, monkeypatch)
         yield server
 
@@ -68,7 +73,7 @@ def store(stored, folder, monkeypatch):
 def own_store(stored, folder, monkeypatch):
     """The same with objects of the test's own, in folder/"store"."""
     shutil.copytree(stored, folder / "store")
-    with ObjectServer(folder / "store") as server:
+    with _serving(folder / "store") as server:
         object_sets.lead_to(server, folder, monkeypatch)
         yield server
 

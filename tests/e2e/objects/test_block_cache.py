@@ -33,7 +33,8 @@ def local(stored, tmp_path_factory):
 
 
 def digest(folder, service, kind="train", **more):
-    return digest_of("cpp", write_spec(folder / "s.json", **spec_of(kind, FILES[kind], **more)), target=service.target, timeout=PATIENCE)
+    spec = write_spec(folder / "s.json", **spec_of(kind, FILES[kind], **more))
+    return digest_of("cpp", spec, target=service.target, timeout=PATIENCE)
 
 
 @pytest.mark.parametrize("kind", FILES)
@@ -257,7 +258,8 @@ def test_damaged_blocks_are_fetched_again(folder, store, start, local, ending, d
 def test_blocks_that_are_damaged_during_a_stream_are_fetched_again(folder, store, start, local, ending, damage, dies):
     service = start()
     assert digest(folder, service) == local["train"]
-    with bulkhead.Loader(spec_of("train", FILES["train"], batch={"size": 2}), service.target, timeout=PATIENCE, credits=1) as loader:
+    spec = spec_of("train", FILES["train"], batch={"size": 2})
+    with bulkhead.Loader(spec, service.target, timeout=PATIENCE, credits=1) as loader:
         batches = loader.stream()
         found = [next(batches)["image"].tobytes()]
         for path in blocks_folder(folder / "cache").glob(f"*.{ending}"):
@@ -265,6 +267,6 @@ def test_blocks_that_are_damaged_during_a_stream_are_fetched_again(folder, store
         if dies:  # those that come have nothing open
             assert object_sets.kill_all(service.process.pid, dies) > 0
         found += [batch["image"].tobytes() for batch in batches]
-    with bulkhead.Loader(spec_of("train", FILES["train"], batch={"size": 2}), service.target, timeout=PATIENCE) as loader:
+    with bulkhead.Loader(spec, service.target, timeout=PATIENCE) as loader:
         assert [batch["image"].tobytes() for batch in loader.stream()] == found
     assert digest(folder, service) == local["train"]
