@@ -51,8 +51,9 @@ struct ObjectCall {
 };
 
 // Runs calls: gets credentials, signs, sends, and tries again what may pass (retry.h), at most
-// `limits.attempts` times, or as often as it takes while a patient call has time left. Without counting as attempts, it asks the region of a bucket that a
-// store names, and renews credentials once that a store calls expired.
+// `limits.attempts` times, or as often as it takes while a patient call has time left. Without
+// counting as attempts, it asks the region of a bucket that a store names, and renews credentials
+// once that a store calls expired.
 //
 // A call that may hedge and has no answer after max(1 s, 4 × the median time to the first byte of
 // the last 64 requests) is sent a second time; the first answer counts, the other is dropped.
