@@ -105,7 +105,13 @@ absl::StatusOr<ObjectBlocks> ObjectBlocks::OpenForWriting(const std::string& pat
   BULKHEAD_RETURN_IF_ERROR(Make(path + ".blocks", TableBytes(object.size_bytes), prefix));
   BULKHEAD_ASSIGN_OR_RETURN(UniqueFd data, OpenOwnFile(path + ".data", /*writable=*/true));
   BULKHEAD_ASSIGN_OR_RETURN(UniqueFd blocks, OpenOwnFile(path + ".blocks", /*writable=*/true));
-  return Take(std::move(data), std::move(blocks), /*writable=*/true);
+  BULKHEAD_ASSIGN_OR_RETURN(ObjectBlocks opened,
+                            Take(std::move(data), std::move(blocks), /*writable=*/true));
+  const Object& found = opened.object();
+  if (found.size_bytes != object.size_bytes || found.mtime_ns != object.mtime_ns) {
+    return absl::DataLossError("the block table is of another state of the object");
+  }
+  return opened;
 }
 
 absl::StatusOr<ObjectBlocks> ObjectBlocks::Take(UniqueFd data, UniqueFd blocks, bool writable) {

@@ -16,6 +16,7 @@
 #include "absl/time/clock.h"
 #include "server/arena/worker_error.h"
 #include "server/base/error.h"
+#include "server/base/object_url.h"
 #include "server/os/event_loop.h"
 #include "server/os/files/filesystem.h"
 #include "server/os/files/random_name.h"
@@ -357,6 +358,13 @@ absl::StatusOr<std::vector<internal::v1::ResolvedFile>> ObjectFetcher::Find(
     return absl::CancelledError("the caller has gone");
   }
   BULKHEAD_ASSIGN_OR_RETURN(const internal::v1::ObjectsFound found, std::move(answer->found));
+  if (found.objects().empty()) {
+    return MakeError(absl::StatusCode::kNotFound, reason::kFileNotFound,
+                     absl::StrCat("no object matches ", ShownUrl(pattern),
+                                  "; look at the keys of its bucket, whose upper and lower case "
+                                  "differ"),
+                     {{"file", ShownUrl(pattern)}});
+  }
   std::vector<internal::v1::ResolvedFile> files;
   for (const internal::v1::FoundObject& object : found.objects()) {
     internal::v1::ResolvedFile& file = files.emplace_back();
@@ -385,6 +393,7 @@ void ObjectFetcher::Release(uint64_t id) {
 }
 
 absl::StatusOr<uint64_t> ObjectFetcher::FetchWhole(const internal::v1::ResolvedFile& file,
+                                                   bool check,
                                                    const std::function<bool()>& cancelled) {
   Parts parts;
   internal::v1::FetchParts::Part& part = *parts.Add() = PartOf(file);
@@ -395,7 +404,7 @@ absl::StatusOr<uint64_t> ObjectFetcher::FetchWhole(const internal::v1::ResolvedF
     absl::Status status;
   };
   const auto answer = std::make_shared<Answer>();
-  const uint64_t id = Fetch(parts, /*check=*/false, [answer](const absl::Status& status) {
+  const uint64_t id = Fetch(parts, check, [answer](const absl::Status& status) {
     answer->status = status;
     answer->here.Notify();
   });

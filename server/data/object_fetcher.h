@@ -59,8 +59,9 @@ class ObjectFetcher {
   uint64_t Fetch(const Parts& parts, bool check, Done done);
   void Release(uint64_t id);
 
-  // Fetches a whole object and waits. Release the number afterwards. Errors as Fetch's; CANCELLED.
-  absl::StatusOr<uint64_t> FetchWhole(const internal::v1::ResolvedFile& file,
+  // Fetches a whole object and waits. Release the number afterwards. `check` and errors as Fetch's;
+  // CANCELLED.
+  absl::StatusOr<uint64_t> FetchWhole(const internal::v1::ResolvedFile& file, bool check,
                                       const std::function<bool()>& cancelled);
 
   // What the process has done so far; false while it has not been needed.

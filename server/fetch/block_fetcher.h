@@ -53,7 +53,8 @@ class BlockFetcher {
   struct Read;
   struct Request;
 
-  absl::StatusOr<Object*> Find(const internal::v1::FoundObject& found);
+  // `check`: its files may have been removed.
+  absl::StatusOr<Object*> Find(const internal::v1::FoundObject& found, bool check);
   // Whether the block is there.
   static bool IsThere(const Object& object, uint64_t block, bool check);
   // Waits for blocks [begin, end) that are on their way, and reads the missing ones.

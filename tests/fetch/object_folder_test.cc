@@ -49,7 +49,7 @@ TEST_F(ObjectFolderTest, RemovesTheObjectThatWasNotUsedForLongest) {
   Leave("old", 5);
   ObjectFolder folder(path_, 3 * kWhole + kTable);
   ASSERT_TRUE(folder.Open("mine", kObject).ok());
-  EXPECT_TRUE(folder.MakeRoom(8 * kBlock));
+  EXPECT_TRUE(folder.Reserve(8 * kBlock));
   EXPECT_FALSE(Has("oldest"));
   EXPECT_TRUE(Has("old") && Has("newer") && Has("mine"));
 }
@@ -61,7 +61,7 @@ TEST_F(ObjectFolderTest, RemovesNothingThatAServiceUses) {
   ASSERT_TRUE(others.Open("others", kObject).ok());
   ObjectFolder folder(path_, 2 * kWhole);
   ASSERT_TRUE(folder.Open("mine", kObject).ok());
-  EXPECT_FALSE(folder.MakeRoom(kBlock));
+  EXPECT_FALSE(folder.Reserve(kBlock));
   EXPECT_TRUE(Has("mine") && Has("others"));
 }
 
@@ -69,11 +69,30 @@ TEST_F(ObjectFolderTest, CountsWhatItWrites) {
   const uint64_t empty = ObjectFolder(path_, 0).used_bytes();
   ObjectFolder folder(path_, empty + kTable + 2 * kBlock);
   ObjectBlocks* const blocks = folder.Open("mine", kObject).value();
-  EXPECT_TRUE(folder.MakeRoom(2 * kBlock));
+  EXPECT_TRUE(folder.Reserve(2 * kBlock));
   ASSERT_TRUE(blocks->Write(0, std::string(kBlock, 'x')).ok());
-  folder.NoteWritten(kBlock);
-  EXPECT_TRUE(folder.MakeRoom(kBlock));
-  EXPECT_FALSE(folder.MakeRoom(kBlock + kTable + 1));
+  folder.Unreserve(2 * kBlock, kBlock);
+  EXPECT_FALSE(folder.Reserve(kBlock + kTable + 1));
+}
+
+TEST_F(ObjectFolderTest, WhatIsOnItsWayCounts) {
+  const uint64_t empty = ObjectFolder(path_, 0).used_bytes();
+  ObjectFolder folder(path_, empty + kTable + 3 * kBlock);
+  ASSERT_TRUE(folder.Open("mine", kObject).ok());
+  EXPECT_TRUE(folder.Reserve(2 * kBlock));
+  EXPECT_FALSE(folder.Reserve(2 * kBlock));
+  folder.Unreserve(2 * kBlock, 0);  // it failed
+  EXPECT_TRUE(folder.Reserve(2 * kBlock));
+}
+
+TEST_F(ObjectFolderTest, FilesThatWereRemovedAreMadeAgain) {
+  ObjectFolder folder(path_, 8 * kWhole);
+  ObjectBlocks* const blocks = folder.Open("mine", kObject).value();
+  ASSERT_TRUE(blocks->Write(0, std::string(kBlock, 'x')).ok());
+  std::filesystem::remove(path_ + "/mine.blocks");
+  EXPECT_EQ(folder.Open("mine", kObject).value(), blocks);
+  EXPECT_FALSE(blocks->Has(0));
+  EXPECT_TRUE(Has("mine"));
 }
 
 }  // namespace
