@@ -43,8 +43,8 @@ constexpr absl::Duration kSavePatience = absl::Seconds(5);
 // Detects peers that vanished, and trainers that are stopped for good.
 constexpr absl::Duration kKeepalive = absl::Seconds(20);
 constexpr absl::Duration kRefresh = absl::Seconds(1);
-// What waits to be read of a connection over TCP: as much is still parsed once it was ended.
-constexpr int kReceiveBytes = 256 << 10;
+// What may wait to be read of a connection over TCP: little, as clients send little.
+constexpr int kReceiveBytes = 128 << 10;
 
 }  // namespace
 

@@ -134,13 +134,16 @@ TEST(ServiceDocsTest, FixedLimitsAreThoseOfTheCode) {
             "4,000, 2,000");
   static_assert(CallRate::kBurstOfClient == 4000 && CallRate::kPerSecondOfClient == 2000 &&
                 CallRate::kFirstCalls == 8);
-  EXPECT_EQ(Row("bytes that a connection over TCP sends at once, and a second in the long run, "
-                "before a call of it was allowed; beyond that it is closed"),
-            "256 KiB, 16 KiB");
-  static_assert(ByteAllowance::kBurst == 256 << 10 && ByteAllowance::kPerSecond == 16 << 10);
-  EXPECT_EQ(Row("the same after that"), "32 MiB, 4 MiB");
-  static_assert(ByteAllowance::kBurstOfAllowed == 32 << 20 &&
-                ByteAllowance::kPerSecondOfAllowed == 4 << 20);
+  EXPECT_EQ(
+      Row("calls that their clients have cancelled before the service sees them, at once, and "
+          "a second in the long run; beyond that a connection over TCP is closed"),
+      "1,000, 500");
+  EXPECT_EQ(Row("bytes that a connection over TCP sends before a call of it was allowed; beyond "
+                "that it is closed"),
+            "256 KiB");
+  static_assert(ByteAllowance::kUnallowed == 256 << 10);
+  EXPECT_EQ(Row("the same after that, at once, and a second in the long run"), "32 MiB, 4 MiB");
+  static_assert(ByteAllowance::kBurst == 32 << 20 && ByteAllowance::kPerSecond == 4 << 20);
   EXPECT_EQ(Row("batches that a client may hold over gRPC, whatever its credits"), "4,096");
   static_assert(Outbox::kMostCreditBatches == 4096);
   EXPECT_EQ(Row("a TLS handshake may take"), Seconds(LoaderServer::kHandshake));

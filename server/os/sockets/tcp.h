@@ -47,7 +47,7 @@ bool IsLoopbackPeer(int connection);
 // A number that no other socket has while this one is open; 0: `fd` is open for no socket.
 uint64_t SocketNumber(int fd);
 // Ends the connection whose SocketNumber is `number`, if `fd` is still its descriptor; both sides
-// are told, and the descriptor stays its owner's.
+// are told, and the descriptor stays its owner's. Over TCP what has come and was not read is lost.
 void ShutDownSocket(int fd, uint64_t number);
 // Bytes that have come over a connection of TCP; 0: it is none.
 uint64_t BytesReceived(int connection);

@@ -40,8 +40,8 @@ void Peers::Connected(int fd, int process) {
 void Peers::Connected(int fd) {
   absl::MutexLock lock(&mutex_);
   const int64_t now_ns = MonotonicNanos();
-  Note(fd, {0, ++last_, SocketNumber(fd), PeerAddress(fd), ByteAllowance(now_ns), now_ns, now_ns, 0,
-            now_ns});
+  Note(fd,
+       {0, ++last_, SocketNumber(fd), PeerAddress(fd), ByteAllowance(), now_ns, now_ns, 0, now_ns});
 }
 
 int Peers::DescriptorOf(const std::string& peer) const {
@@ -112,12 +112,10 @@ void Peers::HangUpOnLoudest(int64_t now_ns) {
   const auto count = static_cast<int64_t>(connections_.size());
   if (now_ns - looked_ns_ < kLookNanos + count * kLookNanosOfOne) return;
   looked_ns_ = now_ns;
-  struct Loudest {
-    std::optional<int> fd;
-    uint64_t bytes = 0;
-  };
-  Loudest stranger;
-  Loudest allowed;
+  std::optional<int> newcomer;
+  std::optional<int> allowed;
+  uint64_t most_of_newcomer = kLoudBytes;
+  uint64_t most_of_allowed = kLoudBytes;
   ForgetGone();
   for (auto& [fd, connection] : connections_) {
     if (connection.address.empty()) continue;
@@ -125,20 +123,23 @@ void Peers::HangUpOnLoudest(int64_t now_ns) {
     const uint64_t fresh = heard - std::min(heard, std::exchange(connection.heard, heard));
     const double seconds =
         static_cast<double>(now_ns - std::exchange(connection.looked_ns, now_ns)) * 1e-9;
-    const bool is_loud =
-        fresh > kLoudBytes && static_cast<double>(fresh) >= kLoudBytesPerSecond * seconds;
-    const bool is_stranger = !connection.allowance.allowed();
-    const bool is_newcomer =
-        is_stranger && now_ns - connection.began_ns < absl::ToInt64Nanoseconds(kNewcomer);
-    Loudest& loudest = is_stranger ? stranger : allowed;
-    if (fresh <= loudest.bytes || !(is_loud || (is_stranger && !is_newcomer))) continue;
-    loudest = {fd, fresh};
+    const bool is_allowed = connection.allowance.allowed();
+    if (!is_allowed && now_ns - connection.began_ns > absl::ToInt64Nanoseconds(kNewcomer)) {
+      if (fresh == 0) continue;
+      stranger_ns_ = now_ns;
+      End(fd, connection, kTooOften);
+      continue;
+    }
+    uint64_t& most = is_allowed ? most_of_allowed : most_of_newcomer;
+    if (fresh <= most || static_cast<double>(fresh) < kLoudBytesPerSecond * seconds) continue;
+    most = fresh;
+    (is_allowed ? allowed : newcomer) = fd;
   }
-  if (stranger.fd.has_value()) {
+  if (newcomer.has_value()) {
     stranger_ns_ = now_ns;
-    End(*stranger.fd, connections_.at(*stranger.fd), kTooOften);
-  } else if (allowed.fd.has_value() && now_ns - stranger_ns_ > kStrangerNanos) {
-    End(*allowed.fd, connections_.at(*allowed.fd), kTooOften);
+    End(*newcomer, connections_.at(*newcomer), kTooOften);
+  } else if (allowed.has_value() && now_ns - stranger_ns_ > kStrangerNanos) {
+    End(*allowed, connections_.at(*allowed), kTooOften);
   }
 }
 

@@ -50,9 +50,9 @@ class Peers {
   // Ends the connections over TCP that have sent more than they may. Returns when to look again.
   absl::Duration HangUpOnExcess(int64_t now_ns) ABSL_LOCKS_EXCLUDED(mutex_);
   // Of a flood of calls whose connection is not known (gRPC does not name it where the client has
-  // cancelled the call already): ends the connection over TCP without an allowed call that has sent
-  // most since the last look, newcomers only if they are loud. If there was none for a second, the
-  // flood comes from others: then the loudest of all. Looks only now and then.
+  // cancelled the call already): ends the connections over TCP that have had no call allowed and
+  // have sent anything since the last look, but of newcomers only the loudest. If there was none
+  // for a second, the flood comes from others: then the loudest of all. Looks only now and then.
   void HangUpOnLoudest(int64_t now_ns) ABSL_LOCKS_EXCLUDED(mutex_);
   // A name that no other connection has or had.
   std::string ConnectionOf(const std::string& peer) const ABSL_LOCKS_EXCLUDED(mutex_);
@@ -63,7 +63,7 @@ class Peers {
     uint64_t number = 0;
     uint64_t socket = 0;  // SocketNumber
     std::string address;  // PeerAddress; empty on a Unix socket
-    ByteAllowance allowance{0};
+    ByteAllowance allowance;
     int64_t watched_ns = 0;  // the last look of HangUpOnExcess
     int64_t began_ns = 0;
     uint64_t heard = 0;  // bytes that had come by the last look of HangUpOnLoudest
