@@ -43,8 +43,8 @@ constexpr absl::Duration kSavePatience = absl::Seconds(5);
 // Detects peers that vanished, and trainers that are stopped for good.
 constexpr absl::Duration kKeepalive = absl::Seconds(20);
 constexpr absl::Duration kRefresh = absl::Seconds(1);
-// What may wait to be read of a connection over TCP: little, as clients send little.
-constexpr int kReceiveBytes = 128 << 10;
+// What a client may send of a request before the service asks for it.
+constexpr int kUnaskedBytes = 16 << 10;
 
 }  // namespace
 
@@ -152,6 +152,7 @@ absl::Status LoaderServer::Listen() {
   builder.SetMaxReceiveMessageSize(kMaxRequestBytes);
   builder.SetResourceQuota(grpc::ResourceQuota("requests").Resize(kMostUnfinishedBytes));
   builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kUnaskedBytes);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
                              static_cast<int>(SessionRegistry::kMaxSessionsOfOne));
   const auto keepalive_ms = static_cast<int>(absl::ToInt64Milliseconds(kKeepalive));
@@ -254,7 +255,7 @@ void LoaderServer::TakeTcp(UniqueFd connection) {
                  });
     return;
   }
-  SetTcpOptions(connection.get(), kKeepalive, kReceiveBytes);
+  SetTcpOptions(connection.get(), kKeepalive);
   peers_.Connected(connection.get());
   grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
   parameters.fd = connection.release();

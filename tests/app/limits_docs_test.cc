@@ -140,8 +140,8 @@ TEST(ServiceDocsTest, FixedLimitsAreThoseOfTheCode) {
       "1,000, 500");
   EXPECT_EQ(Row("bytes that a connection over TCP sends before a call of it was allowed; beyond "
                 "that it is closed"),
-            "256 KiB");
-  static_assert(ByteAllowance::kUnallowed == 256 << 10);
+            "96 KiB");
+  static_assert(ByteAllowance::kUnallowed == 96 << 10);
   EXPECT_EQ(Row("the same after that, at once, and a second in the long run"), "32 MiB, 4 MiB");
   static_assert(ByteAllowance::kBurst == 32 << 20 && ByteAllowance::kPerSecond == 4 << 20);
   EXPECT_EQ(Row("batches that a client may hold over gRPC, whatever its credits"), "4,096");

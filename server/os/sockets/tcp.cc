@@ -98,12 +98,15 @@ absl::StatusOr<UniqueFd> AcceptTcp(int listener) {
   }
 }
 
-void SetTcpOptions(int connection, absl::Duration silence, int receive_bytes) {
+void SetTcpOptions(int connection, absl::Duration silence) {
   const int yes = 1;
   setsockopt(connection, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
   const auto silence_ms = static_cast<unsigned>(absl::ToInt64Milliseconds(silence));
   setsockopt(connection, IPPROTO_TCP, TCP_USER_TIMEOUT, &silence_ms, sizeof(silence_ms));
-  setsockopt(connection, SOL_SOCKET, SO_RCVBUF, &receive_bytes, sizeof(receive_bytes));
+}
+
+void SetReceiveBytes(int connection, int bytes) {
+  setsockopt(connection, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
 }
 
 absl::StatusOr<std::string> PeerHost(int connection) {

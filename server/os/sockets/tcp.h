@@ -31,9 +31,11 @@ absl::StatusOr<std::vector<std::string>> AddressesOf(const std::string& host);
 // connecting.
 absl::StatusOr<UniqueFd> AcceptTcp(int listener);
 
-// Lets small messages go out at once, ends the connection when its peer acknowledges nothing for
-// `silence`, and lets about `receive_bytes` wait to be read.
-void SetTcpOptions(int connection, absl::Duration silence, int receive_bytes);
+// Lets small messages go out at once, and ends the connection when its peer acknowledges nothing
+// for `silence`.
+void SetTcpOptions(int connection, absl::Duration silence);
+// Lets about `bytes` wait to be read.
+void SetReceiveBytes(int connection, int bytes);
 
 // The host at the other end of a connection: "10.0.0.7", or of IPv6 the network of 64 bits, as a
 // host has as many addresses as it likes there: "2001:db8::/64".

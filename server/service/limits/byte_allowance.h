@@ -11,9 +11,9 @@ namespace bulkhead {
 // run. The time is the caller's. Not thread-safe.
 class ByteAllowance {
  public:
-  // Without an allowed call, in all. Enough for a handshake, and for what a few refused requests
-  // send before the client learns of the refusals (64 KiB each, the window of HTTP/2).
-  static constexpr uint64_t kUnallowed = 256 << 10;
+  // Without an allowed call, in all. Enough for a handshake, and for what some refused requests
+  // send before the client learns of the refusals.
+  static constexpr uint64_t kUnallowed = 96 << 10;
   // With one: enough for four of the largest requests at once; trainers send some hundred bytes a
   // batch.
   static constexpr double kBurst = 32 << 20;

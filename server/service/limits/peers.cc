@@ -63,7 +63,12 @@ void Peers::HangUp(const std::string& peer) {
 void Peers::Allow(const std::string& peer) {
   absl::MutexLock lock(&mutex_);
   const auto connection = connections_.find(DescriptorOf(peer));
-  if (connection != connections_.end()) connection->second.allowance.Allow();
+  if (connection == connections_.end() || connection->second.allowance.allowed()) return;
+  connection->second.allowance.Allow();
+  const auto& [fd, allowed] = *connection;
+  if (!allowed.address.empty() && SocketNumber(fd) == allowed.socket) {
+    SetReceiveBytes(fd, kReceiveBytesOfAllowed);
+  }
 }
 
 void Peers::End(int fd, const Connection& connection, absl::string_view why) {
@@ -112,10 +117,8 @@ void Peers::HangUpOnLoudest(int64_t now_ns) {
   const auto count = static_cast<int64_t>(connections_.size());
   if (now_ns - looked_ns_ < kLookNanos + count * kLookNanosOfOne) return;
   looked_ns_ = now_ns;
-  std::optional<int> newcomer;
-  std::optional<int> allowed;
-  uint64_t most_of_newcomer = kLoudBytes;
-  uint64_t most_of_allowed = kLoudBytes;
+  std::optional<int> loudest;
+  uint64_t most = kLoudBytes;
   ForgetGone();
   for (auto& [fd, connection] : connections_) {
     if (connection.address.empty()) continue;
@@ -123,23 +126,19 @@ void Peers::HangUpOnLoudest(int64_t now_ns) {
     const uint64_t fresh = heard - std::min(heard, std::exchange(connection.heard, heard));
     const double seconds =
         static_cast<double>(now_ns - std::exchange(connection.looked_ns, now_ns)) * 1e-9;
-    const bool is_allowed = connection.allowance.allowed();
-    if (!is_allowed && now_ns - connection.began_ns > absl::ToInt64Nanoseconds(kNewcomer)) {
-      if (fresh == 0) continue;
+    if (connection.allowance.allowed()) {
+      if (fresh <= most || static_cast<double>(fresh) < kLoudBytesPerSecond * seconds) continue;
+      most = fresh;
+      loudest = fd;
+    } else {
+      const bool is_newcomer = now_ns - connection.began_ns < absl::ToInt64Nanoseconds(kNewcomer);
+      if (fresh <= (is_newcomer ? kNewcomerBytes : 0)) continue;
       stranger_ns_ = now_ns;
       End(fd, connection, kTooOften);
-      continue;
     }
-    uint64_t& most = is_allowed ? most_of_allowed : most_of_newcomer;
-    if (fresh <= most || static_cast<double>(fresh) < kLoudBytesPerSecond * seconds) continue;
-    most = fresh;
-    (is_allowed ? allowed : newcomer) = fd;
   }
-  if (newcomer.has_value()) {
-    stranger_ns_ = now_ns;
-    End(*newcomer, connections_.at(*newcomer), kTooOften);
-  } else if (allowed.has_value() && now_ns - stranger_ns_ > kStrangerNanos) {
-    End(*allowed, connections_.at(*allowed), kTooOften);
+  if (loudest.has_value() && now_ns - stranger_ns_ > kStrangerNanos) {
+    End(*loudest, connections_.at(*loudest), kTooOften);
   }
 }
 

@@ -21,7 +21,7 @@ namespace bulkhead {
 class Peers {
  public:
   // Between looks at connections without an allowed call, and more for each; and at others.
-  static constexpr absl::Duration kWatch = absl::Milliseconds(20);
+  static constexpr absl::Duration kWatch = absl::Milliseconds(10);
   static constexpr absl::Duration kWatchOfOne = absl::Microseconds(20);
   static constexpr absl::Duration kWatchAllowed = absl::Milliseconds(200);
   // In a flood of calls: between looks, and more for each connection.
@@ -30,8 +30,14 @@ class Peers {
   // From so much a second on a connection counts as loud; trainers send some hundred bytes a batch.
   static constexpr double kLoudBytesPerSecond = 64 << 10;
   static constexpr uint64_t kLoudBytes = 4 << 10;  // and since the last look
-  // A client of ours makes its first call sooner than this after it has connected.
+  // A client of ours makes its first call sooner than this after it has connected, and sends less
+  // than this between two looks until it is allowed, unless its spec or cursor is large.
   static constexpr absl::Duration kNewcomer = absl::Seconds(2);
+  static constexpr uint64_t kNewcomerBytes = 16 << 10;
+  // What may wait to be read of a connection over TCP before and after a call of it was allowed. It
+  // is read at once, and a call may take 35 bytes there and 10 KiB of memory.
+  static constexpr int kReceiveBytes = 8 << 10;
+  static constexpr int kReceiveBytesOfAllowed = 256 << 10;
 
   // Notes a new connection over a Unix socket, before gRPC gets its descriptor. The note stays
   // until another connection has the same descriptor.
@@ -51,8 +57,8 @@ class Peers {
   absl::Duration HangUpOnExcess(int64_t now_ns) ABSL_LOCKS_EXCLUDED(mutex_);
   // Of a flood of calls whose connection is not known (gRPC does not name it where the client has
   // cancelled the call already): ends the connections over TCP that have had no call allowed and
-  // have sent anything since the last look, but of newcomers only the loudest. If there was none
-  // for a second, the flood comes from others: then the loudest of all. Looks only now and then.
+  // have sent anything since the last look, newcomers if they have sent much. If there was none for
+  // a second, the flood comes from others: then the loudest of all. Looks only now and then.
   void HangUpOnLoudest(int64_t now_ns) ABSL_LOCKS_EXCLUDED(mutex_);
   // A name that no other connection has or had.
   std::string ConnectionOf(const std::string& peer) const ABSL_LOCKS_EXCLUDED(mutex_);

@@ -7,7 +7,7 @@ namespace {
 
 constexpr int64_t kSecond = 1'000'000'000;
 constexpr int64_t kNow = 1000 * kSecond;
-constexpr uint64_t kUnallowed = 256 << 10;
+constexpr uint64_t kUnallowed = 96 << 10;
 constexpr uint64_t kBurst = 32 << 20;
 constexpr uint64_t kPerSecond = 4 << 20;
 

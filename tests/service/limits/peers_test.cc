@@ -46,7 +46,6 @@ class Connection {
     auto accepted = AcceptTcp(listener.fd.get());
     EXPECT_TRUE(accepted.ok());
     if (accepted.ok()) server_ = *std::move(accepted);
-    SetTcpOptions(server_.get(), absl::Seconds(20), 256 << 10);
     peers.Connected(server_.get());
   }
 
@@ -115,9 +114,9 @@ TEST_F(PeersOverTcpTest, AConnectionWithoutAnAllowedCallThatSendsTooMuchIsEnded)
   const auto flood = Connect();
   const auto quiet = Connect();
   const auto trainer = Trainer();
-  flood->Send(257 << 10);
-  quiet->Send(255 << 10);
-  trainer->Send(257 << 10);
+  flood->Send(97 << 10);
+  quiet->Send(95 << 10);
+  trainer->Send(97 << 10);
   Watch();
   EXPECT_TRUE(flood->ended());
   EXPECT_FALSE(quiet->ended());
@@ -141,7 +140,7 @@ TEST_F(PeersOverTcpTest, TwoConnectionsFromOnePortAreBothWatched) {
   Connection second(peers_, listener_, first.client_port(), "127.0.0.2");
   ASSERT_EQ(first.peer(), second.peer());
   Connection third(peers_, listener_, first.client_port(), "127.0.0.3");
-  second.Send(257 << 10);
+  second.Send(97 << 10);
   Watch();
   EXPECT_TRUE(second.ended());
   EXPECT_FALSE(third.ended());
@@ -173,10 +172,10 @@ TEST_F(PeersOverTcpTest, WithoutAnyTheLoudestIs) {
 
 TEST_F(PeersOverTcpTest, ANewcomerIsNotTakenForAFlood) {
   const auto newcomer = Connect();
-  newcomer->Send(4 << 10);
+  newcomer->Send(16 << 10);
   peers_.HangUpOnLoudest(now_ns_ + kSecond);
   EXPECT_FALSE(newcomer->ended());
-  newcomer->Send(200 << 10);
+  newcomer->Send(17 << 10);
   peers_.HangUpOnLoudest(now_ns_ + kSecond + kSecond / 2);
   EXPECT_TRUE(newcomer->ended()) << "it is loud";
 }
