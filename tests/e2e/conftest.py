@@ -159,10 +159,10 @@ def program_of(pid):
 
 
 class Service:
-    """bulkheadd on a Unix socket."""
+    """bulkheadd on a Unix socket, or at `listen`."""
 
-    def __init__(self, folder, *options, programs=BIN, **popen):
-        self.target = f"unix:{folder}/s.sock"
+    def __init__(self, folder, *options, programs=BIN, listen=None, **popen):
+        self.target = listen or f"unix:{folder}/s.sock"
         ready, child_end = os.pipe()
         self.log = (folder / "service.log").open("w")
         if "--cache-dir" not in options:
@@ -175,7 +175,10 @@ class Service:
         )
         os.close(child_end)
         with os.fdopen(ready) as said:
-            assert said.readline().startswith("ready"), (folder / "service.log").read_text()
+            word, _, address = said.readline().strip().partition(" ")
+        assert word == "ready", (folder / "service.log").read_text()
+        if listen:
+            self.target = address  # with the port that was chosen
 
     def workers(self):
         return children_of(self.process.pid)
