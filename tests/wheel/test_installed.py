@@ -80,13 +80,14 @@ def test_the_command_starts_the_service_of_the_wheel(environment, photos):
 
 @pytest.fixture
 def stored_photos(photos, tmp_path):
-    """A web server with the photos' TFRecords, and the spec of them there."""
-    shutil.copytree(photos / "tfrecord", tmp_path / "store/photos")
-    text = (photos / "tfrecord.yaml").read_text()
+    """The spec of the photos as TFRecords on a web server."""
+    (tmp_path / "store/photos").mkdir(parents=True)
+    (file,) = photos.glob("records-*.tfrecord")
+    shutil.copy(file, tmp_path / "store/photos")
     with ObjectServer(tmp_path / "store", signed=False) as server:
-        stored, places = re.subn(r"(?<=files: )(\S*/)?tfrecord(?=/)", f"{server.url}/photos", text)
+        text, places = re.subn(r"files: .*}", f'files: "{server.url}/photos/{file.name}"}}', (photos / "tfrecord.yaml").read_text())
         assert places == 1, text
-        (tmp_path / "stored.yaml").write_text(stored)
+        (tmp_path / "stored.yaml").write_text(text)
         yield tmp_path / "stored.yaml"
 
 
