@@ -13,6 +13,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 readonly FOLDER=$ROOT/build/wheel SOURCES=$ROOT/build/wheel-sources WHEELS=$ROOT/build/wheels
 readonly PLATFORM=manylinux_2_34_x86_64
+readonly PROGRAMS=(bulkhead bulkheadd bulkhead-worker bulkhead-fetch)
 # Development packages whose source is needed (cmake/BulkheadStatic.cmake): what has no archive, or one for programs only.
 readonly FROM_SOURCE=(libprotobuf-dev libabsl-dev libjpeg62-turbo-dev libfmt-dev libspdlog-dev libspng-dev libisal-dev prometheus-cpp-dev)
 
@@ -58,7 +59,7 @@ unpack_sources() {
 # NAME VERSION of every Debian package whose library is inside the programs: those of the linked archives, and of the sources.
 list_linked() {
   # shellcheck disable=SC2016  # dpkg-query's own variables
-  ninja -C "$FOLDER" -t commands bulkhead bulkheadd bulkhead-worker | grep -oE '/usr/[^ ]+\.a\b' | sort -u | xargs dpkg -S |
+  ninja -C "$FOLDER" -t commands "${PROGRAMS[@]}" | grep -oE '/usr/[^ ]+\.a\b' | sort -u | xargs dpkg -S |
     sed 's/:.*//' | cat - <(printf '%s\n' "${FROM_SOURCE[@]}" libstdc++-12-dev) | sort -u |
     xargs dpkg-query -W -f '${Package} ${Version}\n' >"$FOLDER/linked"
 }
@@ -91,7 +92,7 @@ started=$SECONDS
 "$ROOT/scripts/setup.sh" --wheel
 unpack_sources
 mkdir -p "$FOLDER"
-if ! (cd "$ROOT" && cmake --preset wheel && cmake --build --preset wheel --target bulkhead bulkheadd bulkhead-worker) >"$FOLDER/build.log" 2>&1; then
+if ! (cd "$ROOT" && cmake --preset wheel && cmake --build --preset wheel --target "${PROGRAMS[@]}") >"$FOLDER/build.log" 2>&1; then
   tail -n 60 "$FOLDER/build.log" >&2
   echo "wheel: the build failed; all of its output is in $FOLDER/build.log" >&2
   exit 1

@@ -10,8 +10,8 @@ HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 source "$HERE/../../scripts/common.sh"
 
 readonly FOLDER=$ROOT/build/image USER_ID=10001
-# The C library's packages bring libgcc_s, too; base-files says which Debian this is.
-readonly PACKAGES=(base-files libc6 libgcc-s1)
+# The C library's packages bring libgcc_s, too; base-files says which Debian this is; bulkhead-fetch loads libcurl.
+readonly PACKAGES=(base-files libc6 libcurl4 libgcc-s1)
 # An interpreter with pip, the C++ library that packages of PyPI want of a system, and the shell of a Dockerfile's RUN.
 readonly PYTHON_PACKAGES=(dash libstdc++6 python3-venv)
 readonly PYTHON=/opt/python CYCLONEDX=11.12.0
@@ -65,6 +65,23 @@ make_root() {
   ldconfig -r "$root"
 }
 
+# add_certificates ROOT - the authorities that libcurl trusts: those of Debian's ca-certificates, in one file, as its
+# update-ca-certificates writes it. The package itself would bring OpenSSL's command, debconf and Perl.
+add_certificates() {
+  local root=$1 folder=$FOLDER/certificates
+  rm -rf "$folder"
+  mkdir -p "$folder"
+  (cd "$folder" && apt-get -q download ca-certificates && dpkg-deb -x ca-certificates_*.deb unpacked) >"$root.log" 2>&1 || {
+    cat "$root.log" >&2
+    echo "image: Debian's package ca-certificates could not be had" >&2
+    return 1
+  }
+  install -d -m 755 "$root"/{etc/ssl/certs,usr/share/doc/ca-certificates}
+  find "$folder/unpacked/usr/share/ca-certificates" -name '*.crt' -print0 | sort -z | xargs -0 awk 1 >"$root/etc/ssl/certs/ca-certificates.crt"
+  cp "$folder/unpacked/usr/share/doc/ca-certificates/copyright" "$root/usr/share/doc/ca-certificates"
+  dpkg-deb --field "$folder"/ca-certificates_*.deb >"$root/var/lib/dpkg/status.d/ca-certificates"
+}
+
 # Python packages as requirements.txt pins them, and everything compiled: a root that is read-only keeps no __pycache__.
 add_python() {
   local root=$1 packages=$FOLDER/packages
@@ -105,7 +122,7 @@ make_image() {
 SOURCE_DATE_EPOCH=$(git -C "$ROOT" log -1 --format=%ct)
 version=$(sed -n 's/^__version__ = "\(.*\)"/\1/p' "$ROOT/client/python/bulkhead/__init__.py")
 export SOURCE_DATE_EPOCH
-rm -rf --one-file-system "$FOLDER"/{root,root-python,packages}
+rm -rf --one-file-system "$FOLDER"/{root,root-python,packages,certificates}
 mkdir -p "$FOLDER"
 if [[ ! -f $FOLDER/cyclonedx/$CYCLONEDX ]]; then
   /usr/bin/python3 -m venv --clear "$FOLDER/cyclonedx"
@@ -117,6 +134,7 @@ for variant in "${variants[@]}"; do
   packages=("${PACKAGES[@]}")
   [[ -z $variant ]] || packages+=("${PYTHON_PACKAGES[@]}")
   make_root "$root" "${packages[@]}"
+  add_certificates "$root"
   cp -r "$ROOT"/build/wheel/installed/{bin,lib} "$root/usr/local"
   [[ -z $variant ]] || add_python "$root"
   mkdir "$root/usr/share/bulkhead"

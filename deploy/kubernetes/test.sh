@@ -17,7 +17,7 @@ readonly TOOLS=(
 )
 readonly KUBERNETES=k8s.io/kubernetes@v1.37.2 OPERATOR=github.com/prometheus-operator/prometheus-operator@v0.85.0
 readonly CERT_MANAGER=github.com/cert-manager/cert-manager@v1.21.2
-readonly COMPONENTS=(cache-claim network-policy pod-monitor python)
+readonly COMPONENTS=(cache-claim network-policy object-store pod-monitor python)
 # A thread that waits for its CPU quota holds everybody up, so CPUs are not limited; a cluster pulls an image with a version once.
 readonly SCORING=(
   --ignore-container-cpu-limit --ignore-test container-image-pull-policy
@@ -89,7 +89,7 @@ look() {
 kustomize build "$HERE/base" >"$FOLDER/base.yaml"
 look 'the Job alone' "$FOLDER/base.yaml"
 for component in "${COMPONENTS[@]}"; do look "with the sidecar, and $component" "$(rendered "$component" sidecar "$component")"; done
-everything=$(rendered everything sidecar "${COMPONENTS[@]}")
+everything=$(rendered everything sidecar "${COMPONENTS[@]:1}")  # object-store has the claim
 look 'with the sidecar, and all components' "$everything"
 scored "$everything"
 fleet=$(rendered fleet overlays/fleet)
@@ -98,6 +98,9 @@ scored "$fleet"
 fleet_caches=$(rendered fleet-caches overlays/fleet fleet-caches)
 look 'a fleet, and a cache for each replica' "$fleet_caches"
 scored "$fleet_caches"
+fleet_store=$(rendered fleet-object-store overlays/fleet fleet-object-store)
+look 'a fleet, and data in an object store' "$fleet_store"
+scored "$fleet_store"
 for job in pack index; do
   kustomize build "$HERE/shard-jobs/$job" >"$FOLDER/$job.yaml"
   look "shards by the command \`$job\`" "$FOLDER/$job.yaml"

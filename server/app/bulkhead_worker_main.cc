@@ -3,7 +3,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <vector>
 
 #include "server/worker/allocation_tracker.h"
 #include "server/worker/python/worker_library.h"
@@ -21,13 +20,16 @@ const char* ValueOf(const char* flag, const char* argument) {
 int main(int argc, char** argv) {
   bulkhead::AllocationTracker::Start();
   int control_fd = -1;
-  std::vector<const char*> native_paths;
+  // They take the places of arguments that were read, so that nothing here needs the C++ library,
+  // which the wheel would have once more for this file.
+  const char** const native_paths = const_cast<const char**>(argv);
+  int native_path_count = 0;
   bool understood = true;
   for (int i = 1; i < argc; ++i) {
     if (const char* fd = ValueOf("--control-fd=", argv[i])) {
       control_fd = std::atoi(fd);
     } else if (const char* folder = ValueOf("--native-path=", argv[i])) {
-      native_paths.push_back(folder);
+      native_paths[native_path_count++] = folder;
     } else {
       understood = false;
     }
@@ -36,8 +38,8 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "bulkhead-worker is started by bulkheadd, not by hand.\n");
     return 2;
   }
-  native_paths.push_back(nullptr);
+  native_paths[native_path_count] = nullptr;
   const char* const none = nullptr;
   bulkhead_worker_run(control_fd, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr,
-                      nullptr, nullptr, nullptr, nullptr, &none, &none, native_paths.data());
+                      nullptr, nullptr, nullptr, nullptr, &none, &none, native_paths);
 }

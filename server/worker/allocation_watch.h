@@ -1,9 +1,9 @@
 #ifndef BULKHEAD_SERVER_WORKER_ALLOCATION_WATCH_H_
 #define BULKHEAD_SERVER_WORKER_ALLOCATION_WATCH_H_
 
-#include "server/arena/flight_recorder.h"
-
 namespace bulkhead {
+
+class FlightRecorder;
 
 // The interface to the counting of a worker's allocations: an AllocationTracker in bulkhead-worker;
 // none in programs that do not link one. An interface, because the library of workers cannot name

@@ -64,9 +64,16 @@ def test_its_bill_of_materials_names_packages_linked_libraries_and_python(files,
     assert (bill["bomFormat"], bill["metadata"]["component"]["version"]) == ("CycloneDX", VERSION)
     names = {kind: {part["name"]: part["version"] for part in bill["components"] if part["purl"].startswith(f"pkg:{kind}/")} for kind in ("deb", "pypi")}
     assert {path.name for path in (files / "var/lib/dpkg/status.d").iterdir()} <= names["deb"].keys()
-    assert {"libgrpc++-dev", "libssl-dev", "libjpeg62-turbo-dev", "libc6"} <= names["deb"].keys()
+    assert {"libgrpc++-dev", "libssl-dev", "libjpeg62-turbo-dev", "libexpat1-dev", "libc6"} <= names["deb"].keys()
+    assert {"libcurl4", "ca-certificates"} <= names["deb"].keys()
     pinned = dict(line.split("==") for line in (ROOT / "deploy/docker/requirements.txt").read_text().splitlines() if "==" in line)
     assert pinned.items() <= names["pypi"].items() if variant else not names["pypi"]
+
+
+def test_what_reads_object_stores_finds_libcurl_and_certificates(files):
+    assert (files / "usr/local/bin/bulkhead-fetch").exists()
+    assert (files / "usr/lib/x86_64-linux-gnu/libcurl.so.4").exists()
+    assert (files / "etc/ssl/certs/ca-certificates.crt").read_text().count("-----BEGIN CERTIFICATE-----") > 50
 
 
 def test_its_interpreter_has_what_stages_use(trainer_image):

@@ -32,7 +32,7 @@ def arguments():
 def test_the_caches_fit_their_volume():
     (volume,) = [volume for volume in pod()["volumes"] if volume["name"] == "bulkhead-cache"]
     options = arguments()
-    names = ("cache-bytes", "coefficient-cache-bytes", "stage-cache-bytes")
+    names = ("cache-bytes", "coefficient-cache-bytes", "stage-cache-bytes", "block-cache-bytes")
     kept = sum(0 if options[name] == "0" else parsed_bytes(options[name]) for name in names)
     assert 0 < kept <= parsed_bytes(volume["emptyDir"]["sizeLimit"]) * 3 // 4, "record indexes need room, too"
 
@@ -119,6 +119,64 @@ def test_the_claim_has_the_room_of_the_volume_and_the_group_of_the_user():
     assert context == {"fsGroup": pod()["securityContext"]["runAsGroup"], "fsGroupChangePolicy": "OnRootMismatch"}
 
 
+# The components for data in object stores: the fields of a pod that hold its service, where the flags and the memory come
+# from, and the claim.
+STORES = [
+    ("object-store", "initContainers", ["sidecar"], "sidecar/sidecar.yaml", "pod.yaml"),
+    ("fleet-object-store", "containers", ["overlays/fleet", "fleet-caches"], "overlays/fleet/deployment.yaml", "deployment.yaml"),
+]
+
+
+@pytest.fixture(params=STORES, ids=[store[0] for store in STORES])
+def store(request):
+    return request.param
+
+
+def memory_of(path, containers):
+    service = read(path)["spec"]["template"]["spec"][containers][0]
+    assert service["name"] == "bulkhead"
+    return service["resources"]
+
+
+def test_what_reads_object_stores_has_memory_of_its_own(store):
+    folder, containers, _, service, patch = store
+    mine = memory_of(f"{folder}/{patch}", containers)
+    assert mine["requests"] == mine["limits"]
+    (quota,) = re.findall(r"kFetchQuotaBytes = uint64_t\{(\d+)\} << 20;", (ROOT / "server/app/server_config.cc").read_text())
+    before = memory_of(service, containers)["limits"]["memory"]
+    assert parsed_bytes(mine["limits"]["memory"]) == parsed_bytes(before) + (int(quota) << 20)
+
+
+def test_the_claim_has_room_for_what_was_read_of_an_object_store(store):
+    folder, _, flags_from, _, patch = store
+    values = {}
+    for each in [*flags_from, folder]:
+        values.update(flags_of(f"{each}/flags.env"))
+    names = ("CACHE_BYTES", "COEFFICIENT_CACHE_BYTES", "STAGE_CACHE_BYTES", "BLOCK_CACHE_BYTES")
+    kept = sum(0 if values[name] == "0" else parsed_bytes(values[name]) for name in names)
+    if folder == "object-store":
+        claim = read(f"{folder}/cache-claim.yaml")["spec"]
+    else:
+        claim = read(f"{folder}/{patch}")["spec"]["template"]["spec"]["volumes"][0]["ephemeral"]["volumeClaimTemplate"]["spec"]
+    assert parsed_bytes(values["BLOCK_CACHE_BYTES"]) < kept <= parsed_bytes(claim["resources"]["requests"]["storage"]) * 3 // 4
+
+
+def test_credentials_come_from_a_secret_and_go_to_the_service_alone(store):
+    folder, containers, *_ = store
+    (patch,) = [entry for entry in read(f"{folder}/kustomization.yaml")["patches"] if "target" in entry]
+    root, credentials = yaml.safe_load(patch["patch"])
+    assert root["path"] == f"/spec/template/spec/{containers}/0/args/-"
+    assert credentials["path"] == f"/spec/template/spec/{containers}/0/envFrom/-"
+    assert credentials["value"] == {"secretRef": {"name": "bulkhead-object-store", "optional": True}}
+    texts = "".join(path.read_text() for path in (FOLDER / folder).iterdir())
+    assert not re.search(r"AWS_|secretKeyRef|ACCESS_KEY", texts)
+
+
+def test_a_fleet_reaches_stores_by_https_and_nothing_else():
+    egress = read("fleet-object-store/network-policy.yaml")["spec"]["egress"]
+    assert [(port["port"], port["protocol"]) for rule in egress for port in rule["ports"]] == [(53, "UDP"), (53, "TCP"), (443, "TCP")]
+
+
 def test_the_disk_that_is_requested_holds_the_cache_volume():
     (volume,) = [volume for volume in pod()["volumes"] if volume["name"] == "bulkhead-cache"]
     resources = sidecar()["resources"]
@@ -166,6 +224,46 @@ def test_no_container_has_privileges():
 
 def test_the_pod_waits_longer_than_the_service_drains():
     assert pod()["terminationGracePeriodSeconds"] > 25 + 5  # docs/deploy.md
+
+
+def kustomized(folder, base, component):
+    """The objects of `base` with this component, by kind and name."""
+    (folder / "kustomization.yaml").write_text(yaml.safe_dump({
+        "apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization",
+        "resources": [os.path.relpath(FOLDER / base, folder.resolve())],
+        "components": [os.path.relpath(FOLDER / component, folder.resolve())],
+    }))
+    text = subprocess.run(["kubectl", "kustomize", folder], check=True, capture_output=True, text=True).stdout
+    return {(each["kind"], re.sub(r"-[a-z0-9]{10}$", "", each["metadata"]["name"])): each for each in yaml.safe_load_all(text)}
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
+def test_kustomize_adds_the_object_store(tmp_path, store):
+    folder, containers, flags_from, _, patch = store
+    objects = kustomized(tmp_path, flags_from[0], folder)
+    kind, name, flags_name = {"object-store": ("Job", "trainer", "bulkhead-flags"),
+                              "fleet-object-store": ("Deployment", "bulkhead-fleet", "bulkhead-fleet-flags")}[folder]
+    pod = objects[kind, name]["spec"]["template"]["spec"]
+    service = pod[containers][0]
+    values = objects["ConfigMap", flags_name]["data"]
+    assert values.items() >= flags_of(f"{folder}/flags.env").items()
+    options = given(service["args"], values)
+    assert (options["root"], options["block-cache-bytes"]) == (values["OBJECT_ROOT"], values["BLOCK_CACHE_BYTES"])
+    assert [list(source)[0] for source in service["envFrom"]] == ["configMapRef", "secretRef"]
+    assert service["resources"]["limits"]["memory"] == memory_of(f"{folder}/{patch}", containers)["limits"]["memory"]
+    others = [each for each in pod["containers"] if each["name"] != "bulkhead"]
+    assert others and not any("envFrom" in each for each in others)
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
+def test_the_page_shows_how_to_name_another_store(tmp_path):
+    section = (ROOT / "docs/deploy.md").read_text().partition("\n### Data in an object store\n")[2]
+    overlay = section.partition("```yaml\n")[2].partition("```")[0]
+    assert "s3://photos/train/" in overlay
+    (tmp_path / "kustomization.yaml").write_text(overlay.replace("../", os.path.relpath(FOLDER, tmp_path.resolve()) + "/"))
+    text = subprocess.run(["kubectl", "kustomize", tmp_path], check=True, capture_output=True, text=True).stdout
+    (flags_there,) = [each for each in yaml.safe_load_all(text) if each["kind"] == "ConfigMap"]
+    assert flags_there["data"]["OBJECT_ROOT"] == "s3://photos/train/"
 
 
 def test_kustomize_puts_it_together():

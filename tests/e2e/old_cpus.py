@@ -14,6 +14,7 @@ PROGRAMS = [
     ("bulkhead", ["--version"], 0, "bulkhead "),
     ("bulkheadd", ["--version"], 0, "bulkheadd "),
     ("bulkhead-worker", [], 2, "started by bulkheadd, not by hand"),
+    ("bulkhead-fetch", [], 2, "started by bulkheadd, not by hand"),
 ]
 
 # What each library reads to stay away from a CPU's newer instructions: ours, libjpeg-turbo's, OpenCV's, glibc's.

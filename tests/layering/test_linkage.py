@@ -1,4 +1,4 @@
-"""What the built programs load: the supervisor parses no image and links no image library."""
+"""What the built programs load: the supervisor parses no image and links no image library; only bulkhead-fetch has what object stores need."""
 
 import os
 import pathlib
@@ -38,6 +38,19 @@ def test_worker_links_jpeg_but_not_the_rare_formats():
     names = image_libraries(built("bulkhead-worker"))
     assert any(name.startswith("libjpeg") for name in names)
     assert not any(name.startswith("libopencv_imgcodecs") for name in names)
+
+
+def test_fetch_links_neither_image_libraries_nor_grpc_and_loads_libcurl_by_itself():
+    libraries = loaded_libraries(built("bulkhead-fetch"))
+    assert any(name.startswith("libexpat") for name in libraries), "this is not the list of bulkhead-fetch"
+    assert image_libraries(built("bulkhead-fetch")) == []
+    # libcurl is optional: the program loads it when a source has a URL.
+    assert [name for name in libraries if re.match(r"lib(grpc|curl|opencv)", name)] == []
+
+
+@pytest.mark.parametrize("program", ["bulkheadd", "bulkhead-worker", "bulkhead"])
+def test_what_object_stores_need_is_in_fetch_alone(program):
+    assert [name for name in loaded_libraries(built(program)) if re.match(r"lib(curl|expat)", name)] == []
 
 
 def test_the_library_of_python_stages_shows_its_c_interface_alone():

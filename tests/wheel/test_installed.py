@@ -1,8 +1,10 @@
 """What pip installed works: without a PATH, with stages of one's own, beside the libraries of others."""
 
+import ctypes
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -11,6 +13,7 @@ from conftest import ROOT
 
 sys.path.append(str(ROOT / "tests" / "e2e"))
 
+from object_server import ObjectServer  # noqa: E402
 from old_cpus import OLD_CPU, PROGRAMS, expect_x86_64_v2, needs_qemu  # noqa: E402
 
 READ = """
@@ -59,8 +62,8 @@ def test_fewer_instructions_of_the_cpu_change_no_byte(environment, photos, bytes
 @needs_qemu
 @pytest.mark.parametrize("program,words,code,said", PROGRAMS)
 def test_a_cpu_that_is_too_old_gets_a_sentence(environment, program, words, code, said):
-    # bulkheadd starts bulkhead by the name bulkheadd, and what it starts does not run on the CPU that qemu plays.
-    file = "bulkhead" if program == "bulkheadd" else program
+    # Both start bulkhead by their own name, and what they start does not run on the CPU that qemu plays.
+    file = "bulkhead" if program in ("bulkheadd", "bulkhead-fetch") else program
     expect_x86_64_v2(environment.programs / "bin" / file, words, code, said, name=program)
 
 
@@ -73,6 +76,44 @@ def test_its_commands_are_on_the_path(environment):
 def test_the_command_starts_the_service_of_the_wheel(environment, photos):
     said = environment.run(environment.program("bulkhead"), "stream", photos / "tfrecord.yaml", "--batches", "2").stdout
     assert re.search(r"\bbatch", said)
+
+
+@pytest.fixture
+def stored_photos(photos, tmp_path):
+    """The spec of the photos as TFRecords on a web server."""
+    (tmp_path / "store/photos").mkdir(parents=True)
+    (file,) = photos.glob("records-*.tfrecord")
+    shutil.copy(file, tmp_path / "store/photos")
+    with ObjectServer(tmp_path / "store", signed=False) as server:
+        text, places = re.subn(r"files: .*}", f'files: "{server.url}/photos/{file.name}"}}', (photos / "tfrecord.yaml").read_text())
+        assert places == 1, text
+        (tmp_path / "stored.yaml").write_text(text)
+        yield tmp_path / "stored.yaml"
+
+
+def has_libcurl() -> bool:
+    try:
+        ctypes.CDLL("libcurl.so.4")
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.skipif(not has_libcurl(), reason="there is no libcurl.so.4, which bulkhead-fetch loads (Debian's package libcurl4)")
+def test_photos_of_a_web_server_are_those_of_the_folder(environment, stored_photos, bytes_of_photos):
+    assert environment.python(READ, stored_photos) == bytes_of_photos
+
+
+def test_without_libcurl_the_error_says_what_to_install(environment, stored_photos, tmp_path):
+    # The first libraries of these names that a process finds are no libraries.
+    for name in ("libcurl.so.4", "libcurl-gnutls.so.4"):
+        (tmp_path / name).write_text("nothing")
+    code = ("import bulkhead, os, sys\n"
+            "os.environ['LD_LIBRARY_PATH'] = sys.argv[2]\n"
+            "try:\n    next(iter(bulkhead.Loader(sys.argv[1], workers=1)))\n"
+            "except bulkhead.BulkheadError as error:\n    print(error.reason, error)")
+    said = environment.python(code, stored_photos, tmp_path)
+    assert said.startswith("PLUGIN_MISSING ") and "install Debian's package libcurl4" in said
 
 
 def test_python_stages_run(environment, tmp_path):

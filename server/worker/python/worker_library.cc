@@ -9,6 +9,7 @@
 #include "bulkhead/internal/v1/worker.pb.h"
 #include "server/stages/running/user_code.h"
 #include "server/worker/allocation_tracker.h"
+#include "server/worker/python/interpreter.h"
 #include "server/worker/worker.h"
 #include "server/worker/worker_sandbox.h"
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "server/worker/python/interpreter.h"
+#include "server/worker/python/interpreter_functions.h"
 
 // libbulkhead_worker.so exports these functions and no others.
 

@@ -163,8 +163,9 @@ absl::StatusOr<std::string> FindServiceProgram(const EmbeddedOptions& options) {
   return MakeClientError(
       absl::StatusCode::kNotFound, client_reason::kServiceNotFound,
       "no target was given and the program bulkheadd was found neither through $BULKHEAD_SERVER "
-      "nor on the PATH; install Bulkhead's server (bulkheadd and bulkhead-worker), set "
-      "BULKHEAD_SERVER to bulkheadd, or give the target of a running service");
+      "nor on the PATH; install Bulkhead's server (bulkheadd, bulkhead-worker "
+      "and bulkhead-fetch), set BULKHEAD_SERVER to bulkheadd, or give the target of a running "
+      "service");
 }
 
 absl::StatusOr<std::shared_ptr<EmbeddedService>> EmbeddedService::Acquire(

@@ -55,8 +55,8 @@ def find_program() -> str:
     if found is None:
         raise ServiceNotFound(
             "no target was given and the program bulkheadd was found neither through "
-            "$BULKHEAD_SERVER nor on the PATH; install Bulkhead's server (bulkheadd and "
-            "bulkhead-worker: the wheel for Linux on x86-64 brings them), set BULKHEAD_SERVER to "
+            "$BULKHEAD_SERVER nor on the PATH; install Bulkhead's server (bulkheadd, bulkhead-worker "
+            "and bulkhead-fetch: the wheel for Linux on x86-64 brings them), set BULKHEAD_SERVER to "
             "bulkheadd, or give the target of a running service"
         )
     return os.path.abspath(found)  # a relative folder of the PATH is another one after chdir
