@@ -50,6 +50,8 @@ class ObjectBlocks {
   const Object& object() const { return object_; }
   uint64_t block_count() const { return (object_.size_bytes + kBlockBytes - 1) / kBlockBytes; }
   uint64_t BytesOf(uint64_t block) const;
+  // Disk that the table takes.
+  uint64_t table_bytes() const { return (map_.size() + 4095) / 4096 * 4096; }
 
   bool Has(uint64_t block) const { return Word(block) != 0; }
   // Reads bytes [offset, offset + size) of one block. False if it is absent or damaged, or the disk

@@ -40,6 +40,8 @@ absl::StatusOr<ObjectBlocks*> ObjectFolder::Open(const std::string& key,
     if (!blocks.ok()) return blocks.status();
     if (!blocks->Share() || !blocks->IsAt(path)) continue;
     blocks->NoteUse();
+    // Twice, if it was measured before; that passes.
+    used_bytes_ += blocks->table_bytes();
     return &open_.insert_or_assign(key, *std::move(blocks)).first->second;
   }
   return absl::UnavailableError(
