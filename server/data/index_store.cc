@@ -13,6 +13,8 @@
 #include "server/base/error.h"
 #include "server/base/index_header.h"
 #include "server/base/object_url.h"
+#include "server/data/published_index.h"
+#include "server/data/published_indexes.h"
 #include "server/os/event_loop.h"
 #include "server/os/files/filesystem.h"
 #include "server/spec/record_files.h"
@@ -121,6 +123,7 @@ absl::Status IndexStore::EnsureIndexes(const v1::Source& source,
   };
   kind.adopt = AdoptIndex;
   kind.belongs = [](const IndexHeader&, const auto&) { return true; };
+  if (cacheable) kind.claim = [&](const auto& file) { return ClaimOf(source, file); };
   kind.is_done = [](const auto& file) { return !file.index_path().empty(); };
   return Build(kind, missing, resolved, progress, cancelled);
 }
@@ -194,6 +197,11 @@ absl::Status IndexStore::Build(const IndexKind& kind, const std::vector<size_t>&
   if (!files.empty()) {
     BULKHEAD_RETURN_IF_ERROR(build_(kind, files, folder_, resolved, progress, cancelled));
   }
+  if (kind.claim != nullptr && !objects.empty()) {
+    BULKHEAD_ASSIGN_OR_RETURN(
+        objects,
+        PublishedIndexes(*objects_, folder_).Adopt(kind, objects, resolved, progress, cancelled));
+  }
   BULKHEAD_RETURN_IF_ERROR(BuildOfObjects(kind, objects, resolved, progress, cancelled));
   std::set<std::string> needed;
   for (const std::string* path : IndexPaths(resolved)) needed.insert(*path);
@@ -220,17 +228,16 @@ absl::Status IndexStore::BuildOfObjects(const IndexKind& kind, const std::vector
     v1::Progress fetching;
     fetching.set_activity(absl::StrCat("fetching ", ShownUrl(file.object().url())));
     int64_t told_ns = 0;
-    const auto fetched = objects_->FetchWhole(file, [&] {
+    ObjectFetcher::WholeFetch whole(*objects_, file);
+    const absl::Status fetched = whole.Wait([&] {
       if (MonotonicNanos() - told_ns >= kTellNs) {
         report(fetching);
         told_ns = MonotonicNanos();
       }
       return cancelled();
     });
-    if (!fetched.ok()) return fetched.status();
-    const absl::Status built = build_(kind, {missing[i]}, folder_, resolved, report, cancelled);
-    objects_->Release(*fetched);
-    BULKHEAD_RETURN_IF_ERROR(built);
+    BULKHEAD_RETURN_IF_ERROR(fetched);
+    BULKHEAD_RETURN_IF_ERROR(build_(kind, {missing[i]}, folder_, resolved, report, cancelled));
     records += file.record_count();
   }
   return absl::OkStatus();
