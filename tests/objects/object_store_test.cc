@@ -140,7 +140,7 @@ TEST_F(ObjectStoreTest, PutsAnObject) {
 }
 
 TEST_F(ObjectStoreTest, PutsAgainWhatFailedForACauseThatPasses) {
-  Fail(R"([{"status": 503, "code": "SlowDown"}, {"do": "reset"}])");
+  Fail(R"([{"do": "reset"}, {"status": 503, "code": "SlowDown"}])");
   ASSERT_TRUE(PutByStore(Url("k"), "bytes").ok());
   EXPECT_EQ(*Read(Found(Url("k")), 0, 5), "bytes");
   EXPECT_EQ(store().counters().retries, 2u);

@@ -37,9 +37,9 @@ def store(bucket, monkeypatch):
 
 
 def spec_of(folder, files, name="train.yaml", **more):
-    feature = {"tensor": {"key": "x.npy", "dtype": "uint8", "shape": [SIDE, SIDE, 4]}}
+    feature = {"key": "x.npy", "tensor": {"dtype": "uint8", "shape": [SIDE, SIDE, 4]}}
     return write_spec(
-        folder / name, source={"tar": {"files": files}}, features={"x": feature}, batch={"size": 4}, **more
+        folder / name, source={"tar": {"files": files}}, features={"x": feature}, batch={"size": 4}, epochs=1, **more
     )
 
 
@@ -99,13 +99,14 @@ def test_an_index_of_another_state_is_not_used(bucket, store, folder, monkeypatc
     content = bytearray(damaged.read_bytes())
     content[-1] ^= 1
     damaged.write_bytes(content)
-    (bucket / f"shard-3.tar{ENDING}").write_bytes(b"x" * 3_000_000_0)
+    (bucket / f"shard-3.tar{ENDING}").write_bytes(b"x" * 30_000_000)
     fresh_cache(folder, monkeypatch, "another")
     seen = len(store.requests)
     run = subprocess.run([BIN / "bulkhead", "order", spec, "--json"], capture_output=True, text=True, timeout=120)
     assert run.returncode == 0, run.stderr
     assert json.loads(run.stdout)["records"] == SHARDS * RECORDS
-    assert "3 published index(es) are not used" in run.stderr and "another state of the object" in run.stderr, run.stderr
+    assert "3 published index(es) are not used" in run.stderr, run.stderr
+    assert f"shard-3.tar{ENDING}: it has 28.6MiB; of this object at most 5.0MiB would be read" in run.stderr
     read = {request.key for request in store.requests[seen:] if request.method == "GET"}
     assert {f"train/shard-{shard}.tar" for shard in (0, 2, 3)} <= read
     assert "train/shard-1.tar" not in read and f"train/shard-3.tar{ENDING}" not in read
@@ -115,6 +116,18 @@ def test_an_index_of_another_state_is_not_used(bucket, store, folder, monkeypatc
     local = spec_of(folder, f"{bucket}/shard-*.tar", "local.yaml")
     assert digest_of("cpp", spec) == digest_of("cpp", local)
     assert publish(spec)["published"] == 0
+
+
+def test_the_log_says_why_an_index_is_not_used(bucket, store, folder):
+    spec = spec_of(folder, "s3://bucket/train/shard-0.tar")
+    publish(spec)
+    (bucket / "shard-0.tar").write_bytes((bucket / "shard-1.tar").read_bytes())
+    run = subprocess.run([BIN / "bulkhead", "order", spec], capture_output=True, text=True, timeout=120)
+    assert run.returncode == 0, run.stderr
+    assert f"s3://bucket/train/shard-0.tar{ENDING}: it is of another state of the object" in run.stderr
+    (bucket / f"shard-0.tar{ENDING}").write_bytes(b"")
+    run = subprocess.run([BIN / "bulkhead", "order", spec], capture_output=True, text=True, timeout=120)
+    assert run.returncode == 0 and "another state of the object" in run.stderr, run.stderr
 
 
 def test_names_with_wildcards_are_literal(bucket, store, folder, monkeypatch):
