@@ -1,5 +1,6 @@
 """`bulkhead index --publish`: record indexes that lie beside their objects, and who reads them."""
 
+import hashlib
 import json
 import os
 import subprocess
@@ -116,6 +117,18 @@ def test_an_index_of_another_state_is_not_used(bucket, store, folder, monkeypatc
     local = spec_of(folder, f"{bucket}/shard-*.tar", "local.yaml")
     assert digest_of("cpp", spec) == digest_of("cpp", local)
     assert publish(spec)["published"] == 0
+
+
+def test_an_index_that_lies_is_made_again(bucket, store, folder, monkeypatch):
+    spec = spec_of(folder, "s3://bucket/train/shard-*.tar")
+    digest = digest_of("cpp", spec_of(folder, f"{bucket}/shard-*.tar", "local.yaml"))
+    publish(spec)
+    for path in bucket.glob("*" + ENDING):
+        claim, _, index = path.read_bytes().split(b"\n", 2)
+        index = index[:140] + bytes([index[140] ^ 1]) + index[141:]  # behind the header
+        path.write_bytes(claim + f"\nsha256 {hashlib.sha256(index).hexdigest()}\n".encode() + index)
+    fresh_cache(folder, monkeypatch, "another")
+    assert digest_of("cpp", spec) == digest
 
 
 def test_the_log_says_why_an_index_is_not_used(bucket, store, folder):
