@@ -190,6 +190,14 @@ def test_counts_and_order_of_objects(bucket, store, folder):
     assert not list((folder / "cache/bulkhead/objects").glob("spare-*"))
 
 
+def test_scan_reads_objects_by_its_service(bucket, store, folder):
+    spec = spec_of(folder, ["s3://bucket/train/shard-*.tar", "s3://bucket/train/none-*.tar"])
+    run = subprocess.run([BIN / "bulkhead", "scan", spec, "--json"], capture_output=True, text=True, timeout=120)
+    found = json.loads(run.stdout)
+    assert found["records"] == SHARDS * RECORDS
+    assert [finding["reason"] for finding in found["findings"]] == ["FILE_NOT_FOUND"], found
+
+
 def test_explain_shows_memory_and_no_times(bucket, store, folder):
     spec = spec_of(folder, "s3://bucket/train/shard-0.tar")
     explained = json.loads(tool("explain", spec, "--json"))
