@@ -1,6 +1,11 @@
 // The `bulkhead` command. Every subcommand has a folder of its own.
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
 #include <cstdio>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tools/common/command_line.h"
@@ -70,5 +75,9 @@ int main(int argc, char** argv) {
     std::puts("bulkhead " BULKHEAD_VERSION);
     return 0;
   }
+  // Standard output is for results.
+  auto log = std::make_shared<spdlog::sinks::stderr_sink_mt>();
+  spdlog::set_default_logger(std::make_shared<spdlog::logger>("bulkhead", std::move(log)));
+  spdlog::set_pattern("bulkhead: %v");
   return bulkhead::tools::RunCommandLine(bulkhead::tools::Root(), words);
 }

@@ -19,6 +19,7 @@
 #include "server/base/record_name.h"
 #include "server/base/utf8.h"
 #include "server/os/files/filesystem.h"
+#include "server/os/files/user_folders.h"
 #include "server/os/memory/process_memory.h"
 #include "server/os/process/process_usage.h"
 #include "server/os/process/worker_environment.h"
@@ -29,23 +30,7 @@ namespace {
 
 constexpr uint64_t kIndexShare = 4;  // of --cache-bytes, one in so many
 constexpr uint64_t kMinQuotaBytes = uint64_t{32} << 20;
-constexpr uint64_t kFetchQuotaBytes = uint64_t{128} << 20;
 constexpr uint64_t kSupervisorBytes = uint64_t{48} << 20;
-
-std::string Environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
-// $XDG_RUNTIME_DIR/bulkhead, or a folder of this user in /tmp; private to the user.
-absl::StatusOr<std::string> RuntimeDir() {
-  const std::string runtime = Environment("XDG_RUNTIME_DIR");
-  const std::string folder =
-      runtime.empty() ? absl::StrCat("/tmp/bulkhead-", getuid()) : runtime + "/bulkhead";
-  BULKHEAD_RETURN_IF_ERROR(MakeDirectories(folder));
-  BULKHEAD_RETURN_IF_ERROR(CheckPrivateFolder(folder));
-  return folder;
-}
 
 // Messages to workers hold folders as UTF-8 text.
 absl::Status CheckText(absl::string_view option, const std::string& folder) {
@@ -58,15 +43,7 @@ absl::Status CheckText(absl::string_view option, const std::string& folder) {
 absl::StatusOr<std::string> CacheDir(const DaemonOptions& options) {
   std::string folder = options.cache_dir;
   if (folder.empty()) {
-    const std::string cache = Environment("XDG_CACHE_HOME");
-    const std::string home = Environment("HOME");
-    if (!cache.empty()) {
-      folder = cache + "/bulkhead";
-    } else if (!home.empty()) {
-      folder = home + "/.cache/bulkhead";
-    } else {
-      BULKHEAD_ASSIGN_OR_RETURN(folder, RuntimeDir());
-    }
+    BULKHEAD_ASSIGN_OR_RETURN(folder, UserCacheFolder());
   }
   if (absl::Status made = MakeDirectories(folder); !made.ok()) {
     return absl::InvalidArgumentError(
@@ -262,15 +239,6 @@ absl::Status ConfigureUserCode(const DaemonOptions& options, LoaderServer::Confi
   return absl::OkStatus();
 }
 
-// A default that fills no disk: a part of what is free there; 0 where that is not worth it.
-uint64_t AutoBytes(const std::string& folder) {
-  constexpr uint64_t kLeast = uint64_t{64} << 20;
-  constexpr uint64_t kMost = uint64_t{16} << 30;
-  constexpr uint64_t kShare = 10;
-  const uint64_t bytes = std::min(kMost, FreeDiskBytes(folder) / kShare);
-  return bytes < kLeast ? 0 : bytes;
-}
-
 // Caches are stored beside the record indexes, but never in memory, where no quota would count
 // them.
 absl::StatusOr<Supervisor::Config::Cache> Cache(const char* option, const std::string& bytes,
@@ -280,7 +248,8 @@ absl::StatusOr<Supervisor::Config::Cache> Cache(const char* option, const std::s
     cache.reason = absl::StrCat(option, " is 0");
     return cache;
   }
-  const absl::StatusOr<uint64_t> size = bytes == "auto" ? AutoBytes(folder) : ParseBytes(bytes);
+  const absl::StatusOr<uint64_t> size =
+      bytes == "auto" ? UsualCacheBytes(folder) : ParseBytes(bytes);
   if (!size.ok()) {
     return absl::InvalidArgumentError(
         absl::StrCat(option, " ", bytes, ": ", std::string(size.status().message())));
@@ -305,7 +274,7 @@ absl::StatusOr<LoaderServer::Config> MakeServerConfig(const DaemonOptions& optio
   LoaderServer::Config config;
   config.address = options.listen;
   if (config.address.empty()) {
-    BULKHEAD_ASSIGN_OR_RETURN(const std::string runtime, RuntimeDir());
+    BULKHEAD_ASSIGN_OR_RETURN(const std::string runtime, UserRuntimeFolder());
     config.address = absl::StrCat("unix:", runtime, "/loader.sock");
   }
   BULKHEAD_RETURN_IF_ERROR(ConfigureAccess(options, config));
@@ -355,7 +324,6 @@ absl::StatusOr<LoaderServer::Config> MakeServerConfig(const DaemonOptions& optio
       config.worker_program.substr(0, config.worker_program.rfind('/')), "/bulkhead-fetch");
   config.objects.folder = config.cache_dir + "/objects";
   config.objects.cache_bytes = blocks.bytes;
-  config.objects.quota_bytes = kFetchQuotaBytes;
   config.objects.sandbox = config.supervisor.sandbox;
   config.supervisor.require_cgroup = options.quota_enforcement == "require_cgroup";
   config.supervisor.enforce_quotas = options.quota_enforcement != "off";

@@ -33,10 +33,7 @@ bool IsUnfinished(absl::string_view name, int64_t mtime_ns) {
 }  // namespace
 
 std::optional<IndexHeader> IndexFolder::Find(const std::string& path) {
-  {
-    absl::MutexLock lock(&mutex_);
-    if (damaged_.count(path) > 0) return std::nullopt;
-  }
+  if (IsDamaged(path)) return std::nullopt;
   const StorageCall call(path);  // every step may block on the disk
   if (!call.status().ok()) return std::nullopt;
   const absl::StatusOr<UniqueFd> file = OpenOwnFile(path, /*writable=*/false);
@@ -77,6 +74,11 @@ absl::Status IndexFolder::Publish(int fd, const std::string& path) {
 void IndexFolder::NoteDamaged(const std::string& path) {
   absl::MutexLock lock(&mutex_);
   if (!path.empty()) damaged_.insert(path);
+}
+
+bool IndexFolder::IsDamaged(const std::string& path) const {
+  absl::MutexLock lock(&mutex_);
+  return damaged_.count(path) > 0;
 }
 
 bool IndexFolder::IsOpen(const std::string& path) const {

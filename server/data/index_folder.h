@@ -43,6 +43,8 @@ class IndexFolder {
   // Names the file `path`, and replaces a file of that name.
   absl::Status Publish(int fd, const std::string& path) ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // Whether the file at `path` was found to be damaged, and not replaced since.
+  bool IsDamaged(const std::string& path) const ABSL_LOCKS_EXCLUDED(mutex_);
   // Never uses the file at `path` again, although its header looks valid.
   void NoteDamaged(const std::string& path) ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -62,7 +64,7 @@ class IndexFolder {
   bool MayOpen(size_t more) ABSL_LOCKS_EXCLUDED(mutex_);
 
   const Config config_;
-  absl::Mutex mutex_;
+  mutable absl::Mutex mutex_;
   std::map<std::string, std::weak_ptr<const UniqueFd>> open_ ABSL_GUARDED_BY(mutex_);
   std::set<std::string> damaged_ ABSL_GUARDED_BY(mutex_);
 };

@@ -31,6 +31,9 @@ struct IndexKind {
   // Copies the header's facts to the file.
   std::function<void(const IndexHeader&, const std::string& path, internal::v1::ResolvedFile&)>
       adopt;
+  // What the index beside the file's object claims to be (published_index.h). Null: none lies
+  // there.
+  std::function<std::string(const internal::v1::ResolvedFile&)> claim;
   // Whether `adopt` was called for the file.
   std::function<bool(const internal::v1::ResolvedFile&)> is_done;
 };

@@ -1,6 +1,7 @@
 #include "server/data/index_store.h"
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <set>
 #include <utility>
@@ -13,6 +14,8 @@
 #include "server/base/error.h"
 #include "server/base/index_header.h"
 #include "server/base/object_url.h"
+#include "server/data/published_index.h"
+#include "server/data/published_indexes.h"
 #include "server/os/event_loop.h"
 #include "server/os/files/filesystem.h"
 #include "server/spec/record_files.h"
@@ -126,6 +129,7 @@ absl::Status IndexStore::EnsureIndexes(const v1::Source& source,
   };
   kind.adopt = AdoptIndex;
   kind.belongs = [](const IndexHeader&, const auto&) { return true; };
+  if (cacheable) kind.claim = [&](const auto& file) { return ClaimOf(source, file); };
   kind.is_done = [](const auto& file) { return !file.index_path().empty(); };
   return Build(kind, missing, resolved, progress, cancelled);
 }
@@ -199,6 +203,11 @@ absl::Status IndexStore::Build(const IndexKind& kind, const std::vector<size_t>&
   if (!files.empty()) {
     BULKHEAD_RETURN_IF_ERROR(build_(kind, files, folder_, resolved, progress, cancelled));
   }
+  if (kind.claim != nullptr && !objects.empty()) {
+    BULKHEAD_ASSIGN_OR_RETURN(
+        objects,
+        PublishedIndexes(*objects_, folder_).Adopt(kind, objects, resolved, progress, cancelled));
+  }
   BULKHEAD_RETURN_IF_ERROR(BuildOfObjects(kind, objects, resolved, progress, cancelled));
   std::set<std::string> needed;
   for (const std::string* path : IndexPaths(resolved)) needed.insert(*path);
@@ -212,6 +221,12 @@ absl::Status IndexStore::BuildOfObjects(const IndexKind& kind, const std::vector
                                         const FindCancelledFn& cancelled) {
   const uint64_t total = static_cast<uint64_t>(resolved.files_size());
   uint64_t records = 0;
+  const auto begin = [&](size_t i, bool check) {
+    return std::make_unique<ObjectFetcher::WholeFetch>(
+        *objects_, resolved.files(static_cast<int>(missing[i])), check);
+  };
+  // One is fetched while the one before it is indexed.
+  std::unique_ptr<ObjectFetcher::WholeFetch> next;
   for (size_t i = 0; i < missing.size(); ++i) {
     const internal::v1::ResolvedFile& file = resolved.files(static_cast<int>(missing[i]));
     const auto report = [&](const v1::Progress& of_one) {
@@ -232,15 +247,19 @@ absl::Status IndexStore::BuildOfObjects(const IndexKind& kind, const std::vector
       }
       return cancelled();
     };
-    const auto build = [&](bool check) -> absl::Status {
-      BULKHEAD_ASSIGN_OR_RETURN(const uint64_t fetched, objects_->FetchWhole(file, check, look));
-      const absl::Status built = build_(kind, {missing[i]}, folder_, resolved, report, cancelled);
-      objects_->Release(fetched);
-      return built;
+    const auto build = [&](ObjectFetcher::WholeFetch& fetch) -> absl::Status {
+      BULKHEAD_RETURN_IF_ERROR(fetch.Wait(look));
+      return build_(kind, {missing[i]}, folder_, resolved, report, cancelled);
     };
-    absl::Status built = build(/*check=*/false);
-    // Blocks that are damaged on the disk: once more, with those fetched again.
-    if (IsNotFetched(built)) built = build(/*check=*/true);
+    std::unique_ptr<ObjectFetcher::WholeFetch> fetch = std::move(next);
+    if (fetch == nullptr) fetch = begin(i, /*check=*/false);
+    if (i + 1 < missing.size()) next = begin(i + 1, /*check=*/false);
+    absl::Status built = build(*fetch);
+    if (IsNotFetched(built)) {
+      // Blocks that are damaged on the disk: once more, with those fetched again.
+      fetch = begin(i, /*check=*/true);
+      built = build(*fetch);
+    }
     BULKHEAD_RETURN_IF_ERROR(built);
     records += file.record_count();
   }

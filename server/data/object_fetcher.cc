@@ -35,9 +35,7 @@ constexpr int kMostDeaths = 8;
 constexpr char kSpare[] = "spare-";
 constexpr absl::Duration kLookForCancel = absl::Milliseconds(100);
 
-absl::Status FetchEnds() {
-  return MakeError(absl::StatusCode::kUnavailable, reason::kShuttingDown, "the service ends");
-}
+absl::Status CallerHasGone() { return absl::CancelledError("the caller has gone"); }
 
 }  // namespace
 
@@ -48,6 +46,26 @@ internal::v1::FetchParts::Part PartOf(const internal::v1::ResolvedFile& file) {
   part.mutable_object()->set_mtime_ns(file.mtime_ns());
   return part;
 }
+
+// What a caller waits for, shared with the callback.
+struct ObjectFetcher::Answer : std::enable_shared_from_this<Answer> {
+  Done Take() {
+    return [answer = shared_from_this()](const absl::Status& status) {
+      answer->status = status;
+      answer->here.Notify();
+    };
+  }
+  // False if the caller cancels.
+  bool Await(const std::function<bool()>& cancelled) {
+    while (!AwaitFor(here, kLookForCancel)) {
+      if (cancelled()) return false;
+    }
+    return true;
+  }
+
+  absl::Notification here;
+  absl::Status status;
+};
 
 // Lives on its own thread, which spawns the process: that dies with the thread.
 class ObjectFetcher::Process {
@@ -73,19 +91,27 @@ class ObjectFetcher::Process {
     RemoveTree(spare_folder_);
   }
 
-  const std::string& blocks_folder() const { return blocks_folder_; }
-  const std::string& spare_folder() const { return spare_folder_; }
+  // With the paths where its blocks will lie.
+  internal::v1::ResolvedFile Resolve(const internal::v1::FoundObject& object) const {
+    internal::v1::ResolvedFile file;
+    *file.mutable_object() = object.object();
+    const std::string& key = object.object().key();
+    file.set_path(absl::StrCat(blocks_folder_, "/", key));
+    file.mutable_object()->set_spare_path(absl::StrCat(spare_folder_, "/", key));
+    file.set_size_bytes(object.size_bytes());
+    file.set_mtime_ns(object.mtime_ns());
+    uint64_t inode = 0;
+    (void)absl::SimpleHexAtoi(absl::string_view(key).substr(0, 16), &inode);
+    file.set_inode(inode);
+    return file;
+  }
 
   uint64_t Find(const std::string& pattern, Found found) {
     internal::v1::ToFetch message;
     const uint64_t id = next_id_++;
     message.mutable_find()->set_id(id);
     message.mutable_find()->set_pattern(pattern);
-    loop_->Post([this, id, message = std::move(message), found = std::move(found)]() mutable {
-      requests_[id] = {std::move(message), std::move(found), nullptr, false};
-      Send(requests_[id].message);
-    });
-    return id;
+    return Ask(id, {std::move(message), std::move(found), nullptr});
   }
 
   uint64_t Fetch(const Parts& parts, bool check, Done done) {
@@ -94,11 +120,16 @@ class ObjectFetcher::Process {
     message.mutable_fetch()->set_id(id);
     message.mutable_fetch()->set_check(check);
     *message.mutable_fetch()->mutable_parts() = parts;
-    loop_->Post([this, id, message = std::move(message), done = std::move(done)]() mutable {
-      requests_[id] = {std::move(message), nullptr, std::move(done), false};
-      Send(requests_[id].message);
-    });
-    return id;
+    return Ask(id, {std::move(message), nullptr, std::move(done)});
+  }
+
+  uint64_t Put(const std::string& url, std::string content, Done done) {
+    internal::v1::ToFetch message;
+    const uint64_t id = next_id_++;
+    message.mutable_put()->set_id(id);
+    message.mutable_put()->set_url(url);
+    message.mutable_put()->set_content(std::move(content));
+    return Ask(id, {std::move(message), nullptr, std::move(done)});
   }
 
   void Release(uint64_t id) {
@@ -128,6 +159,15 @@ class ObjectFetcher::Process {
     Done done;
     bool answered = false;  // its parts are kept
   };
+
+  uint64_t Ask(uint64_t id, Request request) {
+    loop_->Post([this, id, request = std::move(request)]() mutable {
+      requests_[id] = std::move(request);
+      if (!unusable_.ok()) return FailAll(unusable_);
+      Send(requests_[id].message);
+    });
+    return id;
+  }
 
   Process(const Config& config, std::unique_ptr<EventLoop> loop)
       : config_(config),
@@ -236,24 +276,31 @@ class ObjectFetcher::Process {
       return;
     }
     deaths_ = 0;
-    const uint64_t id = message.has_found() ? message.found().id() : message.fetched().id();
-    const auto request = requests_.find(id);
+    if (message.has_found()) return OnAnswer(message.found(), message);
+    if (message.has_fetched()) return OnAnswer(message.fetched(), message);
+    if (message.has_put()) return OnAnswer(message.put(), message);
+  }
+
+  // `answer` is the one that `message` has.
+  template <typename Reply>
+  void OnAnswer(const Reply& answer, const internal::v1::FromFetch& message) {
+    const auto request = requests_.find(answer.id());
     if (request == requests_.end()) return;  // released
-    const bool failed =
-        message.has_found() ? message.found().has_error() : message.fetched().has_error();
     const absl::Status error =
-        !failed ? absl::OkStatus()
-                : StatusFromWorkerError(message.has_found() ? message.found().error()
-                                                            : message.fetched().error());
+        answer.has_error() ? StatusFromWorkerError(answer.error()) : absl::OkStatus();
     if (message.has_found() && request->second.found != nullptr) {
       const Found found = std::move(request->second.found);
       requests_.erase(request);
-      if (failed) return found(error);
+      if (!error.ok()) return found(error);
       return found(message.found());
     }
-    if (message.has_fetched() && !std::exchange(request->second.answered, true)) {
-      request->second.done(error);
+    if (request->second.done == nullptr) return;
+    if (message.has_put()) {
+      const Done done = std::move(request->second.done);
+      requests_.erase(request);
+      return done(error);
     }
+    if (!std::exchange(request->second.answered, true)) request->second.done(error);
   }
 
   void OnExit() {
@@ -339,46 +386,47 @@ absl::StatusOr<ObjectFetcher::Process*> ObjectFetcher::Started() {
   return process_.get();
 }
 
-absl::StatusOr<std::vector<internal::v1::ResolvedFile>> ObjectFetcher::Find(
-    const std::string& pattern, const std::function<bool()>& cancelled) {
+ObjectFetcher::Found ObjectFetcher::Find(const std::string& pattern,
+                                         const std::function<bool()>& cancelled) {
+  BULKHEAD_ASSIGN_OR_RETURN(std::vector<Found> found, FindAll({pattern}, cancelled));
+  return std::move(found[0]);
+}
+
+absl::StatusOr<std::vector<ObjectFetcher::Found>> ObjectFetcher::FindAll(
+    const std::vector<std::string>& patterns, const std::function<bool()>& cancelled) {
   BULKHEAD_ASSIGN_OR_RETURN(Process* const process, Started());
-  struct Answer {
-    absl::Notification here;
-    absl::StatusOr<internal::v1::ObjectsFound> found = FetchEnds();
+  struct Finding {
+    uint64_t id = 0;
+    std::shared_ptr<Answer> answer = std::make_shared<Answer>();
+    std::shared_ptr<internal::v1::ObjectsFound> found =
+        std::make_shared<internal::v1::ObjectsFound>();
   };
-  const auto answer = std::make_shared<Answer>();
-  const uint64_t id =
-      process->Find(pattern, [answer](absl::StatusOr<internal::v1::ObjectsFound> found) {
-        answer->found = std::move(found);
-        answer->here.Notify();
-      });
-  while (!AwaitFor(answer->here, kLookForCancel)) {
-    if (!cancelled()) continue;
-    process->Release(id);
-    return absl::CancelledError("the caller has gone");
+  std::vector<Finding> findings(patterns.size());
+  for (size_t i = 0; i < patterns.size(); ++i) {
+    findings[i].id =
+        process->Find(patterns[i], [done = findings[i].answer->Take(), found = findings[i].found](
+                                       const absl::StatusOr<internal::v1::ObjectsFound>& answer) {
+          if (answer.ok()) *found = *answer;
+          done(answer.status());
+        });
   }
-  BULKHEAD_ASSIGN_OR_RETURN(const internal::v1::ObjectsFound found, std::move(answer->found));
-  if (found.objects().empty()) {
-    return MakeError(absl::StatusCode::kNotFound, reason::kFileNotFound,
-                     absl::StrCat("no object matches ", ShownUrl(pattern),
-                                  "; look at the keys of its bucket, whose upper and lower case "
-                                  "differ"),
-                     {{"file", ShownUrl(pattern)}});
+  std::vector<Found> results;
+  for (const Finding& finding : findings) {
+    if (!finding.answer->Await(cancelled)) {
+      for (const Finding& each : findings) process->Release(each.id);
+      return CallerHasGone();
+    }
+    if (!finding.answer->status.ok()) {
+      results.emplace_back(finding.answer->status);
+      continue;
+    }
+    std::vector<internal::v1::ResolvedFile> files;
+    for (const internal::v1::FoundObject& object : finding.found->objects()) {
+      files.push_back(process->Resolve(object));
+    }
+    results.emplace_back(std::move(files));
   }
-  std::vector<internal::v1::ResolvedFile> files;
-  for (const internal::v1::FoundObject& object : found.objects()) {
-    internal::v1::ResolvedFile& file = files.emplace_back();
-    *file.mutable_object() = object.object();
-    const std::string& key = object.object().key();
-    file.set_path(absl::StrCat(process->blocks_folder(), "/", key));
-    file.mutable_object()->set_spare_path(absl::StrCat(process->spare_folder(), "/", key));
-    file.set_size_bytes(object.size_bytes());
-    file.set_mtime_ns(object.mtime_ns());
-    uint64_t inode = 0;
-    (void)absl::SimpleHexAtoi(absl::string_view(key).substr(0, 16), &inode);
-    file.set_inode(inode);
-  }
-  return files;
+  return results;
 }
 
 uint64_t ObjectFetcher::Fetch(const Parts& parts, bool check, Done done) {
@@ -392,30 +440,28 @@ void ObjectFetcher::Release(uint64_t id) {
   if (const absl::StatusOr<Process*> process = Started(); process.ok()) (*process)->Release(id);
 }
 
-absl::StatusOr<uint64_t> ObjectFetcher::FetchWhole(const internal::v1::ResolvedFile& file,
-                                                   bool check,
-                                                   const std::function<bool()>& cancelled) {
+ObjectFetcher::WholeFetch::WholeFetch(ObjectFetcher& fetcher,
+                                       const internal::v1::ResolvedFile& file, bool check)
+    : fetcher_(fetcher), answer_(std::make_shared<Answer>()) {
   Parts parts;
   internal::v1::FetchParts::Part& part = *parts.Add() = PartOf(file);
   part.add_bounds(0);
   part.add_bounds(file.size_bytes());
-  struct Answer {
-    absl::Notification here;
-    absl::Status status;
-  };
+  id_ = fetcher_.Fetch(parts, check, answer_->Take());
+}
+
+absl::Status ObjectFetcher::WholeFetch::Wait(const std::function<bool()>& cancelled) {
+  return answer_->Await(cancelled) ? answer_->status : CallerHasGone();
+}
+
+absl::Status ObjectFetcher::Put(const std::string& url, std::string content,
+                                const std::function<bool()>& cancelled) {
+  BULKHEAD_ASSIGN_OR_RETURN(Process* const process, Started());
   const auto answer = std::make_shared<Answer>();
-  const uint64_t id = Fetch(parts, check, [answer](const absl::Status& status) {
-    answer->status = status;
-    answer->here.Notify();
-  });
-  while (!AwaitFor(answer->here, kLookForCancel)) {
-    if (!cancelled()) continue;
-    Release(id);
-    return absl::CancelledError("the caller has gone");
-  }
-  if (answer->status.ok()) return id;
-  Release(id);
-  return answer->status;
+  const uint64_t id = process->Put(url, std::move(content), answer->Take());
+  if (answer->Await(cancelled)) return answer->status;
+  process->Release(id);
+  return CallerHasGone();
 }
 
 bool ObjectFetcher::Describe(v1::ObjectReads& reads) const {

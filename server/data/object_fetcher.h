@@ -21,7 +21,7 @@ namespace bulkhead {
 // when it ends: all requests that have no answer are then sent again, and the parts that are kept
 // are looked at. So its death delays batches, and changes nothing.
 //
-//   Find ─▶ objects      Fetch ─▶ done ─▶ … ─▶ Release
+//   Find ─▶ objects      Fetch ─▶ done ─▶ … ─▶ Release      Put ─▶ done
 //
 // Thread-safe. Callbacks are called on a thread of this object, and must not block.
 class ObjectFetcher {
@@ -31,8 +31,8 @@ class ObjectFetcher {
     // The folder below which objects are kept, as blocks/KEY and spare-NAME/KEY; made when needed.
     // A spare folder is locked by its service, and removed by another one if that was killed.
     std::string folder;
-    uint64_t cache_bytes = 0;  // limit of blocks/
-    uint64_t quota_bytes = 0;  // of the process; 0: none
+    uint64_t cache_bytes = 0;                    // limit of blocks/
+    uint64_t quota_bytes = uint64_t{128} << 20;  // of the process, which takes 20 MiB; 0: none
     // Called once, when the process is needed: the result holds its quota's place in the budget. An
     // error is that of each request. May be empty.
     std::function<absl::StatusOr<std::shared_ptr<void>>()> admit;
@@ -40,6 +40,7 @@ class ObjectFetcher {
     int output_fd = -1;  // as in SpawnSpec
   };
   using Done = std::function<void(const absl::Status&)>;
+  struct Answer;
   using Parts = google::protobuf::RepeatedPtrField<internal::v1::FetchParts::Part>;
 
   explicit ObjectFetcher(Config config);
@@ -49,20 +50,42 @@ class ObjectFetcher {
   ObjectFetcher& operator=(const ObjectFetcher&) = delete;
 
   // The objects that match `pattern`, by name, with the paths where their blocks will lie. Blocks;
-  // CANCELLED soon after `cancelled` returns true. Errors: those of the store (FILE_NOT_FOUND,
-  // FILE_UNREADABLE), with what to do; NOT_FOUND (FILE_NOT_FOUND) if nothing matches.
+  // CANCELLED soon after `cancelled` returns true. Errors: those of the store (FILE_NOT_FOUND of an
+  // object that is named without wildcards, FILE_UNREADABLE), with what to do.
   absl::StatusOr<std::vector<internal::v1::ResolvedFile>> Find(
       const std::string& pattern, const std::function<bool()>& cancelled);
+
+  // The same for each of several patterns, all at once. CANCELLED.
+  using Found = absl::StatusOr<std::vector<internal::v1::ResolvedFile>>;
+  absl::StatusOr<std::vector<Found>> FindAll(const std::vector<std::string>& patterns,
+                                             const std::function<bool()>& cancelled);
 
   // Brings the parts to this host and keeps them there until Release; `done` says that they are
   // there. `check`: a worker did not find them. Returns the request's number.
   uint64_t Fetch(const Parts& parts, bool check, Done done);
   void Release(uint64_t id);
 
-  // Fetches a whole object and waits. Release the number afterwards. `check` and errors as Fetch's;
-  // CANCELLED.
-  absl::StatusOr<uint64_t> FetchWhole(const internal::v1::ResolvedFile& file, bool check,
-                                      const std::function<bool()>& cancelled);
+  // A whole object: begins to fetch it, and keeps it until this goes.
+  class WholeFetch {
+   public:
+    // `fetcher` must outlive this. `check` as in Fetch.
+    WholeFetch(ObjectFetcher& fetcher, const internal::v1::ResolvedFile& file, bool check = false);
+    ~WholeFetch() { fetcher_.Release(id_); }
+    WholeFetch(const WholeFetch&) = delete;
+    WholeFetch& operator=(const WholeFetch&) = delete;
+
+    // Blocks until it is here. Errors as Fetch's; CANCELLED.
+    absl::Status Wait(const std::function<bool()>& cancelled);
+
+   private:
+    ObjectFetcher& fetcher_;
+    const std::shared_ptr<Answer> answer_;
+    uint64_t id_ = 0;
+  };
+
+  // Makes or replaces the object `url` of s3 or gs. Blocks. Errors: those of the store; CANCELLED.
+  absl::Status Put(const std::string& url, std::string content,
+                   const std::function<bool()>& cancelled);
 
   // What the process has done so far; false while it has not been needed.
   bool Describe(v1::ObjectReads& reads) const ABSL_LOCKS_EXCLUDED(mutex_);

@@ -16,6 +16,7 @@
 #include "server/base/straight_path.h"
 #include "server/base/utf8.h"
 #include "server/data/file_names.h"
+#include "server/data/published_index.h"
 #include "server/os/files/filesystem.h"
 #include "server/os/files/glob.h"
 #include "server/spec/record_files.h"
@@ -239,6 +240,11 @@ bool LeadsUpwards(const std::string& pattern) {
   return absl::StrContains(absl::StrReplaceAll(rest, {{"\\", ""}}), "/../");
 }
 
+// Whether a pattern found a published index, which is no data, only because it found its object.
+bool IsIndexOfOther(absl::string_view pattern, absl::string_view found) {
+  return absl::EndsWith(found, kPublishedEnding) && !absl::EndsWith(pattern, kPublishedEnding);
+}
+
 absl::Status Resolver::AddObjects(const std::string& pattern, size_t number) {
   BULKHEAD_ASSIGN_OR_RETURN(const ObjectUrl url, ParseObjectUrl(pattern));
   const auto holds = [&](const std::string& root) {
@@ -249,15 +255,29 @@ absl::Status Resolver::AddObjects(const std::string& pattern, size_t number) {
   const bool allowed =
       roots_.unrestricted || std::any_of(roots_.roots.begin(), roots_.roots.end(), holds);
   if (!allowed || !find_objects_) {
-    return MakeError(absl::StatusCode::kPermissionDenied, reason::kPathNotAllowed,
-                     absl::StrCat(ShownUrl(pattern),
-                                  find_objects_ ? ": this service may not read it; start bulkheadd "
-                                                  "with --root URL for what it begins with, too"
-                                                : ": this command reads files only, no URLs"),
-                     {{"file", ShownUrl(pattern)}});
+    return MakeError(
+        absl::StatusCode::kPermissionDenied, reason::kPathNotAllowed,
+        absl::StrCat(ShownUrl(pattern),
+                     find_objects_ ? ": this service may not read it; start bulkheadd "
+                                     "with --root URL for what it begins with, too"
+                                   : ": this command reads the data in its own process, and only "
+                                     "files there; `bulkhead stream` shows what a "
+                                     "service reads of it, or copy it to this host"),
+        {{"file", ShownUrl(pattern)}});
   }
   BULKHEAD_ASSIGN_OR_RETURN(std::vector<internal::v1::ResolvedFile> objects,
                             find_objects_(pattern));
+  objects.erase(std::remove_if(objects.begin(), objects.end(),
+                               [&](const internal::v1::ResolvedFile& object) {
+                                 return IsIndexOfOther(pattern, object.object().url());
+                               }),
+                objects.end());
+  if (objects.empty()) {
+    return MakeError(
+        absl::StatusCode::kNotFound, reason::kFileNotFound,
+        absl::StrCat("no object matches ", ShownUrl(pattern), "; wildcards do not cross `/`"),
+        {{"file", ShownUrl(pattern)}});
+  }
   for (internal::v1::ResolvedFile& object : objects) {
     object.set_name(NameFromPattern(pattern, object.object().url()));
     BULKHEAD_RETURN_IF_ERROR(CheckText(object.name()));
@@ -276,15 +296,20 @@ absl::Status Resolver::AddPattern(const std::string& pattern, size_t number) {
   if (!IsAllowed(folder)) return NotAllowed(pattern);
   if (!roots_.unrestricted && LeadsUpwards(pattern)) return NotAllowed(pattern);
   // A path outside the roots gets the same error as one that does not exist.
-  const auto paths = ExpandGlob(absl::StrCat(Literally(begin), "/", pattern.substr(rest)), {},
-                                [this](const std::string& next) {
-                                  return IsAllowed(next) ? absl::OkStatus() : NotAllowed(next);
-                                });
+  auto paths = ExpandGlob(absl::StrCat(Literally(begin), "/", pattern.substr(rest)), {},
+                          [this](const std::string& next) {
+                            return IsAllowed(next) ? absl::OkStatus() : NotAllowed(next);
+                          });
   if (GetErrorInfo(paths.status()).has_value()) return paths.status();
   if (!paths.ok()) {
     return MakeError(paths.status().code(), reason::kFileUnreadable,
                      Printable(paths.status().message()), {{"file", pattern}});
   }
+  // A copy of a bucket has the same data as the bucket.
+  paths->erase(
+      std::remove_if(paths->begin(), paths->end(),
+                     [&](const std::string& path) { return IsIndexOfOther(pattern, path); }),
+      paths->end());
   if (paths->empty()) {
     // As shells and WebDataset write shards.
     const bool has_braces = absl::StrContains(pattern, "{") && absl::StrContains(pattern, "}");

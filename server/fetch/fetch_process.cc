@@ -68,7 +68,9 @@ class FetchProcess {
       const absl::StatusOr<Packet> packet = socket_.Receive(/*wait=*/store_ == nullptr);
       if (packet.ok()) {
         internal::v1::ToFetch message;
-        if (!message.ParseFromString(packet->bytes) || !Handle(message)) return kExitProtocol;
+        if (!message.ParseFromString(packet->bytes) || !Handle(std::move(message))) {
+          return kExitProtocol;
+        }
         continue;
       }
       if (absl::IsOutOfRange(packet.status())) return 0;  // the service is gone
@@ -80,7 +82,7 @@ class FetchProcess {
 
  private:
   // False if the message is not allowed.
-  bool Handle(const internal::v1::ToFetch& message) {
+  bool Handle(internal::v1::ToFetch message) {
     if (message.has_begin()) return store_ == nullptr && Begin(message.begin());
     if (store_ == nullptr) return false;
     switch (message.message_case()) {
@@ -92,6 +94,9 @@ class FetchProcess {
         return true;
       case internal::v1::ToFetch::kRelease:
         fetcher_->Release(message.release().id());
+        return true;
+      case internal::v1::ToFetch::kPut:
+        Put(std::move(*message.mutable_put()));
         return true;
       case internal::v1::ToFetch::kForgetRest:
         fetcher_->ForgetRest();
@@ -166,6 +171,16 @@ class FetchProcess {
                    }
                    Send(message);
                  });
+  }
+
+  void Put(internal::v1::PutObject put) {
+    store_->Put(put.url(), std::move(*put.mutable_content()),
+                [this, id = put.id()](const absl::Status& status) {
+                  internal::v1::FromFetch message;
+                  message.mutable_put()->set_id(id);
+                  if (!status.ok()) *message.mutable_put()->mutable_error() = ToWorkerError(status);
+                  Send(message);
+                });
   }
 
   bool SendCounts() {

@@ -240,7 +240,8 @@ void CallRunner::Finish(Id id, absl::StatusOr<HttpResponse> result) {
 
 RequestFacts CallRunner::FactsOf(const Running& running) const {
   const bool is_web = !running.call.operation.target.is_bucket();
-  return {running.call.shown, running.attempts, is_web, running.credentials.from, ""};
+  const bool writes = running.call.operation.method == "PUT";
+  return {running.call.shown, running.attempts, is_web, writes, running.credentials.from, ""};
 }
 
 }  // namespace bulkhead

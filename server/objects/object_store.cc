@@ -78,6 +78,31 @@ void ObjectStore::Read(const ObjectInfo& object, uint64_t begin, uint64_t end, S
   ReadRange(&state_->calls, object, *target, begin, end, std::move(sink), std::move(done));
 }
 
+void ObjectStore::Put(const std::string& url, std::string bytes, OnPut done) {
+  const absl::StatusOr<ObjectUrl> target = ParseObjectUrl(url);
+  absl::Status status = target.status();
+  if (status.ok() && !target->is_bucket()) {
+    status = MakeError(absl::StatusCode::kInvalidArgument, reason::kSpecInvalid,
+                       absl::StrCat(ShownUrl(url),
+                                    ": objects of http and https are only read; "
+                                    "write to s3:// or gs://"));
+  }
+  if (!status.ok()) {
+    state_->timers.After(absl::ZeroDuration(), [done, status] { done(status); });
+    return;
+  }
+  ObjectCall call;
+  call.shown = ShownUrl(url);
+  call.operation.method = "PUT";
+  call.operation.target = *target;
+  call.operation.headers = {{"Content-Type", "application/octet-stream"}};
+  call.operation.body = std::move(bytes);
+  call.done = [done = std::move(done)](const absl::StatusOr<HttpResponse>& response) {
+    done(response.status());
+  };
+  state_->calls.Start(std::move(call));
+}
+
 bool ObjectStore::Poll(absl::Duration timeout, int extra_fd) {
   if (state_->timers.RunDue()) timeout = absl::ZeroDuration();
   const bool is_readable =

@@ -25,22 +25,23 @@ struct ObjectInfo {
   int64_t mtime_ns = 0;  // in whole seconds; 0: unknown
 };
 
-// Finds and reads the objects of s3://bucket/key, gs://bucket/key and http(s)://host/path.
+// Finds, reads and writes the objects of s3://bucket/key, gs://bucket/key and http(s)://host/path.
 //
 //   auto store = ObjectStore::Create(*StoreConfig::FromEnvironment(getenv), getenv);
 //   (*store)->Find("s3://bucket/train-*.tar", 1000, [&](auto found) { … (*store)->Read(…) … });
 //   while (…) (*store)->Poll(absl::Seconds(1), socket);
 //
-// One thread uses a store. All callbacks are called from Poll; they may call Find and Read, not
-// Poll. Nothing blocks but Poll, and short reads of files with credentials. Requests that fail for
-// a cause that may pass are sent again (object_call.h); errors are those of store_error.h, and
-// their words say what to do. Destruction drops what is under way, without callbacks.
+// One thread uses a store. All callbacks are called from Poll; they may call Find, Read and
+// Put, not Poll. Nothing blocks but Poll, and short reads of files with credentials. Requests that
+// fail for a cause that may pass are sent again (object_call.h); errors are those of store_error.h,
+// and their words say what to do. Destruction drops what is under way, without callbacks.
 class ObjectStore {
  public:
   using Environment = bulkhead::Environment;
   using OnFound = std::function<void(absl::StatusOr<std::vector<ObjectInfo>>)>;
   using Sink = std::function<absl::Status(uint64_t offset, absl::string_view data)>;
   using OnRead = std::function<void(absl::Status)>;
+  using OnPut = std::function<void(absl::Status)>;
 
   // FAILED_PRECONDITION, PLUGIN_MISSING: libcurl is not installed. Asks nothing yet.
   static absl::StatusOr<std::unique_ptr<ObjectStore>> Create(StoreConfig config,
@@ -63,6 +64,10 @@ class ObjectStore {
   // ETag, its size or, without ETags, its time. FAILED_PRECONDITION, FILE_UNREADABLE: a server of
   // http that serves no ranges. INVALID_ARGUMENT: no range of the object.
   void Read(const ObjectInfo& object, uint64_t begin, uint64_t end, Sink sink, OnRead done);
+
+  // Makes the object `url` of s3 or gs, or replaces it. INVALID_ARGUMENT, SPEC_INVALID: a URL of
+  // http or https, or none.
+  void Put(const std::string& url, std::string bytes, OnPut done);
 
   // Works on what was asked; waits up to `timeout` for something to happen if nothing did. True if
   // the socket `extra_fd` is readable or was closed by its peer; -1: none.

@@ -39,7 +39,14 @@ std::string CureOf(const RequestFacts& facts, const StoreErrorBody& error) {
            "AWS_SECRET_ACCESS_KEY (s3://) or GS_BEARER_TOKEN_FILE (gs://) for the service";
   }
   return absl::StrCat("give the credentials from ", facts.credentials_from,
-                      " the right to read it and, for wildcards, to list the bucket");
+                      facts.writes
+                          ? " the right to write it (s3:PutObject)"
+                          : " the right to read it and, for wildcards, to list the bucket");
+}
+
+// "cannot be read".
+std::string Fails(const RequestFacts& facts, absl::string_view verb) {
+  return absl::StrCat(verb, " be ", facts.writes ? "written" : "read", ": ");
 }
 
 absl::Status FaultError(const RequestFacts& facts, const HttpResponse& response) {
@@ -72,7 +79,7 @@ absl::Status Unreadable(StatusCode code, absl::string_view shown, absl::string_v
 
 absl::Status GaveUp(const RequestFacts& facts, absl::string_view cause) {
   return Unreadable(StatusCode::kUnavailable, facts.shown,
-                    absl::StrCat("cannot be read: ", facts.attempts,
+                    absl::StrCat(Fails(facts, "cannot"), facts.attempts,
                                  facts.attempts == 1 ? " attempt" : " attempts",
                                  " failed, the last one thus: ", cause));
 }
@@ -103,11 +110,11 @@ absl::Status StoreError(const RequestFacts& facts, const HttpResponse& response,
       code == 401 || code == 403 || error.code == "ExpiredToken" || error.code == "InvalidToken";
   if (is_refused) {
     return Unreadable(StatusCode::kPermissionDenied, facts.shown,
-                      absl::StrCat("may not be read: ", answer, "; ", CureOf(facts, error)));
+                      absl::StrCat(Fails(facts, "may not"), answer, "; ", CureOf(facts, error)));
   }
   return Unreadable(
       StatusCode::kFailedPrecondition, facts.shown,
-      absl::StrCat("cannot be read: ", answer, "; check the URL and the store's endpoint"));
+      absl::StrCat(Fails(facts, "cannot"), answer, "; check the URL and the store's endpoint"));
 }
 
 }  // namespace bulkhead

@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "server/base/checksum.h"
 
 namespace bulkhead {
 namespace {
@@ -71,6 +72,12 @@ std::string WebUrl(const ObjectUrl& target) {
   return url;
 }
 
+std::string PayloadHash(const std::string& body) {
+  Sha256 hash;
+  hash.Update(body);
+  return hash.FinishHex();
+}
+
 }  // namespace
 
 HttpRequest MakeStoreRequest(const StoreConfig& config, const StoreOperation& operation,
@@ -78,6 +85,7 @@ HttpRequest MakeStoreRequest(const StoreConfig& config, const StoreOperation& op
                              absl::Time now) {
   HttpRequest request;
   request.method = operation.method;
+  request.body = operation.body;
   if (!operation.target.is_bucket()) {
     request.url = WebUrl(operation.target);
     request.headers = operation.headers;
@@ -91,11 +99,12 @@ HttpRequest MakeStoreRequest(const StoreConfig& config, const StoreOperation& op
   if (!credentials.bearer_token.empty()) {
     request.headers = {{"Authorization", absl::StrCat("Bearer ", credentials.bearer_token)}};
   } else if (!credentials.is_anonymous()) {
-    SignedRequest to_sign{
-        operation.method,
-        address.path,
-        operation.query,
-        {{"Host", address.host}, {"X-Amz-Content-Sha256", std::string(kEmptyPayloadHash)}}};
+    const std::string payload_hash = PayloadHash(operation.body);
+    SignedRequest to_sign{operation.method,
+                          address.path,
+                          operation.query,
+                          {{"Host", address.host}, {"X-Amz-Content-Sha256", payload_hash}},
+                          payload_hash};
     const bool is_google = operation.target.scheme == Scheme::kGs;
     SignV4(credentials.key, {is_google ? "auto" : region, "s3", now}, to_sign);
     request.headers = std::move(to_sign.headers);

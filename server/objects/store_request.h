@@ -13,10 +13,11 @@ namespace bulkhead {
 
 // What is asked of a store.
 struct StoreOperation {
-  std::string method = "GET";  // GET or HEAD
+  std::string method = "GET";  // GET, HEAD or PUT
   ObjectUrl target;            // s3, gs: an empty key stands for the bucket itself
   NamedValues query;           // s3, gs
   NamedValues headers;         // such as Range; not signed, since proxies may change them
+  std::string body;            // of PUT; signed
 };
 
 // The request for `operation`: its URL by `config`, and signed for `region` unless `credentials`

@@ -51,6 +51,35 @@ class SourceResolverTest : public testing::Test {
   DataRoots roots_;
 };
 
+TEST_F(SourceResolverTest, APublishedIndexIsNoData) {
+  std::ofstream(folder_ + "/data/a.rec.bulkhead-index") << "index";
+  EXPECT_THAT(Names(ResolveSource(Records({"a.*"}), folder_ + "/data", roots_).value()),
+              ElementsAre("a.rec"));
+  EXPECT_EQ(ReasonOf(Records({"a.rec.*"})), reason::kFileNotFound);
+  roots_.roots = {"s3://b"};
+  const FindObjectsFn find = [](const std::string&) {
+    std::vector<internal::v1::ResolvedFile> found;
+    for (const char* url : {"s3://b/a.rec", "s3://b/a.rec.bulkhead-index"}) {
+      found.emplace_back().set_path(url);
+      found.back().mutable_object()->set_url(url);
+    }
+    return found;
+  };
+  EXPECT_THAT(Names(ResolveSource(Records({"s3://b/a*"}), "/", roots_, find).value()),
+              ElementsAre("a.rec"));
+}
+
+TEST_F(SourceResolverTest, AUrlThatMatchesNothingIsAnError) {
+  roots_.roots = {"s3://b"};
+  const FindObjectsFn none = [](const std::string&) {
+    return std::vector<internal::v1::ResolvedFile>();
+  };
+  const auto resolved = ResolveSource(Records({"s3://b/a*"}), "/", roots_, none);
+  ASSERT_FALSE(resolved.ok());
+  EXPECT_EQ(GetErrorInfo(resolved.status())->reason, reason::kFileNotFound);
+  EXPECT_THAT(std::string(resolved.status().message()), HasSubstr("no object matches s3://b/a*"));
+}
+
 TEST_F(SourceResolverTest, FindsFilesInTheOrderOfTheirNames) {
   const auto resolved =
       ResolveSource(Records({"deep/*.rec", "*.rec"}), folder_ + "/data", roots_).value();

@@ -43,7 +43,7 @@ ROOMS = {
     },
     "server/arena": {"server/base", "server/os"},
     # What a spec reads: files, their names, indexes and selections. Reads names and headers, never contents.
-    "server/data": {"server/base", "server/os", "server/arena", "server/spec", "server/sampler"},
+    "server/data": {"server/base", "server/os", "server/arena", "server/blocks", "server/spec", "server/sampler"},
     # Makes metrics of a GetStatusResponse: it sees the message, never those who fill it in.
     "server/metrics": {"server/base", "server/os"},
     "server/supervisor": {"server/base", "server/os", "server/cache", "server/arena"},

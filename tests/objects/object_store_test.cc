@@ -94,6 +94,13 @@ class ObjectStoreTest : public testing::Test {
     return bytes;
   }
 
+  absl::Status PutByStore(const std::string& url, const std::string& bytes) {
+    std::optional<absl::Status> done;
+    store().Put(url, bytes, [&](absl::Status status) { done = status; });
+    while (!done.has_value()) store().Poll(absl::Seconds(10), -1);
+    return *done;
+  }
+
   ObjectInfo Found(const std::string& url) {
     const auto found = Find(url);
     EXPECT_TRUE(found.ok()) << found.status();
@@ -121,6 +128,51 @@ ToyServer* ObjectStoreTest::server_ = nullptr;
 std::string ReasonOf(const absl::Status& status) {
   const auto info = GetErrorInfo(status);
   return info.has_value() ? info->reason : "none";
+}
+
+TEST_F(ObjectStoreTest, PutsAnObject) {
+  ASSERT_TRUE(PutByStore(Url("a b/ö+1.bin"), "0123456789").ok());
+  EXPECT_EQ(*Read(Found(Url("a b/ö+1.bin")), 0, 10), "0123456789");
+  ASSERT_TRUE(PutByStore(Url("a b/ö+1.bin"), "another").ok());
+  EXPECT_EQ(Found(Url("a b/ö+1.bin")).size_bytes, 7u);
+  ASSERT_TRUE(PutByStore(Url("empty"), "").ok());
+  EXPECT_EQ(Found(Url("empty")).size_bytes, 0u);
+  EXPECT_THAT(Log()[0], AllOf(HasSubstr("PUT /PutsAnObject/a%20b/%C3%B6%2B1.bin + Authorization: "
+                                        "AWS4-HMAC-SHA256 Credential=AKID/"),
+                              HasSubstr(" + 0123456789")));
+}
+
+TEST_F(ObjectStoreTest, PutsAgainWhatFailedForACauseThatPasses) {
+  Fail(R"([{"do": "reset"}, {"status": 503, "code": "SlowDown"}])");
+  ASSERT_TRUE(PutByStore(Url("k"), "bytes").ok());
+  EXPECT_EQ(*Read(Found(Url("k")), 0, 5), "bytes");
+  EXPECT_EQ(store().counters().retries, 2u);
+}
+
+TEST_F(ObjectStoreTest, SaysWhyAnObjectCannotBePut) {
+  Fail(R"([{"status": 403, "code": "AccessDenied"}])");
+  absl::Status put = PutByStore(Url("k"), "bytes");
+  EXPECT_EQ(put.code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_THAT(std::string(put.message()),
+              AllOf(HasSubstr("may not be written: the store answers 403 AccessDenied"),
+                    HasSubstr("the right to write it"), Not(HasSubstr("secret words"))));
+  limits_.attempts = 2;
+  store_.reset();
+  Fail(R"([{"status": 500}, {"status": 500}])");
+  put = PutByStore(Url("k"), "bytes");
+  EXPECT_EQ(put.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(put.message()), HasSubstr("cannot be written: 2 attempts failed"));
+  put = PutByStore("s3://NoSuchBucket/k", "bytes");
+  EXPECT_EQ(ReasonOf(put), reason::kFileNotFound);
+  EXPECT_THAT(std::string(put.message()), HasSubstr("there is no such bucket"));
+}
+
+TEST_F(ObjectStoreTest, PutsToBucketsOnly) {
+  const absl::Status put = PutByStore(WebUrl("k"), "bytes");
+  EXPECT_EQ(put.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(put.message()), HasSubstr("only read"));
+  EXPECT_EQ(PutByStore("/a/file", "").code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(Log().empty());
 }
 
 TEST_F(ObjectStoreTest, FindsAndReadsAnObject) {

@@ -2,6 +2,8 @@
 
 It speaks as much of S3 as they need, for any bucket, in path style. A request below /_ is a command of the test:
 
+Objects are put by PUT /BUCKET/KEY, too, whose X-Amz-Content-Sha256 must be right.
+
   PUT /_object/BUCKET/KEY          the body becomes this object
   PUT /_faults/BUCKET              JSON: the faults of the next requests for this bucket, one each, in order. {} is none.
                                    Without a bucket: of those for buckets that were given none.
@@ -111,12 +113,24 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return
         if other is not None:
             self.answer(other[0], other[1])
+        elif self.command == "PUT":
+            self.store(path, body)
         elif "list-type" in query:
             self.list(path.strip("/"), query)
         elif data is None:
             self.error(404, "NoSuchKey")
         else:
             self.send(data, fault)
+
+    def store(self, path: str, body: bytes) -> None:
+        if self.headers.get("X-Amz-Content-Sha256", "") not in ("", hashlib.sha256(body).hexdigest()):
+            return self.error(400, "XAmzContentSHA256Mismatch")
+        if path.startswith("/NoSuchBucket/"):
+            return self.error(404, "NoSuchBucket")
+        with LOCK:
+            OBJECTS[path] = body
+        self.answer(200, headers={"ETag": '"' + hashlib.md5(body).hexdigest() + '"'})
+        return None
 
     def has_failed(self, fault: dict) -> bool:
         action = fault.get("do")

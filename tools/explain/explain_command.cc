@@ -27,6 +27,7 @@
 #include "tools/explain/loader_memory.h"
 #include "tools/explain/stage_sizes.h"
 #include "tools/explain/stage_times.h"
+#include "tools/local/local_objects.h"
 #include "tools/local/local_pipeline.h"
 #include "tools/local/own_run.h"
 #include "tools/measure/own_service.h"
@@ -38,7 +39,9 @@ constexpr char kExplainExamples[] =
     "Samples are made in one thread of a process in the workers' sandbox, first with every\n"
     "stage by itself and then as workers run them. The memory is that with which a service,\n"
     "started for this, admits the stream. Python functions run in a separate interpreter; their\n"
-    "times include the transfer to it, which is shorter in a worker.\n"
+    "times include the transfer to it, which is shorter in a worker. Of data in object stores "
+    "only\n"
+    "sizes and memory are shown, no times.\n"
     "\n"
     "Examples:\n"
     "  bulkhead explain train.yaml\n"
@@ -276,6 +279,7 @@ absl::Status ExplainMemory(const ExplainArguments& arguments, const PipelineSign
   BULKHEAD_ASSIGN_OR_RETURN(const StreamMemory plan, refused ? PlanOfRefused(arguments, signature)
                                                              : (*opened)->info().memory);
   explanation.memory = MemoryParts(plan, status.memory(), signature.schema);
+  if (!refused) explanation.samples_per_epoch = (*opened)->info().samples_per_epoch;
   if (refused) {
     explanation.refused = std::string(made.message());
     return absl::OkStatus();
@@ -291,14 +295,8 @@ absl::Status ExplainMemory(const ExplainArguments& arguments, const PipelineSign
   return absl::OkStatus();
 }
 
-absl::StatusOr<Explanation> Explain(const ExplainArguments& arguments) {
-  Explanation explanation;
-  explanation.spec = arguments.spec;
-  BULKHEAD_ASSIGN_OR_RETURN(v1::PipelineSpec spec, ReadSpecFile(arguments.spec));
-  BULKHEAD_ASSIGN_OR_RETURN(const PipelineSignature signature, InferSignature(spec));
-  explanation.batch_size = signature.schema.batch_size();
-  explanation.batch_bytes = signature.schema.batch_bytes();
-  explanation.stages = StagesOf(spec, signature);
+// Measures the stages of `spec`, here.
+absl::Status ExplainTimes(const v1::PipelineSpec& spec, Explanation& explanation) {
   BULKHEAD_ASSIGN_OR_RETURN(const MeasuredStages unfused, Measure(kRunEach));
   AddSeen(unfused, explanation);
   BULKHEAD_ASSIGN_OR_RETURN(const MeasuredStages fused, Measure(kRunJoined));
@@ -322,6 +320,22 @@ absl::StatusOr<Explanation> Explain(const ExplainArguments& arguments) {
       stage.seconds = time.seconds;
       stage.joined = false;
     }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Explanation> Explain(const ExplainArguments& arguments) {
+  Explanation explanation;
+  explanation.spec = arguments.spec;
+  BULKHEAD_ASSIGN_OR_RETURN(v1::PipelineSpec spec, ReadSpecFile(arguments.spec));
+  BULKHEAD_ASSIGN_OR_RETURN(const PipelineSignature signature, InferSignature(spec));
+  explanation.batch_size = signature.schema.batch_size();
+  explanation.batch_bytes = signature.schema.batch_bytes();
+  explanation.stages = StagesOf(spec, signature);
+  if (const absl::Status measurable = RefuseUrls(spec); measurable.ok()) {
+    BULKHEAD_RETURN_IF_ERROR(ExplainTimes(spec, explanation));
+  } else {
+    explanation.not_measured = std::string(measurable.message());
   }
   for (const uint64_t size : arguments.batch_sizes) {
     spec.mutable_batch()->set_size(size);

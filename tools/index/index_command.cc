@@ -9,6 +9,7 @@
 #include "bulkhead/loader.h"
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
+#include "server/data/published_index.h"
 #include "server/spec/source_chain.h"
 #include "server/spec/stage_signature.h"
 #include "tools/common/commands.h"
@@ -16,6 +17,7 @@
 #include "tools/common/progress_line.h"
 #include "tools/common/service_options.h"
 #include "tools/common/status_message.h"
+#include "tools/index/publish.h"
 #include "tools/local/local_pipeline.h"
 #include "tools/local/longer_spec.h"
 
@@ -30,6 +32,7 @@ struct IndexArguments {
   ServiceOptions service;
   bool jpeg_seek = false;
   bool coefficients = false;
+  bool publish = false;
   bool json = false;
 };
 
@@ -150,6 +153,37 @@ absl::Status KeepOfImages(Loader& loader, const IndexArguments& arguments, Progr
   return all;
 }
 
+absl::Status Publish(const IndexArguments& arguments) {
+  BULKHEAD_ASSIGN_OR_RETURN(const v1::PipelineSpec spec, ReadSpecFile(arguments.spec));
+  ProgressLine line;
+  const auto published =
+      PublishIndexes(spec, SpecFolder(arguments.spec), [&](absl::string_view text) {
+        if (line.Due()) line.Show(text);
+      });
+  if (!published.ok()) return published.status();
+  line.Finish(absl::StrFormat(
+      "published: %d of %d indexes, %s, were put beside their objects; %d lay there already. The "
+      "objects have %d records in %s",
+      published->written, published->objects, FormatBytes(published->written_bytes),
+      published->objects - published->written - published->too_large, published->records,
+      FormatBytes(published->object_bytes)));
+  if (arguments.json) {
+    JsonObject json;
+    json.Add("objects", published->objects)
+        .Add("object_bytes", published->object_bytes)
+        .Add("records", published->records)
+        .Add("published", published->written)
+        .Add("published_bytes", published->written_bytes)
+        .Add("too_large", published->too_large);
+    absl::PrintF("%s\n", json.Text());
+  }
+  if (published->too_large == 0) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      published->too_large, " of the indexes are larger than ", FormatBytes(kMostPublishedBytes),
+      ", or than half of their object and 1 MiB, and were not published; divide the objects, or "
+      "make the records larger"));
+}
+
 absl::Status MakeIndex(const IndexArguments& arguments) {
   BULKHEAD_ASSIGN_OR_RETURN(const v1::PipelineSpec spec, ReadSpecFile(arguments.spec));
   if (arguments.jpeg_seek && !MayDecodeParts(spec)) {
@@ -187,9 +221,15 @@ Command IndexCommand() {
           "service's\n"
           "cache folder.\n"
           "\n"
+          "With --publish the record index of each object in s3:// or gs:// is put beside it, as\n"
+          "OBJECT.bulkhead-index: services then read that, not the whole object. An object that "
+          "is\n"
+          "replaced needs a new one; until then it is read whole, as without.\n"
+          "\n"
           "Examples:\n"
           "  bulkhead index train.yaml\n"
-          "  bulkhead index train.yaml --jpeg-seek --target unix:/run/bulkhead.sock\n",
+          "  bulkhead index train.yaml --jpeg-seek --target unix:/run/bulkhead.sock\n"
+          "  bulkhead index bucket.yaml --publish\n",
       .options = {{"SPEC", "The spec, YAML or JSON", SpecPath(arguments->spec), true},
                   {"--jpeg-seek",
                    "Also make the seek entries of its JPEG images, by streaming an epoch",
@@ -197,8 +237,16 @@ Command IndexCommand() {
                   {"--coefficients",
                    "Also keep the coefficients of its JPEG images, by streaming an epoch",
                    Flag(arguments->coefficients)},
+                  {.name = "--publish",
+                   .help =
+                       "Put the record indexes of objects in s3:// and gs:// beside them, for all "
+                       "services; needs the right to write there",
+                   .value = Flag(arguments->publish),
+                   .without = {"--jpeg-seek", "--coefficients", "--target"}},
                   {"--json", "Print JSON", Flag(arguments->json)}},
-      .run = [arguments] { return Done(MakeIndex(*arguments)); }};
+      .run = [arguments] {
+        return Done(arguments->publish ? Publish(*arguments) : MakeIndex(*arguments));
+      }};
   Append(arguments->service.Options(), command.options);
   return command;
 }

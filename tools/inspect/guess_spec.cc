@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
+#include "server/base/object_url.h"
 #include "tools/common/json.h"
 #include "tools/common/near_path.h"
 #include "tools/inspect/folder_survey.h"
@@ -84,6 +85,14 @@ absl::StatusOr<std::vector<std::string>> FilesOf(const std::vector<std::string>&
   std::vector<std::string> files;
   std::error_code error;
   for (const std::string& pattern : data) {
+    if (IsObjectUrl(pattern)) {
+      return Unclear(absl::StrCat(ShownUrl(pattern),
+                                  ": data in object stores are not looked at without a spec, since "
+                                  "this command reads files "
+                                  "only; write a spec with `source: {tfrecord: {files: \"",
+                                  ShownUrl(pattern),
+                                  "\"}}`, or copy a file of it to this host and inspect that"));
+    }
     const std::vector<std::string> matches =
         fs::exists(pattern, error) ? std::vector<std::string>{pattern} : Matches(pattern);
     if (matches.empty()) {

@@ -14,6 +14,7 @@
 #include "server/spec/record_files.h"
 #include "server/spec/source_signature.h"
 #include "server/spec/tar_features.h"
+#include "tools/local/local_objects.h"
 #include "tools/local/local_pipeline.h"
 
 namespace bulkhead::tools {
@@ -96,6 +97,7 @@ absl::StatusOr<std::vector<std::string>> DataOf(const v1::PipelineSpec& spec,
     return MakeError(absl::StatusCode::kInvalidArgument, reason::kSpecInvalid,
                      absl::StrCat(path, ": ", what));
   };
+  BULKHEAD_RETURN_IF_ERROR(RefuseUrls(spec));
   std::vector<std::string> data = PathsOf(spec.source());
   std::transform(data.begin(), data.end(), data.begin(), absolute);
   if (spec.source().has_range()) return refuse("reads no data, its source is a range of integers");

@@ -13,14 +13,16 @@
 #include "server/source/index/index_builder.h"
 #include "server/source/numbered_source.h"
 #include "server/spec/selection.h"
+#include "tools/local/local_objects.h"
 
 namespace bulkhead::tools {
 namespace {
 
-// A BuildIndexesFn: builds the indexes here, in `folder`, under names that nobody looks for.
+// A BuildIndexesFn: builds the indexes here, in `folder`, under names that nobody looks for, which
+// `built_paths` gains.
 absl::Status BuildHere(const IndexKind& kind, const std::vector<size_t>& missing,
                        IndexFolder& folder, internal::v1::ResolvedSource& resolved,
-                       const FindProgressFn& progress) {
+                       const FindProgressFn& progress, std::set<std::string>& built_paths) {
   for (size_t i = 0; i < missing.size(); ++i) {
     internal::v1::ResolvedFile& file = *resolved.mutable_files(static_cast<int>(missing[i]));
     v1::Progress report;
@@ -38,6 +40,7 @@ absl::Status BuildHere(const IndexKind& kind, const std::vector<size_t>& missing
     if (!built.ok()) return built.status();
     BULKHEAD_ASSIGN_OR_RETURN(const IndexHeader header, CheckIndex(fd.get(), kind));
     kind.adopt(header, path, file);
+    built_paths.insert(path);
   }
   return absl::OkStatus();
 }
@@ -49,12 +52,18 @@ absl::StatusOr<std::unique_ptr<LocalData>> LocalData::Create(const v1::PipelineS
                                                              const FindProgressFn& progress) {
   std::unique_ptr<LocalData> local(new LocalData(spec));
   BULKHEAD_ASSIGN_OR_RETURN(local->folder_, TemporaryFolder::Make("index"));
+  if (!UrlsOf(spec).empty()) {
+    BULKHEAD_ASSIGN_OR_RETURN(local->objects_, MakeLocalObjects());
+  }
   IndexStore indexes(
       {local->folder_.path(), /*most_bytes=*/0, /*most_open=*/0},
-      [](const IndexKind& kind, const std::vector<size_t>& missing, IndexFolder& folder,
-         internal::v1::ResolvedSource& resolved, const FindProgressFn& told,
-         const FindCancelledFn&) { return BuildHere(kind, missing, folder, resolved, told); });
-  const DataFinder finder({{}, /*unrestricted=*/true}, &indexes);
+      [&](const IndexKind& kind, const std::vector<size_t>& missing, IndexFolder& folder,
+          internal::v1::ResolvedSource& resolved, const FindProgressFn& told,
+          const FindCancelledFn&) {
+        return BuildHere(kind, missing, folder, resolved, told, local->built_);
+      },
+      local->objects_.get());
+  const DataFinder finder({{}, /*unrestricted=*/true}, &indexes, local->objects_.get());
   BULKHEAD_ASSIGN_OR_RETURN(local->data_,
                             finder.Find(spec, base_dir, progress, [] { return false; }));
   BULKHEAD_RETURN_IF_ERROR(local->MakeOrders());

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -21,7 +22,9 @@ namespace bulkhead::tools {
 // their user trusts. The indexes lie in a temporary folder that goes with this object. Immutable.
 class LocalData {
  public:
-  // `spec` is normalized; relative paths start from `base_dir`. Blocks until all is indexed.
+  // `spec` is normalized; relative paths start from `base_dir`. Blocks until all is indexed. A spec
+  // with URLs starts a bulkhead-fetch (MakeLocalObjects); of such data only names, counts and order
+  // can be had afterwards, no records (RefuseUrls).
   // Errors: those of DataFinder::Find and MakeOrder.
   static absl::StatusOr<std::unique_ptr<LocalData>> Create(const v1::PipelineSpec& spec,
                                                            const std::string& base_dir,
@@ -46,6 +49,13 @@ class LocalData {
   // What was found, with the indexes in this object's folder.
   const FoundData& found() const { return data_; }
 
+  // Whether the index of `file` was made here, not found beside its object.
+  bool WasBuiltHere(const internal::v1::ResolvedFile& file) const {
+    return built_.count(file.index_path()) > 0;
+  }
+  // What reads object stores; null: the spec has no URLs.
+  ObjectFetcher* objects() const { return objects_.get(); }
+
   // The spec with the names of its files of classes in place of the files, as fingerprints want it.
   v1::PipelineSpec NamedSpec() const;
 
@@ -61,6 +71,8 @@ class LocalData {
 
   const v1::PipelineSpec spec_;
   TemporaryFolder folder_;  // of the indexes
+  std::unique_ptr<ObjectFetcher> objects_;
+  std::set<std::string> built_;  // paths of indexes
   FoundData data_;
   std::vector<std::string> file_names_;
   std::vector<uint64_t> file_records_;

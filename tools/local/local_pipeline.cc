@@ -11,12 +11,14 @@
 #include "server/spec/yaml/yaml.h"
 #include "server/spec/yaml/yaml_tree.h"
 #include "tools/common/near_path.h"
+#include "tools/local/local_objects.h"
 
 namespace bulkhead::tools {
 
 absl::StatusOr<std::unique_ptr<LocalPipeline>> LocalPipeline::Create(const v1::PipelineSpec& spec,
                                                                      const std::string& base_dir,
                                                                      const LocalOptions& options) {
+  BULKHEAD_RETURN_IF_ERROR(RefuseUrls(spec));
   std::unique_ptr<LocalPipeline> local(new LocalPipeline());
   BULKHEAD_ASSIGN_OR_RETURN(local->signature_, InferSignature(spec));
   BULKHEAD_ASSIGN_OR_RETURN(local->code_, LocalUserCode::Start(options.code, spec));

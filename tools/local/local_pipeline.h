@@ -30,7 +30,8 @@ struct LocalOptions {
 class LocalPipeline {
  public:
   // Indexes the data of `spec`, which is normalized, and opens it. Blocks. Relative paths start
-  // from `base_dir`. Errors: those of LocalUserCode::Start, LocalData::Create and MakePipeline.
+  // from `base_dir`. Errors: those of RefuseUrls, LocalUserCode::Start, LocalData::Create and
+  // MakePipeline.
   static absl::StatusOr<std::unique_ptr<LocalPipeline>> Create(const v1::PipelineSpec& spec,
                                                                const std::string& base_dir,
                                                                const LocalOptions& options = {});

@@ -22,6 +22,7 @@
 #include "tools/common/json.h"
 #include "tools/common/progress_line.h"
 #include "tools/local/local_data.h"
+#include "tools/local/local_objects.h"
 #include "tools/local/local_pipeline.h"
 #include "tools/order/feature_values.h"
 #include "tools/order/order_survey.h"
@@ -182,6 +183,7 @@ absl::Status RunOrder(const OrderOptions& options, std::ostream& out) {
     return absl::InvalidArgumentError("--feature says what --png plots; give --png FILE as well");
   }
   BULKHEAD_ASSIGN_OR_RETURN(const v1::PipelineSpec spec, ReadSpecFile(options.spec));
+  if (!options.feature.empty()) BULKHEAD_RETURN_IF_ERROR(RefuseUrls(spec));
   BULKHEAD_ASSIGN_OR_RETURN(const auto source, Index(spec, SpecFolder(options.spec)));
   const uint64_t positions = std::min(source->samples_per_epoch(), options.max_positions);
   const OrderSurvey survey =

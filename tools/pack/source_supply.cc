@@ -12,6 +12,7 @@
 #include "tools/inspect/guess_spec.h"
 #include "tools/inspect/spec_data.h"
 #include "tools/local/local_data.h"
+#include "tools/local/local_objects.h"
 #include "tools/local/local_pipeline.h"
 #include "tools/pack/record_supply.h"
 #include "tools/synth/example.h"
@@ -66,6 +67,7 @@ class SourceSupply final : public RecordSupply {
     if (spec.source().has_mixture()) {
       return CannotPack("source.mixture: pack each of its sources by itself");
     }
+    BULKHEAD_RETURN_IF_ERROR(RefuseUrls(spec));
     for (const auto& [name, feature] : spec.features()) {
       if (feature.bytes().shape().empty()) continue;
       return CannotPack(

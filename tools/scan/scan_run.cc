@@ -14,9 +14,11 @@
 #include "client/cpp/internal/service/embedded.h"
 #include "server/base/error.h"
 #include "server/base/record_name.h"
+#include "server/data/object_fetcher.h"
 #include "server/data/source_resolver.h"
 #include "server/spec/record_files.h"
 #include "server/spec/yaml/yaml.h"
+#include "tools/local/local_objects.h"
 #include "tools/scan/scan_spec.h"
 
 namespace bulkhead::tools {
@@ -95,7 +97,8 @@ class SourceScan {
     for (const std::string& pattern : patterns) {
       v1::Source one = spec_.source();
       *MutableFilesOf(one).Add() = pattern;
-      const auto found = ResolveSource(one, base_dir_, {{}, /*unrestricted=*/true});
+      const auto found = ResolveSource(one, base_dir_, {{}, /*unrestricted=*/true},
+                                       [this](const std::string& url) { return FindObjects(url); });
       if (found.ok()) {
         *files.Add() = pattern;
       } else {
@@ -105,6 +108,13 @@ class SourceScan {
       }
     }
     return !files.empty();
+  }
+
+  ObjectFetcher::Found FindObjects(const std::string& url) {
+    if (objects_ == nullptr) {
+      BULKHEAD_ASSIGN_OR_RETURN(objects_, MakeLocalObjects());
+    }
+    return objects_->Find(url, [] { return false; });
   }
 
   // Leaves the file out that `status` names: of an index that could not be made, or of an image
@@ -167,7 +177,8 @@ class SourceScan {
   const std::string place_;
   const ScanOptions& options_;
   std::set<std::string> told_;
-  std::set<std::string> left_out_;  // files, by their names
+  std::set<std::string> left_out_;          // files, by their names
+  std::unique_ptr<ObjectFetcher> objects_;  // null: no URL was looked for yet
   // Held from one loader to the next, which share it.
   std::shared_ptr<client_internal::EmbeddedService> service_;
   uint64_t openings_ = 0;

@@ -1,0 +1,206 @@
+#include "server/data/published_indexes.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <deque>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "server/base/byte_size.h"
+#include "server/base/error.h"
+#include "server/base/object_url.h"
+#include "server/blocks/object_blocks.h"
+#include "server/data/published_index.h"
+#include "server/os/event_loop.h"
+#include "server/os/files/filesystem.h"
+
+namespace bulkhead {
+namespace {
+
+constexpr size_t kFetchesAtOnce = 32;
+constexpr int64_t kReportNs = 1'000'000'000;
+constexpr char kWildcards[] = "*?[\\";
+
+// A pattern that matches only what begins as `url` does.
+std::string Escaped(absl::string_view url) {
+  std::string pattern;
+  for (const char c : url) {
+    if (absl::StrContains(kWildcards, c)) pattern += '\\';
+    pattern += c;
+  }
+  return pattern;
+}
+
+// All bytes of an object, which were fetched.
+absl::StatusOr<std::string> ReadWhole(const internal::v1::ResolvedFile& file) {
+  const absl::StatusOr<ObjectBlocks> cached = ObjectBlocks::Open(file.path());
+  const absl::StatusOr<ObjectBlocks> spare = ObjectBlocks::Open(file.object().spare_path());
+  std::string bytes(file.size_bytes(), '\0');
+  for (uint64_t offset = 0; offset < bytes.size(); offset += ObjectBlocks::kBlockBytes) {
+    const uint64_t block = offset / ObjectBlocks::kBlockBytes;
+    const size_t size = std::min<size_t>(ObjectBlocks::kBlockBytes, bytes.size() - offset);
+    const bool read = (cached.ok() && cached->Read(block, 0, bytes.data() + offset, size)) ||
+                      (spare.ok() && spare->Read(block, 0, bytes.data() + offset, size));
+    if (!read) return absl::DataLossError("its bytes were lost on this host's disk");
+  }
+  return bytes;
+}
+
+// Why indexes beside objects were not used; told in one line.
+class Refusals {
+ public:
+  void Add(const std::string& url, const absl::Status& why) {
+    if (count_++ == 0) {
+      first_ = absl::StrCat(ShownUrl(url), ": ", std::string(why.message()));
+    }
+  }
+  void Tell() const {
+    if (count_ == 0) return;
+    spdlog::warn(
+        "{} published index(es) are not used, and made again from the objects; the first: {}",
+        count_, first_);
+  }
+
+ private:
+  size_t count_ = 0;
+  std::string first_;
+};
+
+}  // namespace
+
+std::vector<std::string> PatternsOfPublished(const std::vector<std::string>& urls) {
+  std::map<std::string, std::vector<std::string>> folders;
+  for (const std::string& url : urls) folders[url.substr(0, url.rfind('/') + 1)].push_back(url);
+  std::vector<std::string> patterns;
+  for (const auto& [folder, inside] : folders) {
+    if (inside.size() == 1) {
+      const bool literal = inside[0].find_first_of("*?[") == std::string::npos;
+      patterns.push_back(PublishedUrl(literal ? inside[0] : Escaped(inside[0])));
+      continue;
+    }
+    const auto [least, most] = std::minmax_element(inside.begin(), inside.end());
+    const size_t common = static_cast<size_t>(
+        std::mismatch(least->begin(), least->end(), most->begin(), most->end()).first -
+        least->begin());
+    patterns.push_back(absl::StrCat(Escaped(least->substr(0, common)), "*", kPublishedEnding));
+  }
+  return patterns;
+}
+
+absl::StatusOr<std::map<std::string, internal::v1::ResolvedFile>> PublishedIndexes::Find(
+    const std::vector<std::string>& urls, const FindCancelledFn& cancelled) {
+  std::map<std::string, internal::v1::ResolvedFile> found;
+  const std::vector<std::string> patterns = PatternsOfPublished(urls);
+  BULKHEAD_ASSIGN_OR_RETURN(const auto answers, objects_.FindAll(patterns, cancelled));
+  for (size_t i = 0; i < patterns.size(); ++i) {
+    if (!answers[i].ok() && !absl::IsNotFound(answers[i].status())) {
+      spdlog::warn("whether record indexes are published is not known, so they are made: {}",
+                   std::string(answers[i].status().message()));
+    }
+    if (!answers[i].ok()) continue;
+    for (const internal::v1::ResolvedFile& file : *answers[i]) found[file.object().url()] = file;
+  }
+  return found;
+}
+
+absl::StatusOr<std::vector<size_t>> PublishedIndexes::Adopt(const IndexKind& kind,
+                                                            const std::vector<size_t>& missing,
+                                                            internal::v1::ResolvedSource& resolved,
+                                                            const FindProgressFn& progress,
+                                                            const FindCancelledFn& cancelled) {
+  int64_t told_ns = 0;
+  std::set<size_t> left(missing.begin(), missing.end());
+  const auto told_cancelled = [&] {
+    if (MonotonicNanos() - told_ns >= kReportNs) {
+      v1::Progress report;
+      report.set_activity("fetching published record indexes");
+      report.set_files_total(static_cast<uint64_t>(resolved.files_size()));
+      report.set_files_done(report.files_total() - left.size());
+      progress(report);
+      told_ns = MonotonicNanos();
+    }
+    return cancelled();
+  };
+  std::vector<std::string> urls;
+  std::vector<size_t> candidates;
+  for (const size_t i : missing) {
+    const internal::v1::ResolvedFile& file = resolved.files(static_cast<int>(i));
+    if (!CanBePublished(file) || folder_.IsDamaged(kind.path(file, IndexHeader()))) continue;
+    candidates.push_back(i);
+    urls.push_back(file.object().url());
+  }
+  if (candidates.empty()) return missing;
+  BULKHEAD_ASSIGN_OR_RETURN(const auto found, Find(urls, told_cancelled));
+
+  Refusals refusals;
+  struct Fetching {
+    size_t file = 0;
+    const internal::v1::ResolvedFile* published = nullptr;
+    std::unique_ptr<ObjectFetcher::WholeFetch> fetch;
+  };
+  std::deque<Fetching> fetching;  // in their order
+  const auto take_first = [&]() -> absl::Status {
+    const Fetching first = std::move(fetching.front());
+    fetching.pop_front();
+    absl::Status status = first.fetch->Wait(told_cancelled);
+    if (absl::IsCancelled(status)) return status;
+    if (status.ok()) {
+      status =
+          AdoptOne(kind, *first.published, *resolved.mutable_files(static_cast<int>(first.file)));
+    }
+    if (status.ok()) {
+      left.erase(first.file);
+    } else {
+      refusals.Add(first.published->object().url(), status);
+    }
+    return absl::OkStatus();
+  };
+  for (const size_t i : candidates) {
+    const internal::v1::ResolvedFile& file = resolved.files(static_cast<int>(i));
+    const auto published = found.find(PublishedUrl(file.object().url()));
+    if (published == found.end()) continue;
+    const uint64_t most = MostPublishedBytes(file.size_bytes());
+    if (const uint64_t bytes = published->second.size_bytes(); bytes > most) {
+      refusals.Add(published->first, absl::ResourceExhaustedError(absl::StrCat(
+                                         "it has ", FormatBytes(bytes), "; of this object at most ",
+                                         FormatBytes(most), " would be read")));
+      continue;
+    }
+    if (fetching.size() == kFetchesAtOnce) BULKHEAD_RETURN_IF_ERROR(take_first());
+    fetching.push_back({i, &published->second,
+                        std::make_unique<ObjectFetcher::WholeFetch>(objects_, published->second)});
+  }
+  while (!fetching.empty()) BULKHEAD_RETURN_IF_ERROR(take_first());
+  refusals.Tell();
+  return std::vector<size_t>(left.begin(), left.end());
+}
+
+absl::Status PublishedIndexes::AdoptOne(const IndexKind& kind,
+                                        const internal::v1::ResolvedFile& published,
+                                        internal::v1::ResolvedFile& file) {
+  BULKHEAD_ASSIGN_OR_RETURN(std::string bytes, ReadWhole(published));
+  BULKHEAD_ASSIGN_OR_RETURN(const std::string index,
+                            FromPublished(kind.claim(file), std::move(bytes)));
+  BULKHEAD_ASSIGN_OR_RETURN(const UniqueFd fd, folder_.Create());
+  BULKHEAD_RETURN_IF_ERROR(WritePrefix(fd.get(), index));
+  BULKHEAD_ASSIGN_OR_RETURN(IndexHeader header, CheckIndex(fd.get(), kind));
+  // Every record takes some bytes of the index.
+  if (header.file_size_bytes != file.size_bytes() || header.record_count > header.payload_bytes) {
+    return absl::DataLossError("it is no index of this object");
+  }
+  // A copy of the object has the same ETag and another time.
+  header.file_mtime_ns = file.mtime_ns();
+  const auto head = header.Serialize();
+  BULKHEAD_RETURN_IF_ERROR(WritePrefix(
+      fd.get(), absl::string_view(reinterpret_cast<const char*>(head.data()), head.size())));
+  const std::string path = kind.path(file, header);
+  BULKHEAD_RETURN_IF_ERROR(folder_.Publish(fd.get(), path));
+  kind.adopt(header, path, file);
+  return absl::OkStatus();
+}
+
+}  // namespace bulkhead

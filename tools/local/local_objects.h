@@ -1,0 +1,29 @@
+#ifndef BULKHEAD_TOOLS_LOCAL_LOCAL_OBJECTS_H_
+#define BULKHEAD_TOOLS_LOCAL_LOCAL_OBJECTS_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "bulkhead/v1/pipeline.pb.h"
+#include "server/data/object_fetcher.h"
+
+namespace bulkhead::tools {
+
+// The URLs among the patterns of the spec's sources.
+std::vector<std::string> UrlsOf(const v1::PipelineSpec& spec);
+
+// What a tool that makes samples in its own process says of a spec with a URL: what, why, and what
+// to do.
+absl::Status RefuseUrls(const v1::PipelineSpec& spec);
+
+// Reads object stores by a bulkhead-fetch of this process, the program beside this one, into the
+// block cache that services of this user have by default. FAILED_PRECONDITION if the cache folder
+// cannot be used.
+absl::StatusOr<std::unique_ptr<ObjectFetcher>> MakeLocalObjects();
+
+}  // namespace bulkhead::tools
+
+#endif  // BULKHEAD_TOOLS_LOCAL_LOCAL_OBJECTS_H_
