@@ -44,8 +44,7 @@ class ObjectBlocks {
   static absl::StatusOr<ObjectBlocks> Open(const std::string& path);
   // Opens them for reading and writing, and makes them if need be. Blocks for the disk.
   // RESOURCE_EXHAUSTED if it is full; DATA_LOSS as Open's, or if they are of another `object`.
-  static absl::StatusOr<ObjectBlocks> OpenForWriting(const std::string& path,
-                                                     const Object& object);
+  static absl::StatusOr<ObjectBlocks> OpenForWriting(const std::string& path, const Object& object);
 
   const Object& object() const { return object_; }
   uint64_t block_count() const { return (object_.size_bytes + kBlockBytes - 1) / kBlockBytes; }

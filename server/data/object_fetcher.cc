@@ -441,7 +441,7 @@ void ObjectFetcher::Release(uint64_t id) {
 }
 
 ObjectFetcher::WholeFetch::WholeFetch(ObjectFetcher& fetcher,
-                                       const internal::v1::ResolvedFile& file, bool check)
+                                      const internal::v1::ResolvedFile& file, bool check)
     : fetcher_(fetcher), answer_(std::make_shared<Answer>()) {
   Parts parts;
   internal::v1::FetchParts::Part& part = *parts.Add() = PartOf(file);

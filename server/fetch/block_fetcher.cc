@@ -42,8 +42,8 @@ struct BlockFetcher::Read {
   uint64_t end = 0;
   bool to_cache = false;
   uint64_t reserved = 0;  // bytes of the cache
-  std::string block;  // the bytes of the block that has begun
-  uint64_t next = 0;  // that block
+  std::string block;      // the bytes of the block that has begun
+  uint64_t next = 0;      // that block
   std::vector<std::weak_ptr<Request>> waiting;
 };
 

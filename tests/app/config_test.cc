@@ -102,6 +102,7 @@ const std::map<std::string, std::string>& Samples() {
       {"token-rights", "operate"},
       {"cache-bytes", "1GiB"},
       {"coefficient-cache-bytes", "3GiB"},
+      {"block-cache-bytes", "5GiB"},
       {"stage-cache-bytes", "2GiB"},
       {"trace-python", "on"},
       {"worker-program", "/bin/worker"},
