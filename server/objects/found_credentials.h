@@ -29,8 +29,8 @@ absl::Status ServiceFailed(absl::string_view where, const HttpResponse& response
 
 // Credentials of the members that STS, containers and metadata services answer with. UNAVAILABLE:
 // some are missing.
-absl::StatusOr<std::optional<Credentials>> CredentialsOf(const Texts& texts,
-                                                         absl::string_view where);
+absl::StatusOr<std::optional<StoreCredentials>> CredentialsOf(const Texts& texts,
+                                                              absl::string_view where);
 
 // The token in a file. PERMISSION_DENIED: it cannot be read, or holds none.
 absl::StatusOr<std::string> ReadToken(const std::string& path, absl::string_view where);

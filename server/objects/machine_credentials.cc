@@ -104,7 +104,7 @@ class GoogleInstanceProvider : public CredentialProvider {
     service_.Ask(std::move(request), [done = std::move(done)](auto body) {
       if (!body.has_value()) return done(std::nullopt);
       const Texts texts = ParseFlatJson(*body).value_or(Texts{});
-      Credentials credentials;
+      StoreCredentials credentials;
       credentials.bearer_token = TextOf(texts, "access_token");
       credentials.from = "the machine's metadata service";
       int64_t seconds = 0;

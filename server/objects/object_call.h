@@ -79,8 +79,8 @@ class CallRunner {
   struct Running {
     ObjectCall call;
     int attempts = 0;
-    Credentials credentials;  // of this attempt
-    std::string region;       // of this attempt
+    StoreCredentials credentials;  // of this attempt
+    std::string region;            // of this attempt
     bool has_renewed = false;
     int regions_tried = 1;
     std::map<int, HttpClient::Id> requests;  // of this attempt, by number

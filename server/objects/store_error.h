@@ -15,7 +15,7 @@ struct RequestFacts {
   std::string shown;  // ShownUrl of the object or pattern
   int attempts = 1;
   bool is_web = false;           // http or https, which are not signed
-  std::string credentials_from;  // Credentials::from
+  std::string credentials_from;  // StoreCredentials::from
   std::string region;            // of the bucket, if the answer has one that was not asked
 };
 

@@ -22,7 +22,7 @@ struct StoreOperation {
 // The request for `operation`: its URL by `config`, and signed for `region` unless `credentials`
 // are none. Of http and https nothing is signed, and redirects are followed.
 HttpRequest MakeStoreRequest(const StoreConfig& config, const StoreOperation& operation,
-                             const std::string& region, const Credentials& credentials,
+                             const std::string& region, const StoreCredentials& credentials,
                              absl::Time now);
 
 }  // namespace bulkhead

@@ -50,9 +50,10 @@ class CredentialsTest : public testing::Test {
     return *chain_;
   }
 
-  absl::StatusOr<Credentials> Get() {
-    std::optional<absl::StatusOr<Credentials>> got;
-    chain().Get([&](absl::StatusOr<Credentials> credentials) { got = std::move(credentials); });
+  absl::StatusOr<StoreCredentials> Get() {
+    std::optional<absl::StatusOr<StoreCredentials>> got;
+    chain().Get(
+        [&](absl::StatusOr<StoreCredentials> credentials) { got = std::move(credentials); });
     while (!got.has_value()) client_->Poll(absl::Seconds(10), -1);
     return *got;
   }
