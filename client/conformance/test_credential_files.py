@@ -138,6 +138,23 @@ def test_a_hangup_changes_rights_and_log_level(client, start, files, spec, tmp_p
     wait_for_log(service, " debug gRPC: Handshake failed")
 
 
+def test_a_hangup_changes_rights_beside_a_damaged_file(client, start, files, spec, tmp_path):
+    config, pem, key = tmp_path / "bulkheadd.yaml", tmp_path / "now.pem", tmp_path / "now.key"
+    config.write_text("allow-stream: job-a\n")
+    shutil.copy(files.server[0], pem)
+    shutil.copy(files.server[1], key)
+    service = start(*files.options((pem, key))[:-2], "--config", config)
+    first, second = (files.environment(own) for own in (files.job, files.other_job))
+    assert client.ok(spec, service.target, environment=first)["samples"] == 100
+
+    pem.write_text("half")
+    config.write_text("allow-stream: job-b\n")
+    service.process.send_signal(signal.SIGHUP)
+    wait_for_log(service, "SIGHUP: log level and rights were read again; the TLS files that were valid last stay in use: ")
+    assert client.error(spec, service.target, environment=first)["reason"] == "ACCESS_DENIED"
+    assert client.ok(spec, service.target, environment=second)["samples"] == 100
+
+
 # What cannot be used.
 
 
@@ -155,11 +172,23 @@ def test_a_service_names_the_file_that_it_cannot_use(files, tmp_path):
     assert f"--tls-cert {files.expired[0]}: the certificate expired at " in said(cert=files.expired[0], key=files.expired[1])
     assert f"--tls-cert {half}: certificate 1 in it is damaged or cut short" in said(cert=half)
     assert f"--tls-cert {empty}: holds no certificate" in said(cert=empty)
-    assert f"--tls-cert {missing}: " in said(cert=missing)
+    assert f"--tls-cert {missing}: No such file" in said(cert=missing)
+    swapped = said(cert=files.server[1], key=files.server[0])
+    assert f"--tls-cert {files.server[1]}: holds no certificate but a private key" in swapped
+    assert "holds no private key that can be read but a certificate" in said(key=files.server[0])
     assert "the key is not that of the certificate" in said(key=files.job[1])
     half_key = cut(files.server[1], tmp_path)
     assert f"--tls-key {half_key}: holds no private key" in said(key=half_key)
     assert f"--tls-client-ca {half}: certificate 1 in it is damaged" in said(**{"client-ca": half})
+
+
+def test_a_service_says_where_a_wrong_value_stands(tmp_path, monkeypatch):
+    config = tmp_path / "b.yaml"
+    config.write_text("# ours\nroot: /nosuch\n")
+    listen = ("--listen", f"unix:{tmp_path}/s.sock")
+    assert refused(tmp_path, *listen, "--config", config).endswith(f"; --root is set at {config}:2:7\n")
+    monkeypatch.setenv("BULKHEADD_ROOT", "/nosuch")
+    assert refused(tmp_path, *listen).endswith("; --root is set by BULKHEADD_ROOT\n")
 
 
 @pytest.mark.parametrize("text,word", [("", "is empty"), ("short", "has 5 characters"), (f"{TOKEN} {TOKEN}", "more than a token")])

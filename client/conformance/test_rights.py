@@ -46,13 +46,25 @@ def test_each_right_allows_its_calls_and_no_others(start, files, spec, tmp_path,
         run = tool(service.target, environment, *words)
         # Without a stream there is no worker to recycle and none to trace, which the tool calls failures.
         done = (
-            run.returncode == 0 or "0 workers are being replaced" in run.stdout or "no stream was open" in run.stderr
+            run.returncode == 0 or run.stderr.startswith("there is no worker") or "no stream was open" in run.stderr
         )
         assert done == (needed == right), run
         assert (f"bulkheadd allows it by --allow-{needed} job-a" in run.stderr) == (needed != right), run
     run = tool(service.target, environment, "quarantine", "list")
     assert (run.returncode == 0) == (right == "operate"), run
     assert ("--allow-operate" in run.stderr) == (right != "operate"), run
+
+
+def test_a_stream_is_shown_without_the_right_to_the_status(start, files, spec):
+    service = start(*files.options(), "--allow-status", "job-b")
+    run = tool(service.target, files.environment(files.job), "stream", spec)
+    assert run.returncode == 0 and "100 samples" in run.stdout, run
+    assert "memory: supervisor" not in run.stdout + run.stderr
+    assert "the service's is told to clients with the right `status`" in run.stdout
+    refusals = (service.folder / "log").read_text().count("may not ask for the status")
+    assert refusals == 1  # the memory is not asked for again
+    run = tool(service.target, files.environment(files.other_job), "stream", spec)
+    assert run.returncode == 1 and "bulkheadd allows it by --allow-stream job-b" in run.stderr, run
 
 
 def test_requests_of_callers_without_a_right_take_no_memory(start, files):
@@ -62,14 +74,15 @@ def test_requests_of_callers_without_a_right_take_no_memory(start, files):
     request = bytes(100 << 20)
     names = ["Describe", "Stream", "GetStatus", "Recycle", "Quarantine", "Trace"]
     methods = [f"/bulkhead.v1.Loader/{name}" for name in names]
-    methods += ["/grpc.health.v1.Health/Check", "/x.Y/Z"]
-    # Whatever a method is, on the wire it is two streams.
-    with grpc.secure_channel(service.target, own, [("grpc.max_send_message_length", -1)]) as channel:
-        before = most_memory(service)
-        for method in methods:
-            with pytest.raises(grpc.RpcError, match="PERMISSION_DENIED"):
-                list(channel.stream_stream(method)(iter([request]), timeout=60))
-        assert most_memory(service) < before + (20 << 20)
+    methods += ["/grpc.health.v1.Health/Check"]
+    before = most_memory(service)
+    for method, refusal in [*((method, "PERMISSION_DENIED") for method in methods), ("/x.Y/Z", "UNIMPLEMENTED")]:
+        # A connection of its own: each sends some of its request before it is refused, and may not send much.
+        options = [("grpc.max_send_message_length", -1), ("grpc.use_local_subchannel_pool", 1)]
+        with grpc.secure_channel(service.target, own, options) as channel, pytest.raises(grpc.RpcError, match=refusal):
+            # Whatever a method is, on the wire it is two streams.
+            list(channel.stream_stream(method)(iter([request]), timeout=60))
+    assert most_memory(service) < before + (20 << 20)
 
 
 def frame(kind, flags, stream, payload=b""):

@@ -13,6 +13,7 @@ import threading
 import time
 
 import pytest
+from certificates import Authority
 from conftest import BIN, Service
 from tls_service import files, spec, start, tool, wait_for_log, write_target_file  # noqa: F401  (files, spec and start are fixtures)
 
@@ -67,7 +68,9 @@ def test_a_target_file_has_address_and_credentials(client, start, files, spec, t
     ('target: "h:1" h:2\n', ":1: the text of `target` is not in one pair of quotes, without backslashes"),
     ("target: [h:1]\n", ":1: the value of `target` is no plain text; put it in quotes"),
     ("target: h: 1\n", ":1: the value of `target` is no plain text; put it in quotes"),
-    ("target: loader\n", ':1: `target` is "host:port" or "unix:/path"'),
+    ("target: loader\n", ':1: `target` is "host:port" or "unix:/path", not \'loader\''),
+    ("target: localhost:77777\n", ':1: `target` is "host:port" or "unix:/path", not \'localhost:77777\''),
+    ("target: h:1,h:65536\n", ':1: `target` is "host:port" or "unix:/path", not \'h:1,h:65536\''),
 ])
 def test_a_target_file_that_cannot_be_used_is_named_with_its_line(client, spec, tmp_path, text, said):
     path = tmp_path / "t.yaml"
@@ -75,6 +78,27 @@ def test_a_target_file_that_cannot_be_used_is_named_with_its_line(client, spec, 
     error = client.error(spec, path)
     assert error["reason"] == "INVALID_ARGUMENT"
     assert error["message"].startswith(f"{path}{said}"), error
+
+
+def test_a_target_file_may_begin_with_a_byte_order_mark(client, service, spec, tmp_path):
+    path = tmp_path / "t.yaml"
+    path.write_bytes(b"\xef\xbb\xbf" + f"target: {service.target}\n".encode())
+    assert client.ok(spec, path)["samples"] == 100
+
+
+@pytest.mark.parametrize("field", ["ca", "cert", "key", "token_file"])
+def test_a_file_that_a_target_file_names_is_told_with_its_line(client, files, spec, tmp_path, field):
+    entries = dict(ca=files.authority.pem, cert=files.job[0], key=files.job[1], token_file=files.token, target="127.0.0.1:1")
+    named = write_target_file(tmp_path / "t.yaml", **{**entries, field: "nope"})
+    error = client.error(spec, named)
+    assert error["reason"] == "CREDENTIALS_INVALID"
+    line = 1 + list(entries).index(field)
+    assert error["message"].startswith(f"{named}:{line}: {field} {tmp_path}/nope: cannot be read: No such file"), error
+
+
+def test_a_file_of_an_argument_is_told_without_the_variable(client, spec):
+    error = client.error(spec, "127.0.0.1:1", credential=["ca=/nope"])
+    assert "ca /nope: cannot be read: No such file" in error["message"]
 
 
 def test_a_target_file_that_is_not_there_is_named(client, spec, tmp_path):
@@ -91,19 +115,47 @@ def test_without_a_certificate_nothing_is_served(client, start, files, spec):
     wait_for_log(service, "a client fails in its TLS handshake: peer did not return a certificate")
 
 
-@pytest.mark.parametrize("kind", ["foreign", "expired", "self_signed"])
+@pytest.mark.parametrize("kind", ["foreign", "expired", "self_signed", "only_server"])
 def test_a_certificate_that_the_service_does_not_take(client, start, files, spec, kind):
     service = start(*files.options())
     own = getattr(files, kind)
     error = client.error(spec, service.target, environment=files.environment(own))
-    assert f"hangs up on the certificate {own[0]} of this client" in error["message"]
+    assert f"hangs up on the certificate {own[0]} of this client; " in error["message"]
+    why = error["message"].partition(" of this client; ")[2]
+    if kind == "expired":
+        until = subprocess.run(
+            ["openssl", "x509", "-in", own[0], "-noout", "-enddate"], capture_output=True, text=True, check=True
+        ).stdout.strip().partition("=")[2]
+        expired = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(ssl.cert_time_to_seconds(until)))
+        assert why.startswith(f"that expired at {expired} UTC"), error
+    else:
+        assert why.startswith("the service's --tls-client-ca is not the authority that signed it, or it lacks"), error
+        assert "an intermediate certificate, or its extended key usage excludes clients" in why
+
+
+FAKETIME = pathlib.Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
+
+
+@pytest.mark.skipif(not FAKETIME.exists(), reason="needs libfaketime")
+def test_a_certificate_of_tomorrow_is_told_as_such(client, start, files, spec, tmp_path):
+    service = start(*files.options())
+    ahead = Authority(tmp_path / "ahead", command=("env", f"LD_PRELOAD={FAKETIME}", "FAKETIME=+1d"))
+    own = ahead.issue("job-a", "DNS:job-a")
+    error = client.error(spec, service.target, environment=files.environment(own))
+    assert " of this client; that is not valid before 20" in error["message"], error
+
+
+def test_a_service_with_a_certificate_of_a_client_is_not_trusted(client, start, files, spec):
+    service = start(*files.options(files.only_client))
+    error = client.error(spec, service.target, environment=files.environment(files.job))
+    assert "its certificate is not one of a server by its extended key usage; the service needs another" in error["message"]
 
 
 def test_a_service_of_another_authority_is_not_trusted(client, start, files, spec):
     service = start(*files.options(files.foreign_server))
     error = client.error(spec, service.target, environment=files.environment(files.job))
     assert "its certificate is not trusted" in error["message"]
-    assert str(files.authority.pem) in error["message"]
+    assert f"ca (BULKHEAD_TLS_CA) {files.authority.pem} is not the authority that signed it, or the service's" in error["message"]
 
 
 def test_a_certificate_that_its_own_key_signed_is_trusted_only_by_who_names_it(client, start, files, spec):
@@ -216,11 +268,22 @@ class StrangersService(Service):
 
 
 # Of an abstract socket nobody can be asked who listens, and gRPC would take a host alone for its port 443.
-@pytest.mark.parametrize("target", ["unix-abstract:bulkhead", "localhost"])
+@pytest.mark.parametrize("target", [
+    "unix-abstract:bulkhead", "localhost", "127.0.0.1:72614", "127.0.0.1:0", ":-5", "127.0.0.1:-5", "localhost:7077:1",
+    "unxi:/x", "https://localhost:7077", "unix:",
+])
 def test_what_gRPC_would_take_and_nobody_means_is_no_target(client, spec, target):
     error = client.error(spec, target)
     assert error["reason"] == "INVALID_ARGUMENT"
-    assert 'target is "host:port", "unix:/path" or a target file' in error["message"]
+    assert f'target is "host:port", "unix:/path" or a target file (*.yaml), not \'{target}\'' in error["message"]
+
+
+def test_a_file_in_a_sockets_place_is_told_as_such(client, spec, tmp_path):
+    path = tmp_path / "train.yaml"
+    path.write_text("")
+    error = client.error(spec, f"unix:{path}")
+    assert error["reason"] == "SERVICE_UNAVAILABLE"
+    assert "it is no socket" in error["message"]
 
 
 def test_a_fifo_is_no_target_file(client, spec, tmp_path):
@@ -253,6 +316,16 @@ def strangers_service():
         service = StrangersService(pathlib.Path(folder), folder)
         yield service
         service.stop()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can start a service of another user")
+def test_a_root_that_the_services_user_may_not_read_is_warned_of(strangers_service, tmp_path):
+    with tempfile.TemporaryDirectory(prefix="bulkhead-") as closed:  # by its mode, 0700
+        strangers_service.options = ("--root", closed)
+        strangers_service.restart()
+        wait_for_log(strangers_service, f"--root {closed}: the service's user, {STRANGER}, may not read it (Permission denied)")
+        text = (strangers_service.folder / "log").read_text()
+        assert f"--root {strangers_service.root}: the service's user" not in text
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can start a service of another user")

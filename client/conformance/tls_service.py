@@ -57,6 +57,8 @@ class Files:
         self.other_job = self.authority.issue("job-b", "DNS:job-b")
         self.expired = self.authority.issue("late", "DNS:job-a,IP:127.0.0.1", days=-1)
         self.misnamed = self.authority.issue("elsewhere", "DNS:elsewhere.example")
+        self.only_server = self.authority.issue("only-server", usage="serverAuth")
+        self.only_client = self.authority.issue("only-client", usage="clientAuth")
         self.foreign = self.stranger.issue("foreign", "DNS:job-a")
         alone = Authority(folder / "alone", "job-a", names="DNS:job-a")
         self.self_signed = (alone.pem, alone.key)

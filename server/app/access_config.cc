@@ -4,11 +4,13 @@
 #include <cstdint>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "server/base/error.h"
 #include "server/metrics/metrics_server.h"
 #include "server/service/access/access_rights.h"
@@ -39,6 +41,9 @@ std::string TlsOption(const DaemonOptions& options) {
 absl::Status CheckAddress(const DaemonOptions& options, const std::string& address) {
   const std::string tls = TlsOption(options);
   if (absl::StartsWith(address, "unix:")) {
+    if (absl::StripPrefix(absl::StripPrefix(address, "unix:"), "//").empty()) {
+      return Wrong(absl::StrCat("--listen ", address, ": the path is missing; write unix:/path"));
+    }
     if (tls.empty()) return absl::OkStatus();
     return Wrong(absl::StrCat(tls, " is for TCP, and the service listens on ", address,
                               ", which only its own user can reach; give --listen HOST:PORT, or "
@@ -136,18 +141,26 @@ std::set<Right> TokenRights(const std::vector<std::string>& names) {
 }  // namespace
 
 absl::Status ConfigureAccess(const DaemonOptions& options, LoaderServer::Config& config) {
-  BULKHEAD_RETURN_IF_ERROR(CheckMetrics(options));
-  BULKHEAD_RETURN_IF_ERROR(CheckAddress(options, config.address));
+  BULKHEAD_ASSIGN_OR_RETURN(config.access, RightsOf(options, config.address, nullptr));
   if (TlsOption(options).empty()) return absl::OkStatus();
   BULKHEAD_ASSIGN_OR_RETURN(const TlsFiles::Paths paths, PathsOf(options));
   BULKHEAD_ASSIGN_OR_RETURN(config.tls, TlsFiles::Read(paths));
-  config.access = AccessRights(
-      config.tls,
+  BULKHEAD_ASSIGN_OR_RETURN(config.access, RightsOf(options, config.address, config.tls));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<AccessRights> RightsOf(const DaemonOptions& options, const std::string& address,
+                                      std::shared_ptr<const TlsFiles> files) {
+  BULKHEAD_RETURN_IF_ERROR(CheckMetrics(options));
+  BULKHEAD_RETURN_IF_ERROR(CheckAddress(options, address));
+  if (TlsOption(options).empty()) return AccessRights();
+  BULKHEAD_RETURN_IF_ERROR(PathsOf(options).status());
+  return AccessRights(
+      std::move(files),
       {std::set<std::string>(options.allow_stream.begin(), options.allow_stream.end()),
        std::set<std::string>(options.allow_status.begin(), options.allow_status.end()),
        std::set<std::string>(options.allow_operate.begin(), options.allow_operate.end())},
       TokenRights(options.token_rights));
-  return absl::OkStatus();
 }
 
 }  // namespace bulkhead

@@ -45,10 +45,11 @@ int main(int argc, char** argv) {
   const std::shared_ptr<bulkhead::LogOutput> log = *std::move(started);
   bulkhead::LogTo(log, options.log_level, style);
   if (!filed.ok()) spdlog::warn("--log-file: {}", std::string(filed.message()));
-  const absl::Status status = bulkhead::RunDaemon(options, *log, [argc, argv] {
+  const absl::Status ended = bulkhead::RunDaemon(options, *log, [argc, argv] {
     std::optional<int> printed;  // not again
     return bulkhead::OptionsOf(argc, argv, printed);
   });
+  const absl::Status status = ended.ok() ? ended : bulkhead::WithOrigins(ended, options);
   // A mistake in the command line is for the person who typed it, unless a program reads the log;
   // and whoever logs nothing at all still learns why it ended.
   const bool is_mistyped = absl::IsInvalidArgument(status) && style == bulkhead::LogStyle::kText;

@@ -7,7 +7,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -29,17 +31,33 @@ namespace bulkhead {
 namespace {
 
 // A number of these bounds.
-CLI::Validator Between(double least, double most, absl::string_view unit = "") {
+template <typename Number>
+CLI::Validator Between(Number least, Number most, absl::string_view unit = "") {
   return CLI::Validator(
       [=, unit = std::string(unit)](const std::string& given) {
-        double value = 0;
-        if (absl::SimpleAtod(given, &value) && value >= least && value <= most) {
-          return std::string();
+        Number value = 0;
+        bool is_number = false;
+        if constexpr (std::is_integral_v<Number>) {
+          is_number = absl::SimpleAtoi(given, &value);
+        } else {
+          is_number = absl::SimpleAtod(given, &value);
         }
+        if (is_number && value >= least && value <= most) return std::string();
         return absl::StrCat("must be ", least, " to ", most, unit, ", not '", given, "'");
       },
       "");
 }
+
+const CLI::Validator kIsSwitch(
+    [](const std::string& given) {
+      try {
+        (void)CLI::detail::to_flag_value(given);
+        return std::string();
+      } catch (const std::exception&) {
+        return absl::StrCat("must be on or off, not '", given, "'");
+      }
+    },
+    "");
 
 // "512MiB"; a bare number is refused.
 const CLI::Validator kIsSize(
@@ -50,15 +68,18 @@ const CLI::Validator kIsSize(
     "SIZE");
 
 // Options that the file sets and the command line does not.
-absl::Status TakeFromFile(const std::string& path, CLI::App& app) {
+absl::Status TakeFromFile(const std::string& path, CLI::App& app, OptionOrigins& origins) {
   DaemonOptions of_file;
   CLI::App file;
   DefineOptions(file, of_file);
-  BULKHEAD_RETURN_IF_ERROR(ReadConfigFile(path, file));
+  std::map<std::string, std::string> places;
+  BULKHEAD_RETURN_IF_ERROR(ReadConfigFile(path, file, &places));
   for (const CLI::Option* option : file.get_options()) {
     if (option->count() == 0) continue;
-    CLI::Option* const target = app.get_option("--" + option->get_single_name());
+    const std::string name = option->get_single_name();
+    CLI::Option* const target = app.get_option("--" + name);
     if (target->count() > 0) continue;
+    origins.by_name[name] = "at " + places[name];
     for (const std::string& value : option->results()) target->add_result(value);
     target->run_callback();
   }
@@ -73,13 +94,14 @@ std::string VariableOf(const std::string& name) {
 }
 
 // Options that the environment sets and the command line does not.
-absl::Status TakeFromEnvironment(CLI::App& app) {
+absl::Status TakeFromEnvironment(CLI::App& app, OptionOrigins& origins) {
   for (CLI::Option* const option : app.get_options()) {
     const std::string name = option->get_single_name();
     if (name == "help" || name == "version" || option->count() > 0) continue;
     const std::string variable = VariableOf(name);
     const char* const value = std::getenv(variable.c_str());
     if (value == nullptr || *value == '\0') continue;
+    origins.by_name[name] = "by " + variable;
     const bool is_flag = option->get_expected_max() == 0;
     if (is_flag && absl::string_view(value) != "true" && absl::string_view(value) != "false") {
       return absl::InvalidArgumentError(
@@ -102,10 +124,11 @@ absl::Status TakeFromEnvironment(CLI::App& app) {
 }
 
 // Sets options that the command line does not: from the environment, then from the file.
-absl::Status TakeTheRest(CLI::App& app, const DaemonOptions& options) {
+absl::Status TakeTheRest(CLI::App& app, DaemonOptions& options) {
   // A service that a trainer starts for itself is configured by that trainer alone.
-  if (!options.embedded) BULKHEAD_RETURN_IF_ERROR(TakeFromEnvironment(app));
-  return options.config.empty() ? absl::OkStatus() : TakeFromFile(options.config, app);
+  if (!options.embedded) BULKHEAD_RETURN_IF_ERROR(TakeFromEnvironment(app, options.origins));
+  if (options.config.empty()) return absl::OkStatus();
+  return TakeFromFile(options.config, app, options.origins);
 }
 
 // "unknown option '--worker'; did you mean '--workers'?"
@@ -137,7 +160,8 @@ void DefinePlaces(CLI::App& app, DaemonOptions& options) {
       "environment (BULKHEADD_WORKER_QUOTA for --worker-quota), and that over the file");
   app.add_option("--listen", options.listen,
                  "Address: unix:/path, or HOST:PORT with --tls-cert (port 0 chooses one). "
-                 "Default: unix:$XDG_RUNTIME_DIR/bulkhead/loader.sock");
+                 "Default: unix:$XDG_RUNTIME_DIR/bulkhead/loader.sock, or "
+                 "unix:/tmp/bulkhead-UID/loader.sock without that variable");
   app.add_option("--root", options.roots,
                  "Folder whose files specs may read, or what URLs of objects begin with "
                  "(s3://bucket/train); repeatable. Without one, no file can be read");
@@ -213,7 +237,7 @@ void DefineTimeouts(CLI::App& app, DaemonOptions& options) {
                       " per client. A client is identified by its certificate's name; "
                       "without one, by its process on a Unix socket or its host over TCP. "
                       "0: no limit"))
-      ->check(Between(0, 1e6))
+      ->check(Between(0.0, 1e6))
       ->capture_default_str();
   app.add_option("--connection-idle-timeout", options.connection_idle_seconds,
                  "Close a client's connection after this many seconds without a call")
@@ -228,16 +252,17 @@ void DefineRecycling(CLI::App& app, DaemonOptions& options) {
       ->capture_default_str();
   app.add_option("--recycle-age", options.recycle_age_seconds,
                  "Replace a worker after this many seconds. 0: never")
-      ->check(Between(0, 1e9, " seconds"))
+      ->check(Between(0.0, 1e9, " seconds"))
       ->capture_default_str();
   app.add_option("--recycle-slowdown", options.recycle_slowdown,
                  "Replace a worker when a stage takes this many times as long as when the worker "
                  "was new. 0: never")
-      ->check(Between(0, 1e6))
+      ->check(Between(0.0, 1e6))
       ->capture_default_str();
   app.add_option("--recycle-growth", options.recycle_growth,
                  "Replace a worker whose memory grows before it reaches its quota; false: let it "
                  "be killed at its quota")
+      ->check(kIsSwitch)
       ->default_str("true");
   app.add_option("--memory-budget", options.memory_budget,
                  "Memory that the supervisor, arenas and workers may use together, such as 8GiB. "
@@ -245,10 +270,12 @@ void DefineRecycling(CLI::App& app, DaemonOptions& options) {
       ->check(kIsSize);
   app.add_option("--attribution", options.attribution,
                  "on or off: count the workers' allocations by stage, to name the stage that leaks")
+      ->check(kIsSwitch)
       ->option_text("on|off [on]");
   app.add_option("--trace-python", options.trace_python,
                  "on or off: have workers of Python stages trace Python's allocations, to name the "
                  "line that leaks; slows Python code down")
+      ->check(kIsSwitch)
       ->option_text("on|off [off]");
 }
 
@@ -386,6 +413,20 @@ DaemonOptions ParseCommandLine(int argc, char** argv, std::optional<int>& exit_c
   std::fprintf(stderr, "bulkheadd: %s\n", std::string(options.status().message()).c_str());
   exit_code = 2;
   return DaemonOptions();
+}
+
+absl::Status WithOrigins(const absl::Status& mistake, const DaemonOptions& options) {
+  std::string message(mistake.message());
+  for (const auto& [name, origin] : options.origins.by_name) {
+    const std::string flag = "--" + name;
+    const size_t begin = mistake.message().find(flag);
+    if (begin == absl::string_view::npos) continue;
+    const absl::string_view rest = mistake.message().substr(begin + flag.size());
+    if (!rest.empty() && (rest[0] == '-' || absl::ascii_isalnum(rest[0])))
+      continue;  // a longer one
+    absl::StrAppend(&message, "; ", flag, " is set ", origin);
+  }
+  return absl::Status(mistake.code(), message);
 }
 
 std::vector<std::string> UnknownVariables() {

@@ -2,6 +2,7 @@
 #define BULKHEAD_SERVER_APP_CONFIG_H_
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,6 +12,13 @@ class App;
 }
 
 namespace bulkhead {
+
+// Where values come from that are not of the command line: "at file.yaml:3:7", "by BULKHEADD_ROOT".
+struct OptionOrigins {
+  std::map<std::string, std::string> by_name;  // of the option, without dashes in front
+
+  bool operator==(const OptionOrigins&) const { return true; }  // a value is the same from anywhere
+};
 
 // The options of bulkheadd.
 struct DaemonOptions {
@@ -66,6 +74,7 @@ struct DaemonOptions {
   std::string log_level = "info";
   std::string log_format = "text";
   std::string log_file;  // gets the log as well; empty: none
+  OptionOrigins origins;
 
   bool operator==(const DaemonOptions&) const = default;
 };
@@ -81,6 +90,9 @@ void DefineOptions(CLI::App& app, DaemonOptions& options);
 absl::StatusOr<DaemonOptions> OptionsOf(int argc, char** argv, std::optional<int>& exit_code);
 // The same, which prints mistakes, too, and sets `exit_code`.
 DaemonOptions ParseCommandLine(int argc, char** argv, std::optional<int>& exit_code);
+
+// `mistake`, which names options, with the places in file or environment that these come from.
+absl::Status WithOrigins(const absl::Status& mistake, const DaemonOptions& options);
 
 // Variables of the environment that look like options and are none, each with the one it may stand
 // for.

@@ -29,7 +29,8 @@ constexpr int kMaxDepth = 8;
 // Sets options from one file.
 class FileReader {
  public:
-  FileReader(std::string path, CLI::App& app) : path_(std::move(path)), app_(app) {
+  FileReader(std::string path, CLI::App& app, std::map<std::string, std::string>* places)
+      : path_(std::move(path)), app_(app), places_(places) {
     for (const CLI::Option* option : app.get_options()) {
       const std::string name = option->get_single_name();
       // Options that only make sense on a command line.
@@ -53,11 +54,15 @@ class FileReader {
   }
 
   absl::Status Error(const YamlMark& mark, const std::string& key, const std::string& what) const {
-    return absl::InvalidArgumentError(absl::StrCat(path_, ":", mark.line, ":", mark.column, ": ",
-                                                   key, key.empty() ? "" : ": ", what));
+    return absl::InvalidArgumentError(
+        absl::StrCat(Place(mark), ": ", key, key.empty() ? "" : ": ", what));
   }
 
  private:
+  std::string Place(const YamlMark& mark) const {
+    return absl::StrCat(path_, ":", mark.line, ":", mark.column);
+  }
+
   absl::Status ReadEntry(const std::string& name, const YamlMark& mark, const YamlNode& value,
                          int depth) {
     const bool known = std::find(names_.begin(), names_.end(), name) != names_.end();
@@ -79,6 +84,13 @@ class FileReader {
   absl::Status SetOption(const std::string& name, const YamlNode& value) {
     CLI::Option& option = *app_.get_option("--" + name);
     const bool is_list = option.get_expected_max() > 1;
+    if (places_ != nullptr) (*places_)[name] = Place(value.mark);
+    const bool is_empty = value.kind == YamlNode::Kind::kScalar && value.text.empty();
+    if (is_empty || value.kind == YamlNode::Kind::kNull) {
+      return Error(value.mark, name,
+                   is_list ? "has no value; write one, or a list of them such as [a, b]"
+                           : "has no value; it must be a single value");
+    }
     if (value.kind == YamlNode::Kind::kSequence && is_list) {
       if (value.items.empty()) return Error(value.mark, name, "is an empty list");
       for (const YamlNode* item : value.items) {
@@ -110,6 +122,7 @@ class FileReader {
 
   const std::string path_;
   CLI::App& app_;
+  std::map<std::string, std::string>* const places_;  // may be null
   std::vector<std::string> names_;
   std::map<std::string, int> seen_;  // line of each key
 };
@@ -146,10 +159,11 @@ bool IsBlank(const std::string& text) {
 
 }  // namespace
 
-absl::Status ReadConfigFile(const std::string& path, CLI::App& app) {
+absl::Status ReadConfigFile(const std::string& path, CLI::App& app,
+                            std::map<std::string, std::string>* places) {
   BULKHEAD_ASSIGN_OR_RETURN(const std::string text, ReadText(path));
   if (IsBlank(text)) return absl::OkStatus();
-  FileReader reader(path, app);
+  FileReader reader(path, app, places);
   const std::variant<YamlTree, YamlFault> parsed = YamlTree::Parse(text);
   if (const auto* fault = std::get_if<YamlFault>(&parsed)) {
     return reader.Error(fault->mark, "", fault->message);

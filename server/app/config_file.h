@@ -1,6 +1,7 @@
 #ifndef BULKHEAD_SERVER_APP_CONFIG_FILE_H_
 #define BULKHEAD_SERVER_APP_CONFIG_FILE_H_
 
+#include <map>
 #include <string>
 
 #include "absl/status/status.h"
@@ -21,7 +22,9 @@ namespace bulkhead {
 // Errors: INVALID_ARGUMENT, as "file:line:column: key: what is wrong", for a file that cannot be
 // read or is not a YAML mapping, and for the first key that is unknown, repeated, or has an invalid
 // value.
-absl::Status ReadConfigFile(const std::string& path, CLI::App& app);
+// `places`, if not null, gets "file:line:column" of each option's value, by its long name.
+absl::Status ReadConfigFile(const std::string& path, CLI::App& app,
+                            std::map<std::string, std::string>* places = nullptr);
 
 }  // namespace bulkhead
 

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <string>
@@ -119,20 +120,32 @@ struct Reloaded {
   std::shared_ptr<TlsFiles> tls;  // null: none
 };
 
+absl::StatusOr<AccessRights> NewRights(const absl::StatusOr<DaemonOptions>& options,
+                                       const Reloaded& running) {
+  if (!options.ok()) return options.status();
+  absl::StatusOr<AccessRights> rights = RightsOf(*options, running.address, running.tls);
+  return rights.ok() ? rights : WithOrigins(rights.status(), *options);
+}
+
 // Blocks for the disk.
 void Reload(const Reloaded& running, const ReadOptions& read_options) {
   absl::StatusOr<DaemonOptions> options = read_options();
-  LoaderServer::Config config;
-  config.address = running.address;
-  const absl::Status usable = options.ok() ? ConfigureAccess(*options, config) : options.status();
-  if (!usable.ok()) {
-    spdlog::error("SIGHUP: {}; nothing has changed", std::string(usable.message()));
+  const absl::StatusOr<AccessRights> rights = NewRights(options, running);
+  if (!rights.ok()) {
+    spdlog::error("SIGHUP: {}; nothing has changed", std::string(rights.status().message()));
     return;
   }
   spdlog::set_level(spdlog::level::from_str(options->log_level));
-  running.access.Replace(config.access);
-  if (running.tls != nullptr) running.tls->Refresh();
-  spdlog::info("SIGHUP: log level, rights and TLS files were read again");
+  running.access.Replace(*rights);
+  const absl::Status files = running.tls != nullptr ? running.tls->Refresh() : absl::OkStatus();
+  if (files.ok()) {
+    spdlog::info("SIGHUP: log level, rights and TLS files were read again");
+  } else {
+    spdlog::error(
+        "SIGHUP: log level and rights were read again; the TLS files that were valid last "
+        "stay in use: {}",
+        std::string(files.message()));
+  }
   const DaemonOptions& before = running.options;
   options->log_level = before.log_level;
   options->allow_stream = before.allow_stream;
@@ -251,6 +264,13 @@ absl::Status RunDaemon(const DaemonOptions& options, LogOutput& log, ReadOptions
   }
   if (options.roots.empty() && !options.embedded) {
     spdlog::warn("no --root was given: clients may read no files");
+  }
+  for (const std::string& root : options.roots) {
+    if (access(root.c_str(), R_OK | X_OK) == 0) continue;
+    spdlog::warn(
+        "--root {}: the service's user, {}, may not read it ({}); streams of files there "
+        "will fail: let that user read the folder and all above it",
+        root, geteuid(), std::strerror(errno));
   }
   BULKHEAD_ASSIGN_OR_RETURN(const std::unique_ptr<MetricsServer> metrics,
                             StartMetrics(options.metrics, running.tls != nullptr, server.get()));

@@ -29,7 +29,7 @@ namespace {
 
 constexpr uint64_t kIndexShare = 4;  // of --cache-bytes, one in so many
 constexpr uint64_t kMinQuotaBytes = uint64_t{32} << 20;
-constexpr uint64_t kFetchQuotaBytes = uint64_t{512} << 20;
+constexpr uint64_t kFetchQuotaBytes = uint64_t{128} << 20;
 constexpr uint64_t kSupervisorBytes = uint64_t{48} << 20;
 
 std::string Environment(const char* name) {

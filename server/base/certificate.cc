@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "server/base/checksum.h"
 #include "server/base/error.h"
@@ -51,6 +52,11 @@ absl::StatusOr<std::vector<Certificate>> ReadCertificates(const std::string& pem
     return absl::InvalidArgumentError(absl::StrCat("certificate ", certificates.size() + 1,
                                                    " in it is damaged or cut short; write the "
                                                    "whole file again"));
+  }
+  if (certificates.empty() && absl::StrContains(pem, "PRIVATE KEY-----")) {
+    return absl::InvalidArgumentError(
+        "holds no certificate but a private key; was the key's file given in the place of the "
+        "certificate's?");
   }
   if (certificates.empty()) {
     return absl::InvalidArgumentError(
@@ -93,6 +99,11 @@ absl::Status CheckCertificateChain(const std::string& pem, absl::Time now) {
 
 absl::Status CheckPrivateKey(const std::string& pem) {
   if (ReadKey(pem) != nullptr) return absl::OkStatus();
+  if (absl::StrContains(pem, "-----BEGIN CERTIFICATE-----")) {
+    return absl::InvalidArgumentError(
+        "holds no private key that can be read but a certificate; was the certificate's file given "
+        "in the place of the key's?");
+  }
   return absl::InvalidArgumentError(
       "holds no private key that can be read; it must have a whole part that begins with "
       "-----BEGIN PRIVATE KEY-----, without a passphrase");

@@ -33,8 +33,7 @@ constexpr uint64_t kMostBytes = uint64_t{16} << 40;
 uint64_t WordOf(absl::string_view bytes) { return kPresent | Crc32c(bytes); }
 
 uint64_t TableBytes(uint64_t size_bytes) {
-  const uint64_t blocks =
-      (size_bytes + ObjectBlocks::kBlockBytes - 1) / ObjectBlocks::kBlockBytes;
+  const uint64_t blocks = (size_bytes + ObjectBlocks::kBlockBytes - 1) / ObjectBlocks::kBlockBytes;
   return sizeof(Header) + blocks * sizeof(uint64_t);
 }
 
@@ -61,11 +60,14 @@ absl::Status WriteAll(int fd, uint64_t offset, absl::string_view bytes) {
   return absl::OkStatus();
 }
 
-// Makes a file of `bytes` zeros that begins with `prefix`, unless there is one.
+// Makes a file of `bytes` zeros that begins with `prefix`, unless there is one. Without a prefix it
+// takes no disk; with one it has all of it, since writing to its mapping must not fail later.
 absl::Status Make(const std::string& path, uint64_t bytes, absl::string_view prefix) {
   const std::string folder = path.substr(0, path.rfind('/'));
   BULKHEAD_ASSIGN_OR_RETURN(const UniqueFd made, CreateUnnamedFile(folder));
-  if (ftruncate(made.get(), static_cast<off_t>(bytes)) != 0) {
+  if (!prefix.empty()) {
+    BULKHEAD_RETURN_IF_ERROR(AllocateFile(made.get(), bytes));
+  } else if (ftruncate(made.get(), static_cast<off_t>(bytes)) != 0) {
     return SystemError(errno, absl::StrCat("making ", path));
   }
   BULKHEAD_RETURN_IF_ERROR(WritePrefix(made.get(), prefix));
@@ -103,7 +105,13 @@ absl::StatusOr<ObjectBlocks> ObjectBlocks::OpenForWriting(const std::string& pat
   BULKHEAD_RETURN_IF_ERROR(Make(path + ".blocks", TableBytes(object.size_bytes), prefix));
   BULKHEAD_ASSIGN_OR_RETURN(UniqueFd data, OpenOwnFile(path + ".data", /*writable=*/true));
   BULKHEAD_ASSIGN_OR_RETURN(UniqueFd blocks, OpenOwnFile(path + ".blocks", /*writable=*/true));
-  return Take(std::move(data), std::move(blocks), /*writable=*/true);
+  BULKHEAD_ASSIGN_OR_RETURN(ObjectBlocks opened,
+                            Take(std::move(data), std::move(blocks), /*writable=*/true));
+  const Object& found = opened.object();
+  if (found.size_bytes != object.size_bytes || found.mtime_ns != object.mtime_ns) {
+    return absl::DataLossError("the block table is of another state of the object");
+  }
+  return opened;
 }
 
 absl::StatusOr<ObjectBlocks> ObjectBlocks::Take(UniqueFd data, UniqueFd blocks, bool writable) {
@@ -143,12 +151,10 @@ bool ObjectBlocks::Read(uint64_t block, uint64_t offset, char* to, size_t size) 
   if (word == 0) return false;
   const uint64_t bytes = BytesOf(block);
   if (offset == 0 && size == bytes) {
-    return ReadAll(data_fd_.get(), block * kBlockBytes, to, size) &&
-           WordOf({to, size}) == word;
+    return ReadAll(data_fd_.get(), block * kBlockBytes, to, size) && WordOf({to, size}) == word;
   }
   std::array<char, kBlockBytes> whole;
-  if (offset + size > bytes ||
-      !ReadAll(data_fd_.get(), block * kBlockBytes, whole.data(), bytes) ||
+  if (offset + size > bytes || !ReadAll(data_fd_.get(), block * kBlockBytes, whole.data(), bytes) ||
       WordOf({whole.data(), bytes}) != word) {
     return false;
   }

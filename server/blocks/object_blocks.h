@@ -43,7 +43,7 @@ class ObjectBlocks {
   // DATA_LOSS if they are not files of this version.
   static absl::StatusOr<ObjectBlocks> Open(const std::string& path);
   // Opens them for reading and writing, and makes them if need be. Blocks for the disk.
-  // RESOURCE_EXHAUSTED if it is full.
+  // RESOURCE_EXHAUSTED if it is full; DATA_LOSS as Open's, or if they are of another `object`.
   static absl::StatusOr<ObjectBlocks> OpenForWriting(const std::string& path,
                                                      const Object& object);
 

@@ -23,6 +23,11 @@ namespace {
 
 constexpr int64_t kTellNs = 1'000'000'000;
 
+bool IsNotFetched(const absl::Status& status) {
+  const auto info = GetErrorInfo(status);
+  return info.has_value() && info->reason == reason::kNotFetched;
+}
+
 // Copies an index header's facts to the file.
 void AdoptIndex(const IndexHeader& header, const std::string& path,
                 internal::v1::ResolvedFile& file) {
@@ -220,16 +225,22 @@ absl::Status IndexStore::BuildOfObjects(const IndexKind& kind, const std::vector
     v1::Progress fetching;
     fetching.set_activity(absl::StrCat("fetching ", ShownUrl(file.object().url())));
     int64_t told_ns = 0;
-    const auto fetched = objects_->FetchWhole(file, [&] {
+    const auto look = [&] {
       if (MonotonicNanos() - told_ns >= kTellNs) {
         report(fetching);
         told_ns = MonotonicNanos();
       }
       return cancelled();
-    });
-    if (!fetched.ok()) return fetched.status();
-    const absl::Status built = build_(kind, {missing[i]}, folder_, resolved, report, cancelled);
-    objects_->Release(*fetched);
+    };
+    const auto build = [&](bool check) -> absl::Status {
+      BULKHEAD_ASSIGN_OR_RETURN(const uint64_t fetched, objects_->FetchWhole(file, check, look));
+      const absl::Status built = build_(kind, {missing[i]}, folder_, resolved, report, cancelled);
+      objects_->Release(fetched);
+      return built;
+    };
+    absl::Status built = build(/*check=*/false);
+    // Blocks that are damaged on the disk: once more, with those fetched again.
+    if (IsNotFetched(built)) built = build(/*check=*/true);
     BULKHEAD_RETURN_IF_ERROR(built);
     records += file.record_count();
   }

@@ -1,7 +1,6 @@
 #include "server/data/object_fetcher.h"
 
 #include <spdlog/spdlog.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -10,17 +9,20 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "server/arena/worker_error.h"
 #include "server/base/error.h"
+#include "server/base/object_url.h"
 #include "server/os/event_loop.h"
 #include "server/os/files/filesystem.h"
 #include "server/os/files/random_name.h"
 #include "server/os/monotonic_wait.h"
 #include "server/os/process/child_process.h"
+#include "server/os/process/thread.h"
 #include "server/os/sockets/packet_socket.h"
 
 namespace bulkhead {
@@ -30,6 +32,7 @@ constexpr absl::Duration kFirstBackoff = absl::Milliseconds(50);
 constexpr absl::Duration kMostBackoff = absl::Seconds(5);
 // Deaths without an answer in between, after which what is asked for fails.
 constexpr int kMostDeaths = 8;
+constexpr char kSpare[] = "spare-";
 constexpr absl::Duration kLookForCancel = absl::Milliseconds(100);
 
 absl::Status FetchEnds() {
@@ -55,17 +58,18 @@ class ObjectFetcher::Process {
     auto loop = EventLoop::Create();
     if (!loop.ok()) return loop.status();
     std::unique_ptr<Process> process(new Process(config, *std::move(loop)));
-    process->thread_ = std::thread([raw = process.get()] {
+    const auto run = [raw = process.get()] {
       raw->Spawn();
       raw->loop_->Run();
       raw->Close();
-    });
+    };
+    BULKHEAD_RETURN_IF_ERROR(StartThread(run, process->thread_));
     return process;
   }
 
   ~Process() {
     loop_->Stop();
-    thread_.join();
+    if (thread_.joinable()) thread_.join();
     RemoveTree(spare_folder_);
   }
 
@@ -129,7 +133,7 @@ class ObjectFetcher::Process {
       : config_(config),
         loop_(std::move(loop)),
         blocks_folder_(absl::StrCat(config.folder, "/blocks")),
-        spare_folder_(absl::StrCat(config.folder, "/spare-", getpid(), "-", RandomName(8))) {}
+        spare_folder_(absl::StrCat(config.folder, "/", kSpare, RandomName(8))) {}
 
   void Spawn() {
     const absl::Status status = TrySpawn();
@@ -138,7 +142,7 @@ class ObjectFetcher::Process {
 
   absl::Status TrySpawn() {
     BULKHEAD_RETURN_IF_ERROR(MakeDirectories(blocks_folder_));
-    BULKHEAD_RETURN_IF_ERROR(MakeDirectories(spare_folder_));
+    if (!spare_lock_) BULKHEAD_RETURN_IF_ERROR(TakeSpareFolder());
     BULKHEAD_ASSIGN_OR_RETURN(auto pair, PacketSocket::MakePair());
     SpawnSpec spec;
     spec.program = config_.program;
@@ -167,6 +171,22 @@ class ObjectFetcher::Process {
     internal::v1::ToFetch rest;
     rest.mutable_forget_rest();
     Send(rest);
+    return absl::OkStatus();
+  }
+
+  // Makes the spare folder and removes those of services that were killed.
+  absl::Status TakeSpareFolder() {
+    for (const std::string& name : NamesIn(config_.folder)) {
+      const std::string folder = absl::StrCat(config_.folder, "/", name);
+      if (!absl::StartsWith(name, kSpare)) continue;
+      const auto lock = OpenOwnFile(absl::StrCat(folder, "/lock"), /*writable=*/true);
+      if (lock.ok() && TryLockFile(lock->get())) RemoveTree(folder);
+    }
+    BULKHEAD_RETURN_IF_ERROR(MakeDirectories(spare_folder_));
+    BULKHEAD_ASSIGN_OR_RETURN(UniqueFd lock, CreateUnnamedFile(spare_folder_));
+    if (!TryLockFile(lock.get())) return absl::InternalError("a new file is locked");
+    BULKHEAD_RETURN_IF_ERROR(NameFile(lock.get(), absl::StrCat(spare_folder_, "/lock")));
+    spare_lock_ = std::move(lock);
     return absl::OkStatus();
   }
 
@@ -219,12 +239,12 @@ class ObjectFetcher::Process {
     const uint64_t id = message.has_found() ? message.found().id() : message.fetched().id();
     const auto request = requests_.find(id);
     if (request == requests_.end()) return;  // released
-    const bool failed = message.has_found() ? message.found().has_error()
-                                            : message.fetched().has_error();
-    const absl::Status error = !failed ? absl::OkStatus()
-                                       : StatusFromWorkerError(message.has_found()
-                                                                   ? message.found().error()
-                                                                   : message.fetched().error());
+    const bool failed =
+        message.has_found() ? message.found().has_error() : message.fetched().has_error();
+    const absl::Status error =
+        !failed ? absl::OkStatus()
+                : StatusFromWorkerError(message.has_found() ? message.found().error()
+                                                            : message.fetched().error());
     if (message.has_found() && request->second.found != nullptr) {
       const Found found = std::move(request->second.found);
       requests_.erase(request);
@@ -291,6 +311,7 @@ class ObjectFetcher::Process {
   std::atomic<uint64_t> next_id_{1};
   std::atomic<uint64_t> restarts_{0};
   // The following belong to the loop's thread.
+  UniqueFd spare_lock_;
   std::optional<ChildProcess> child_;
   std::optional<PacketSocket> socket_;
   std::deque<std::string> queue_;  // for a process that does not read
@@ -310,6 +331,9 @@ ObjectFetcher::~ObjectFetcher() = default;
 absl::StatusOr<ObjectFetcher::Process*> ObjectFetcher::Started() {
   absl::MutexLock lock(&mutex_);
   if (process_ == nullptr) {
+    if (config_.admit && admission_ == nullptr) {
+      BULKHEAD_ASSIGN_OR_RETURN(admission_, config_.admit());
+    }
     BULKHEAD_ASSIGN_OR_RETURN(process_, Process::Create(config_));
   }
   return process_.get();
@@ -334,6 +358,13 @@ absl::StatusOr<std::vector<internal::v1::ResolvedFile>> ObjectFetcher::Find(
     return absl::CancelledError("the caller has gone");
   }
   BULKHEAD_ASSIGN_OR_RETURN(const internal::v1::ObjectsFound found, std::move(answer->found));
+  if (found.objects().empty()) {
+    return MakeError(absl::StatusCode::kNotFound, reason::kFileNotFound,
+                     absl::StrCat("no object matches ", ShownUrl(pattern),
+                                  "; look at the keys of its bucket, whose upper and lower case "
+                                  "differ"),
+                     {{"file", ShownUrl(pattern)}});
+  }
   std::vector<internal::v1::ResolvedFile> files;
   for (const internal::v1::FoundObject& object : found.objects()) {
     internal::v1::ResolvedFile& file = files.emplace_back();
@@ -362,6 +393,7 @@ void ObjectFetcher::Release(uint64_t id) {
 }
 
 absl::StatusOr<uint64_t> ObjectFetcher::FetchWhole(const internal::v1::ResolvedFile& file,
+                                                   bool check,
                                                    const std::function<bool()>& cancelled) {
   Parts parts;
   internal::v1::FetchParts::Part& part = *parts.Add() = PartOf(file);
@@ -372,7 +404,7 @@ absl::StatusOr<uint64_t> ObjectFetcher::FetchWhole(const internal::v1::ResolvedF
     absl::Status status;
   };
   const auto answer = std::make_shared<Answer>();
-  const uint64_t id = Fetch(parts, /*check=*/false, [answer](const absl::Status& status) {
+  const uint64_t id = Fetch(parts, check, [answer](const absl::Status& status) {
     answer->status = status;
     answer->here.Notify();
   });

@@ -29,9 +29,13 @@ class ObjectFetcher {
   struct Config {
     std::string program;  // bulkhead-fetch, absolute
     // The folder below which objects are kept, as blocks/KEY and spare-NAME/KEY; made when needed.
+    // A spare folder is locked by its service, and removed by another one if that was killed.
     std::string folder;
     uint64_t cache_bytes = 0;  // limit of blocks/
     uint64_t quota_bytes = 0;  // of the process; 0: none
+    // Called once, when the process is needed: the result holds its quota's place in the budget. An
+    // error is that of each request. May be empty.
+    std::function<absl::StatusOr<std::shared_ptr<void>>()> admit;
     internal::v1::Sandbox sandbox;
     int output_fd = -1;  // as in SpawnSpec
   };
@@ -55,8 +59,9 @@ class ObjectFetcher {
   uint64_t Fetch(const Parts& parts, bool check, Done done);
   void Release(uint64_t id);
 
-  // Fetches a whole object and waits. Release the number afterwards. Errors as Fetch's; CANCELLED.
-  absl::StatusOr<uint64_t> FetchWhole(const internal::v1::ResolvedFile& file,
+  // Fetches a whole object and waits. Release the number afterwards. `check` and errors as Fetch's;
+  // CANCELLED.
+  absl::StatusOr<uint64_t> FetchWhole(const internal::v1::ResolvedFile& file, bool check,
                                       const std::function<bool()>& cancelled);
 
   // What the process has done so far; false while it has not been needed.
@@ -70,6 +75,7 @@ class ObjectFetcher {
 
   const Config config_;
   mutable absl::Mutex mutex_;
+  std::shared_ptr<void> admission_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<Process> process_ ABSL_GUARDED_BY(mutex_);  // null: not needed yet
 };
 

@@ -246,8 +246,8 @@ absl::Status Resolver::AddObjects(const std::string& pattern, size_t number) {
            (absl::EndsWith(root, "/") || pattern.size() == root.size() ||
             pattern[root.size()] == '/');
   };
-  const bool allowed = roots_.unrestricted ||
-                       std::any_of(roots_.roots.begin(), roots_.roots.end(), holds);
+  const bool allowed =
+      roots_.unrestricted || std::any_of(roots_.roots.begin(), roots_.roots.end(), holds);
   if (!allowed || !find_objects_) {
     return MakeError(absl::StatusCode::kPermissionDenied, reason::kPathNotAllowed,
                      absl::StrCat(ShownUrl(pattern),
@@ -314,6 +314,13 @@ absl::Status Resolver::AddPath(const std::string& path, bool want_directory, std
 absl::StatusOr<internal::v1::ResolvedFile> Resolver::FindPath(const std::string& path,
                                                               bool want_directory,
                                                               std::string name) const {
+  if (IsObjectUrl(path)) {
+    return MakeError(absl::StatusCode::kInvalidArgument, reason::kSpecInvalid,
+                     absl::StrCat(ShownUrl(path),
+                                  ": only tfrecord and tar sources read URLs of objects; write a "
+                                  "path, or pack the images as shards (bulkhead pack)"),
+                     {{"file", ShownUrl(path)}});
+  }
   const std::string absolute = Absolute(path);
   const std::string straight = Straight(path);
   const auto real = RealPath(straight);

@@ -29,10 +29,9 @@ using FindObjectsFn = std::function<absl::StatusOr<std::vector<internal::v1::Res
 // (FILE_NOT_FOUND), PERMISSION_DENIED (PATH_NOT_ALLOWED, FILE_UNREADABLE), INVALID_ARGUMENT
 // (SPEC_INVALID) for a file named twice, FAILED_PRECONDITION for a folder where a file is needed,
 // or a file for a folder.
-absl::StatusOr<internal::v1::ResolvedSource> ResolveSource(const v1::Source& source,
-                                                           const std::string& base_dir,
-                                                           const DataRoots& roots,
-                                                           const FindObjectsFn& find_objects = nullptr);
+absl::StatusOr<internal::v1::ResolvedSource> ResolveSource(
+    const v1::Source& source, const std::string& base_dir, const DataRoots& roots,
+    const FindObjectsFn& find_objects = nullptr);
 
 // The roots that user functions behind a range may read: the data roots, or "/" if unrestricted.
 void AddRootsOfRange(const DataRoots& roots, internal::v1::ResolvedSource& resolved);

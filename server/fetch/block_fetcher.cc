@@ -9,6 +9,21 @@
 #include "server/base/object_url.h"
 
 namespace bulkhead {
+namespace {
+
+absl::Status CannotKeep(absl::string_view url, const absl::Status& why) {
+  const std::string shown = ShownUrl(url);
+  const absl::string_view cure =
+      absl::IsResourceExhausted(why)
+          ? "; give the cache folder more disk, or less of it to --block-cache-bytes"
+          : "; if the cache folder was removed, start the service again";
+  return MakeError(
+      why.code(), reason::kFileUnreadable,
+      absl::StrCat(shown, ": its bytes cannot be kept on this host: ", why.message(), cure),
+      {{"file", shown}});
+}
+
+}  // namespace
 
 // An object that requests have named.
 struct BlockFetcher::Object {
@@ -26,6 +41,7 @@ struct BlockFetcher::Read {
   uint64_t begin = 0;  // blocks
   uint64_t end = 0;
   bool to_cache = false;
+  uint64_t reserved = 0;  // bytes of the cache
   std::string block;  // the bytes of the block that has begun
   uint64_t next = 0;  // that block
   std::vector<std::weak_ptr<Request>> waiting;
@@ -53,19 +69,23 @@ BlockFetcher::BlockFetcher(ObjectStore& store, ObjectFolder& cache, std::string 
 
 BlockFetcher::~BlockFetcher() { *alive_ = false; }
 
-absl::StatusOr<BlockFetcher::Object*> BlockFetcher::Find(const internal::v1::FoundObject& found) {
-  std::unique_ptr<Object>& known = objects_[found.object().key()];
-  if (known != nullptr) return known.get();
-  auto object = std::make_unique<Object>();
+absl::StatusOr<BlockFetcher::Object*> BlockFetcher::Find(const internal::v1::FoundObject& found,
+                                                         bool check) {
+  const std::string& key = found.object().key();
+  const std::string spare_path = absl::StrCat(spare_folder_, "/", key);
+  const ObjectBlocks::Object state{found.size_bytes(), found.mtime_ns()};
+  const auto known = objects_.find(key);
+  if (known != objects_.end() && !check) return known->second.get();
+  BULKHEAD_ASSIGN_OR_RETURN(ObjectBlocks* const cached, cache_.Open(key, state));
+  if (known != objects_.end() && known->second->spare->IsAt(spare_path)) return known->second.get();
+  BULKHEAD_ASSIGN_OR_RETURN(ObjectBlocks spare, ObjectBlocks::OpenForWriting(spare_path, state));
+  std::unique_ptr<Object>& object = objects_[key];
+  if (object == nullptr) object = std::make_unique<Object>();
   object->info = {found.object().url(), found.size_bytes(), found.object().etag(),
                   found.mtime_ns()};
-  const ObjectBlocks::Object state{found.size_bytes(), found.mtime_ns()};
-  BULKHEAD_ASSIGN_OR_RETURN(object->cached, cache_.Open(found.object().key(), state));
-  BULKHEAD_ASSIGN_OR_RETURN(
-      object->spare, ObjectBlocks::OpenForWriting(
-                         absl::StrCat(spare_folder_, "/", found.object().key()), state));
-  known = std::move(object);
-  return known.get();
+  object->cached = cached;
+  object->spare = std::move(spare);
+  return object.get();
 }
 
 bool BlockFetcher::IsThere(const Object& object, uint64_t block, bool check) {
@@ -85,17 +105,17 @@ void BlockFetcher::Fetch(const internal::v1::FetchParts& message) {
   requests_[message.id()] = request;
   ++request->reads_left;  // this function itself
   for (const internal::v1::FetchParts::Part& part : message.parts()) {
-    const auto object = Find(part.object());
+    const auto object = Find(part.object(), message.check());
     if (!object.ok()) {
-      return Finish(*request, Annotate(object.status(), ShownUrl(part.object().object().url())));
+      return Finish(*request, CannotKeep(part.object().object().url(), object.status()));
     }
     for (int i = 0; i + 1 < part.bounds_size(); i += 2) {
       const uint64_t size = (*object)->info.size_bytes;
       const uint64_t end_byte = std::min(part.bounds(i + 1), size);
       if (part.bounds(i) >= end_byte) continue;
-      const Request::Run run{*object, part.bounds(i) / ObjectBlocks::kBlockBytes,
-                             (end_byte + ObjectBlocks::kBlockBytes - 1) /
-                                 ObjectBlocks::kBlockBytes};
+      const Request::Run run{
+          *object, part.bounds(i) / ObjectBlocks::kBlockBytes,
+          (end_byte + ObjectBlocks::kBlockBytes - 1) / ObjectBlocks::kBlockBytes};
       request->runs.push_back(run);
       for (uint64_t block = run.begin; block < run.end; ++block) ++(*object)->wanted[block];
     }
@@ -147,7 +167,8 @@ void BlockFetcher::Begin(Object& object, uint64_t begin, uint64_t end,
   read->end = end;
   const uint64_t first_byte = begin * ObjectBlocks::kBlockBytes;
   const uint64_t end_byte = std::min(end * ObjectBlocks::kBlockBytes, object.info.size_bytes);
-  read->to_cache = cache_.MakeRoom(end_byte - first_byte);
+  read->to_cache = cache_.Reserve(end_byte - first_byte);
+  if (read->to_cache) read->reserved = end_byte - first_byte;
   read->waiting.push_back(request);
   ++request->reads_left;
   object.reads[begin] = read;
@@ -175,17 +196,14 @@ absl::Status BlockFetcher::Take(Read& read, uint64_t offset, absl::string_view b
     ObjectBlocks& blocks = read.to_cache ? *object.cached : *object.spare;
     const bool was_there = blocks.Has(read.next);
     if (absl::Status written = blocks.Write(read.next, read.block); !written.ok()) {
-      return MakeError(
-          written.code(), reason::kFileUnreadable,
-          absl::StrCat("its bytes cannot be kept: ", written.message(),
-                       "; give the cache folder more disk, or less of it to --block-cache-bytes"));
+      return CannotKeep(object.info.url, written);
     }
-    if (!was_there) {
-      if (read.to_cache) {
-        cache_.NoteWritten(whole);
-      } else {
-        spare_bytes_ += whole;
-      }
+    const uint64_t added = was_there ? 0 : whole;
+    if (read.to_cache) {
+      cache_.Unreserve(whole, added);
+      read.reserved -= whole;
+    } else {
+      spare_bytes_ += added;
     }
     read.block.clear();
     ++read.next;
@@ -198,8 +216,10 @@ void BlockFetcher::End(Read& read, const absl::Status& status) {
   const auto found = object.reads.find(read.begin);
   const std::shared_ptr<Read> holds = found->second;
   object.reads.erase(found);
+  cache_.Unreserve(read.reserved, 0);
   absl::Status ended = status;
-  if (ended.ok() && read.next < read.end) ended = absl::InternalError("the store's bytes are short");
+  if (ended.ok() && read.next < read.end)
+    ended = absl::InternalError("the store's bytes are short");
   for (const std::weak_ptr<Request>& weak : read.waiting) {
     const std::shared_ptr<Request> request = weak.lock();
     if (request == nullptr) continue;  // released
@@ -235,8 +255,7 @@ void BlockFetcher::Release(uint64_t id) {
 void BlockFetcher::Drop(Object& object, uint64_t begin, uint64_t end) {
   uint64_t first = begin;  // of those to drop
   for (uint64_t block = begin; block <= end; ++block) {
-    const bool drops =
-        block < end && object.spare->Has(block) && object.wanted.count(block) == 0;
+    const bool drops = block < end && object.spare->Has(block) && object.wanted.count(block) == 0;
     if (drops) {
       spare_bytes_ -= std::min(spare_bytes_, object.spare->BytesOf(block));
       continue;

@@ -20,8 +20,10 @@ namespace bulkhead {
 
 // Brings the blocks that requests want to this host, each once:
 //
-//   Fetch ─▶ missing blocks ─▶ reads of a store ─▶ cache, or the spare folder if that is full ─▶ done
-//     └──────── all there ────────────────────────────────────────────────────────────────────▶ done
+//   Fetch ─▶ missing blocks ─▶ reads of a store ─▶ cache, or the spare folder if that is full ─▶
+//   done
+//     └──────── all there ────────────────────────────────────────────────────────────────────▶
+//     done
 //
 // The blocks of a request stay until Release: those in the cache for longer, those in the spare
 // folder no longer, unless another request wants them. Used by one thread, the store's.
@@ -51,13 +53,13 @@ class BlockFetcher {
   struct Read;
   struct Request;
 
-  absl::StatusOr<Object*> Find(const internal::v1::FoundObject& found);
+  // `check`: its files may have been removed.
+  absl::StatusOr<Object*> Find(const internal::v1::FoundObject& found, bool check);
   // Whether the block is there.
   static bool IsThere(const Object& object, uint64_t block, bool check);
   // Waits for blocks [begin, end) that are on their way, and reads the missing ones.
   void Want(Object& object, uint64_t begin, uint64_t end, const std::shared_ptr<Request>& request);
-  void Begin(Object& object, uint64_t begin, uint64_t end,
-             const std::shared_ptr<Request>& request);
+  void Begin(Object& object, uint64_t begin, uint64_t end, const std::shared_ptr<Request>& request);
   absl::Status Take(Read& read, uint64_t offset, absl::string_view bytes);
   void End(Read& read, const absl::Status& status);
   void Finish(Request& request, const absl::Status& status);

@@ -31,11 +31,22 @@ const char* Getenv(const char* name) { return std::getenv(name); }
 
 // Files of credentials, certificates and names that it must be able to read again.
 std::vector<std::string> ReadablePaths() {
-  std::vector<std::string> paths = {
-      "/etc/ssl",       "/etc/pki",          "/usr/share/ca-certificates", "/etc/ca-certificates",
-      "/etc/hosts",     "/etc/resolv.conf",  "/etc/nsswitch.conf",         "/etc/host.conf",
-      "/etc/gai.conf",  "/etc/services",     "/etc/protocols",             "/run/systemd/resolve",
-      "/run/resolvconf", "/etc/localtime",   "/run/secrets",               "/var/run/secrets"};
+  std::vector<std::string> paths = {"/etc/ssl",
+                                    "/etc/pki",
+                                    "/usr/share/ca-certificates",
+                                    "/etc/ca-certificates",
+                                    "/etc/hosts",
+                                    "/etc/resolv.conf",
+                                    "/etc/nsswitch.conf",
+                                    "/etc/host.conf",
+                                    "/etc/gai.conf",
+                                    "/etc/services",
+                                    "/etc/protocols",
+                                    "/run/systemd/resolve",
+                                    "/run/resolvconf",
+                                    "/etc/localtime",
+                                    "/run/secrets",
+                                    "/var/run/secrets"};
   for (const char* name :
        {"AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE", "AWS_WEB_IDENTITY_TOKEN_FILE",
         "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", "GS_BEARER_TOKEN_FILE", "AWS_CA_BUNDLE",

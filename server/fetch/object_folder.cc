@@ -26,9 +26,9 @@ ObjectFolder::ObjectFolder(std::string path, uint64_t most_bytes)
 
 absl::StatusOr<ObjectBlocks*> ObjectFolder::Open(const std::string& key,
                                                  const ObjectBlocks::Object& object) {
-  const auto found = open_.find(key);
-  if (found != open_.end()) return &found->second;
   const std::string path = absl::StrCat(path_, "/", key);
+  const auto found = open_.find(key);
+  if (found != open_.end() && found->second.IsAt(path)) return &found->second;
   // Another service may remove the files before they are marked.
   for (int attempt = 0; attempt < 3; ++attempt) {
     absl::StatusOr<ObjectBlocks> blocks = ObjectBlocks::OpenForWriting(path, object);
@@ -40,19 +40,20 @@ absl::StatusOr<ObjectBlocks*> ObjectFolder::Open(const std::string& key,
     if (!blocks.ok()) return blocks.status();
     if (!blocks->Share() || !blocks->IsAt(path)) continue;
     blocks->NoteUse();
-    return &open_.emplace(key, *std::move(blocks)).first->second;
+    return &open_.insert_or_assign(key, *std::move(blocks)).first->second;
   }
-  return absl::UnavailableError(absl::StrCat("the files of ", path, " are removed again and again"));
+  return absl::UnavailableError(
+      absl::StrCat("the files of ", path, " are removed again and again"));
 }
 
-bool ObjectFolder::MakeRoom(uint64_t bytes) {
-  if (used_bytes_ + bytes <= most_bytes_ && MonotonicNanos() - measured_ns_ < kMeasureNs) return true;
-  if (all_in_use_ && MonotonicNanos() - measured_ns_ < kMeasureNs) return false;
-  Measure();
-  while (used_bytes_ + bytes > most_bytes_) {
-    all_in_use_ = !RemoveOne();
+bool ObjectFolder::Reserve(uint64_t bytes) {
+  const auto fits = [&] { return used_bytes_ + reserved_bytes_ + bytes <= most_bytes_; };
+  if (MonotonicNanos() - measured_ns_ >= kMeasureNs) Measure();
+  while (!fits()) {
+    all_in_use_ = all_in_use_ || !RemoveOne();
     if (all_in_use_) return false;
   }
+  reserved_bytes_ += bytes;
   return true;
 }
 

@@ -24,13 +24,17 @@ class ObjectFolder {
   const std::string& path() const { return path_; }
   uint64_t used_bytes() const { return used_bytes_; }
 
-  // Opens the object for writing and marks it as in use. The result lives as long as this.
+  // Opens the object for writing and marks it as in use. The result lives as long as this; if the
+  // object's files were removed meanwhile, it is of new ones from then on.
   absl::StatusOr<ObjectBlocks*> Open(const std::string& key, const ObjectBlocks::Object& object);
 
-  // Whether `bytes` more fit, after unused objects were removed if need be.
-  bool MakeRoom(uint64_t bytes);
-  // So many bytes were written.
-  void NoteWritten(uint64_t bytes) { used_bytes_ += bytes; }
+  // Reserves `bytes` if they fit, after unused objects were removed if need be.
+  bool Reserve(uint64_t bytes);
+  // Gives back so many reserved bytes, of which `written` bytes are on the disk now.
+  void Unreserve(uint64_t bytes, uint64_t written) {
+    reserved_bytes_ -= bytes;
+    used_bytes_ += written;
+  }
 
  private:
   // Counts what all services have written.
@@ -41,8 +45,9 @@ class ObjectFolder {
   const std::string path_;
   const uint64_t most_bytes_;
   uint64_t used_bytes_ = 0;
+  uint64_t reserved_bytes_ = 0;  // of blocks on their way
   int64_t measured_ns_ = 0;
-  bool all_in_use_ = false;  // when it was last measured
+  bool all_in_use_ = false;                   // when it was last measured
   std::map<std::string, ObjectBlocks> open_;  // by key
 };
 

@@ -40,6 +40,7 @@ void CallRunner::Start(ObjectCall call) {
   const Id id = next_id_++;
   running_[id] = std::make_unique<Running>();
   running_[id]->call = std::move(call);
+  running_[id]->started_ns = MonotonicNanos();
   parts_.timers->After(absl::ZeroDuration(), [this, id] { Attempt(id); });
 }
 
@@ -223,7 +224,11 @@ void CallRunner::JudgeError(Id id, const HttpResponse& response) {
 
 void CallRunner::Retry(Id id, absl::Duration asked_for, absl::Status error) {
   const Running& running = *Find(id);
-  if (running.attempts >= config_.limits.attempts) return Finish(id, std::move(error));
+  const absl::Duration passed = absl::Nanoseconds(MonotonicNanos() - running.started_ns);
+  const bool has_time = running.call.is_patient && passed < config_.limits.read_patience;
+  if (running.attempts >= config_.limits.attempts && !has_time) {
+    return Finish(id, std::move(error));
+  }
   parts_.timers->After(backoff_.After(running.attempts, asked_for), [this, id] { Attempt(id); });
 }
 

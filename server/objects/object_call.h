@@ -45,13 +45,15 @@ struct ObjectCall {
   std::function<bool()> has_all;
   size_t most_body_bytes = size_t{1} << 20;
   bool may_hedge = false;
+  bool is_patient = false;  // it is tried for `limits.read_patience` at least
   // Called once, from Poll.
   std::function<void(absl::StatusOr<HttpResponse>)> done;
 };
 
 // Runs calls: gets credentials, signs, sends, and tries again what may pass (retry.h), at most
-// `limits.attempts` times. Without counting as attempts, it asks the region of a bucket that a
-// store names, and renews credentials once that a store calls expired.
+// `limits.attempts` times, or as often as it takes while a patient call has time left. Without
+// counting as attempts, it asks the region of a bucket that a store names, and renews credentials
+// once that a store calls expired.
 //
 // A call that may hedge and has no answer after max(1 s, 4 × the median time to the first byte of
 // the last 64 requests) is sent a second time; the first answer counts, the other is dropped.
@@ -79,6 +81,7 @@ class CallRunner {
   struct Running {
     ObjectCall call;
     int attempts = 0;
+    int64_t started_ns = 0;
     StoreCredentials credentials;  // of this attempt
     std::string region;            // of this attempt
     bool has_renewed = false;

@@ -167,8 +167,8 @@ absl::Status ProduceLease(const Pipeline& pipeline, const StreamView& stream,
                           std::byte* slot, std::vector<SubstitutedSample>& substituted,
                           uint64_t& failed_position);
 
-// The parts of objects that the samples of `survey` will read, merged, if they take the records that
-// the order says.
+// The parts of objects that the samples of `survey` will read, merged, if they take the records
+// that the order says.
 std::vector<internal::v1::ObjectParts> PartsOf(const Pipeline& pipeline, const StreamView& stream,
                                                const internal::v1::Survey& survey,
                                                PipelineContext& context);

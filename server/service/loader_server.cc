@@ -23,13 +23,11 @@
 #include "server/service/access/tls_credentials.h"
 #include "server/service/index_builds.h"
 #include "server/service/limits/call_rate.h"
-#include "server/service/limits/health_pace.h"
 
 namespace bulkhead {
 namespace {
 
 constexpr char kUnixScheme[] = "unix:";
-constexpr char kLoader[] = "bulkhead.v1.Loader";
 constexpr size_t kBootIdBytes = 8;
 // For cut calls to end.
 constexpr absl::Duration kCutPatience = absl::Seconds(5);
@@ -45,6 +43,8 @@ constexpr absl::Duration kSavePatience = absl::Seconds(5);
 // Detects peers that vanished, and trainers that are stopped for good.
 constexpr absl::Duration kKeepalive = absl::Seconds(20);
 constexpr absl::Duration kRefresh = absl::Seconds(1);
+// What a client may send of a request before the service asks for it.
+constexpr int kUnaskedBytes = 16 << 10;
 
 }  // namespace
 
@@ -61,7 +61,13 @@ absl::StatusOr<std::unique_ptr<LoaderServer>> LoaderServer::Start(Config config)
     BULKHEAD_ASSIGN_OR_RETURN(supervisor.io, IoThread::Start());
   }
   server->io_ = supervisor.io;
-  server->objects_ = std::make_unique<ObjectFetcher>(server->config_.objects);
+  ObjectFetcher::Config objects = server->config_.objects;
+  objects.admit = [raw = server.get()]() -> absl::StatusOr<std::shared_ptr<void>> {
+    BULKHEAD_ASSIGN_OR_RETURN(MemoryClaim claim,
+                              raw->supervisor_->AdmitProcess(raw->config_.objects.quota_bytes));
+    return std::make_shared<MemoryClaim>(std::move(claim));
+  };
+  server->objects_ = std::make_unique<ObjectFetcher>(std::move(objects));
   BULKHEAD_ASSIGN_OR_RETURN(server->supervisor_, Supervisor::Start(std::move(supervisor)));
   const ServiceLimits& limits = server->config_.limits;
   server->indexes_ = std::make_unique<IndexStore>(
@@ -69,8 +75,8 @@ absl::StatusOr<std::unique_ptr<LoaderServer>> LoaderServer::Start(Config config)
       [builds = IndexBuilds(limits.workers, limits.worker_quota_bytes, server->supervisor_.get())](
           auto&&... arguments) { return builds.Run(arguments...); },
       server->objects_.get());
-  server->preparer_ = std::make_unique<Preparer>(
-      limits, server->config_.roots, server->indexes_.get(), server->objects_.get());
+  server->preparer_ = std::make_unique<Preparer>(limits, server->config_.roots,
+                                                 server->indexes_.get(), server->objects_.get());
   server->quarantine_ = std::make_shared<QuarantineStore>(server->config_.cache_dir);
   BULKHEAD_ASSIGN_OR_RETURN(server->loop_, EventLoop::Create());
   BULKHEAD_RETURN_IF_ERROR(
@@ -100,6 +106,9 @@ absl::StatusOr<std::unique_ptr<LoaderServer>> LoaderServer::Start(Config config)
   context.boot_id = server->boot_id_;
   server->service_ = std::make_unique<LoaderService>(
       std::move(context), server->config_.log_lines_dropped, server->config_.openings_per_second);
+  server->health_ =
+      std::make_unique<HealthService>(server->config_.access, server->peers_, *server->loop_,
+                                      [server = server.get()] { return server->is_serving(); });
   BULKHEAD_RETURN_IF_ERROR(server->Listen());
   if (server->config_.tls != nullptr) {
     server->loop_->Post([server = server.get()] { server->RefreshTls(); });
@@ -109,7 +118,6 @@ absl::StatusOr<std::unique_ptr<LoaderServer>> LoaderServer::Start(Config config)
     server->has_status_ = true;
   }
   server->serving_ = true;
-  server->loop_->Post([server = server.get()] { server->RefreshHealth(); });
   return server;
 }
 
@@ -136,7 +144,6 @@ void LoaderServer::OpenArenaDoor() {
 absl::Status LoaderServer::Listen() {
   address_ = config_.address;
   const bool is_unix = !UnixPath().empty();
-  grpc::EnableDefaultHealthCheckService(true);
   if (config_.tls == nullptr) {
     // gRPC brings no descriptor of it, and reflection answers with those that are linked.
     google::protobuf::LinkMessageReflection<grpc::health::v1::HealthCheckRequest>();
@@ -145,6 +152,7 @@ absl::Status LoaderServer::Listen() {
   }
   grpc::ServerBuilder builder;
   builder.RegisterService(service_.get());
+  builder.RegisterService(health_.get());
   builder.RegisterCallbackGenericService(&unknown_methods_);
   // A request may be small and inflate to gigabytes, which gRPC counts to no limit.
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
@@ -152,6 +160,7 @@ absl::Status LoaderServer::Listen() {
   builder.SetMaxReceiveMessageSize(kMaxRequestBytes);
   builder.SetResourceQuota(grpc::ResourceQuota("requests").Resize(kMostUnfinishedBytes));
   builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kUnaskedBytes);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
                              static_cast<int>(SessionRegistry::kMaxSessionsOfOne));
   const auto keepalive_ms = static_cast<int>(absl::ToInt64Milliseconds(kKeepalive));
@@ -162,11 +171,8 @@ absl::Status LoaderServer::Listen() {
                              static_cast<int>(absl::ToInt64Milliseconds(kHandshake)));
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS,
                              static_cast<int>(absl::ToInt64Milliseconds(config_.idle_connection)));
-  credentials_ = config_.tls == nullptr
-                     ? grpc::InsecureServerCredentials()
-                     : std::make_shared<TlsCredentials>(config_.tls, config_.access, [this] {
-                         peers_.HangUpOnLoudest(MonotonicNanos());
-                       });
+  credentials_ = config_.tls == nullptr ? grpc::InsecureServerCredentials()
+                                        : std::make_shared<TlsCredentials>(config_.tls);
   using Entries = grpc::ServerBuilder::experimental_type;
   if (!is_unix) {
     tcp_entry_ = builder.experimental().AddExternalConnectionAcceptor(
@@ -174,11 +180,9 @@ absl::Status LoaderServer::Listen() {
   }
   std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> paces;
   paces.push_back(std::make_unique<CallRate>(peers_));
-  paces.push_back(std::make_unique<HealthPace>(peers_, *loop_));
   builder.experimental().SetInterceptorCreators(std::move(paces));
   server_ = builder.BuildAndStart();
   if (server_ == nullptr) return absl::InternalError("gRPC does not start a server");
-  server_->GetHealthCheckService()->SetServingStatus(kLoader, true);
   return is_unix ? ListenOnUnix(UnixPath()) : ListenOnTcp();
 }
 
@@ -187,9 +191,8 @@ void LoaderServer::RefreshTls() {
   loop_->After(kRefresh, [this] { RefreshTls(); });
 }
 
-void LoaderServer::RefreshHealth() {
-  server_->GetHealthCheckService()->SetServingStatus(kLoader, is_serving());
-  loop_->After(kRefresh, [this] { RefreshHealth(); });
+void LoaderServer::WatchTcp() {
+  loop_->After(peers_.HangUpOnExcess(MonotonicNanos()), [this] { WatchTcp(); });
 }
 
 std::optional<v1::GetStatusResponse> LoaderServer::Status() {
@@ -237,6 +240,7 @@ absl::Status LoaderServer::ListenOnTcp() {
                      ": it is taken, or not an address of this machine; choose another --listen"));
   }
   address_ = absl::StrCat(shown, ":", port_);
+  loop_->Post([this] { WatchTcp(); });
   return absl::OkStatus();
 }
 
@@ -272,8 +276,6 @@ void LoaderServer::CloseDoors() {
   loop_->Post([&] {
     if (door_ != nullptr) door_->Close();
     for (const auto& acceptor : acceptors_) acceptor->Close();
-    // Here, so that no refresh comes behind it that has seen this serve.
-    if (server_ != nullptr) server_->GetHealthCheckService()->SetServingStatus(false);
     closed.Notify();
   });
   closed.WaitForNotification();

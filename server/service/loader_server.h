@@ -21,6 +21,7 @@
 #include "absl/time/time.h"
 #include "server/service/access/access_rights.h"
 #include "server/service/access/tls_files.h"
+#include "server/service/calls/health_service.h"
 #include "server/service/doors/acceptor.h"
 #include "server/service/doors/arena_door.h"
 #include "server/service/limits/connection_limits.h"
@@ -113,8 +114,8 @@ class LoaderServer {
   void CloseDoors();
   // Reads the TLS files again, every second.
   void RefreshTls();
-  // Tells gRPC's health check whether this serves, every second.
-  void RefreshHealth();
+  // Has connections over TCP watched for what they send.
+  void WatchTcp();
   // Best effort: without a door batches travel over gRPC.
   void OpenArenaDoor();
 
@@ -140,6 +141,7 @@ class LoaderServer {
   std::thread loop_thread_;
   std::unique_ptr<ArenaDoor> door_;
   std::unique_ptr<LoaderService> service_;
+  std::unique_ptr<HealthService> health_;
   std::shared_ptr<grpc::ServerCredentials> credentials_;  // gRPC asks them for certificates
   std::unique_ptr<grpc::Server> server_;
   // What is accepted on TCP goes through it to server_; null on a Unix socket.

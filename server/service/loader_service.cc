@@ -122,6 +122,7 @@ absl::StatusOr<Caller> LoaderService::CallerOf(const grpc::CallbackServerContext
     }
     return checked.status();
   }
+  context_.peers->Allow(rpc.peer());
   std::string name = *std::move(checked);
   std::string client = name.empty() ? context_.peers->ClientOf(rpc.peer()) : name;
   std::string peer = PeerName(rpc, name);

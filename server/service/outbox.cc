@@ -20,6 +20,7 @@ constexpr uint64_t kDefaultCreditBytes = uint64_t{256} << 20;
 
 void Outbox::SetCredits(v1::Credits credits) {
   if (credits.batches() == 0) credits.set_batches(kDefaultCreditBatches);
+  credits.set_batches(std::min(credits.batches(), kMostCreditBatches));
   if (credits.bytes() == 0) credits.set_bytes(kDefaultCreditBytes);
   absl::MutexLock lock(&mutex_);
   credits_ = std::move(credits);

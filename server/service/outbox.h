@@ -47,6 +47,8 @@ class Outbox {
 
   explicit Outbox(Wire wire) : wire_(std::move(wire)) {}
 
+  // The most batches of any client's credits: its releases are looked for among as many.
+  static constexpr uint32_t kMostCreditBatches = 4096;
   // Call it before the first batch. 0 means the default.
   void SetCredits(v1::Credits credits) ABSL_LOCKS_EXCLUDED(mutex_);
   // Stores the answer to Open until Open is called.

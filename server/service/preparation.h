@@ -65,7 +65,8 @@ v1::BatchSchema SchemaWithClasses(const PreparedPipeline& prepared);
 class Preparer {
  public:
   // Both must outlive this; `objects` may be null.
-  Preparer(ServiceLimits limits, DataRoots roots, IndexStore* indexes, ObjectFetcher* objects = nullptr);
+  Preparer(ServiceLimits limits, DataRoots roots, IndexStore* indexes,
+           ObjectFetcher* objects = nullptr);
 
   // Batches in work per stream, unless the client asks for more.
   static constexpr uint32_t kDefaultSlots = 4;

@@ -33,7 +33,7 @@ struct SessionContext {
   // Which clients may make which calls.
   AccessRights access;
   // Names for clients that have none (Peers).
-  const Peers* peers = nullptr;
+  Peers* peers = nullptr;
   // Gives clients their arenas; null: the service has no door.
   ArenaDoor* door = nullptr;
   // Runs the sessions' timers for as long as the service runs.

@@ -168,9 +168,7 @@ class DataFile::Blocks {
   static absl::Status NotFetched(const std::string& key, uint64_t begin, uint64_t end) {
     return MakeError(absl::StatusCode::kUnavailable, reason::kNotFetched,
                      absl::StrCat("bytes ", begin, " to ", end, " are not on this host"),
-                     {{"key", key},
-                      {"begin", absl::StrCat(begin)},
-                      {"end", absl::StrCat(end)}});
+                     {{"key", key}, {"begin", absl::StrCat(begin)}, {"end", absl::StrCat(end)}});
   }
 
  private:
@@ -241,10 +239,10 @@ void DataFile::Prefetch(uint64_t offset, uint64_t size) const {
 
 absl::Status DataFile::CheckUnchanged(const FileIdentity& indexed) const {
   if (indexed.size_bytes == 0 && indexed.mtime_ns == 0) return absl::OkStatus();
-  const bool same =
-      identity_.size_bytes == indexed.size_bytes && identity_.mtime_ns == indexed.mtime_ns &&
-      (indexed.inode == 0 || identity_.inode == indexed.inode ||
-       (blocks_ == nullptr && !HasLastingInodes(fd_)));
+  const bool same = identity_.size_bytes == indexed.size_bytes &&
+                    identity_.mtime_ns == indexed.mtime_ns &&
+                    (indexed.inode == 0 || identity_.inode == indexed.inode ||
+                     (blocks_ == nullptr && !HasLastingInodes(fd_)));
   return same ? absl::OkStatus() : Changed(name_, indexed, identity_);
 }
 

@@ -92,6 +92,11 @@ class Supervisor {
   // second. Does not block.
   absl::Duration SilentFor() const;
 
+  // Promises the quota of a process that is no worker. Errors: those of MemoryBudget::Admit.
+  // Thread-safe.
+  absl::StatusOr<MemoryClaim> AdmitProcess(uint64_t quota_bytes) {
+    return budget_->AdmitWorker(quota_bytes);
+  }
   // Admits a stream against the memory budget, with as many of the pipeline's workers as fit, and
   // starts them if the pipeline is new. If needed and enough, pipelines without streams give up
   // their workers. To avoid a refusal unread streams give up their workers, then their places

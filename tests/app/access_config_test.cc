@@ -54,6 +54,22 @@ TEST(AccessConfigTest, WhatIsNoAddressIsRefused) {
   }
 }
 
+TEST(AccessConfigTest, AUnixSocketHasAPath) {
+  for (const char* address : {"unix:", "unix://"}) {
+    EXPECT_THAT(Fault(address), HasSubstr("the path is missing; write unix:/path")) << address;
+  }
+}
+
+TEST(AccessConfigTest, RightsDoNotDependOnFiles) {
+  DaemonOptions options;
+  WithCertificate(options);
+  options.tls_client_ca = "/none/ca.pem";
+  options.allow_stream = {"job-a"};
+  EXPECT_TRUE(RightsOf(options, "0.0.0.0:7077", nullptr).ok());
+  options.tls_key.clear();
+  EXPECT_FALSE(RightsOf(options, "0.0.0.0:7077", nullptr).ok());
+}
+
 TEST(AccessConfigTest, TlsAndItsAbsenceExcludeEachOther) {
   EXPECT_THAT(Fault("127.0.0.1:0",
                     [](auto& o) {

@@ -152,7 +152,19 @@ TEST(CommandLineTest, ABoundIsSaidWithItsUnit) {
     EXPECT_THAT(Said({"--worker-hang-timeout", given}),
                 HasSubstr(absl::StrCat("must be 0.1 to 86400 seconds, not '", given, "'")));
   }
-  EXPECT_THAT(Said({"--workers", "two"}), HasSubstr("must be 1 to 1024, not 'two'"));
+  for (const char* const given : {"two", "2.5", "0", "1e3"}) {
+    EXPECT_THAT(Said({"--workers", given}),
+                HasSubstr(absl::StrCat("must be 1 to 1024, not '", given, "'")));
+  }
+}
+
+TEST(CommandLineTest, ASwitchIsOnOrOff) {
+  for (const char* const option : {"--recycle-growth", "--attribution", "--trace-python"}) {
+    EXPECT_THAT(Said({option, "maybe"}), HasSubstr("must be on or off, not 'maybe'"));
+    for (const char* const given : {"on", "off", "true", "false"}) {
+      EXPECT_FALSE(Parse({option, given}).exit_code.has_value()) << option << " " << given;
+    }
+  }
 }
 
 TEST(CommandLineTest, AnUnknownOptionIsAnsweredWithTheNearest) {
@@ -302,6 +314,7 @@ TEST(ConfigFileTest, NamesThePlaceOfAMistake) {
   EXPECT_THAT(Fault("workers: two"), AllOf(testing::StartsWith("1:10: workers"), HasSubstr("two")));
   EXPECT_THAT(Fault("workers: 0"), testing::StartsWith("1:10: workers"));
   EXPECT_THAT(Fault("workers:"), HasSubstr("single value"));
+  EXPECT_THAT(Fault("root:"), HasSubstr("has no value; write one, or a list of them"));
   EXPECT_THAT(Fault("workers: [1, 2]"), HasSubstr("single value"));
   EXPECT_THAT(Fault("worker: 3"), HasSubstr("unknown option `worker`"));
   EXPECT_THAT(Fault("worker-quota: 512"), AllOf(testing::StartsWith("1:15:"), HasSubstr("unit")));
@@ -316,6 +329,29 @@ TEST(ConfigFileTest, NamesThePlaceOfAMistake) {
   EXPECT_THAT(Fault("workers: 2\n---\nworkers: 3"), HasSubstr("second document"));
   EXPECT_THAT(Fault("a: &x {b: *x}"), HasSubstr("nested too deeply"));
   EXPECT_THAT(Fault("workers: {"), testing::StartsWith("1:"));
+}
+
+// What a mistake that names these options is told as.
+std::string Told(const std::string& mistake, const DaemonOptions& options) {
+  return std::string(WithOrigins(absl::InvalidArgumentError(mistake), options).message());
+}
+
+TEST(OptionOriginsTest, AMistakeIsToldWithTheirPlaces) {
+  const Variable python("BULKHEADD_PYTHON", "/p");
+  const Parsed parsed = ParseFile("# ours\nroot: [/a]\ncache: {dir: /c}\n", {"--cache-dir", "/d"});
+  const std::string& file = parsed.options.config;
+  EXPECT_EQ(Told("--root /a: No such file", parsed.options),
+            absl::StrCat("--root /a: No such file; --root is set at ", file, ":2:7"));
+  EXPECT_EQ(Told("--python /p: no", parsed.options),
+            "--python /p: no; --python is set by BULKHEADD_PYTHON");
+  // Of the command line, and a longer name.
+  EXPECT_EQ(Told("--cache-dir /d", parsed.options), "--cache-dir /d");
+  EXPECT_EQ(Told("--python-path", parsed.options), "--python-path");
+}
+
+TEST(OptionOriginsTest, TheSameValueFromElsewhereIsNoChange) {
+  const Parsed here = ParseFile("workers: 2");
+  EXPECT_TRUE(here.options == ParseFile("# moved\nworkers: 2").options);
 }
 
 TEST(ConfigFileTest, AKeyThatStandsTwiceIsAnError) {

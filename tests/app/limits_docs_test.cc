@@ -15,16 +15,17 @@
 #include "server/metrics/metrics_server.h"
 #include "server/os/files/foreign_lines.h"
 #include "server/os/files/glob.h"
-#include "server/service/access/known_callers.h"
+#include "server/service/calls/health_service.h"
 #include "server/service/calls/late_refusal.h"
 #include "server/service/calls/request_call.h"
 #include "server/service/doors/arena_door.h"
+#include "server/service/limits/byte_allowance.h"
 #include "server/service/limits/call_rate.h"
 #include "server/service/limits/connection_limits.h"
-#include "server/service/limits/health_pace.h"
 #include "server/service/limits/open_rate.h"
 #include "server/service/limits/request_memory.h"
 #include "server/service/loader_server.h"
+#include "server/service/outbox.h"
 #include "server/service/preparation.h"
 #include "server/service/session_registry.h"
 #include "server/spec/signature.h"
@@ -114,8 +115,8 @@ TEST(ServiceDocsTest, FixedLimitsAreThoseOfTheCode) {
   EXPECT_EQ(
       Row("health checks (gRPC) of one client answered at once, and a second in the long run; "
           "others wait, up to 1 s"),
-      absl::StrCat(HealthPace::kAtOnce, ", ", absl::Seconds(1) / HealthPace::kInterval));
-  static_assert(HealthPace::kLongest == absl::Seconds(1));
+      absl::StrCat(HealthService::kAtOnce, ", ", absl::Seconds(1) / HealthService::kInterval));
+  static_assert(HealthService::kLongest == absl::Seconds(1));
   EXPECT_EQ(
       Row("CPU time for one client's specs at once, and a second in the long run; others wait"),
       absl::StrCat(absl::ToInt64Seconds(RequestMemory::kBurstOfOne), " s, ",
@@ -133,10 +134,18 @@ TEST(ServiceDocsTest, FixedLimitsAreThoseOfTheCode) {
             "4,000, 2,000");
   static_assert(CallRate::kBurstOfClient == 4000 && CallRate::kPerSecondOfClient == 2000 &&
                 CallRate::kFirstCalls == 8);
-  EXPECT_EQ(Row("calls over TLS at once, and a second in the long run, from which on the "
-                "connection that sends most is closed"),
-            "2,000, 1,000");
-  static_assert(kFloodBurst == 2000 && kFloodPerSecond == 1000);
+  EXPECT_EQ(
+      Row("calls that their clients have cancelled before the service sees them, at once, and "
+          "a second in the long run; beyond that a connection over TCP is closed"),
+      "1,000, 500");
+  EXPECT_EQ(Row("bytes that a connection over TCP sends before a call of it was allowed; beyond "
+                "that it is closed"),
+            "96 KiB");
+  static_assert(ByteAllowance::kUnallowed == 96 << 10);
+  EXPECT_EQ(Row("the same after that, at once, and a second in the long run"), "32 MiB, 4 MiB");
+  static_assert(ByteAllowance::kBurst == 32 << 20 && ByteAllowance::kPerSecond == 4 << 20);
+  EXPECT_EQ(Row("batches that a client may hold over gRPC, whatever its credits"), "4,096");
+  static_assert(Outbox::kMostCreditBatches == 4096);
   EXPECT_EQ(Row("a TLS handshake may take"), Seconds(LoaderServer::kHandshake));
   EXPECT_EQ(Row("a request to the port of the metrics may take"),
             Seconds(MetricsServer::Config().patience));

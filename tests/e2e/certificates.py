@@ -25,11 +25,14 @@ class Authority:
             command=command,
         )
 
-    def issue(self, name, names=SERVER_NAMES, days=2):
-        """A certificate and its key; `names` are its alternative names; days of -1: it has expired."""
+    def issue(self, name, names=SERVER_NAMES, days=2, usage=None):
+        """A certificate and its key; `names` are its alternative names; days of -1: it has expired; `usage` is its
+        extended key usage."""
         pem, key, request = (self.folder / f"{name}.{ending}" for ending in ("pem", "key", "csr"))
         extensions = self.folder / f"{name}.ext"
-        extensions.write_text(f"subjectAltName={names}\n" if names else "")
+        extensions.write_text(
+            (f"subjectAltName={names}\n" if names else "") + (f"extendedKeyUsage={usage}\n" if usage else "")
+        )
         _openssl(
             "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
             "-subj", f"/CN={name}", "-keyout", key, "-out", request,

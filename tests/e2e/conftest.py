@@ -3,10 +3,12 @@
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
 
+import object_sets
 import pytest
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -43,6 +45,37 @@ def photos(tmp_path_factory):
         stdout=subprocess.DEVNULL,
     )
     return folder
+
+
+@pytest.fixture(scope="session")
+def stored(photos, tmp_path_factory):
+    """A folder for an ObjectServer: the photos as shards in bucket/train, bucket/gzip and bucket/tar (object_sets.py)."""
+    folder = tmp_path_factory.mktemp("store")
+    object_sets.write_shards(photos, folder / "bucket")
+    return folder
+
+
+def _serving(folder):
+    from object_server import ObjectServer  # needs Python 3.11, which not all tests' interpreters are
+
+    return ObjectServer(folder)
+
+
+@pytest.fixture
+def store(stored, folder, monkeypatch):
+    """An object store of `stored`, which services that the test starts ask. Tests may change it, not the objects."""
+    with _serving(stored) as server:
+        object_sets.lead_to(server, folder, monkeypatch)
+        yield server
+
+
+@pytest.fixture
+def own_store(stored, folder, monkeypatch):
+    """The same with objects of the test's own, in folder/"store"."""
+    shutil.copytree(stored, folder / "store")
+    with _serving(folder / "store") as server:
+        object_sets.lead_to(server, folder, monkeypatch)
+        yield server
 
 
 @pytest.fixture
@@ -126,10 +159,10 @@ def program_of(pid):
 
 
 class Service:
-    """bulkheadd on a Unix socket."""
+    """bulkheadd on a Unix socket, or at `listen`."""
 
-    def __init__(self, folder, *options, programs=BIN, **popen):
-        self.target = f"unix:{folder}/s.sock"
+    def __init__(self, folder, *options, programs=BIN, listen=None, **popen):
+        self.target = listen or f"unix:{folder}/s.sock"
         ready, child_end = os.pipe()
         self.log = (folder / "service.log").open("w")
         if "--cache-dir" not in options:
@@ -142,7 +175,10 @@ class Service:
         )
         os.close(child_end)
         with os.fdopen(ready) as said:
-            assert said.readline().startswith("ready"), (folder / "service.log").read_text()
+            word, _, address = said.readline().strip().partition(" ")
+        assert word == "ready", (folder / "service.log").read_text()
+        if listen:
+            self.target = address  # with the port that was chosen
 
     def workers(self):
         return children_of(self.process.pid)

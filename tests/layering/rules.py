@@ -20,12 +20,16 @@ ROOMS = {
     "server/os": {"server/base"},
     "server/objects": {"server/base", "server/os"},
     "server/cache": {"server/base", "server/os"},
+    # What of an object lies on this host: bulkhead-fetch writes it, sources read it.
+    "server/blocks": {"server/base", "server/os"},
+    # The process that reads object stores; no image code, no user code, no gRPC.
+    "server/fetch": {"server/base", "server/os", "server/arena", "server/blocks", "server/objects"},
     # What a spec must know of its stages: no image code.
     "server/stages/declare": {"server/base"},
     "server/spec": {"server/base", "server/stages/declare"},
     "server/sampler": {"server/base"},
     "server/image": {"server/base"},
-    "server/source": {"server/base", "server/spec"},
+    "server/source": {"server/base", "server/blocks", "server/spec"},
     # What stages do to pixels and numbers: workers' code.
     "server/stages/run": {"server/base", "server/stages/declare", "server/spec", "server/image"},
     "server/pipeline": {
@@ -76,6 +80,7 @@ ROOMS = {
         "server/supervisor",
         "server/service",
         "server/worker",
+        "server/fetch",
     },
     # A trainer's library stands alone: nothing of the service is linked into a trainer.
     "client/cpp": set(),

@@ -6,6 +6,7 @@ import re
 import signal
 import socket
 import subprocess
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -190,14 +191,17 @@ def test_health_says_whether_streams_are_taken(folder):
     with grpc.insecure_channel(service.target) as channel:
         assert fetch(health) == b"serving\n"
         # A call that does not end by itself keeps the service draining.
-        watch = channel.unary_stream("/grpc.health.v1.Health/Watch")(b"")
-        assert next(watch) == b"\x08\x01"  # SERVING
+        ended = threading.Event()
+        silent = channel.stream_stream("/bulkhead.v1.Loader/Describe")(iter(ended.wait, True))
+        check = channel.unary_unary("/grpc.health.v1.Health/Check")  # on the same connection, so behind that call
+        assert check(b"", timeout=60) == b"\x08\x01"  # SERVING
         service.process.send_signal(signal.SIGTERM)
         deadline = time.monotonic() + 20
         while (said := status_of(health)) == 200 and time.monotonic() < deadline:
             time.sleep(0.02)
         assert said == 503
-        watch.cancel()
+        silent.cancel()
+        ended.set()
     assert service.stop() == 0
     with pytest.raises(urllib.error.URLError):
         fetch(health)

@@ -8,9 +8,11 @@
 #include <cstdlib>
 #include <optional>
 #include <random>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "server/base/error.h"
 #include "server/os/event_loop.h"
 #include "tests/objects/fake_environment.h"
@@ -39,6 +41,7 @@ class ObjectStoreTest : public testing::Test {
     environment_.Set("AWS_EC2_METADATA_DISABLED", "true");
     limits_.first_backoff = absl::Milliseconds(1);
     limits_.slow_for = absl::Seconds(1);
+    limits_.read_patience = absl::ZeroDuration();
   }
 
   ObjectStore& store() {
@@ -267,6 +270,16 @@ TEST_F(ObjectStoreTest, GivesUpAfterTheLastAttempt) {
             "s3://GivesUpAfterTheLastAttempt/k: cannot be read: 5 attempts failed, the last one "
             "thus: the store answers 503 SlowDown");
   EXPECT_EQ(*Read(object, 0, 10), "0123456789");
+}
+
+TEST_F(ObjectStoreTest, AReadIsTriedForAsLongAsItsPatience) {
+  limits_.read_patience = absl::Seconds(60);
+  Put("k", "0123456789");
+  const ObjectInfo object = Found(Url("k"));
+  const std::string fault = R"({"status": 503, "code": "SlowDown"})";
+  Fail(absl::StrCat("[", absl::StrJoin(std::vector<std::string>(8, fault), ","), "]"));
+  EXPECT_EQ(*Read(object, 0, 10), "0123456789");
+  EXPECT_EQ(store().counters().retries, 8u);
 }
 
 TEST_F(ObjectStoreTest, WaitsAsLongAsTheStoreAsks) {

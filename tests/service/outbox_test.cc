@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "server/os/event_loop.h"
 
 namespace bulkhead {
@@ -113,6 +114,18 @@ TEST_F(OutboxTest, OneBatchGoesWhateverItsBytes) {
   EXPECT_THAT(Written(), ElementsAre("opened", "batch 0"));
   outbox_.Release(0);
   EXPECT_THAT(Written(), ElementsAre("batch 1"));
+}
+
+TEST_F(OutboxTest, CreditsAreBoundedWhateverAClientAsksFor) {
+  v1::Credits credits;
+  credits.set_batches(UINT32_MAX);
+  credits.set_bytes(UINT64_MAX);
+  outbox_.SetCredits(credits);
+  Open();
+  for (uint64_t i = 0; i <= Outbox::kMostCreditBatches; ++i) PutBatch(i);
+  EXPECT_EQ(Written().back(), absl::StrCat("batch ", Outbox::kMostCreditBatches - 1));
+  outbox_.Release(0);
+  EXPECT_THAT(Written(), ElementsAre(absl::StrCat("batch ", Outbox::kMostCreditBatches)));
 }
 
 TEST_F(OutboxTest, AClientIsUnreadWhileItHasAllItCanGetAndReleasesNothing) {

@@ -27,10 +27,21 @@ TEST(BenchReportTest, TwoBatchesHaveOne) {
   report.batches = 2;
   report.samples_per_second = 128;
   report.gap_seconds = {0.5};
+  report.service.supervisor_memory_bytes = 1 << 20;
   EXPECT_THAT(RunReportText(report), AllOf(HasSubstr("128.0 samples/s"), HasSubstr("500.0 ms"),
                                            Not(HasSubstr("no rate"))));
   EXPECT_THAT(RunReportJson(report, "x").Text(),
               AllOf(HasSubstr("\"samples_per_second\": 128"), HasSubstr("\"max\": 0.5")));
+}
+
+TEST(BenchReportTest, WhatTheServiceDoesNotTellIsLeftOut) {
+  StreamRunReport report;
+  EXPECT_THAT(RunReportText(report),
+              AllOf(HasSubstr("memory: arena"), HasSubstr("the right `status`"),
+                    Not(HasSubstr("supervisor")), Not(HasSubstr("CPU: service"))));
+  report.service.supervisor_memory_bytes = 1 << 20;
+  EXPECT_THAT(RunReportText(report),
+              AllOf(HasSubstr("memory: supervisor"), HasSubstr("CPU: service")));
 }
 
 }  // namespace

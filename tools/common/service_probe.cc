@@ -43,11 +43,15 @@ void CountStatus(const v1::GetStatusResponse& status, const std::string& stream,
   use.cpu_seconds = std::max(use.cpu_seconds, status.cpu_seconds());
 }
 
-ServiceProbe::ServiceProbe(std::string target, std::string stream, double cpu_before)
-    : target_(std::move(target)), stream_(std::move(stream)), cpu_before_(cpu_before) {}
+ServiceProbe::ServiceProbe(std::string target, std::string stream, double cpu_before, bool may_ask)
+    : target_(std::move(target)),
+      stream_(std::move(stream)),
+      cpu_before_(cpu_before),
+      may_ask_(may_ask) {}
 
 void ServiceProbe::Poll() {
   last_ = SteadyNow();
+  if (!may_ask_) return;
   absl::StatusOr<v1::GetStatusResponse> status = GetStatusMessage(target_, kServiceProbeDeadline);
   if (!status.ok()) return;
   status->set_cpu_seconds(status->cpu_seconds() - cpu_before_);

@@ -17,6 +17,9 @@ struct ServiceUse {
   uint64_t arena_bytes = 0;
   uint64_t leases_redone = 0;  // of the whole service
   double cpu_seconds = 0;      // of the whole service, since the probe's start
+
+  // Whether the service has answered; it does not answer a client without the right `status`.
+  bool is_known() const { return supervisor_memory_bytes > 0; }
 };
 
 // Counts an answer of the service into `use`. Workers count when they belong to `pipeline`, which
@@ -28,8 +31,9 @@ void CountStatus(const v1::GetStatusResponse& status, const std::string& stream,
 // Asks a service now and then what one of its streams takes. Not thread-safe.
 class ServiceProbe {
  public:
-  // `cpu_before`: CPU seconds of the service that do not count.
-  ServiceProbe(std::string target, std::string stream, double cpu_before);
+  // `cpu_before`: CPU seconds of the service that do not count. Without `may_ask` the service gives
+  // no right to its status, and is not asked.
+  ServiceProbe(std::string target, std::string stream, double cpu_before, bool may_ask = true);
 
   // A service that does not answer leaves everything as it was: the stream itself says what is
   // wrong. Blocks for the answer.
@@ -42,6 +46,7 @@ class ServiceProbe {
   const std::string target_;
   const std::string stream_;
   const double cpu_before_;
+  const bool may_ask_;
   std::string pipeline_;
   ServiceUse use_;
   absl::Time last_ = absl::InfinitePast();

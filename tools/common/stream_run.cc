@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "bulkhead/error.h"
 #include "server/base/checksum.h"
 #include "server/base/error.h"
 #include "tools/common/clock.h"
@@ -86,10 +87,15 @@ absl::StatusOr<StreamRunReport> RunStream(StreamRunOptions options,
                                           const StreamRunObserver& observer) {
   StreamRunReport report;
   double cpu_before = 0;
+  bool may_ask = true;
   if (!options.loader.target.empty()) {
-    BULKHEAD_ASSIGN_OR_RETURN(const ServiceStatus before,
-                              GetServiceStatus(options.loader.target, kStatusDeadline));
-    cpu_before = before.cpu_seconds;
+    const absl::StatusOr<ServiceStatus> before =
+        GetServiceStatus(options.loader.target, kStatusDeadline);
+    // Whoever may stream, but not ask for the status, streams without knowing what the service
+    // takes.
+    may_ask = before.ok();
+    if (!may_ask && ErrorReason(before.status()) != reason::kAccessDenied) return before.status();
+    if (before.ok()) cpu_before = before->cpu_seconds;
   }
   if (options.loader.name.empty()) options.loader.name = OwnStreamName();
   options.loader.on_substitution =
@@ -103,7 +109,8 @@ absl::StatusOr<StreamRunReport> RunStream(StreamRunOptions options,
   report.threads_per_worker = info.memory.threads_per_worker;
   const uint64_t wanted = BatchesWanted(options, info);
   const std::string& named = options.loader.target;
-  ServiceProbe probe(named.empty() ? loader->target() : named, options.loader.name, cpu_before);
+  ServiceProbe probe(named.empty() ? loader->target() : named, options.loader.name, cpu_before,
+                     may_ask);
   probe.Poll();  // now the stream is there for certain, so its pipeline can be learned
   for (uint64_t left = options.epochs_before * info.batches_per_epoch; left > 0; --left) {
     BULKHEAD_ASSIGN_OR_RETURN(const auto unmeasured, loader->Next(options.next_deadline));

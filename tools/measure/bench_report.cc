@@ -36,6 +36,24 @@ std::string PaceText(const StreamRunReport& report) {
       Highest(report.gap_seconds) * 1e3);
 }
 
+// Memory and CPU, on two lines.
+std::string CostText(const StreamRunReport& report) {
+  const ServiceUse& use = report.service;
+  if (!use.is_known()) {
+    return absl::StrFormat(
+        "memory: arena %s, trainer %s; the service's is told to clients with the right `status`\n"
+        "CPU: trainer %.2f s",
+        HumanBytes(use.arena_bytes), HumanBytes(report.client_memory_bytes),
+        report.client_cpu_seconds);
+  }
+  return absl::StrFormat(
+      "memory: supervisor %s, workers %s (%d x %d threads), arena %s, trainer %s\n"
+      "CPU: service %.2f s, trainer %.2f s",
+      HumanBytes(use.supervisor_memory_bytes), HumanBytes(use.workers_memory_bytes), report.workers,
+      report.threads_per_worker, HumanBytes(use.arena_bytes),
+      HumanBytes(report.client_memory_bytes), use.cpu_seconds, report.client_cpu_seconds);
+}
+
 }  // namespace
 
 JsonObject RunReportJson(const StreamRunReport& report, const std::string& data) {
@@ -71,16 +89,7 @@ JsonObject RunReportJson(const StreamRunReport& report, const std::string& data)
 }
 
 std::string RunReportText(const StreamRunReport& report) {
-  std::string text = absl::StrCat(
-      PaceText(report),
-      absl::StrFormat(
-          "\nmemory: supervisor %s, workers %s (%d x %d threads), arena %s, trainer %s\n"
-          "CPU: service %.2f s, trainer %.2f s",
-          HumanBytes(report.service.supervisor_memory_bytes),
-          HumanBytes(report.service.workers_memory_bytes), report.workers,
-          report.threads_per_worker, HumanBytes(report.service.arena_bytes),
-          HumanBytes(report.client_memory_bytes), report.service.cpu_seconds,
-          report.client_cpu_seconds));
+  std::string text = absl::StrCat(PaceText(report), "\n", CostText(report));
   if (!report.transport.empty()) absl::StrAppend(&text, "\ntransport: ", report.transport);
   if (!report.transport_reason.empty()) absl::StrAppend(&text, " (", report.transport_reason, ")");
   if (report.substituted > 0) absl::StrAppend(&text, "\nsubstituted: ", report.substituted);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -7,10 +8,12 @@
 #include "absl/strings/str_format.h"
 #include "bulkhead/service.h"
 #include "server/base/error.h"
+#include "server/base/record_name.h"
 #include "tools/common/commands.h"
 #include "tools/common/count_text.h"
 #include "tools/common/json.h"
 #include "tools/common/own_services.h"
+#include "tools/common/progress_line.h"
 
 namespace bulkhead::tools {
 namespace {
@@ -52,11 +55,27 @@ absl::Status AddNamesFrom(const std::string& path, std::vector<std::string>& nam
   return absl::NotFoundError(absl::StrCat("--from ", path, ": holds no name of a record"));
 }
 
+// Says which of `names` are not in quarantine, so that a mistyped one is noticed.
+absl::Status SayUnknown(const std::string& target, const std::vector<std::string>& names) {
+  BULKHEAD_ASSIGN_OR_RETURN(const std::vector<QuarantinedRecord> there,
+                            Quarantine(target, QuarantineAction::kList, {}, kQuarantineDeadline));
+  for (const std::string& name : names) {
+    const bool is_there = std::any_of(there.begin(), there.end(), [&](const auto& record) {
+      return record.record == CanonicalRecordName(name);
+    });
+    if (!is_there) Say(absl::StrCat(PrintableLines(name), " was not in quarantine"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Run(QuarantineAction action, QuarantineArguments& arguments) {
   if (!arguments.from.empty()) {
     BULKHEAD_RETURN_IF_ERROR(AddNamesFrom(arguments.from, arguments.records));
   }
   BULKHEAD_ASSIGN_OR_RETURN(const std::string target, FindService(arguments.target));
+  if (action == QuarantineAction::kClear) {
+    BULKHEAD_RETURN_IF_ERROR(SayUnknown(target, arguments.records));
+  }
   BULKHEAD_ASSIGN_OR_RETURN(const std::vector<QuarantinedRecord> records,
                             Quarantine(target, action, arguments.records, kQuarantineDeadline));
   if (arguments.json) {

@@ -1,14 +1,20 @@
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "bulkhead/service.h"
 #include "server/base/error.h"
+#include "server/base/record_name.h"
 #include "tools/common/command_line.h"
 #include "tools/common/commands.h"
 #include "tools/common/json.h"
 #include "tools/common/own_services.h"
+#include "tools/common/progress_line.h"
+#include "tools/common/status_message.h"
 
 namespace bulkhead::tools {
 namespace {
@@ -22,14 +28,35 @@ struct RecycleArguments {
   bool json = false;
 };
 
+// Why no worker is replaced, and which there are if the service tells this client.
+std::string NoSuchWorker(const RecycleArguments& arguments, const std::string& target) {
+  std::string text = "there is no worker";
+  if (arguments.slot.has_value()) absl::StrAppend(&text, " in slot ", *arguments.slot);
+  if (!arguments.pipeline.empty()) absl::StrAppend(&text, " of pipeline ", arguments.pipeline);
+  const auto status = GetStatusMessage(target, kRecycleDeadline);
+  if (!status.ok()) return text;
+  std::set<std::string> workers;
+  for (const v1::WorkerStatus& worker : status->workers()) {
+    if (worker.role() != "pipeline") continue;
+    workers.insert(
+        absl::StrCat("slot ", worker.slot(), " of pipeline ", PrintableLines(worker.pipeline())));
+  }
+  return absl::StrCat(text,
+                      workers.empty() ? "; none runs, since no stream is open" : "; there are ",
+                      absl::StrJoin(workers, ", "));
+}
+
 absl::StatusOr<int> Run(const RecycleArguments& arguments) {
   BULKHEAD_ASSIGN_OR_RETURN(const std::string target, FindService(arguments.target));
   BULKHEAD_ASSIGN_OR_RETURN(
       const uint32_t workers,
       RecycleWorkers(target, arguments.pipeline, arguments.slot, kRecycleDeadline));
+  if (workers == 0) {
+    Say(NoSuchWorker(arguments, target));
+  }
   if (arguments.json) {
     absl::PrintF("%s\n", JsonObject().Add("workers", uint64_t{workers}).Text());
-  } else {
+  } else if (workers > 0) {
     absl::PrintF("%d %s being replaced, one at a time; `bulkhead status` shows the progress\n",
                  workers, workers == 1 ? "worker is" : "workers are");
   }

@@ -79,11 +79,15 @@ std::string TickText(const StreamRunTick& tick) {
           ? ""
           : absl::StrFormat("%.0f samples/s  %s/s  ", report.samples_per_second,
                             HumanBytes(report.bytes_per_second));
-  return absl::StrFormat(
-      "%s %3.0f%%  batch %d of %d  %smemory: supervisor %s, workers %s, trainer %s",
-      ProgressBar(share, 16), share * 100, report.batches, tick.batches_wanted, rate,
-      HumanBytes(report.service.supervisor_memory_bytes),
-      HumanBytes(report.service.workers_memory_bytes), HumanBytes(OwnMemoryBytes()));
+  const ServiceUse& use = report.service;
+  const std::string of_service =
+      use.is_known()
+          ? absl::StrFormat("supervisor %s, workers %s, ", HumanBytes(use.supervisor_memory_bytes),
+                            HumanBytes(use.workers_memory_bytes))
+          : "";
+  return absl::StrFormat("%s %3.0f%%  batch %d of %d  %smemory: %strainer %s",
+                         ProgressBar(share, 16), share * 100, report.batches, tick.batches_wanted,
+                         rate, of_service, HumanBytes(OwnMemoryBytes()));
 }
 
 void PrintSchema(const StreamInfo& info) {

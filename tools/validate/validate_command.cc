@@ -23,6 +23,7 @@
 #include "absl/strings/str_split.h"
 #include "server/base/element_type.h"
 #include "server/base/error.h"
+#include "server/base/object_url.h"
 #include "server/base/record_name.h"
 #include "server/os/process/process_usage.h"
 #include "server/sampler/batch_plan.h"
@@ -262,6 +263,7 @@ std::vector<std::string> MissingPaths(const std::string& name, const v1::Pipelin
   const auto look = [&](const std::string& place, const std::string& path) {
     std::error_code error;
     if (path.empty() || path.find_first_of("*?[{") != std::string::npos) return;
+    if (IsObjectUrl(path)) return;  // the service alone asks stores
     if (std::filesystem::exists(folder / path, error) || error) return;
     missing.push_back(absl::StrCat(place, ": ", path));
   };

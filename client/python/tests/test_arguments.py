@@ -151,3 +151,15 @@ def test_no_message_of_the_server_names_a_flag_that_nobody_has_thought_of():
             said = re.sub(r"`bulkhead [^`]*`", "", literal)  # a command has options of its own
             for flag in re.findall(r"(?<![\w-])--[a-z]+(?:-[a-z]+)*", in_arguments(said)):
                 assert flag in _OF_DAEMONS, f"{path}: {literal}"
+
+
+@pytest.mark.parametrize("target", ["h:1", "t.yaml"])
+@pytest.mark.parametrize("credentials", [{"ca": "ca.pem"}, "ca.pem"])
+def test_credentials_of_another_type_are_refused(tmp_path, target, credentials):
+    (tmp_path / "t.yaml").write_text("target: h:1\n")
+    target = str(tmp_path / target) if target.endswith(".yaml") else target
+    said = r"credentials is bulkhead\.Credentials\(ca=\.\.\., cert=\.\.\., key=\.\.\.\), not " + type(credentials).__name__
+    with pytest.raises(TypeError, match=said):
+        bulkhead.Loader("spec.yaml", target, credentials=credentials)
+    with pytest.raises(TypeError, match=said):
+        bulkhead.service_status(target, credentials=credentials)

@@ -12,8 +12,8 @@ namespace bulkhead {
 // `readable` (files, and folders with their content), may execute nothing, and may list only those
 // folders. They may make, change and remove files and folders in the folder `writable` (empty:
 // none), write to /dev/null, and open nothing else for writing. Newer kernels also refuse TCP
-// (unless `network`), abstract Unix sockets of others and signals to others. Open descriptors keep their rights.
-// Missing paths are skipped.
+// (unless `network`), abstract Unix sockets of others and signals to others. Open descriptors keep
+// their rights. Missing paths are skipped.
 //
 // Cannot be undone. Sets no_new_privs. UNAVAILABLE, with the reason, if the kernel lacks Landlock
 // or has it switched off.

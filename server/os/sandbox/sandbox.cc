@@ -119,10 +119,10 @@ std::vector<SandboxPart> EnterSandbox(const SandboxOptions& options) {
   const absl::Status one_thread = CheckOneThread();
   // Before the capabilities go, because they may be needed to reach paths.
   if (options.landlock) {
-    parts.push_back(Report("landlock", one_thread.ok()
-                                           ? RestrictFiles(ReadablePaths(options), options.scratch,
-                                                           options.fetches)
-                                           : one_thread));
+    parts.push_back(Report(
+        "landlock", one_thread.ok()
+                        ? RestrictFiles(ReadablePaths(options), options.scratch, options.fetches)
+                        : one_thread));
   } else {
     parts.push_back(SwitchedOff("landlock"));
   }

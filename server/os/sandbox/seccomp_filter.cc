@@ -32,10 +32,10 @@ constexpr const char* kRefused[] = {
     // Connections of others.
     "listen", "accept", "accept4",
     // Changes of files by name, and through descriptors changes of anything but the content.
-    "creat", "openat2", "open_by_handle_at", "name_to_handle_at", "truncate", "link", "symlink", "symlinkat", "mknod", "mknodat",
-    "chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "lchown", "fchown", "fchownat", "utime",
-    "utimes", "futimesat", "setxattr", "lsetxattr", "fsetxattr", "removexattr",
-    "lremovexattr", "fremovexattr", "fanotify_init", "fanotify_mark",
+    "creat", "openat2", "open_by_handle_at", "name_to_handle_at", "truncate", "link", "symlink",
+    "symlinkat", "mknod", "mknodat", "chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "lchown",
+    "fchown", "fchownat", "utime", "utimes", "futimesat", "setxattr", "lsetxattr", "fsetxattr",
+    "removexattr", "lremovexattr", "fremovexattr", "fanotify_init", "fanotify_mark",
     // The system, and large parts of the kernel that no worker needs.
     "mount", "umount", "umount2", "mount_setattr", "move_mount", "open_tree", "fsopen", "fsconfig",
     "fsmount", "fspick", "pivot_root", "chroot", "setns", "unshare", "bpf", "perf_event_open",

@@ -105,6 +105,10 @@ void SetTcpOptions(int connection, absl::Duration silence) {
   setsockopt(connection, IPPROTO_TCP, TCP_USER_TIMEOUT, &silence_ms, sizeof(silence_ms));
 }
 
+void SetReceiveBytes(int connection, int bytes) {
+  setsockopt(connection, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
+}
+
 absl::StatusOr<std::string> PeerHost(int connection) {
   sockaddr_storage name{};
   socklen_t size = sizeof(name);
@@ -166,7 +170,11 @@ void ShutDownSocket(int fd, uint64_t number) {
   // Its owner may close the descriptor meanwhile, and another socket get its number: this one
   // stays.
   const UniqueFd same(fcntl(fd, F_DUPFD_CLOEXEC, 0));
-  if (same && SocketNumber(same.get()) == number) shutdown(same.get(), SHUT_RDWR);
+  if (!same || SocketNumber(same.get()) != number) return;
+  // The kernel resets a connection over TCP for it, and drops what waits to be read.
+  const sockaddr nobody{AF_UNSPEC, {}};
+  if (BytesReceived(same.get()) > 0) connect(same.get(), &nobody, sizeof(nobody));
+  shutdown(same.get(), SHUT_RDWR);
 }
 
 absl::StatusOr<std::string> ReceiveBytes(int fd, size_t max_bytes) {

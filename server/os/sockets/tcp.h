@@ -34,6 +34,8 @@ absl::StatusOr<UniqueFd> AcceptTcp(int listener);
 // Lets small messages go out at once, and ends the connection when its peer acknowledges nothing
 // for `silence`.
 void SetTcpOptions(int connection, absl::Duration silence);
+// Lets about `bytes` wait to be read.
+void SetReceiveBytes(int connection, int bytes);
 
 // The host at the other end of a connection: "10.0.0.7", or of IPv6 the network of 64 bits, as a
 // host has as many addresses as it likes there: "2001:db8::/64".
@@ -47,7 +49,7 @@ bool IsLoopbackPeer(int connection);
 // A number that no other socket has while this one is open; 0: `fd` is open for no socket.
 uint64_t SocketNumber(int fd);
 // Ends the connection whose SocketNumber is `number`, if `fd` is still its descriptor; both sides
-// are told, and the descriptor stays its owner's.
+// are told, and the descriptor stays its owner's. Over TCP what has come and was not read is lost.
 void ShutDownSocket(int fd, uint64_t number);
 // Bytes that have come over a connection of TCP; 0: it is none.
 uint64_t BytesReceived(int connection);

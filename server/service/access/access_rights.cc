@@ -41,7 +41,8 @@ std::vector<std::string> NamesOf(const grpc::ServerContextBase& call) {
 std::string TokenOf(const grpc::ServerContextBase& call) {
   const auto found = call.client_metadata().find("authorization");
   if (found == call.client_metadata().end()) return "";
-  return BearerToken({found->second.data(), found->second.size()});
+  absl::string_view header(found->second.data(), found->second.size());
+  return absl::ConsumePrefix(&header, "Bearer ") ? std::string(header) : "";
 }
 
 constexpr size_t kMostShown = 256;  // of the names in a certificate
@@ -62,10 +63,6 @@ const char* RightName(Right right) {
       return "operate";
   }
   return "";
-}
-
-std::string BearerToken(absl::string_view authorization) {
-  return absl::ConsumePrefix(&authorization, "Bearer ") ? std::string(authorization) : "";
 }
 
 const std::string* AccessRights::Granted::Find(const std::vector<std::string>& callers,
@@ -102,8 +99,9 @@ absl::StatusOr<std::string> AccessRights::Check(const grpc::ServerContextBase& c
   return CheckOne({NamesOf(call), TokenOf(call)}, right);
 }
 
-absl::Status AccessRights::CheckAny(const Identity& caller) const {
+absl::Status AccessRights::CheckAny(const grpc::ServerContextBase& call) const {
   if (files_ == nullptr) return absl::OkStatus();
+  const Identity caller{NamesOf(call), TokenOf(call)};
   absl::Status checked;
   for (const Right right : {Right::kOperate, Right::kStream, Right::kStatus}) {
     checked = CheckOne(caller, right).status();

@@ -12,7 +12,6 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "server/service/access/tls_files.h"
 
@@ -27,14 +26,6 @@ enum class Right {
 inline constexpr size_t kRightCount = 3;
 // "stream", "status" or "operate".
 const char* RightName(Right right);
-
-// What a caller shows.
-struct Identity {
-  std::vector<std::string> names;  // in its certificate; empty: it has none
-  std::string token;               // empty: it has none
-};
-// The token in a header `authorization`; empty: none.
-std::string BearerToken(absl::string_view authorization);
 
 // Which clients have which rights. Without TLS files everyone who can connect has all rights: a
 // Unix socket admits only its owner and root, and --insecure-tcp is insecure by choice.
@@ -59,9 +50,14 @@ class AccessRights {
   // right; the reason of both is ACCESS_DENIED.
   absl::StatusOr<std::string> Check(const grpc::ServerContextBase& call, Right right) const;
   // Whether a caller has any right at all. Errors: those of Check.
-  absl::Status CheckAny(const Identity& caller) const;
+  absl::Status CheckAny(const grpc::ServerContextBase& call) const;
 
  private:
+  // What a caller shows.
+  struct Identity {
+    std::vector<std::string> names;  // in its certificate; empty: it has none
+    std::string token;               // empty: it has none
+  };
   struct Granted {
     Granted(Names by_name, TokenRights by_token)
         : names(std::move(by_name)), of_token(std::move(by_token)) {}

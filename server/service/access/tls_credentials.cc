@@ -3,8 +3,6 @@
 #include <cstdlib>
 #include <utility>
 
-#include "server/service/access/known_callers.h"
-
 namespace bulkhead {
 
 // Gives gRPC the certificates for each connection, on any of its threads.
@@ -40,29 +38,13 @@ struct TlsCredentials::Fetcher {
   std::shared_ptr<const TlsFiles::Content> given ABSL_GUARDED_BY(mutex);
 };
 
-namespace {
+TlsCredentials::TlsCredentials(std::shared_ptr<const TlsFiles> files)
+    : TlsCredentials(std::make_shared<Fetcher>(std::move(files))) {}
 
-grpc_server_credentials* OnlyKnownCallers(grpc_server_credentials* credentials,
-                                          const AccessRights& access,
-                                          std::function<void()> on_flood) {
-  grpc_server_credentials_set_auth_metadata_processor(
-      credentials, KnownCallersOnly(access, std::move(on_flood)));
-  return credentials;
-}
-
-}  // namespace
-
-TlsCredentials::TlsCredentials(std::shared_ptr<const TlsFiles> files, const AccessRights& access,
-                               std::function<void()> on_flood)
-    : TlsCredentials(std::make_shared<Fetcher>(std::move(files)), access, std::move(on_flood)) {}
-
-TlsCredentials::TlsCredentials(std::shared_ptr<Fetcher> fetcher, const AccessRights& access,
-                               std::function<void()> on_flood)
-    : OwningServerCredentials(
-          OnlyKnownCallers(grpc_ssl_server_credentials_create_with_options(
-                               grpc_ssl_server_credentials_create_options_using_config_fetcher(
-                                   fetcher->Request(), &Fetcher::Fetch, fetcher.get())),
-                           access, std::move(on_flood))),
+TlsCredentials::TlsCredentials(std::shared_ptr<Fetcher> fetcher)
+    : OwningServerCredentials(grpc_ssl_server_credentials_create_with_options(
+          grpc_ssl_server_credentials_create_options_using_config_fetcher(
+              fetcher->Request(), &Fetcher::Fetch, fetcher.get()))),
       fetcher_(std::move(fetcher)) {}
 
 void TlsCredentials::AllowOnlyTls13() {

@@ -4,12 +4,10 @@
 #include <grpc/grpc_security.h>
 #include <grpcpp/security/server_credentials.h>
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <type_traits>
 
-#include "server/service/access/access_rights.h"
 #include "server/service/access/tls_files.h"
 
 namespace bulkhead {
@@ -37,12 +35,11 @@ class OwningServerCredentials<Base, false> : public Base {
 
 // TLS 1.3 with the files as they are when a connection begins; later changes do not affect it. If
 // the files have an authority for clients, it must have signed their certificates; without a token
-// every client must have a certificate. Callers without any right reach none of gRPC's own
-// services.
+// every client must have a certificate. Without a processor of gRPC's for callers' metadata: gRPC
+// 1.51 copies all headers for it, and ends the process at some (`grpclb_client_stats`).
 class TlsCredentials final : public OwningServerCredentials<grpc::ServerCredentials> {
  public:
-  TlsCredentials(std::shared_ptr<const TlsFiles> files, const AccessRights& access,
-                 std::function<void()> on_flood);
+  explicit TlsCredentials(std::shared_ptr<const TlsFiles> files);
   ~TlsCredentials() override = default;
 
   // Keeps gRPC from older versions of TLS. Call it before any other thread runs.
@@ -50,8 +47,7 @@ class TlsCredentials final : public OwningServerCredentials<grpc::ServerCredenti
 
  private:
   struct Fetcher;
-  TlsCredentials(std::shared_ptr<Fetcher> fetcher, const AccessRights& access,
-                 std::function<void()> on_flood);
+  explicit TlsCredentials(std::shared_ptr<Fetcher> fetcher);
 
   const std::shared_ptr<Fetcher> fetcher_;
 };

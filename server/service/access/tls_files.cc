@@ -4,6 +4,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "server/base/certificate.h"
 #include "server/base/error.h"
@@ -16,8 +17,8 @@ constexpr size_t kMostFileBytes = size_t{1} << 20;
 
 absl::Status Annotated(const absl::Status& status, const char* option, const std::string& path) {
   if (status.ok()) return status;
-  return absl::InvalidArgumentError(
-      absl::StrCat(option, " ", path, ": ", std::string(status.message())));
+  return absl::InvalidArgumentError(absl::StrCat(
+      option, " ", path, ": ", absl::StripPrefix(status.message(), absl::StrCat(path, ": "))));
 }
 
 absl::StatusOr<std::string> ReadText(const char* option, const std::string& path) {
@@ -88,25 +89,26 @@ std::shared_ptr<const TlsFiles::Content> TlsFiles::current() const {
 void TlsFiles::RefreshSoon(const std::shared_ptr<TlsFiles>& files, IoThread& io) {
   if (files->refreshing_.exchange(true)) return;
   const bool posted = io.Post([files] {
-    files->Refresh();
+    (void)files->Refresh();  // which logs a problem
     files->refreshing_ = false;
   });
   if (!posted) files->refreshing_ = false;
 }
 
-void TlsFiles::Refresh() {
+absl::Status TlsFiles::Refresh() {
   absl::StatusOr<Content> content = ReadContent(paths_);
   absl::MutexLock lock(&mutex_);
   if (!content.ok()) {
     const std::string wrong(content.status().message());
     if (wrong != told_) spdlog::warn("{}; what was there before stays in use", wrong);
     told_ = wrong;
-    return;
+    return content.status();
   }
   told_.clear();
-  if (*content == *content_) return;
+  if (*content == *content_) return absl::OkStatus();
   content_ = std::make_shared<const Content>(*std::move(content));
   spdlog::info("the files of TLS have changed; new connections use what is there now");
+  return absl::OkStatus();
 }
 
 }  // namespace bulkhead

@@ -43,8 +43,9 @@ class TlsFiles {
 
   const Paths& paths() const { return paths_; }
   std::shared_ptr<const Content> current() const ABSL_LOCKS_EXCLUDED(mutex_);
-  // Reads the files again. Logs a change, and each problem once. Blocks for the disk.
-  void Refresh() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Reads the files again. Logs a change, and each problem once; returns the problem, as Read does.
+  // Blocks for the disk.
+  absl::Status Refresh() ABSL_LOCKS_EXCLUDED(mutex_);
   // The same on `io`, unless `io` still waits for the disk.
   static void RefreshSoon(const std::shared_ptr<TlsFiles>& files, IoThread& io);
 

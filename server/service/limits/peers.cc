@@ -14,6 +14,15 @@
 #include "server/os/sockets/tcp.h"
 
 namespace bulkhead {
+namespace {
+
+constexpr char kTooOften[] = "makes calls too often";
+constexpr char kTooMuch[] = "sends more than a client may";
+constexpr char kTooMuchForStranger[] = "sends more than a client may that has had no call allowed";
+// Calls of a connection that was ended may come for so long.
+constexpr int64_t kStrangerNanos = 1'000'000'000;
+
+}  // namespace
 
 void Peers::Note(int fd, Connection connection) {
   Connection& noted = connections_[fd];
@@ -30,50 +39,107 @@ void Peers::Connected(int fd, int process) {
 
 void Peers::Connected(int fd) {
   absl::MutexLock lock(&mutex_);
-  Note(fd, {0, ++last_, SocketNumber(fd), PeerAddress(fd), 0, MonotonicNanos()});
+  const int64_t now_ns = MonotonicNanos();
+  Note(fd,
+       {0, ++last_, SocketNumber(fd), PeerAddress(fd), ByteAllowance(), now_ns, now_ns, 0, now_ns});
+}
+
+int Peers::DescriptorOf(const std::string& peer) const {
+  absl::string_view number = peer;
+  int fd = -1;
+  if (absl::ConsumePrefix(&number, "fd:") && absl::SimpleAtoi(number, &fd)) return fd;
+  // gRPC writes an address as a URI.
+  const auto found = by_address_.find(absl::StrReplaceAll(peer, {{"%5B", "["}, {"%5D", "]"}}));
+  return found == by_address_.end() ? -1 : found->second;
 }
 
 void Peers::HangUp(const std::string& peer) {
   absl::MutexLock lock(&mutex_);
-  absl::string_view number = peer;
-  int fd = -1;
-  if (!absl::ConsumePrefix(&number, "fd:") || !absl::SimpleAtoi(number, &fd)) {
-    // gRPC writes an address as a URI.
-    const auto found = by_address_.find(absl::StrReplaceAll(peer, {{"%5B", "["}, {"%5D", "]"}}));
-    if (found == by_address_.end()) return;
-    fd = found->second;
-  }
-  const auto connection = connections_.find(fd);
-  if (connection != connections_.end()) End(fd, connection->second);
+  const auto connection = connections_.find(DescriptorOf(peer));
+  if (connection == connections_.end()) return;
+  End(connection->first, connection->second, kTooOften);
 }
 
-void Peers::End(int fd, const Connection& connection) {
+void Peers::Allow(const std::string& peer) {
+  absl::MutexLock lock(&mutex_);
+  const auto connection = connections_.find(DescriptorOf(peer));
+  if (connection == connections_.end() || connection->second.allowance.allowed()) return;
+  connection->second.allowance.Allow();
+  const auto& [fd, allowed] = *connection;
+  if (!allowed.address.empty() && SocketNumber(fd) == allowed.socket) {
+    SetReceiveBytes(fd, kReceiveBytesOfAllowed);
+  }
+}
+
+void Peers::End(int fd, const Connection& connection, absl::string_view why) {
   ShutDownSocket(fd, connection.socket);
   if (!told_.Take(MonotonicNanos())) return;
-  spdlog::warn("{} makes calls too often: its connection is closed",
+  spdlog::warn("{} {}: its connection is closed",
                connection.address.empty() ? absl::StrCat("process ", connection.process)
-                                          : connection.address);
+                                          : connection.address,
+               std::string(why));
+}
+
+void Peers::ForgetGone() {
+  for (auto it = connections_.begin(); it != connections_.end();) {
+    const auto& [fd, connection] = *it;
+    if (connection.address.empty() || SocketNumber(fd) == connection.socket) {
+      ++it;
+      continue;
+    }
+    const auto named = by_address_.find(connection.address);
+    if (named != by_address_.end() && named->second == fd) by_address_.erase(named);
+    it = connections_.erase(it);
+  }
+}
+
+absl::Duration Peers::HangUpOnExcess(int64_t now_ns) {
+  absl::MutexLock lock(&mutex_);
+  ForgetGone();
+  int64_t strangers = 0;
+  for (auto& [fd, connection] : connections_) {
+    if (connection.address.empty()) continue;
+    const bool allowed = connection.allowance.allowed();
+    strangers += allowed ? 0 : 1;
+    if (allowed && now_ns - connection.watched_ns < absl::ToInt64Nanoseconds(kWatchAllowed)) {
+      continue;
+    }
+    connection.watched_ns = now_ns;
+    if (connection.allowance.Count(BytesReceived(fd), now_ns)) continue;
+    if (!allowed) stranger_ns_ = now_ns;
+    End(fd, connection, allowed ? kTooMuch : kTooMuchForStranger);
+  }
+  return kWatch + strangers * kWatchOfOne;
 }
 
 void Peers::HangUpOnLoudest(int64_t now_ns) {
   absl::MutexLock lock(&mutex_);
-  const auto count = static_cast<int64_t>(by_address_.size());
+  const auto count = static_cast<int64_t>(connections_.size());
   if (now_ns - looked_ns_ < kLookNanos + count * kLookNanosOfOne) return;
   looked_ns_ = now_ns;
-  uint64_t most = kLoudBytes;
   std::optional<int> loudest;
-  for (const auto& [address, fd] : by_address_) {
-    Connection& connection = connections_.at(fd);
-    if (SocketNumber(fd) != connection.socket) continue;  // it is gone
+  uint64_t most = kLoudBytes;
+  ForgetGone();
+  for (auto& [fd, connection] : connections_) {
+    if (connection.address.empty()) continue;
     const uint64_t heard = BytesReceived(fd);
     const uint64_t fresh = heard - std::min(heard, std::exchange(connection.heard, heard));
     const double seconds =
         static_cast<double>(now_ns - std::exchange(connection.looked_ns, now_ns)) * 1e-9;
-    if (fresh < most || static_cast<double>(fresh) < kLoudBytesPerSecond * seconds) continue;
-    most = fresh;
-    loudest = fd;
+    if (connection.allowance.allowed()) {
+      if (fresh <= most || static_cast<double>(fresh) < kLoudBytesPerSecond * seconds) continue;
+      most = fresh;
+      loudest = fd;
+    } else {
+      const bool is_newcomer = now_ns - connection.began_ns < absl::ToInt64Nanoseconds(kNewcomer);
+      if (fresh <= (is_newcomer ? kNewcomerBytes : 0)) continue;
+      stranger_ns_ = now_ns;
+      End(fd, connection, kTooOften);
+    }
   }
-  if (loudest.has_value()) End(*loudest, connections_.at(*loudest));
+  if (loudest.has_value() && now_ns - stranger_ns_ > kStrangerNanos) {
+    End(*loudest, connections_.at(*loudest), kTooOften);
+  }
 }
 
 const Peers::Connection* Peers::Find(const std::string& peer) const {

@@ -9,8 +9,8 @@
 #include "server/base/error.h"
 #include "server/base/little_endian.h"
 #include "server/base/record_name.h"
-#include "server/source/records/record_index_format.h"
 #include "server/source/objects.h"
+#include "server/source/records/record_index_format.h"
 #include "server/spec/record_files.h"
 
 namespace bulkhead {
@@ -141,8 +141,7 @@ absl::StatusOr<uint64_t> BuildRecordIndex(const internal::v1::BuildIndex& reques
                                           WalkRecordsFn walk) {
   const internal::v1::ResolvedFile& resolved = request.file();
   const std::string& name = resolved.name().empty() ? resolved.path() : resolved.name();
-  BULKHEAD_ASSIGN_OR_RETURN(const DataFile file,
-                            OpenData(resolved, Roots(request.roots()), name));
+  BULKHEAD_ASSIGN_OR_RETURN(const DataFile file, OpenData(resolved, Roots(request.roots()), name));
   BULKHEAD_RETURN_IF_ERROR(
       file.CheckUnchanged({resolved.size_bytes(), resolved.mtime_ns(), resolved.inode()}));
   if (file.size_bytes() == 0) {

@@ -248,8 +248,8 @@ absl::StatusOr<std::unique_ptr<Source>> OpenRecordSource(
                        header.file_mtime_ns == resolved_file.mtime_ns());
     if (!same) return IndexDamaged(name, "was made for another state of the file");
     const uint64_t count = index.record_count();
-    files.push_back({resolved_file.path(), ObjectOf(resolved_file), name, Printable(name), resolved_file.inode(),
-                     std::move(index), record_count});
+    files.push_back({resolved_file.path(), ObjectOf(resolved_file), name, Printable(name),
+                     resolved_file.inode(), std::move(index), record_count});
     record_count += count;
   }
   if (record_count == 0) {

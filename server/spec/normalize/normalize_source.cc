@@ -10,6 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "server/base/class_names.h"
 #include "server/base/error.h"
+#include "server/base/object_url.h"
 #include "server/spec/checked_math.h"
 #include "server/spec/declared_options.h"
 #include "server/spec/record_files.h"
@@ -44,6 +45,11 @@ void CheckPath(const std::string& value, const std::string& path, absl::string_v
 
 void CheckPattern(const std::string& value, const std::string& path, SpecProblems& problems) {
   CheckPath(value, path, "a path or a glob", problems);
+  if (IsObjectUrl(value)) {
+    if (const auto url = ParseObjectUrl(value); !url.ok()) {
+      problems.Add(path, std::string(url.status().message()));
+    }
+  }
   const std::vector<absl::string_view> parts = absl::StrSplit(value, '/');
   if (std::find(parts.begin(), parts.end(), "**") != parts.end()) {
     problems.Add(path, "has `**`, which is not supported: name each level of folders with *");

@@ -100,8 +100,8 @@ std::optional<uint32_t> LeaseTable::Complete(
   return entry->lease.count();
 }
 
-bool LeaseTable::Fail(uint64_t lease_id, WorkerId worker,
-                      const internal::v1::LeaseFailed& failure, bool again) {
+bool LeaseTable::Fail(uint64_t lease_id, WorkerId worker, const internal::v1::LeaseFailed& failure,
+                      bool again) {
   LeaseEntry* entry = FindHeld(lease_id, worker);
   if (entry == nullptr) {
     EndWriting(worker, lease_id);

@@ -256,8 +256,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
   std::string quarantine_digest_;
   std::map<std::string, std::string> code_;  // digests by name
   std::vector<v1::CodeFile> untold_code_;    // for the header of the next batch
-  uint64_t next_sequence_ = 0;    // to be planned
-  uint64_t begun_sequence_ = 0;   // the last one that was begun
+  uint64_t next_sequence_ = 0;               // to be planned
+  uint64_t begun_sequence_ = 0;              // the last one that was begun
   std::unique_ptr<StreamInputs> inputs_;
   int64_t quiet_since_ns_ = 0;  // since a delivery or a returned slot
   // Sequences delivered before their turn, by this stream or before it.

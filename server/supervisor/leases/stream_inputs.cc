@@ -3,8 +3,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "server/base/error.h"
+
 namespace bulkhead {
 namespace {
+
+// A sample may take that many records one after another: substitutes, and partners with theirs.
+constexpr uint64_t kMissingOfSample = 20;
+constexpr uint64_t kMostMissing = 100;
 
 uint64_t BytesOf(const InputFetcher::Parts& parts) {
   uint64_t bytes = 0;
@@ -74,8 +80,7 @@ void StreamInputs::OnDelivered(uint64_t sequence) {
 }
 
 bool StreamInputs::IsUnasked(const Batch& batch, int64_t now_ns) {
-  return !batch.surveyed &&
-         (batch.asked_worker == 0 || now_ns - batch.asked_ns > kPatienceNs);
+  return !batch.surveyed && (batch.asked_worker == 0 || now_ns - batch.asked_ns > kPatienceNs);
 }
 
 bool StreamInputs::HasSurvey(int64_t now_ns) const {
@@ -128,10 +133,20 @@ void StreamInputs::FetchMissing(const internal::v1::Lease& lease,
     return header.epoch() == lease.epoch() && header.first_position() == lease.first_position();
   });
   if (found == in_work_.end()) return;
+  const std::shared_ptr<Batch> batch = found->second;
+  if (++batch->missing > kMostMissing + kMissingOfSample * batch->header.sample_count()) {
+    loop_->Post([this, alive = alive_] {
+      if (!*alive) return;
+      on_error_(MakeError(absl::StatusCode::kUnavailable, reason::kFileUnreadable,
+                          "bytes of an object that were fetched cannot be read again and again; "
+                          "look at the disk of the cache folder"));
+    });
+    return;
+  }
   InputFetcher::Parts all;
   *all.Add() = parts;
   ++missing_;
-  Fetch(found->second, all, /*check=*/true, [this] { --missing_; });
+  Fetch(batch, all, /*check=*/true, [this] { --missing_; });
 }
 
 void StreamInputs::Fetch(const std::shared_ptr<Batch>& batch, const InputFetcher::Parts& parts,

@@ -48,8 +48,8 @@ class StreamInputs {
 
   // `on_news` is called when a batch is ready, or a missing part is here; `on_error` when the fetch
   // of one failed. Both later, on the loop's thread.
-  StreamInputs(InputFetcher fetcher, std::shared_ptr<EventLoop> loop,
-               std::function<void()> on_news, std::function<void(const absl::Status&)> on_error);
+  StreamInputs(InputFetcher fetcher, std::shared_ptr<EventLoop> loop, std::function<void()> on_news,
+               std::function<void(const absl::Status&)> on_error);
   // Releases all.
   ~StreamInputs();
   StreamInputs(const StreamInputs&) = delete;
@@ -75,7 +75,8 @@ class StreamInputs {
   void OnSurveyed(const internal::v1::Surveyed& surveyed);
   void OnWorkerGone(uint64_t worker);
 
-  // The lease read bytes that are not here: fetches them.
+  // The lease read bytes that are not here: fetches them. If that happens to a batch more often
+  // than its samples explain, `on_error` gets FILE_UNREADABLE: what is fetched cannot be read.
   void FetchMissing(const internal::v1::Lease& lease, const internal::v1::ObjectParts& parts);
   // Whether leases wait for such bytes.
   bool waits() const { return missing_ > 0; }
@@ -89,6 +90,7 @@ class StreamInputs {
     size_t fetching = 0;             // requests without an answer
     std::vector<uint64_t> requests;  // to be released
     uint64_t bytes = 0;
+    uint64_t missing = 0;  // calls of FetchMissing
   };
 
   void Fetch(const std::shared_ptr<Batch>& batch, const InputFetcher::Parts& parts, bool check,

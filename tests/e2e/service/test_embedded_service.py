@@ -211,6 +211,24 @@ def test_quarantine_and_recycle_find_it(runtime, spec):
         assert json.loads(asked(loader, "recycle", "--json")) == {"workers": 1}
 
 
+def test_what_is_not_there_to_be_recycled_or_cleared_is_told(runtime, spec):
+    with bulkhead.Loader(spec, workers=1) as loader:
+        loader.next_batch()
+
+        def said(*words):
+            return subprocess.run(
+                [BIN / "bulkhead", *words, "--target", loader.target], capture_output=True, text=True, timeout=60
+            )
+
+        asked(loader, "quarantine", "add", "range@17")
+        run = said("quarantine", "clear", "range@17", "nope@3")
+        assert run.returncode == 0 and run.stderr == "nope@3 was not in quarantine\n0 records in quarantine\n"
+        for words, what in ((["--slot", "7"], "in slot 7"), (["--pipeline", "nope"], "of pipeline nope")):
+            run = said("recycle", *words)
+            assert run.returncode == 1 and not run.stdout, run
+            assert run.stderr.startswith(f"there is no worker {what}; there are slot 0 of pipeline "), run
+
+
 def test_a_repeated_status_leaves_its_error_to_be_read(runtime):
     run = subprocess.run([BIN / "bulkhead", "status", "--every", "1", "--target", f"unix:{runtime}/s.sock"],
                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120)

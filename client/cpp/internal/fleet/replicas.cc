@@ -14,11 +14,11 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "client/cpp/internal/base/error.h"
+#include "client/cpp/internal/rpc/address.h"
 #include "client/cpp/internal/service/target_file.h"
 
 namespace bulkhead::client_internal {
@@ -29,24 +29,6 @@ constexpr absl::string_view kName = "dns:///";
 // How often names are resolved again, and a target file is looked at.
 constexpr absl::Duration kNamePause = absl::Seconds(5);
 constexpr absl::Duration kFilePause = absl::Seconds(1);
-
-struct HostAndPort {
-  std::string host;
-  std::string port;
-};
-
-std::optional<HostAndPort> SplitPort(absl::string_view text) {
-  const size_t colon = text.rfind(':');
-  uint32_t port = 0;
-  if (colon == 0 || colon == absl::string_view::npos) return std::nullopt;
-  if (!absl::SimpleAtoi(text.substr(colon + 1), &port) || port == 0 || port > 65535) {
-    return std::nullopt;
-  }
-  const absl::string_view host = text.substr(0, colon);
-  const bool bracketed = absl::StartsWith(host, "[") && absl::EndsWith(host, "]");
-  if (!bracketed && host.find_first_of(" :/[]") != absl::string_view::npos) return std::nullopt;
-  return HostAndPort{std::string(host), std::string(text.substr(colon + 1))};
-}
 
 std::optional<HostAndPort> NameOf(absl::string_view target) {
   if (!absl::ConsumePrefix(&target, kName)) return std::nullopt;
@@ -146,10 +128,10 @@ absl::Duration Replicas::look_every() const {
 void Replicas::Look(const std::function<void(const std::string&)>& warn) {
   if (const Stamp stamp = StampOfFile(); stamp != stamp_) {
     stamp_ = stamp;
-    auto target = ResolveTarget(path_, {});
-    if (!target.ok()) return warn(std::string(target.status().message()));
-    targets_ = FleetTargets(target->address);
-    if (targets_.empty()) targets_ = {target->address};
+    auto address = AddressIn(path_);
+    if (!address.ok()) return warn(std::string(address.status().message()));
+    targets_ = FleetTargets(*address);
+    if (targets_.empty()) targets_ = {*address};
   }
   auto found = Find(targets_);
   if (!found.ok()) return warn(std::string(found.status().message()));

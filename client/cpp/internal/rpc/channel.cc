@@ -11,11 +11,14 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/cpp/internal/base/error.h"
 #include "client/cpp/internal/base/socket_user.h"
+#include "client/cpp/internal/rpc/address.h"
 #include "client/cpp/internal/rpc/tls.h"
 
 namespace bulkhead::client_internal {
@@ -59,9 +62,15 @@ grpc::ChannelArguments MakeArguments() {
 
 // The words of FromRpcStatus for what gRPC would find itself.
 absl::Status NobodyListens(const std::string& target, int error, Caller caller) {
-  const std::string why = absl::StrCat(
-      std::strerror(error),
-      error == EACCES ? ": only the user that the service runs as, and root, may connect" : "");
+  std::string why = std::strerror(error);
+  if (error == EACCES) {
+    absl::StrAppend(&why, ": only the user that the service runs as, and root, may connect");
+  }
+  std::error_code unknown;
+  const std::string path = UnixPathOf(target);
+  if (std::filesystem::exists(path, unknown) && !std::filesystem::is_socket(path, unknown)) {
+    why = "it is no socket";
+  }
   return FromRpcStatus(grpc::Status(grpc::StatusCode::UNAVAILABLE, why), target, caller);
 }
 
@@ -101,12 +110,9 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(const std::string& ta
   (void)calmed;
   const std::string path = UnixPathOf(target);
   if (!path.empty()) return ConnectUnix(target, path, credentials, caller);
-  // Of an abstract socket nobody could be asked who listens; a host alone would be port 443.
-  if (absl::StartsWith(target, "unix-abstract:") || !absl::StrContains(target, ":")) {
-    return MakeClientError(
-        absl::StatusCode::kInvalidArgument, client_reason::kInvalidArgument,
-        absl::StrCat("target is \"host:port\", \"unix:/path\" or a target file, not ", target));
-  }
+  // Nor of an abstract socket, since nobody could be asked who listens there.
+  absl::Status usable = CheckAddress(target);
+  if (!usable.ok()) return usable;
   auto made = TcpCredentials(credentials);
   if (!made.ok()) return made.status();
   grpc::ChannelArguments arguments = MakeArguments();

@@ -12,6 +12,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <tuple>
@@ -20,6 +21,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "client/cpp/internal/base/error.h"
 
 namespace bulkhead::client_internal {
@@ -88,19 +90,42 @@ absl::Status Invalid(const std::string& what) {
                          what);
 }
 
-absl::StatusOr<std::string> ReadText(const char* variable, const std::string& path) {
+// A field of Credentials and its variable in the environment.
+struct Field {
+  const char* name;
+  const char* variable;
+};
+constexpr Field kCa{"ca", "BULKHEAD_TLS_CA"};
+constexpr Field kCert{"cert", "BULKHEAD_TLS_CERT"};
+constexpr Field kKey{"key", "BULKHEAD_TLS_KEY"};
+constexpr Field kTokenFile{"token_file", "BULKHEAD_TOKEN_FILE"};
+
+// "ca (BULKHEAD_TLS_CA) /x.pem", or "ca /x.pem" when it does not come from that variable.
+std::string Named(const Field& field, const std::string& path) {
+  const char* const said = std::getenv(field.variable);
+  const bool of_variable = said != nullptr && path == said;
+  return absl::StrCat(field.name, of_variable ? absl::StrCat(" (", field.variable, ")") : "", " ",
+                      path);
+}
+
+absl::Status Unusable(const Field& field, const std::string& path, const std::string& what) {
+  return MakeClientError(absl::StatusCode::kInvalidArgument, client_reason::kCredentialsInvalid,
+                         absl::StrCat(Named(field, path), ": ", what), {{"field", field.name}});
+}
+
+absl::StatusOr<std::string> ReadText(const Field& field, const std::string& path) {
   if (path.empty()) return std::string();
   std::error_code error;
   const bool is_there = std::filesystem::exists(path, error);
   if (is_there && !std::filesystem::is_regular_file(path, error)) {
-    return Invalid(absl::StrCat(variable, " ", path, ": cannot be read: it is no file"));
+    return Unusable(field, path, "cannot be read: it is no file");
   }
   errno = 0;
   std::ifstream file(path);
   std::string text(kMostFileBytes, '\0');
   file.read(text.data(), kMostFileBytes);
   if (!file.is_open() || file.bad()) {
-    return Invalid(absl::StrCat(variable, " ", path, ": cannot be read: ", std::strerror(errno)));
+    return Unusable(field, path, absl::StrCat("cannot be read: ", std::strerror(errno)));
   }
   text.resize(static_cast<size_t>(file.gcount()));
   return text;
@@ -118,32 +143,31 @@ absl::StatusOr<Context> LoadFiles(const Credentials& credentials) {
   Context context(SSL_CTX_new(TLS_client_method()));
   ERR_clear_error();
   if (SSL_CTX_load_verify_locations(context.get(), credentials.ca.c_str(), nullptr) != 1) {
-    return Invalid(absl::StrCat("ca (BULKHEAD_TLS_CA) ", credentials.ca,
-                                ": holds no whole certificate of an authority (", LastError(),
-                                ")"));
+    return Unusable(kCa, credentials.ca,
+                    absl::StrCat("holds no whole certificate of an authority (", LastError(), ")"));
   }
   if (credentials.cert.empty()) return context;
   // Nobody is asked for a passphrase.
   SSL_CTX_set_default_passwd_cb(context.get(), [](char*, int, int, void*) { return 0; });
   if (SSL_CTX_use_certificate_chain_file(context.get(), credentials.cert.c_str()) != 1) {
-    return Invalid(absl::StrCat("cert (BULKHEAD_TLS_CERT) ", credentials.cert,
-                                ": holds no whole certificate (", LastError(), ")"));
+    return Unusable(kCert, credentials.cert,
+                    absl::StrCat("holds no whole certificate (", LastError(), ")"));
   }
   if (SSL_CTX_use_PrivateKey_file(context.get(), credentials.key.c_str(), SSL_FILETYPE_PEM) != 1) {
     const bool fits = ERR_GET_REASON(ERR_peek_last_error()) != X509_R_KEY_VALUES_MISMATCH;
     const std::string why = LastError();
     if (!fits) {
-      return Invalid(absl::StrCat("key (BULKHEAD_TLS_KEY) ", credentials.key,
-                                  ": is not the key of the certificate in ", credentials.cert));
+      return Unusable(kKey, credentials.key,
+                      absl::StrCat("is not the key of the certificate in ", credentials.cert));
     }
-    return Invalid(absl::StrCat("key (BULKHEAD_TLS_KEY) ", credentials.key,
-                                ": holds no private key without a passphrase (", why, ")"));
+    return Unusable(kKey, credentials.key,
+                    absl::StrCat("holds no private key without a passphrase (", why, ")"));
   }
   return context;
 }
 
 // "[::1]:7077" → "::1" and "7077"; schemes such as "dns:" are left out.
-std::pair<std::string, std::string> HostAndPort(std::string target) {
+std::pair<std::string, std::string> DialledAt(std::string target) {
   for (const char* scheme : {"dns:///", "dns:", "ipv4:", "ipv6:"}) {
     if (target.rfind(scheme, 0) == 0) target = target.substr(std::strlen(scheme));
   }
@@ -196,10 +220,32 @@ std::string WhyRefused(long verified, const std::string& host, const Credentials
       return absl::StrCat("its certificate is not for ", host,
                           "; connect by a name that is in it, or give the service one with "
                           "this name");
+    case X509_V_ERR_INVALID_PURPOSE:
+      return "its certificate is not one of a server by its extended key usage; the service needs "
+             "another (--tls-cert)";
     default:
-      return absl::StrCat("its certificate is not trusted (", text, "); ca (BULKHEAD_TLS_CA) ",
-                          credentials.ca, " is not the authority that signed it");
+      return absl::StrCat("its certificate is not trusted (", text, "); ",
+                          Named(kCa, credentials.ca),
+                          " is not the authority that signed it, or the service's --tls-cert lacks "
+                          "an intermediate certificate");
   }
+}
+
+// "that expired at 2026-01-31 12:00:00 UTC"; empty for a certificate that is valid now.
+std::string WhyOutdated(const X509* certificate) {
+  const auto date = [](const ASN1_TIME* time) {
+    std::tm parts{};
+    ASN1_TIME_to_tm(time, &parts);
+    return absl::FormatTime("%Y-%m-%d %H:%M:%S UTC", absl::FromTM(parts, absl::UTCTimeZone()),
+                            absl::UTCTimeZone());
+  };
+  const ASN1_TIME* const from = X509_get0_notBefore(certificate);
+  const ASN1_TIME* const until = X509_get0_notAfter(certificate);
+  if (X509_cmp_current_time(until) < 0) return absl::StrCat("that expired at ", date(until));
+  if (X509_cmp_current_time(from) > 0) {
+    return absl::StrCat("that is not valid before ", date(from));
+  }
+  return "";
 }
 
 // After the handshake, by what the service says first. In TLS 1.3 it judges this client's
@@ -213,9 +259,13 @@ std::string WhyHungUp(SSL* session, const Credentials& credentials) {
   if (credentials.cert.empty()) {
     return "it wants a client certificate; give cert and key (BULKHEAD_TLS_CERT, BULKHEAD_TLS_KEY)";
   }
-  return absl::StrCat("it hangs up on the certificate ", credentials.cert,
-                      " of this client; that has expired, or the service's --tls-client-ca is not "
-                      "the authority that signed it");
+  const std::string outdated = WhyOutdated(SSL_get_certificate(session));
+  return absl::StrCat(
+      "it hangs up on the certificate ", credentials.cert, " of this client; ",
+      !outdated.empty()
+          ? outdated
+          : "the service's --tls-client-ca is not the authority that signed it, or it lacks an "
+            "intermediate certificate, or its extended key usage excludes clients");
 }
 
 bool SpeaksTls(int fd) {
@@ -234,10 +284,10 @@ Credentials WithEnvironment(Credentials credentials) {
     const char* const value = std::getenv(variable);
     if (field.empty() && value != nullptr) field = value;
   };
-  fill(credentials.ca, "BULKHEAD_TLS_CA");
-  fill(credentials.cert, "BULKHEAD_TLS_CERT");
-  fill(credentials.key, "BULKHEAD_TLS_KEY");
-  fill(credentials.token_file, "BULKHEAD_TOKEN_FILE");
+  fill(credentials.ca, kCa.variable);
+  fill(credentials.cert, kCert.variable);
+  fill(credentials.key, kKey.variable);
+  fill(credentials.token_file, kTokenFile.variable);
   fill(credentials.socket_user, "BULKHEAD_SOCKET_USER");
   return credentials;
 }
@@ -256,35 +306,35 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> TcpCredentials(
   }
   if (credentials.ca.empty()) return grpc::InsecureChannelCredentials();
   grpc::SslCredentialsOptions options;
-  for (const auto& [field, variable, path] :
-       {std::tuple(&options.pem_root_certs, "ca (BULKHEAD_TLS_CA)", &credentials.ca),
-        std::tuple(&options.pem_cert_chain, "cert (BULKHEAD_TLS_CERT)", &credentials.cert),
-        std::tuple(&options.pem_private_key, "key (BULKHEAD_TLS_KEY)", &credentials.key)}) {
-    auto text = ReadText(variable, *path);
+  for (const auto& [taken, field, path] :
+       {std::tuple(&options.pem_root_certs, kCa, &credentials.ca),
+        std::tuple(&options.pem_cert_chain, kCert, &credentials.cert),
+        std::tuple(&options.pem_private_key, kKey, &credentials.key)}) {
+    auto text = ReadText(field, *path);
     if (!text.ok()) return text.status();
-    *field = *std::move(text);
+    *taken = *std::move(text);
   }
   auto usable = LoadFiles(credentials);
   if (!usable.ok()) return usable.status();
   auto made = grpc::SslCredentials(options);
   if (credentials.token_file.empty()) return made;
-  auto token = ReadText("token_file (BULKHEAD_TOKEN_FILE)", credentials.token_file);
+  auto token = ReadText(kTokenFile, credentials.token_file);
   if (!token.ok()) return token.status();
   const std::string text(absl::StripAsciiWhitespace(*token));
   if (text.empty()) {
-    return Invalid(absl::StrCat("token_file (BULKHEAD_TOKEN_FILE) ", credentials.token_file,
-                                ": is empty; it must hold the token of the service"));
+    return Unusable(kTokenFile, credentials.token_file,
+                    "is empty; it must hold the token of the service");
   }
   for (const char c : text) {
     if (c > ' ' && c <= '~') continue;
-    return Invalid(absl::StrCat("token_file (BULKHEAD_TOKEN_FILE) ", credentials.token_file,
-                                ": holds more than a token, which is one line without spaces"));
+    return Unusable(kTokenFile, credentials.token_file,
+                    "holds more than a token, which is one line without spaces");
   }
   return grpc::CompositeChannelCredentials(made, grpc::AccessTokenCredentials(text));
 }
 
 std::string ExplainTls(const std::string& target, const Credentials& credentials) {
-  const auto [host, port] = HostAndPort(target);
+  const auto [host, port] = DialledAt(target);
   if (host.empty()) return "";
   const WithoutSigpipe quiet;
   const Socket socket(Dial(host, port));

@@ -15,7 +15,8 @@ namespace bulkhead::client_internal {
 Credentials WithEnvironment(Credentials credentials);
 
 // What gRPC takes for a connection over TCP, of the files as they are now. INVALID_ARGUMENT
-// (CREDENTIALS_INVALID) names the file and what is wrong with it, or the one that is missing.
+// (CREDENTIALS_INVALID) names the file and what is wrong with it, or the one that is missing; the
+// metadata `field` is the field of Credentials that names the file.
 absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> TcpCredentials(
     const Credentials& credentials);
 

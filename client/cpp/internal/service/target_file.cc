@@ -13,7 +13,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "client/cpp/internal/base/error.h"
+#include "client/cpp/internal/rpc/address.h"
 #include "client/cpp/internal/rpc/tls.h"
 
 namespace bulkhead::client_internal {
@@ -22,9 +24,17 @@ namespace {
 constexpr size_t kMaxBytes = size_t{64} << 10;
 constexpr char kHas[] = "a target file has target, ca, cert, key, token_file and socket_user";
 
+constexpr absl::string_view kByteOrderMark = "\xEF\xBB\xBF";  // some editors write it
+
 struct Line {
   std::string key;
   std::string value;
+};
+
+// What a file says of a key.
+struct Said {
+  std::string value;
+  int line = 0;
 };
 
 absl::Status Wrong(const std::string& what) {
@@ -32,6 +42,7 @@ absl::Status Wrong(const std::string& what) {
 }
 
 bool IsTargetFile(absl::string_view target) {
+  if (absl::StartsWith(target, "unix:")) return false;  // whatever a socket's name ends in
   return absl::EndsWith(target, ".yaml") || absl::EndsWith(target, ".yml");
 }
 
@@ -82,9 +93,11 @@ absl::StatusOr<Line> ParseLine(absl::string_view line) {
   if (entry.key != "target" && entry.key != "socket_user" && !IsPath(entry.key)) {
     return Wrong(absl::StrCat("there is no `", entry.key, "`; ", kHas));
   }
-  if (entry.key == "target" &&
-      (!absl::StrContains(entry.value, ":") || IsTargetFile(entry.value))) {
-    return Wrong("`target` is \"host:port\" or \"unix:/path\"");
+  if (entry.key != "target") return entry;
+  for (const absl::string_view part : absl::StrSplit(entry.value, ',')) {
+    if (CheckAddress(absl::StripAsciiWhitespace(part)).ok()) continue;
+    return Wrong(
+        absl::StrCat("`target` is \"host:port\" or \"unix:/path\", not '", entry.value, "'"));
   }
   return entry;
 }
@@ -106,12 +119,13 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
   return text;
 }
 
-absl::StatusOr<std::map<std::string, std::string>> ReadTargetFile(const std::string& path) {
+absl::StatusOr<std::map<std::string, Said>> ReadTargetFile(const std::string& path) {
   const auto text = ReadFile(path);
   if (!text.ok()) return text.status();
-  std::map<std::string, std::string> said;
+  std::map<std::string, Said> said;
   int number = 0;
-  for (absl::string_view line : absl::StrSplit(*text, '\n')) {
+  const absl::string_view content_of_file = absl::StripPrefix(*text, kByteOrderMark);
+  for (absl::string_view line : absl::StrSplit(content_of_file, '\n')) {
     ++number;
     line = absl::StripTrailingAsciiWhitespace(line);
     const absl::string_view content = absl::StripLeadingAsciiWhitespace(line);
@@ -123,9 +137,10 @@ absl::StatusOr<std::map<std::string, std::string>> ReadTargetFile(const std::str
     if (!entry.ok()) {
       return Wrong(absl::StrCat(path, ":", number, ": ", std::string(entry.status().message())));
     }
-    said[entry->key] = IsPath(entry->key)
-                           ? (std::filesystem::path(path).parent_path() / entry->value).string()
-                           : entry->value;
+    said[entry->key] = {IsPath(entry->key)
+                            ? (std::filesystem::path(path).parent_path() / entry->value).string()
+                            : entry->value,
+                        number};
   }
   if (said.count("target") == 0)
     return Wrong(absl::StrCat(path, ":1: `target` is missing; ", kHas));
@@ -138,15 +153,33 @@ absl::StatusOr<Target> ResolveTarget(const std::string& target, Credentials cred
   if (!IsTargetFile(target)) return Target{target, WithEnvironment(std::move(credentials))};
   auto said = ReadTargetFile(target);
   if (!said.ok()) return said.status();
+  std::map<std::string, Said> used;
   const auto fill = [&](std::string& field, const char* key) {
-    if (field.empty()) field = (*said)[key];
+    if (!field.empty() || said->count(key) == 0) return;
+    used[key] = (*said)[key];
+    field = used[key].value;
   };
   fill(credentials.ca, "ca");
   fill(credentials.cert, "cert");
   fill(credentials.key, "key");
   fill(credentials.token_file, "token_file");
   fill(credentials.socket_user, "socket_user");
-  return Target{(*said)["target"], WithEnvironment(std::move(credentials))};
+  Target resolved{(*said)["target"].value, WithEnvironment(std::move(credentials))};
+  if (absl::StartsWith(resolved.address, "unix:")) return resolved;
+  // Of the file's paths nobody else knows the line.
+  const absl::Status usable = TcpCredentials(resolved.credentials).status();
+  const auto named = used.find(ErrorMetadata(usable)["field"]);
+  if (named == used.end()) return resolved;
+  return MakeClientError(
+      usable.code(), ErrorReason(usable),
+      absl::StrCat(target, ":", named->second.line, ": ", std::string(usable.message())),
+      ErrorMetadata(usable));
+}
+
+absl::StatusOr<std::string> AddressIn(const std::string& path) {
+  auto said = ReadTargetFile(path);
+  if (!said.ok()) return said.status();
+  return (*said)["target"].value;
 }
 
 }  // namespace bulkhead::client_internal

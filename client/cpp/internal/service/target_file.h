@@ -17,9 +17,13 @@ struct Target {
 // What `target` means: an address, or the name of a target file (*.yaml, *.yml), which is YAML with
 // a line for each of `target`, `ca`, `cert`, `key`, `token_file` and `socket_user`, and a text
 // behind it. What `credentials` say counts before the file, and that before the environment.
-// INVALID_ARGUMENT with file and line for a target file that cannot be used. Its twin is
+// INVALID_ARGUMENT with file and line for a target file that cannot be used, and
+// CREDENTIALS_INVALID for a file that it names. Its twin is
 // client/python/bulkhead/_service/target_file.py.
 absl::StatusOr<Target> ResolveTarget(const std::string& target, Credentials credentials);
+
+// The address in a target file.
+absl::StatusOr<std::string> AddressIn(const std::string& path);
 
 }  // namespace bulkhead::client_internal
 

@@ -113,8 +113,8 @@ class FleetEndpoint:
                 stamp = self._stamp_of_file()
                 if stamp != self._stamp:
                     self._stamp = stamp
-                    target, _ = target_file.resolve(self._path, None)
-                    self._targets = named_by(target) or [str(target)]
+                    target = target_file.address_in(self._path)
+                    self._targets = named_by(target) or [target]
                 self.replicas = find(self._targets)
             except errors.BulkheadError as failure:
                 warn(failure.message)

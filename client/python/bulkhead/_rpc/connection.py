@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import socket
+import stat
 from typing import Any, List, Optional, Tuple
 
 from ..errors import BulkheadError, ServiceUnavailable
@@ -75,7 +76,9 @@ class _PinnedSocket:
             if isinstance(failure, BulkheadError):
                 raise
             why = failure.strerror
-            if failure.errno == errno.EACCES:
+            if os.path.exists(path) and not stat.S_ISSOCK(os.stat(path).st_mode):
+                why = "it is no socket"
+            elif failure.errno == errno.EACCES:
                 why += ": only the user that the service runs as, and root, may connect"
             lost = ServiceUnavailable(
                 f"the service at {target} cannot be reached or has ended ({why})",

@@ -43,8 +43,25 @@ _VARIABLES = {
 }
 
 
+def checked(credentials: Optional[Credentials]) -> Credentials:
+    """`credentials`, or those without a field. TypeError for anything else."""
+    if credentials is None:
+        return Credentials()
+    if not isinstance(credentials, Credentials):
+        raise TypeError(
+            f"credentials is bulkhead.Credentials(ca=..., cert=..., key=...), not {type(credentials).__name__}"
+        )
+    return credentials
+
+
+def named(field: str, path: str) -> str:
+    """ "ca (BULKHEAD_TLS_CA) /x.pem", or "ca /x.pem" when it does not come from that variable."""
+    variable = _VARIABLES[field]
+    return f"{field} ({variable}) {path}" if os.environ.get(variable) == path else f"{field} {path}"
+
+
 def with_environment(credentials: Optional[Credentials]) -> Credentials:
     """`credentials`, with fields that are None taken from the environment."""
-    given = credentials or Credentials()
+    given = checked(credentials)
     said = {field: os.environ.get(variable) or None for field, variable in _VARIABLES.items()}
     return Credentials(**{field: getattr(given, field) or said[field] for field in said})

@@ -6,16 +6,20 @@ import os
 import re
 import socket
 import ssl
+from datetime import datetime, timezone
 from typing import Any, Optional, Tuple
 
 from ..errors import CredentialsInvalid
 from . import grpc_library
-from .credentials import Credentials
+from .credentials import Credentials, named
 
 _MOST_FILE_BYTES = 1 << 20
 _SCHEMES = re.compile(r"^(dns:///|dns:|ipv4:|ipv6:)")
 # Of X509_verify_cert_error (openssl/x509_vfy.h).
-_NOT_YET_VALID, _EXPIRED, _OTHER_HOST, _OTHER_ADDRESS = 9, 10, 62, 64
+_NOT_YET_VALID, _EXPIRED, _WRONG_PURPOSE, _OTHER_HOST, _OTHER_ADDRESS = 9, 10, 26, 62, 64
+# A certificate's Validity in DER (RFC 5280): a sequence of two times, each with two or four digits of a year.
+_TIME = rb"(?:\x17\x0d|\x18\x0f)((?:\d\d)?\d{12}Z)"
+_VALIDITY = re.compile(rb"\x30." + _TIME + _TIME, re.DOTALL)
 
 
 def channel_credentials(credentials: Credentials) -> Any:
@@ -37,49 +41,45 @@ def channel_credentials(credentials: Credentials) -> Any:
     _context(credentials)
     grpc = grpc_library.load()
     made = grpc.ssl_channel_credentials(
-        _read("ca (BULKHEAD_TLS_CA)", credentials.ca),
-        _read("key (BULKHEAD_TLS_KEY)", credentials.key),
-        _read("cert (BULKHEAD_TLS_CERT)", credentials.cert),
+        _read("ca", credentials.ca), _read("key", credentials.key), _read("cert", credentials.cert)
     )
     if credentials.token_file is None:
         return made
-    token = (_read("token_file (BULKHEAD_TOKEN_FILE)", credentials.token_file) or b"").strip()
+    token = (_read("token_file", credentials.token_file) or b"").strip()
     if re.fullmatch(rb"[!-~]+", token):
         return grpc.composite_channel_credentials(made, grpc.access_token_call_credentials(token.decode()))
     wrong = "is empty; it must hold the token of the service"
     if token:
         wrong = "holds more than a token, which is one line without spaces"
-    raise CredentialsInvalid(f"token_file (BULKHEAD_TOKEN_FILE) {credentials.token_file}: {wrong}")
+    raise _unusable("token_file", credentials.token_file, wrong)
 
 
-def _read(variable: str, path: Optional[str]) -> Optional[bytes]:
+def _unusable(field: str, path: str, what: str) -> CredentialsInvalid:
+    return CredentialsInvalid(f"{named(field, path)}: {what}", metadata={"field": field})
+
+
+def _read(field: str, path: Optional[str]) -> Optional[bytes]:
     if path is None:
         return None
     try:
         if os.path.exists(path) and not os.path.isfile(path):
-            raise CredentialsInvalid(f"{variable} {path}: cannot be read: it is no file")
+            raise _unusable(field, path, "cannot be read: it is no file")
         with open(path, "rb") as file:
             return file.read(_MOST_FILE_BYTES)
     except OSError as failure:
-        raise CredentialsInvalid(
-            f"{variable} {path}: cannot be read: {failure.strerror}"
-        ) from None
+        raise _unusable(field, path, f"cannot be read: {failure.strerror}") from None
 
 
 def _context(credentials: Credentials) -> ssl.SSLContext:
     """With the files of `credentials`, all of which can be used."""
     assert credentials.ca is not None
-    for variable, path in (
-        ("ca (BULKHEAD_TLS_CA)", credentials.ca),
-        ("cert (BULKHEAD_TLS_CERT)", credentials.cert),
-        ("key (BULKHEAD_TLS_KEY)", credentials.key),
-    ):
-        _read(variable, path)
+    for field in ("ca", "cert", "key"):
+        _read(field, getattr(credentials, field))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    _load_certificates(context, "ca (BULKHEAD_TLS_CA)", credentials.ca)
-    if credentials.cert is None:
+    _load_certificates(context, "ca", credentials.ca)
+    if credentials.cert is None or credentials.key is None:
         return context
-    _load_certificates(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), "cert (BULKHEAD_TLS_CERT)", credentials.cert)
+    _load_certificates(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), "cert", credentials.cert)
     try:
         # The password is for a key that has one: nobody is asked.
         context.load_cert_chain(credentials.cert, credentials.key, password=lambda: "")
@@ -88,17 +88,15 @@ def _context(credentials: Credentials) -> ssl.SSLContext:
             text = f"is not the key of the certificate in {credentials.cert}"
         else:
             text = "holds no private key that can be read; it must be whole and without a passphrase"
-        raise CredentialsInvalid(f"key (BULKHEAD_TLS_KEY) {credentials.key}: {text}") from None
+        raise _unusable("key", credentials.key, text) from None
     return context
 
 
-def _load_certificates(context: ssl.SSLContext, variable: str, path: str) -> None:
+def _load_certificates(context: ssl.SSLContext, field: str, path: str) -> None:
     try:
         context.load_verify_locations(path)
     except ssl.SSLError:
-        raise CredentialsInvalid(
-            f"{variable} {path}: holds no certificate that can be read; it may be cut short"
-        ) from None
+        raise _unusable(field, path, "holds no certificate that can be read; it may be cut short") from None
 
 
 def explain(target: str, credentials: Credentials) -> str:
@@ -169,10 +167,31 @@ def _explain_tls(connection: socket.socket, host: str, credentials: Credentials)
             pass
     if credentials.cert is None:
         return "it wants a client certificate; give cert and key (BULKHEAD_TLS_CERT, BULKHEAD_TLS_KEY)"
-    return (
-        f"it hangs up on the certificate {credentials.cert} of this client; that has expired, or the "
-        "service's --tls-client-ca is not the authority that signed it"
+    why = _why_outdated(credentials.cert) or (
+        "the service's --tls-client-ca is not the authority that signed it, or it lacks an intermediate "
+        "certificate, or its extended key usage excludes clients"
     )
+    return f"it hangs up on the certificate {credentials.cert} of this client; {why}"
+
+
+def _why_outdated(path: str) -> str:
+    """ "that expired at 2026-01-31 12:00:00 UTC"; empty for a certificate that is valid now."""
+    pem = (_read("cert", path) or b"").decode("utf-8", "replace")
+    first = re.search("-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", pem, re.DOTALL)
+    validity = _VALIDITY.search(ssl.PEM_cert_to_DER_cert(first[0])) if first else None
+    if validity is None:
+        return ""
+    since, until = (_utc(time.decode()) for time in validity.groups())
+    now = datetime.now(timezone.utc)
+    if until < now:
+        return f"that expired at {until:%Y-%m-%d %H:%M:%S} UTC"
+    return f"that is not valid before {since:%Y-%m-%d %H:%M:%S} UTC" if since > now else ""
+
+
+def _utc(time: str) -> datetime:
+    """Of "261128193200Z" or "20261128193200Z"."""
+    digits = time if len(time) > len("YYMMDDHHMMSSZ") else ("20" if time < "50" else "19") + time
+    return datetime.strptime(digits, "%Y%m%d%H%M%SZ").replace(tzinfo=timezone.utc)
 
 
 def _why_not_trusted(
@@ -187,7 +206,12 @@ def _why_not_trusted(
             f"its certificate is not for {host}; connect by a name that is in it, or give the "
             "service one with this name"
         )
+    if failure.verify_code == _WRONG_PURPOSE:
+        return (
+            "its certificate is not one of a server by its extended key usage; the service needs another "
+            "(--tls-cert)"
+        )
     return (
-        f"its certificate is not trusted ({failure.verify_message}); ca (BULKHEAD_TLS_CA) "
-        f"{credentials.ca} is not the authority that signed it"
+        f"its certificate is not trusted ({failure.verify_message}); {named('ca', credentials.ca or '')} is not "
+        "the authority that signed it, or the service's --tls-cert lacks an intermediate certificate"
     )

@@ -14,16 +14,20 @@ _HOST_AND_PORT = re.compile(r"(\[[^\[\]]+\]|[^\s:/\[\]]+):([0-9]{1,5})")
 _OTHER_SCHEMES = ("dns:", "ipv4:", "ipv6:")
 
 
+def is_address(target: str) -> bool:
+    """Whether a service may be there; gRPC would take port 65537 for port 1."""
+    if target.startswith("unix:") and len(target) > len("unix:"):
+        return True
+    address = _HOST_AND_PORT.fullmatch(target)
+    if address is not None and 0 < int(address[2]) < 1 << 16:
+        return True
+    return target.startswith(_OTHER_SCHEMES)
+
+
 def check_target(target: Any) -> None:
-    """Raises InvalidArgument for an invalid address; gRPC would take port 65537 for port 1."""
-    if isinstance(target, str):
-        if target.startswith("unix:") and len(target) > len("unix:"):
-            return
-        address = _HOST_AND_PORT.fullmatch(target)
-        if address is not None and 0 < int(address[2]) < 1 << 16:
-            return
-        if target.startswith(_OTHER_SCHEMES):
-            return
+    """Raises InvalidArgument for an invalid address."""
+    if isinstance(target, str) and is_address(target):
+        return
     raise InvalidArgument(
         f'target is "host:port", "unix:/path" or a target file (*.yaml), not {target!r}; without one the '
         "loader starts a service of its own"

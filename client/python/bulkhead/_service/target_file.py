@@ -6,12 +6,15 @@ text behind it. Its twin is client/cpp/internal/service/target_file.cc.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 from typing import Any, Dict, Optional, Tuple
 
-from .._rpc.credentials import Credentials, with_environment
-from ..errors import InvalidArgument
+from .._rpc import tls
+from .._rpc.credentials import Credentials, checked, with_environment
+from ..errors import CredentialsInvalid, InvalidArgument
+from .endpoint import is_address
 
 _KEYS = ("target", "ca", "cert", "key", "token_file", "socket_user")
 _PATHS = ("ca", "cert", "key", "token_file")
@@ -26,29 +29,51 @@ def resolve(
     """The address, and by what it and this client know each other.
 
     What is given counts before what a target file says, and that before the environment.
-    InvalidArgument with file and line for a target file that cannot be used.
+    InvalidArgument with file and line for a target file that cannot be used, and CredentialsInvalid for
+    a file that it names.
     """
     if isinstance(target, os.PathLike):
         target = os.fspath(target)
-    if not isinstance(target, str) or not target.endswith((".yaml", ".yml")):
+    if not isinstance(target, str) or not _is_target_file(target):
         return target, with_environment(credentials)
     said = _read(target)
-    given = credentials or Credentials()
-    fields = {key: getattr(given, key) or said.get(key) for key in _KEYS if key != "target"}
-    return said["target"], with_environment(Credentials(**fields))
+    given = checked(credentials)
+    used = {key: entry for key, entry in said.items() if key != "target" and not getattr(given, key)}
+    known = with_environment(dataclasses.replace(given, **{key: value for key, (value, _) in used.items()}))
+    address = said["target"][0]
+    if not address.startswith("unix:"):
+        try:
+            tls.channel_credentials(known)
+        except CredentialsInvalid as failure:
+            # Of the file's paths nobody else knows the line.
+            field = failure.metadata.get("field", "")
+            if field in used:
+                raise failure._saying(f"{target}:{used[field][1]}: {failure.message}") from None
+    return address, known
 
 
-def _read(path: str) -> Dict[str, str]:
+def address_in(path: str) -> str:
+    """The address in a target file."""
+    return _read(path)["target"][0]
+
+
+def _is_target_file(target: str) -> bool:
+    # Whatever a socket's name ends in.
+    return target.endswith((".yaml", ".yml")) and not target.startswith("unix:")
+
+
+def _read(path: str) -> Dict[str, Tuple[str, int]]:
+    """The value of each key, and its line."""
     try:
         if os.path.exists(path) and not os.path.isfile(path):
             raise InvalidArgument(f"the target file {path} cannot be read: it is no file")
         with open(path, "rb") as file:
-            text = file.read(_MAX_BYTES).decode("utf-8", "replace")
+            text = file.read(_MAX_BYTES).decode("utf-8-sig", "replace")  # some editors write a byte-order mark
     except OSError as failure:
         raise InvalidArgument(
             f"the target file {path} cannot be read: {failure.strerror}"
         ) from None
-    said: Dict[str, str] = {}
+    said: Dict[str, Tuple[str, int]] = {}
     for number, line in enumerate(text.split("\n"), 1):
         line = line.rstrip()
         if not line or line.lstrip().startswith("#") or line == "---":
@@ -59,7 +84,7 @@ def _read(path: str) -> Dict[str, str]:
                 raise ValueError(f"`{key}` stands here twice")
         except ValueError as wrong:
             raise InvalidArgument(f"{path}:{number}: {wrong}") from None
-        said[key] = os.path.join(os.path.dirname(path), value) if key in _PATHS else value
+        said[key] = (os.path.join(os.path.dirname(path), value) if key in _PATHS else value, number)
     if "target" not in said:
         raise InvalidArgument(f"{path}:1: `target` is missing; {_HAS}")
     return said
@@ -73,8 +98,8 @@ def _entry(line: str) -> Tuple[str, str]:
     key, value = parts[1], _value(parts[1], (parts[2] or "").strip())
     if key not in _KEYS:
         raise ValueError(f"there is no `{key}`; {_HAS}")
-    if key == "target" and (":" not in value or value.endswith((".yaml", ".yml"))):
-        raise ValueError('`target` is "host:port" or "unix:/path"')
+    if key == "target" and not all(is_address(part.strip()) for part in value.split(",")):
+        raise ValueError(f"`target` is \"host:port\" or \"unix:/path\", not '{value}'")
     return key, value
 
 

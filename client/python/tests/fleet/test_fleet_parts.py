@@ -74,9 +74,9 @@ def test_a_target_file_is_read_again_when_it_changes_and_kept_when_it_cannot_be(
 
 def test_a_target_file_may_be_given_as_a_path(tmp_path):
     file = tmp_path / "t.yaml"
-    file.write_text("target: h:1,h:2\nca: a.pem\n")
+    file.write_text("target: h:1,h:2\ntoken_file: token\n")
     address, credentials = resolve(file, None)
-    assert (address, credentials.ca) == ("h:1,h:2", str(tmp_path / "a.pem"))
+    assert (address, credentials.token_file) == ("h:1,h:2", str(tmp_path / "token"))
 
 
 def header(**fields):

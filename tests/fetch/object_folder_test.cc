@@ -1,0 +1,99 @@
+#include "server/fetch/object_folder.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <chrono>
+#include <filesystem>
+
+namespace bulkhead {
+namespace {
+
+constexpr uint64_t kBlock = ObjectBlocks::kBlockBytes;
+constexpr ObjectBlocks::Object kObject{8 * kBlock, 1};
+// The disk of a table of 8 words.
+constexpr uint64_t kTable = 4096;
+constexpr uint64_t kWhole = 8 * kBlock + kTable;
+
+class ObjectFolderTest : public testing::Test {
+ protected:
+  ObjectFolderTest() {
+    std::string folder = testing::TempDir() + "/bulkhead-objects-XXXXXX";
+    EXPECT_NE(mkdtemp(folder.data()), nullptr);
+    path_ = folder;
+  }
+  ~ObjectFolderTest() override { std::filesystem::remove_all(path_); }
+
+  // An object with all its blocks, of a service that has ended.
+  void Leave(const std::string& key, int age_hours) const {
+    ObjectFolder folder(path_, 100 * kWhole);
+    ObjectBlocks* const blocks = folder.Open(key, kObject).value();
+    for (uint64_t i = 0; i < 8; ++i) {
+      EXPECT_TRUE(blocks->Write(i, std::string(kBlock, 'x')).ok());
+    }
+    std::filesystem::last_write_time(
+        path_ + "/" + key + ".blocks",
+        std::filesystem::file_time_type::clock::now() - std::chrono::hours(age_hours));
+  }
+  bool Has(const std::string& key) const {
+    return std::filesystem::exists(path_ + "/" + key + ".blocks") &&
+           std::filesystem::exists(path_ + "/" + key + ".data");
+  }
+
+  std::string path_;
+};
+
+TEST_F(ObjectFolderTest, RemovesTheObjectThatWasNotUsedForLongest) {
+  Leave("newer", 2);
+  Leave("oldest", 9);
+  Leave("old", 5);
+  ObjectFolder folder(path_, 3 * kWhole + kTable);
+  ASSERT_TRUE(folder.Open("mine", kObject).ok());
+  EXPECT_TRUE(folder.Reserve(8 * kBlock));
+  EXPECT_FALSE(Has("oldest"));
+  EXPECT_TRUE(Has("old") && Has("newer") && Has("mine"));
+}
+
+TEST_F(ObjectFolderTest, RemovesNothingThatAServiceUses) {
+  Leave("mine", 9);
+  Leave("others", 8);
+  ObjectFolder others(path_, 2 * kWhole);
+  ASSERT_TRUE(others.Open("others", kObject).ok());
+  ObjectFolder folder(path_, 2 * kWhole);
+  ASSERT_TRUE(folder.Open("mine", kObject).ok());
+  EXPECT_FALSE(folder.Reserve(kBlock));
+  EXPECT_TRUE(Has("mine") && Has("others"));
+}
+
+TEST_F(ObjectFolderTest, CountsWhatItWrites) {
+  const uint64_t empty = ObjectFolder(path_, 0).used_bytes();
+  ObjectFolder folder(path_, empty + kTable + 2 * kBlock);
+  ObjectBlocks* const blocks = folder.Open("mine", kObject).value();
+  EXPECT_TRUE(folder.Reserve(2 * kBlock));
+  ASSERT_TRUE(blocks->Write(0, std::string(kBlock, 'x')).ok());
+  folder.Unreserve(2 * kBlock, kBlock);
+  EXPECT_FALSE(folder.Reserve(kBlock + kTable + 1));
+}
+
+TEST_F(ObjectFolderTest, WhatIsOnItsWayCounts) {
+  const uint64_t empty = ObjectFolder(path_, 0).used_bytes();
+  ObjectFolder folder(path_, empty + kTable + 3 * kBlock);
+  ASSERT_TRUE(folder.Open("mine", kObject).ok());
+  EXPECT_TRUE(folder.Reserve(2 * kBlock));
+  EXPECT_FALSE(folder.Reserve(2 * kBlock));
+  folder.Unreserve(2 * kBlock, 0);  // it failed
+  EXPECT_TRUE(folder.Reserve(2 * kBlock));
+}
+
+TEST_F(ObjectFolderTest, FilesThatWereRemovedAreMadeAgain) {
+  ObjectFolder folder(path_, 8 * kWhole);
+  ObjectBlocks* const blocks = folder.Open("mine", kObject).value();
+  ASSERT_TRUE(blocks->Write(0, std::string(kBlock, 'x')).ok());
+  std::filesystem::remove(path_ + "/mine.blocks");
+  EXPECT_EQ(folder.Open("mine", kObject).value(), blocks);
+  EXPECT_FALSE(blocks->Has(0));
+  EXPECT_TRUE(Has("mine"));
+}
+
+}  // namespace
+}  // namespace bulkhead

@@ -1,0 +1,181 @@
+#include "server/supervisor/leases/stream_inputs.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "server/base/error.h"
+
+namespace bulkhead {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+// What was asked of the fetcher, and its answers.
+struct Fetches {
+  struct Request {
+    std::string key;
+    bool check = false;
+    InputFetcher::Done done;
+  };
+  std::vector<Request> requests;  // by number - 1
+  std::vector<uint64_t> released;
+
+  InputFetcher Fetcher() {
+    return {[this](const InputFetcher::Parts& parts, bool check, InputFetcher::Done done) {
+              requests.push_back({parts.empty() ? "" : parts[0].key(), check, std::move(done)});
+              return requests.size();
+            },
+            [this](uint64_t id) { released.push_back(id); }};
+  }
+};
+
+class StreamInputsTest : public testing::Test {
+ protected:
+  void Add(uint64_t sequence) {
+    v1::BatchHeader header;
+    header.set_sequence(sequence);
+    header.set_epoch(3);
+    header.set_first_position(10 * sequence);
+    header.set_sample_count(10);
+    inputs_->Add(header);
+  }
+  void Survey(uint64_t sequence, uint64_t bytes = 100) {
+    internal::v1::Surveyed surveyed;
+    surveyed.set_sequence(sequence);
+    internal::v1::ObjectParts& object = *surveyed.add_objects();
+    object.set_key("key");
+    object.add_bounds(0);
+    object.add_bounds(bytes);
+    inputs_->OnSurveyed(surveyed);
+  }
+  // The fetcher answers, and the loop does what follows.
+  void Answer(size_t request, const absl::Status& status = absl::OkStatus()) {
+    fetches_.requests[request].done(status);
+    loop_->Stop();
+    loop_->Run();
+  }
+
+  Fetches fetches_;
+  std::shared_ptr<EventLoop> loop_ = EventLoop::Create().value();
+  int news_ = 0;
+  std::vector<absl::Status> errors_;
+  std::unique_ptr<StreamInputs> inputs_ = std::make_unique<StreamInputs>(
+      fetches_.Fetcher(), loop_, [this] { ++news_; },
+      [this](const absl::Status& status) { errors_.push_back(status); });
+};
+
+TEST_F(StreamInputsTest, ABatchIsTakenWhenItsBytesAreHereAndNotBefore) {
+  Add(0);
+  EXPECT_FALSE(inputs_->Take().has_value());
+  const auto survey = inputs_->NextSurvey(7, 1);
+  ASSERT_TRUE(survey.has_value());
+  EXPECT_EQ(survey->first_position(), 0u);
+  EXPECT_EQ(survey->count(), 10u);
+  EXPECT_FALSE(inputs_->NextSurvey(8, 1).has_value());
+  Survey(0);
+  EXPECT_FALSE(inputs_->Take().has_value());
+  Answer(0);
+  EXPECT_EQ(news_, 1);
+  EXPECT_EQ(inputs_->Take()->sequence(), 0u);
+  EXPECT_THAT(fetches_.released, IsEmpty());
+  inputs_->OnDelivered(0);
+  EXPECT_THAT(fetches_.released, ElementsAre(1));
+}
+
+TEST_F(StreamInputsTest, BatchesAreTakenInOrderWhateverComesFirst) {
+  Add(0);
+  Add(1);
+  Survey(1);
+  Survey(0);
+  Answer(0);  // of batch 1
+  EXPECT_FALSE(inputs_->Take().has_value());
+}
+
+TEST_F(StreamInputsTest, AnotherWorkerIsAskedInPlaceOfOneThatIsGoneOrSlow) {
+  Add(0);
+  ASSERT_TRUE(inputs_->NextSurvey(7, 1).has_value());
+  inputs_->OnWorkerGone(7);
+  ASSERT_TRUE(inputs_->NextSurvey(8, 2).has_value());
+  const int64_t late = 2 + StreamInputs::kPatienceNs + 1;
+  EXPECT_FALSE(inputs_->NextSurvey(8, late).has_value());
+  EXPECT_TRUE(inputs_->NextSurvey(9, late).has_value());
+  EXPECT_FALSE(inputs_->IsSilent(9, late));
+  EXPECT_TRUE(inputs_->IsSilent(9, late + StreamInputs::kSilenceNs + 1));
+  Survey(0);
+  Survey(0);  // the slow one answers after all
+  EXPECT_EQ(fetches_.requests.size(), 1u);
+}
+
+TEST_F(StreamInputsTest, StaysWithinItsBytes) {
+  Add(0);
+  Survey(0, StreamInputs::kMostAheadBytes - 1);
+  EXPECT_TRUE(inputs_->HasRoom());
+  Add(1);
+  EXPECT_FALSE(inputs_->HasRoom());  // nobody knows the size of batch 1
+  Survey(1, 1);
+  EXPECT_FALSE(inputs_->HasRoom());
+}
+
+TEST_F(StreamInputsTest, MissingBytesOfABatchInWorkAreFetchedAndKeptWithIt) {
+  Add(0);
+  Survey(0);
+  Answer(0);
+  ASSERT_TRUE(inputs_->Take().has_value());
+  internal::v1::Lease lease;
+  lease.set_epoch(3);
+  lease.set_first_position(0);
+  internal::v1::ObjectParts parts;
+  parts.set_key("other");
+  inputs_->FetchMissing(lease, parts);
+  EXPECT_TRUE(inputs_->waits());
+  ASSERT_EQ(fetches_.requests.size(), 2u);
+  EXPECT_EQ(fetches_.requests[1].key, "other");
+  EXPECT_TRUE(fetches_.requests[1].check);
+  Answer(1);
+  EXPECT_FALSE(inputs_->waits());
+  inputs_->OnDelivered(0);
+  EXPECT_THAT(fetches_.released, ElementsAre(1, 2));
+}
+
+TEST_F(StreamInputsTest, BytesThatAreMissingAgainAndAgainAreAnError) {
+  Add(0);
+  Survey(0);
+  Answer(0);
+  ASSERT_TRUE(inputs_->Take().has_value());
+  internal::v1::Lease lease;
+  lease.set_epoch(3);
+  for (int i = 0; i < 300; ++i) {  // 100, and 20 of each of 10 samples
+    inputs_->FetchMissing(lease, {});
+    Answer(fetches_.requests.size() - 1);
+  }
+  EXPECT_TRUE(errors_.empty());
+  inputs_->FetchMissing(lease, {});
+  loop_->Run();
+  ASSERT_EQ(errors_.size(), 1u);
+  EXPECT_EQ(GetErrorInfo(errors_[0])->reason, reason::kFileUnreadable);
+}
+
+TEST_F(StreamInputsTest, AFailedFetchIsTold) {
+  Add(0);
+  Survey(0);
+  Answer(0, absl::UnavailableError("no network"));
+  ASSERT_EQ(errors_.size(), 1u);
+  EXPECT_EQ(errors_[0].message(), "no network");
+}
+
+TEST_F(StreamInputsTest, ItsEndReleasesAllAndIgnoresAnswers) {
+  Add(0);
+  Add(1);
+  Survey(0);
+  Survey(1);
+  Answer(0);
+  ASSERT_TRUE(inputs_->Take().has_value());
+  inputs_.reset();
+  EXPECT_THAT(fetches_.released, testing::UnorderedElementsAre(1, 2));
+  Answer(1);
+  EXPECT_EQ(news_, 1);
+}
+
+}  // namespace
+}  // namespace bulkhead
