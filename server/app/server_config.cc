@@ -15,7 +15,7 @@
 #include "server/app/python_program.h"
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
-#include "server/base/object_url.h"
+#include "server/base/paths/object_url.h"
 #include "server/base/record_name.h"
 #include "server/base/utf8.h"
 #include "server/os/files/filesystem.h"

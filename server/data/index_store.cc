@@ -13,7 +13,7 @@
 #include "server/base/checksum.h"
 #include "server/base/error.h"
 #include "server/base/index_header.h"
-#include "server/base/object_url.h"
+#include "server/base/paths/object_url.h"
 #include "server/data/published_index.h"
 #include "server/data/published_indexes.h"
 #include "server/os/event_loop.h"

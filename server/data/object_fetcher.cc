@@ -16,7 +16,7 @@
 #include "absl/time/clock.h"
 #include "server/arena/worker_error.h"
 #include "server/base/error.h"
-#include "server/base/object_url.h"
+#include "server/base/paths/object_url.h"
 #include "server/os/event_loop.h"
 #include "server/os/files/filesystem.h"
 #include "server/os/files/random_name.h"

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/base/checksum.h"
 #include "server/base/index_header.h"
-#include "server/base/object_url.h"
+#include "server/base/paths/object_url.h"
 #include "server/spec/record_files.h"
 
 namespace bulkhead {

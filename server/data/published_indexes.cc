@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
-#include "server/base/object_url.h"
+#include "server/base/paths/object_url.h"
 #include "server/blocks/object_blocks.h"
 #include "server/data/published_index.h"
 #include "server/os/event_loop.h"

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
-#include "server/base/object_url.h"
+#include "server/base/paths/object_url.h"
 
 namespace bulkhead {
 namespace {

@@ -15,7 +15,7 @@ constexpr int kMostRegions = 3;
 constexpr size_t kMostErrorBytes = size_t{64} << 10;
 
 bool IsExpired(const HttpResponse& response, const StoreErrorBody& error,
-               const Credentials& credentials) {
+               const StoreCredentials& credentials) {
   if (!credentials.bearer_token.empty()) return response.head.code == 401;
   return error.code == "ExpiredToken" || error.code == "TokenRefreshRequired";
 }
@@ -68,7 +68,7 @@ void CallRunner::Attempt(Id id) {
   running.stopped_by_head = false;
   CredentialChain* const chain = ChainOf(running.call);
   if (chain == nullptr) return Send(id);
-  chain->Get([this, id](absl::StatusOr<Credentials> credentials) {
+  chain->Get([this, id](absl::StatusOr<StoreCredentials> credentials) {
     Running& running = *Find(id);
     if (credentials.ok()) {
       running.credentials = *std::move(credentials);

@@ -11,7 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "server/objects/credentials.h"
+#include "server/objects/credentials/credentials.h"
 #include "server/objects/curl.h"
 #include "server/objects/retry.h"
 #include "server/objects/store_config.h"
@@ -82,8 +82,8 @@ class CallRunner {
     ObjectCall call;
     int attempts = 0;
     int64_t started_ns = 0;
-    Credentials credentials;  // of this attempt
-    std::string region;       // of this attempt
+    StoreCredentials credentials;  // of this attempt
+    std::string region;            // of this attempt
     bool has_renewed = false;
     int regions_tried = 1;
     std::map<int, HttpClient::Id> requests;  // of this attempt, by number

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <string>
 
-#include "server/base/object_url.h"
+#include "server/base/paths/object_url.h"
 #include "server/objects/object_call.h"
 #include "server/objects/object_store.h"
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "server/base/object_url.h"
+#include "server/base/paths/object_url.h"
 #include "server/objects/object_call.h"
 #include "server/objects/object_store.h"
 

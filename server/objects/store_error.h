@@ -16,7 +16,7 @@ struct RequestFacts {
   int attempts = 1;
   bool is_web = false;           // http or https, which are not signed
   bool writes = false;           // what was asked for
-  std::string credentials_from;  // Credentials::from
+  std::string credentials_from;  // StoreCredentials::from
   std::string region;            // of the bucket, if the answer has one that was not asked
 };
 

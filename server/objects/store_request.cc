@@ -81,7 +81,7 @@ std::string PayloadHash(const std::string& body) {
 }  // namespace
 
 HttpRequest MakeStoreRequest(const StoreConfig& config, const StoreOperation& operation,
-                             const std::string& region, const Credentials& credentials,
+                             const std::string& region, const StoreCredentials& credentials,
                              absl::Time now) {
   HttpRequest request;
   request.method = operation.method;

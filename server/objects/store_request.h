@@ -4,8 +4,8 @@
 #include <string>
 
 #include "absl/time/time.h"
-#include "server/base/object_url.h"
-#include "server/objects/credentials.h"
+#include "server/base/paths/object_url.h"
+#include "server/objects/credentials/credentials.h"
 #include "server/objects/curl.h"
 #include "server/objects/store_config.h"
 
@@ -23,7 +23,7 @@ struct StoreOperation {
 // The request for `operation`: its URL by `config`, and signed for `region` unless `credentials`
 // are none. Of http and https nothing is signed, and redirects are followed.
 HttpRequest MakeStoreRequest(const StoreConfig& config, const StoreOperation& operation,
-                             const std::string& region, const Credentials& credentials,
+                             const std::string& region, const StoreCredentials& credentials,
                              absl::Time now);
 
 }  // namespace bulkhead

@@ -17,8 +17,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
+#include "server/base/paths/straight_path.h"
 #include "server/base/record_name.h"
-#include "server/base/straight_path.h"
 
 namespace bulkhead {
 namespace {

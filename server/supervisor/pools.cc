@@ -195,7 +195,7 @@ void Pools::Wake(WorkerPool* pool, int64_t deadline_ns) {
   }
   const std::vector<std::shared_ptr<Stream>> streams = pool->streams().all();
   for (const auto& stream : streams) {
-    if (stream->has_work()) stream->Fail(StreamIdle(config_.idle_stream, kOthersNeed));
+    if (stream->work().any) stream->Fail(StreamIdle(config_.idle_stream, kOthersNeed));
   }
 }
 

@@ -36,8 +36,8 @@
 #include "server/spec/source_chain.h"
 #include "server/worker/current_stage.h"
 #include "server/worker/lease_runner.h"
-#include "server/worker/loaded_code.h"
 #include "server/worker/note_sender.h"
+#include "server/worker/process_code.h"
 #include "server/worker/segment_store.h"
 #include "server/worker/worker_sandbox.h"
 
@@ -91,8 +91,8 @@ class Session {
   const std::function<void(LeaseMoment)> on_moment_;
   AllocationWatch* const allocations_;  // may be null
   const UserCode user_code_;
-  std::optional<LoadedCode> code_;  // set with the pipeline, if that has user code
-  absl::Mutex code_mutex_;          // held while its news are sent
+  std::optional<ProcessCode> code_;  // set with the pipeline, if that has user code
+  absl::Mutex code_mutex_;           // held while its news are sent
   uint64_t reported_files_ ABSL_GUARDED_BY(code_mutex_) = 0;
   std::optional<FlightRecorder> recorder_;
   NoteSender notes_{[this](const internal::v1::FromWorker& message) {

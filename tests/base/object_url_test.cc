@@ -1,4 +1,4 @@
-#include "server/base/object_url.h"
+#include "server/base/paths/object_url.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

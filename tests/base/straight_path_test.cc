@@ -1,4 +1,4 @@
-#include "server/base/straight_path.h"
+#include "server/base/paths/straight_path.h"
 
 #include <gtest/gtest.h>
 

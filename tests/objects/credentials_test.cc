@@ -1,4 +1,4 @@
-#include "server/objects/credentials.h"
+#include "server/objects/credentials/credentials.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
-#include "server/objects/credential_providers.h"
+#include "server/objects/credentials/credential_providers.h"
 #include "tests/objects/fake_environment.h"
 #include "tests/objects/toy_server.h"
 
@@ -50,9 +50,10 @@ class CredentialsTest : public testing::Test {
     return *chain_;
   }
 
-  absl::StatusOr<Credentials> Get() {
-    std::optional<absl::StatusOr<Credentials>> got;
-    chain().Get([&](absl::StatusOr<Credentials> credentials) { got = std::move(credentials); });
+  absl::StatusOr<StoreCredentials> Get() {
+    std::optional<absl::StatusOr<StoreCredentials>> got;
+    chain().Get(
+        [&](absl::StatusOr<StoreCredentials> credentials) { got = std::move(credentials); });
     while (!got.has_value()) client_->Poll(absl::Seconds(10), -1);
     return *got;
   }

@@ -16,8 +16,8 @@ using testing::Not;
 using testing::Pair;
 
 HttpRequest RequestFor(const std::string& url, const StoreConfig& config = {},
-                       const Credentials& credentials = {}, const std::string& region = "eu-west-1",
-                       NamedValues query = {}) {
+                       const StoreCredentials& credentials = {},
+                       const std::string& region = "eu-west-1", NamedValues query = {}) {
   return MakeStoreRequest(config, {"GET", *ParseObjectUrl(url), std::move(query), {{"Range", "r"}}},
                           region, credentials, absl::FromUnixSeconds(1'800'000'000));
 }
@@ -26,8 +26,8 @@ std::string UrlFor(const std::string& url, const StoreConfig& config = {}) {
   return RequestFor(url, config).url;
 }
 
-Credentials SomeKey() {
-  Credentials credentials;
+StoreCredentials SomeKey() {
+  StoreCredentials credentials;
   credentials.key = {"ID", "S", ""};
   return credentials;
 }
@@ -84,7 +84,7 @@ TEST(StoreRequestTest, SignsAllButWhatProxiesChange) {
 TEST(StoreRequestTest, GooglesKeysSignForNoRegion) {
   EXPECT_THAT(RequestFor("gs://b/k", {}, SomeKey()).headers,
               Contains(Pair("Authorization", HasSubstr("/auto/s3/aws4_request"))));
-  Credentials credentials;
+  StoreCredentials credentials;
   credentials.bearer_token = "t";
   EXPECT_THAT(RequestFor("gs://b/k", {}, credentials).headers,
               Contains(Pair("Authorization", "Bearer t")));

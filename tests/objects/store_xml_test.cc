@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/objects/answer_head.h"
-#include "server/objects/flat_json.h"
+#include "server/objects/credentials/flat_json.h"
 
 namespace bulkhead {
 namespace {

@@ -1,10 +1,12 @@
 """What pip installed works: without a PATH, with stages of one's own, beside the libraries of others."""
 
+import contextlib
 import ctypes
 import os
 import pathlib
 import re
 import shutil
+import ssl
 import subprocess
 import sys
 
@@ -13,6 +15,7 @@ from conftest import ROOT
 
 sys.path.append(str(ROOT / "tests" / "e2e"))
 
+from certificates import Authority  # noqa: E402
 from object_server import ObjectServer  # noqa: E402
 from old_cpus import OLD_CPU, PROGRAMS, expect_x86_64_v2, needs_qemu  # noqa: E402
 
@@ -78,17 +81,27 @@ def test_the_command_starts_the_service_of_the_wheel(environment, photos):
     assert re.search(r"\bbatch", said)
 
 
-@pytest.fixture
-def stored_photos(photos, tmp_path):
+@contextlib.contextmanager
+def stored(photos, folder, tls=None):
     """The spec of the photos as TFRecords on a web server."""
-    (tmp_path / "store/photos").mkdir(parents=True)
+    (folder / "store/photos").mkdir(parents=True)
     (file,) = photos.glob("records-*.tfrecord")
-    shutil.copy(file, tmp_path / "store/photos")
-    with ObjectServer(tmp_path / "store", signed=False) as server:
+    shutil.copy(file, folder / "store/photos")
+    with ObjectServer(folder / "store", signed=False, tls=tls) as server:
         text, places = re.subn(r"files: .*}", f'files: "{server.url}/photos/{file.name}"}}', (photos / "tfrecord.yaml").read_text())
         assert places == 1, text
-        (tmp_path / "stored.yaml").write_text(text)
-        yield tmp_path / "stored.yaml"
+        (folder / "stored.yaml").write_text(text)
+        yield folder / "stored.yaml"
+
+
+REFUSED = """
+import bulkhead, os, sys
+os.environ[sys.argv[2]] = sys.argv[3]
+try:
+    next(iter(bulkhead.Loader(sys.argv[1], workers=1)))
+except bulkhead.BulkheadError as error:
+    print(error.reason, error)
+"""
 
 
 def has_libcurl() -> bool:
@@ -99,21 +112,35 @@ def has_libcurl() -> bool:
     return True
 
 
-@pytest.mark.skipif(not has_libcurl(), reason="there is no libcurl.so.4, which bulkhead-fetch loads (Debian's package libcurl4)")
-def test_photos_of_a_web_server_are_those_of_the_folder(environment, stored_photos, bytes_of_photos):
-    assert environment.python(READ, stored_photos) == bytes_of_photos
+needs_libcurl = pytest.mark.skipif(
+    not has_libcurl(), reason="there is no libcurl.so.4, which bulkhead-fetch loads (Debian's package libcurl4)")
 
 
-def test_without_libcurl_the_error_says_what_to_install(environment, stored_photos, tmp_path):
+@needs_libcurl
+def test_photos_of_a_web_server_are_those_of_the_folder(environment, photos, bytes_of_photos, tmp_path):
+    with stored(photos, tmp_path) as spec:
+        assert environment.python(READ, spec) == bytes_of_photos
+
+
+@needs_libcurl
+def test_a_web_server_is_known_by_its_certificate(environment, photos, bytes_of_photos, tmp_path):
+    authority, other = Authority(tmp_path / "ca"), Authority(tmp_path / "other")
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(*authority.issue("server"))
+    with stored(photos, tmp_path, tls) as spec:
+        said = environment.python(REFUSED, spec, "AWS_CA_BUNDLE", other.pem)
+        assert "the host's certificate is not trusted" in said, said
+        trusting = f"import os; os.environ['AWS_CA_BUNDLE'] = {str(authority.pem)!r}\n" + READ
+        assert environment.python(trusting, spec) == bytes_of_photos
+
+
+def test_without_libcurl_the_error_says_what_to_install(environment, photos, tmp_path):
     # The first libraries of these names that a process finds are no libraries.
     for name in ("libcurl.so.4", "libcurl-gnutls.so.4"):
         (tmp_path / name).write_text("nothing")
-    code = ("import bulkhead, os, sys\n"
-            "os.environ['LD_LIBRARY_PATH'] = sys.argv[2]\n"
-            "try:\n    next(iter(bulkhead.Loader(sys.argv[1], workers=1)))\n"
-            "except bulkhead.BulkheadError as error:\n    print(error.reason, error)")
-    said = environment.python(code, stored_photos, tmp_path)
-    assert said.startswith("PLUGIN_MISSING ") and "install Debian's package libcurl4" in said
+    with stored(photos, tmp_path) as spec:
+        said = environment.python(REFUSED, spec, "LD_LIBRARY_PATH", tmp_path)
+    assert said.startswith("PLUGIN_MISSING ") and "install Debian's package libcurl4" in said, said
 
 
 def test_python_stages_run(environment, tmp_path):

@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "server/base/error.h"
-#include "server/base/object_url.h"
+#include "server/base/paths/object_url.h"
 #include "server/data/object_fetcher.h"
 #include "server/data/published_index.h"
 #include "server/os/files/filesystem.h"

@@ -9,7 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
-#include "server/base/object_url.h"
+#include "server/base/paths/object_url.h"
 #include "tools/common/json.h"
 #include "tools/common/near_path.h"
 #include "tools/inspect/folder_survey.h"

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
-#include "server/base/object_url.h"
+#include "server/base/paths/object_url.h"
 #include "server/os/files/filesystem.h"
 #include "server/os/files/user_folders.h"
 #include "server/spec/record_files.h"

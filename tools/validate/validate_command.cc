@@ -23,7 +23,7 @@
 #include "absl/strings/str_split.h"
 #include "server/base/element_type.h"
 #include "server/base/error.h"
-#include "server/base/object_url.h"
+#include "server/base/paths/object_url.h"
 #include "server/base/record_name.h"
 #include "server/os/process/process_usage.h"
 #include "server/sampler/batch_plan.h"

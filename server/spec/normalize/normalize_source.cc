@@ -10,7 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "server/base/class_names.h"
 #include "server/base/error.h"
-#include "server/base/object_url.h"
+#include "server/base/paths/object_url.h"
 #include "server/spec/checked_math.h"
 #include "server/spec/declared_options.h"
 #include "server/spec/record_files.h"

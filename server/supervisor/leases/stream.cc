@@ -4,7 +4,6 @@
 #include <iterator>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "server/arena/code_files.h"
 #include "server/arena/worker_error.h"
@@ -162,24 +161,22 @@ void Stream::BeginBatches() {
 }
 
 std::optional<v1::BatchHeader> Stream::NextBatch() {
-  if (inputs_ == nullptr) return PlanBatch();
-  while (inputs_->HasRoom()) {
-    const auto header = PlanBatch();
-    if (!header.has_value()) break;
-    inputs_->Add(*header);
-  }
-  return inputs_->Take();
-}
-
-std::optional<v1::BatchHeader> Stream::PlanBatch() {
-  if (config_.assignments == nullptr) {
-    while (ahead_.count(next_sequence_) > 0) ++next_sequence_;
-    auto header = config_.batch_at(next_sequence_);
-    exhausted_ = !header.has_value();
-    if (header.has_value()) ++next_sequence_;
-    return header;
-  }
-  if (!std::exchange(listens_, true)) {
+  // The next one to make, wherever its bytes are.
+  const auto plan = [this]() -> std::optional<v1::BatchHeader> {
+    if (config_.assignments == nullptr) {
+      while (ahead_.count(next_sequence_) > 0) ++next_sequence_;
+      auto header = config_.batch_at(next_sequence_);
+      exhausted_ = !header.has_value();
+      if (header.has_value()) ++next_sequence_;
+      return header;
+    }
+    while (const auto sequence = config_.assignments->Take()) {
+      if (auto header = config_.batch_at(*sequence)) return header;
+      config_.assignments->NoteSent(*sequence);  // there is no such batch
+    }
+    return std::nullopt;
+  };
+  if (config_.assignments != nullptr && !std::exchange(listens_, true)) {
     config_.assignments->WhenAdded([loop = loop_, weak = weak_from_this()] {
       loop->Post([weak] {
         const std::shared_ptr<Stream> stream = weak.lock();
@@ -189,11 +186,13 @@ std::optional<v1::BatchHeader> Stream::PlanBatch() {
       });
     });
   }
-  while (const auto sequence = config_.assignments->Take()) {
-    if (auto header = config_.batch_at(*sequence)) return header;
-    config_.assignments->NoteSent(*sequence);  // there is no such batch
+  if (inputs_ == nullptr) return plan();
+  while (inputs_->HasRoom()) {
+    const auto header = plan();
+    if (!header.has_value()) break;
+    inputs_->Add(*header);
   }
-  return std::nullopt;
+  return inputs_->Take();
 }
 
 std::optional<internal::v1::Lease> Stream::Assign(LeaseTable::WorkerId worker, bool suspect,
@@ -234,41 +233,19 @@ std::optional<uint32_t> Stream::Complete(const internal::v1::LeaseDone& done,
   return samples;
 }
 
-bool Stream::waits_for_inputs() const {
-  return inputs_ != nullptr && (inputs_->waits() || (!inputs_->empty() && leases_.has_free_slot()));
-}
-
-bool Stream::has_work() const {
-  if (finished_) return false;
-  if (inputs_ == nullptr) return leases_.has_suspect() || leases_.has_planned();
-  return inputs_->HasSurvey(MonotonicNanos()) ||
-         (!inputs_->waits() && (leases_.has_suspect() || leases_.has_planned()));
-}
-
-bool Stream::FetchMissing(const internal::v1::LeaseFailed& failure, LeaseTable::WorkerId worker) {
-  const internal::v1::WorkerError& error = failure.error();
-  if (inputs_ == nullptr || error.reason() != reason::kNotFetched) return false;
-  const auto lease = leases_.HeldLease(failure.lease_id(), worker);
-  const auto fact = [&](const char* name) {
-    const auto found = error.metadata().find(name);
-    return found == error.metadata().end() ? "" : found->second;
-  };
-  internal::v1::ObjectParts parts;
-  uint64_t begin = 0;
-  uint64_t end = 0;
-  if (!lease.has_value() || !absl::SimpleAtoi(fact("begin"), &begin) ||
-      !absl::SimpleAtoi(fact("end"), &end)) {
-    return false;
-  }
-  parts.set_key(fact("key"));
-  parts.add_bounds(begin);
-  parts.add_bounds(end);
-  inputs_->FetchMissing(*lease, parts);
-  return leases_.Fail(failure.lease_id(), worker, failure, /*again=*/true);
+Stream::Work Stream::work() const {
+  if (finished_) return {};
+  const bool waits = inputs_ != nullptr && inputs_->waits();
+  const bool asks = inputs_ != nullptr && inputs_->HasSurvey(MonotonicNanos());
+  return {asks || (!waits && (leases_.has_suspect() || leases_.has_planned())),
+          !waits && leases_.has_suspect()};
 }
 
 bool Stream::FailLease(const internal::v1::LeaseFailed& failure, LeaseTable::WorkerId worker) {
-  if (FetchMissing(failure, worker)) return true;
+  if (inputs_ != nullptr &&
+      inputs_->FetchMissing(leases_.HeldLease(failure.lease_id(), worker), failure.error())) {
+    return leases_.Fail(failure.lease_id(), worker, failure, /*again=*/true);
+  }
   if (!leases_.Fail(failure.lease_id(), worker, failure)) {
     BeginBatches();
     return false;
@@ -354,7 +331,8 @@ void Stream::NoteCode(const std::string& name, const std::string& digest) {
 }
 
 absl::Duration Stream::WithoutBatch(int64_t now_ns) const {
-  if (finished_ || (leases_.pending() == 0 && !waits_for_inputs())) return absl::ZeroDuration();
+  const bool fetches = inputs_ != nullptr && !inputs_->empty() && leases_.has_free_slot();
+  if (finished_ || (leases_.pending() == 0 && !fetches)) return absl::ZeroDuration();
   return absl::Nanoseconds(now_ns - waits_since_ns_);
 }
 

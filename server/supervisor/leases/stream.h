@@ -162,12 +162,14 @@ class Stream : public std::enable_shared_from_this<Stream> {
 
   // Fills free slots with the next batches.
   void BeginBatches();
-  // Whether there are leases to assign; suspects as in LeaseTable.
-  bool has_suspect() const { return !finished_ && leases_.has_suspect(); }
-  bool has_work() const;
+  // Whether workers have something to do, and whether there are suspects (LeaseTable).
+  struct Work {
+    bool any = false;
+    bool suspect = false;
+  };
+  Work work() const;
   // The batches whose bytes are brought to this host; null: the source has no objects.
   StreamInputs* inputs() const { return inputs_.get(); }
-  bool waits_for_inputs() const;
   std::optional<internal::v1::Lease> Assign(LeaseTable::WorkerId worker, bool suspect = false,
                                             uint64_t most_samples = LeaseTable::kWholeLease);
   // Epoch and position of an upcoming sample, for warming up; absent if there is none.
@@ -233,10 +235,6 @@ class Stream : public std::enable_shared_from_this<Stream> {
  private:
   // The next batch to begin; absent if there is none, with assignments or objects for now.
   std::optional<v1::BatchHeader> NextBatch();
-  // The next one to make, wherever its bytes are.
-  std::optional<v1::BatchHeader> PlanBatch();
-  // The lease read bytes of an object that are not here. False if that is not what failed.
-  bool FetchMissing(const internal::v1::LeaseFailed& failure, LeaseTable::WorkerId worker);
   void DeliverFinished();
   // Counts and reports a batch's substitutions; an error if there are too many.
   absl::Status CountSubstitutions(LeaseTable::FinishedBatch& batch);

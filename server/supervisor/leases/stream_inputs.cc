@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "server/base/error.h"
 
 namespace bulkhead {
@@ -126,27 +128,42 @@ void StreamInputs::OnWorkerGone(uint64_t worker) {
   }
 }
 
-void StreamInputs::FetchMissing(const internal::v1::Lease& lease,
-                                const internal::v1::ObjectParts& parts) {
+bool StreamInputs::FetchMissing(const std::optional<internal::v1::Lease>& lease,
+                                const internal::v1::WorkerError& error) {
+  const auto fact = [&](const char* name) {
+    const auto found = error.metadata().find(name);
+    return found == error.metadata().end() ? std::string() : found->second;
+  };
+  uint64_t begin = 0;
+  uint64_t end = 0;
+  if (error.reason() != reason::kNotFetched || !lease.has_value() ||
+      !absl::SimpleAtoi(fact("begin"), &begin) || !absl::SimpleAtoi(fact("end"), &end)) {
+    return false;
+  }
   const auto found = std::find_if(in_work_.begin(), in_work_.end(), [&](const auto& entry) {
     const v1::BatchHeader& header = entry.second->header;
-    return header.epoch() == lease.epoch() && header.first_position() == lease.first_position();
+    return header.epoch() == lease->epoch() && header.first_position() == lease->first_position();
   });
-  if (found == in_work_.end()) return;
+  if (found == in_work_.end()) return false;
   const std::shared_ptr<Batch> batch = found->second;
   if (++batch->missing > kMostMissing + kMissingOfSample * batch->header.sample_count()) {
-    loop_->Post([this, alive = alive_] {
+    loop_->Post([this, alive = alive_, message = error.message()] {
       if (!*alive) return;
       on_error_(MakeError(absl::StatusCode::kUnavailable, reason::kFileUnreadable,
-                          "bytes of an object that were fetched cannot be read again and again; "
-                          "look at the disk of the cache folder"));
+                          absl::StrCat(message,
+                                       ", although they are fetched again and again; look "
+                                       "at the disk of the cache folder")));
     });
-    return;
+    return true;
   }
-  InputFetcher::Parts all;
-  *all.Add() = parts;
+  InputFetcher::Parts parts;
+  internal::v1::ObjectParts& part = *parts.Add();
+  part.set_key(fact("key"));
+  part.add_bounds(begin);
+  part.add_bounds(end);
   ++missing_;
-  Fetch(batch, all, /*check=*/true, [this] { --missing_; });
+  Fetch(batch, parts, /*check=*/true, [this] { --missing_; });
+  return true;
 }
 
 void StreamInputs::Fetch(const std::shared_ptr<Batch>& batch, const InputFetcher::Parts& parts,

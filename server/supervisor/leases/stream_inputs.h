@@ -75,9 +75,11 @@ class StreamInputs {
   void OnSurveyed(const internal::v1::Surveyed& surveyed);
   void OnWorkerGone(uint64_t worker);
 
-  // The lease read bytes that are not here: fetches them. If that happens to a batch more often
+  // If `error` says that the lease read bytes which are not here (NOT_FETCHED): fetches them and
+  // returns true. If that happens to a batch more often
   // than its samples explain, `on_error` gets FILE_UNREADABLE: what is fetched cannot be read.
-  void FetchMissing(const internal::v1::Lease& lease, const internal::v1::ObjectParts& parts);
+  bool FetchMissing(const std::optional<internal::v1::Lease>& lease,
+                    const internal::v1::WorkerError& error);
   // Whether leases wait for such bytes.
   bool waits() const { return missing_ > 0; }
 

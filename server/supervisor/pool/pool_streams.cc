@@ -73,12 +73,12 @@ std::shared_ptr<Stream> PoolStreams::Find(uint64_t stream_id) const {
 
 bool PoolStreams::has_work() const {
   return std::any_of(streams_.begin(), streams_.end(),
-                     [](const auto& stream) { return stream->has_work(); });
+                     [](const auto& stream) { return stream->work().any; });
 }
 
 bool PoolStreams::has_suspect() const {
   return std::any_of(streams_.begin(), streams_.end(),
-                     [](const auto& stream) { return stream->has_suspect(); });
+                     [](const auto& stream) { return stream->work().suspect; });
 }
 
 bool PoolStreams::reads_again() const {

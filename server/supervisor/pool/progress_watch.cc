@@ -137,7 +137,8 @@ std::string ProgressWatch::ActivityFor(const PoolStreams& streams, const Stream&
   std::vector<std::string> told;
   for (const auto& [since_ns, text] : at_samples) told.push_back(text);
   if (told.empty()) told = std::move(not_ready);
-  if (stream.waits_for_inputs()) {
+  const StreamInputs* const inputs = stream.inputs();
+  if (inputs != nullptr && (inputs->waits() || !inputs->empty())) {
     told.insert(told.begin(), "bytes of the next batch are read from an object store");
   }
   if (told.empty()) return "the workers serve other streams";

@@ -49,6 +49,19 @@ class StreamInputsTest : public testing::Test {
     object.add_bounds(bytes);
     inputs_->OnSurveyed(surveyed);
   }
+  // A lease of batch 0 did not find bytes of `key`. False if that is not taken for it.
+  bool Miss(const std::string& key, absl::string_view why = reason::kNotFetched) {
+    internal::v1::Lease lease;
+    lease.set_epoch(3);
+    lease.set_first_position(0);
+    internal::v1::WorkerError error;
+    error.set_reason(std::string(why));
+    error.set_message("a.rec@9: bytes 10 to 20 are not on this host");
+    (*error.mutable_metadata())["key"] = key;
+    (*error.mutable_metadata())["begin"] = "10";
+    (*error.mutable_metadata())["end"] = "20";
+    return inputs_->FetchMissing(lease, error);
+  }
   // The fetcher answers, and the loop does what follows.
   void Answer(size_t request, const absl::Status& status = absl::OkStatus()) {
     fetches_.requests[request].done(status);
@@ -122,12 +135,8 @@ TEST_F(StreamInputsTest, MissingBytesOfABatchInWorkAreFetchedAndKeptWithIt) {
   Survey(0);
   Answer(0);
   ASSERT_TRUE(inputs_->Take().has_value());
-  internal::v1::Lease lease;
-  lease.set_epoch(3);
-  lease.set_first_position(0);
-  internal::v1::ObjectParts parts;
-  parts.set_key("other");
-  inputs_->FetchMissing(lease, parts);
+  EXPECT_FALSE(Miss("other", reason::kCorruptRecord));
+  EXPECT_TRUE(Miss("other"));
   EXPECT_TRUE(inputs_->waits());
   ASSERT_EQ(fetches_.requests.size(), 2u);
   EXPECT_EQ(fetches_.requests[1].key, "other");
@@ -143,17 +152,16 @@ TEST_F(StreamInputsTest, BytesThatAreMissingAgainAndAgainAreAnError) {
   Survey(0);
   Answer(0);
   ASSERT_TRUE(inputs_->Take().has_value());
-  internal::v1::Lease lease;
-  lease.set_epoch(3);
   for (int i = 0; i < 300; ++i) {  // 100, and 20 of each of 10 samples
-    inputs_->FetchMissing(lease, {});
+    EXPECT_TRUE(Miss("key"));
     Answer(fetches_.requests.size() - 1);
   }
   EXPECT_TRUE(errors_.empty());
-  inputs_->FetchMissing(lease, {});
+  EXPECT_TRUE(Miss("key"));
   loop_->Run();
   ASSERT_EQ(errors_.size(), 1u);
   EXPECT_EQ(GetErrorInfo(errors_[0])->reason, reason::kFileUnreadable);
+  EXPECT_THAT(std::string(errors_[0].message()), testing::StartsWith("a.rec@9"));
 }
 
 TEST_F(StreamInputsTest, AFailedFetchIsTold) {

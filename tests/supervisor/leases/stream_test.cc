@@ -317,7 +317,7 @@ TEST_F(StreamTest, ASuspectIsDoneByOneThread) {
   const internal::v1::Lease lease = leases_.front();
   ASSERT_TRUE(stream_->NoteDeath(lease.lease_id(), kWorker, false, true).has_value());
   EXPECT_EQ(stream_->WorkerGone(kWorker), leases_.size());
-  ASSERT_TRUE(stream_->has_suspect());
+  ASSERT_TRUE(stream_->work().suspect);
   const auto again = stream_->Assign(kWorker + 1, /*suspect=*/true);
   EXPECT_EQ(again->lease_id(), lease.lease_id());
   EXPECT_TRUE(again->one_thread());

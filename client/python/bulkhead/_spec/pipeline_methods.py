@@ -233,9 +233,10 @@ class Sources(PipelineBase):
         """Records of TFRecord files, in the order of the files' sorted paths. Both checksums of
         every record are verified.
 
-        files: Paths or globs, relative to the spec's folder: `*`, `?`, `[…]`; `**` is refused:
-            name each level of folders with `*`; a `[` of a name is written `[[]`. A glob that
-            matches nothing is an error, and so is a file that is named twice. Required.
+        files: Paths, globs or URLs of objects (`s3://…`), relative to the spec's folder: `*`,
+            `?`, `[…]`; `**` is refused: name each level of folders with `*`; a `[` of a name is
+            written `[[]`. A glob that matches nothing is an error, and so is a file that is
+            named twice. Required.
         compression: How the files are compressed. Allowed: `none`, `gzip`, `zlib`. Default:
             found from each file's first bytes.
         features: What to read from each record, by the name under which stages and batches
@@ -376,8 +377,8 @@ class Sources(PipelineBase):
         or `webp`), `label` (the number in `cls`) and `path` (what the names agree in). Names
         are data, never paths to open.
 
-        files: Paths or globs, relative to the spec's folder, with the rules of TFRecord files.
-            Required.
+        files: Paths, globs or URLs of objects, relative to the spec's folder, with the rules of
+            TFRecord files. Required.
         compression: How the files are compressed. Allowed: `none`, `gzip`, `zlib`. Default:
             found from each file's first bytes.
         features: What to read from each record, by the name under which stages and batches

@@ -1,4 +1,4 @@
-#include "server/objects/found_credentials.h"
+#include "server/objects/credentials/found_credentials.h"
 
 #include <utility>
 
@@ -40,9 +40,9 @@ absl::Status ServiceFailed(absl::string_view where, const HttpResponse& response
                    may_pass ? "" : "; check the role, and that it trusts this service's account"));
 }
 
-absl::StatusOr<std::optional<Credentials>> CredentialsOf(const Texts& texts,
-                                                         absl::string_view where) {
-  Credentials credentials;
+absl::StatusOr<std::optional<StoreCredentials>> CredentialsOf(const Texts& texts,
+                                                              absl::string_view where) {
+  StoreCredentials credentials;
   credentials.key.access_key_id = TextOf(texts, "AccessKeyId");
   credentials.key.secret_access_key = TextOf(texts, "SecretAccessKey");
   credentials.key.session_token = TextOf(texts, "SessionToken");

@@ -1,4 +1,4 @@
-#include "server/worker/loaded_code.h"
+#include "server/worker/process_code.h"
 
 #include <utility>
 
@@ -25,10 +25,10 @@ v1::CodeFile MakeFile(const std::string& name, std::string digest) {
 
 }  // namespace
 
-LoadedCode::LoadedCode(const UserCode& user_code)
+ProcessCode::ProcessCode(const UserCode& user_code)
     : python_(user_code.python), folders_(FoldersOf(user_code)) {}
 
-std::vector<v1::CodeFile> LoadedCode::TakeNew() {
+std::vector<v1::CodeFile> ProcessCode::TakeNew() {
   std::vector<v1::CodeFile> files;
   absl::MutexLock lock(&mutex_);
   if (python_ != nullptr) {

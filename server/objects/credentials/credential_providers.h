@@ -1,12 +1,12 @@
-#ifndef BULKHEAD_SERVER_OBJECTS_CREDENTIAL_PROVIDERS_H_
-#define BULKHEAD_SERVER_OBJECTS_CREDENTIAL_PROVIDERS_H_
+#ifndef BULKHEAD_SERVER_OBJECTS_CREDENTIALS_CREDENTIAL_PROVIDERS_H_
+#define BULKHEAD_SERVER_OBJECTS_CREDENTIALS_CREDENTIAL_PROVIDERS_H_
 
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "server/objects/aws_file.h"
-#include "server/objects/credentials.h"
+#include "server/objects/credentials/credentials.h"
 #include "server/objects/curl.h"
 
 namespace bulkhead {
@@ -36,4 +36,4 @@ std::vector<std::unique_ptr<CredentialProvider>> GsProviders(const Environment& 
 
 }  // namespace bulkhead
 
-#endif  // BULKHEAD_SERVER_OBJECTS_CREDENTIAL_PROVIDERS_H_
+#endif  // BULKHEAD_SERVER_OBJECTS_CREDENTIALS_CREDENTIAL_PROVIDERS_H_

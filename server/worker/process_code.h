@@ -1,5 +1,5 @@
-#ifndef BULKHEAD_SERVER_WORKER_LOADED_CODE_H_
-#define BULKHEAD_SERVER_WORKER_LOADED_CODE_H_
+#ifndef BULKHEAD_SERVER_WORKER_PROCESS_CODE_H_
+#define BULKHEAD_SERVER_WORKER_PROCESS_CODE_H_
 
 #include <cstdint>
 #include <set>
@@ -16,10 +16,10 @@ namespace bulkhead {
 
 // The user files that this process has loaded: Python modules, by the bytes that were compiled, and
 // shared libraries. Thread-safe.
-class LoadedCode {
+class ProcessCode {
  public:
   // The objects that `user_code` points to must outlive this.
-  explicit LoadedCode(const UserCode& user_code);
+  explicit ProcessCode(const UserCode& user_code);
 
   // The files loaded since the last call. Cheap if there are none.
   std::vector<v1::CodeFile> TakeNew() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -34,4 +34,4 @@ class LoadedCode {
 
 }  // namespace bulkhead
 
-#endif  // BULKHEAD_SERVER_WORKER_LOADED_CODE_H_
+#endif  // BULKHEAD_SERVER_WORKER_PROCESS_CODE_H_

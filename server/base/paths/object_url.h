@@ -1,5 +1,5 @@
-#ifndef BULKHEAD_SERVER_BASE_OBJECT_URL_H_
-#define BULKHEAD_SERVER_BASE_OBJECT_URL_H_
+#ifndef BULKHEAD_SERVER_BASE_PATHS_OBJECT_URL_H_
+#define BULKHEAD_SERVER_BASE_PATHS_OBJECT_URL_H_
 
 #include <string>
 
@@ -40,4 +40,4 @@ std::string ShownUrl(absl::string_view url);
 
 }  // namespace bulkhead
 
-#endif  // BULKHEAD_SERVER_BASE_OBJECT_URL_H_
+#endif  // BULKHEAD_SERVER_BASE_PATHS_OBJECT_URL_H_

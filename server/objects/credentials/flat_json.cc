@@ -1,4 +1,4 @@
-#include "server/objects/flat_json.h"
+#include "server/objects/credentials/flat_json.h"
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"

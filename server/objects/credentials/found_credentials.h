@@ -1,5 +1,5 @@
-#ifndef BULKHEAD_SERVER_OBJECTS_FOUND_CREDENTIALS_H_
-#define BULKHEAD_SERVER_OBJECTS_FOUND_CREDENTIALS_H_
+#ifndef BULKHEAD_SERVER_OBJECTS_CREDENTIALS_FOUND_CREDENTIALS_H_
+#define BULKHEAD_SERVER_OBJECTS_CREDENTIALS_FOUND_CREDENTIALS_H_
 
 #include <map>
 #include <optional>
@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "server/objects/credentials.h"
+#include "server/objects/credentials/credentials.h"
 #include "server/objects/curl.h"
 
 namespace bulkhead {
@@ -29,12 +29,12 @@ absl::Status ServiceFailed(absl::string_view where, const HttpResponse& response
 
 // Credentials of the members that STS, containers and metadata services answer with. UNAVAILABLE:
 // some are missing.
-absl::StatusOr<std::optional<Credentials>> CredentialsOf(const Texts& texts,
-                                                         absl::string_view where);
+absl::StatusOr<std::optional<StoreCredentials>> CredentialsOf(const Texts& texts,
+                                                              absl::string_view where);
 
 // The token in a file. PERMISSION_DENIED: it cannot be read, or holds none.
 absl::StatusOr<std::string> ReadToken(const std::string& path, absl::string_view where);
 
 }  // namespace bulkhead
 
-#endif  // BULKHEAD_SERVER_OBJECTS_FOUND_CREDENTIALS_H_
+#endif  // BULKHEAD_SERVER_OBJECTS_CREDENTIALS_FOUND_CREDENTIALS_H_

@@ -1,8 +1,8 @@
-#include "server/objects/credential_providers.h"
+#include "server/objects/credentials/credential_providers.h"
 
-#include "server/objects/local_credentials.h"
-#include "server/objects/machine_credentials.h"
-#include "server/objects/role_credentials.h"
+#include "server/objects/credentials/local_credentials.h"
+#include "server/objects/credentials/machine_credentials.h"
+#include "server/objects/credentials/role_credentials.h"
 
 namespace bulkhead {
 

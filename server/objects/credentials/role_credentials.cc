@@ -1,13 +1,13 @@
-#include "server/objects/role_credentials.h"
+#include "server/objects/credentials/role_credentials.h"
 
 #include <optional>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "server/base/object_url.h"
-#include "server/objects/flat_json.h"
-#include "server/objects/found_credentials.h"
+#include "server/base/paths/object_url.h"
+#include "server/objects/credentials/flat_json.h"
+#include "server/objects/credentials/found_credentials.h"
 #include "server/objects/store_xml.h"
 
 namespace bulkhead {

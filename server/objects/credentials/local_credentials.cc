@@ -1,11 +1,11 @@
-#include "server/objects/local_credentials.h"
+#include "server/objects/credentials/local_credentials.h"
 
 #include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "server/base/record_name.h"
-#include "server/objects/found_credentials.h"
+#include "server/objects/credentials/found_credentials.h"
 #include "server/os/files/filesystem.h"
 
 namespace bulkhead {
@@ -38,7 +38,7 @@ class VariableProvider : public CredentialProvider {
       : environment_(std::move(environment)), prefix_(std::move(prefix)) {}
 
   void Find(Done done) override {
-    Credentials credentials;
+    StoreCredentials credentials;
     credentials.key.access_key_id = Get("ACCESS_KEY_ID");
     credentials.key.secret_access_key = Get("SECRET_ACCESS_KEY");
     credentials.key.session_token = Get("SESSION_TOKEN");
@@ -52,7 +52,7 @@ class VariableProvider : public CredentialProvider {
           absl::StrCat("is set without ", prefix_, has_id ? "SECRET_ACCESS_KEY" : "ACCESS_KEY_ID",
                        "; set both")));
     }
-    done(has_id ? std::optional<Credentials>(credentials) : std::nullopt);
+    done(has_id ? std::optional<StoreCredentials>(credentials) : std::nullopt);
   }
 
  private:
@@ -78,7 +78,7 @@ class SharedFileProvider : public CredentialProvider {
       const AwsProfile of_config = ReadAwsProfile(config_.path(), profile_);
       profile.insert(of_config.begin(), of_config.end());
     }
-    Credentials credentials;
+    StoreCredentials credentials;
     credentials.key.access_key_id = TextOf(profile, "aws_access_key_id");
     credentials.key.secret_access_key = TextOf(profile, "aws_secret_access_key");
     credentials.key.session_token = TextOf(profile, "aws_session_token");
@@ -115,7 +115,7 @@ class BearerFileProvider : public CredentialProvider {
     file_.Note();
     absl::StatusOr<std::string> token = ReadToken(file_.path(), "GS_BEARER_TOKEN_FILE");
     if (!token.ok()) return done(token.status());
-    Credentials credentials;
+    StoreCredentials credentials;
     credentials.bearer_token = *std::move(token);
     credentials.from = "GS_BEARER_TOKEN_FILE";
     done(credentials);

@@ -1,5 +1,5 @@
-#ifndef BULKHEAD_SERVER_BASE_STRAIGHT_PATH_H_
-#define BULKHEAD_SERVER_BASE_STRAIGHT_PATH_H_
+#ifndef BULKHEAD_SERVER_BASE_PATHS_STRAIGHT_PATH_H_
+#define BULKHEAD_SERVER_BASE_PATHS_STRAIGHT_PATH_H_
 
 #include <string>
 
@@ -17,4 +17,4 @@ std::string StraightPath(absl::string_view path,
 
 }  // namespace bulkhead
 
-#endif  // BULKHEAD_SERVER_BASE_STRAIGHT_PATH_H_
+#endif  // BULKHEAD_SERVER_BASE_PATHS_STRAIGHT_PATH_H_

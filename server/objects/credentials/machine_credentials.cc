@@ -1,4 +1,4 @@
-#include "server/objects/machine_credentials.h"
+#include "server/objects/credentials/machine_credentials.h"
 
 #include <functional>
 #include <optional>
@@ -13,8 +13,8 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "server/base/record_name.h"
-#include "server/objects/flat_json.h"
-#include "server/objects/found_credentials.h"
+#include "server/objects/credentials/flat_json.h"
+#include "server/objects/credentials/found_credentials.h"
 
 namespace bulkhead {
 namespace {
@@ -104,7 +104,7 @@ class GoogleInstanceProvider : public CredentialProvider {
     service_.Ask(std::move(request), [done = std::move(done)](auto body) {
       if (!body.has_value()) return done(std::nullopt);
       const Texts texts = ParseFlatJson(*body).value_or(Texts{});
-      Credentials credentials;
+      StoreCredentials credentials;
       credentials.bearer_token = TextOf(texts, "access_token");
       credentials.from = "the machine's metadata service";
       int64_t seconds = 0;

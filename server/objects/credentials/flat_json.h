@@ -1,5 +1,5 @@
-#ifndef BULKHEAD_SERVER_OBJECTS_FLAT_JSON_H_
-#define BULKHEAD_SERVER_OBJECTS_FLAT_JSON_H_
+#ifndef BULKHEAD_SERVER_OBJECTS_CREDENTIALS_FLAT_JSON_H_
+#define BULKHEAD_SERVER_OBJECTS_CREDENTIALS_FLAT_JSON_H_
 
 #include <map>
 #include <optional>
@@ -16,4 +16,4 @@ std::optional<std::map<std::string, std::string>> ParseFlatJson(absl::string_vie
 
 }  // namespace bulkhead
 
-#endif  // BULKHEAD_SERVER_OBJECTS_FLAT_JSON_H_
+#endif  // BULKHEAD_SERVER_OBJECTS_CREDENTIALS_FLAT_JSON_H_

@@ -1,10 +1,10 @@
-#ifndef BULKHEAD_SERVER_OBJECTS_MACHINE_CREDENTIALS_H_
-#define BULKHEAD_SERVER_OBJECTS_MACHINE_CREDENTIALS_H_
+#ifndef BULKHEAD_SERVER_OBJECTS_CREDENTIALS_MACHINE_CREDENTIALS_H_
+#define BULKHEAD_SERVER_OBJECTS_CREDENTIALS_MACHINE_CREDENTIALS_H_
 
 #include <memory>
 
 #include "server/objects/aws_file.h"
-#include "server/objects/credentials.h"
+#include "server/objects/credentials/credentials.h"
 #include "server/objects/curl.h"
 
 namespace bulkhead {
@@ -19,4 +19,4 @@ std::unique_ptr<CredentialProvider> GoogleMachineCredentials(const Environment& 
 
 }  // namespace bulkhead
 
-#endif  // BULKHEAD_SERVER_OBJECTS_MACHINE_CREDENTIALS_H_
+#endif  // BULKHEAD_SERVER_OBJECTS_CREDENTIALS_MACHINE_CREDENTIALS_H_

@@ -1,5 +1,5 @@
-#ifndef BULKHEAD_SERVER_OBJECTS_CREDENTIALS_H_
-#define BULKHEAD_SERVER_OBJECTS_CREDENTIALS_H_
+#ifndef BULKHEAD_SERVER_OBJECTS_CREDENTIALS_CREDENTIALS_H_
+#define BULKHEAD_SERVER_OBJECTS_CREDENTIALS_CREDENTIALS_H_
 
 #include <functional>
 #include <memory>
@@ -14,7 +14,7 @@
 namespace bulkhead {
 
 // What a request is allowed by. All of it but `from` is secret.
-struct Credentials {
+struct StoreCredentials {
   SigningKey key;            // signs, unless its parts are empty
   std::string bearer_token;  // goes in the header Authorization, unless empty
   absl::Time expires = absl::InfiniteFuture();
@@ -28,7 +28,7 @@ class CredentialProvider {
  public:
   // Absent: there are none in this place, so the next one is asked. An error: there should be, as
   // the place is named, and they cannot be had. It never holds a secret.
-  using Done = std::function<void(absl::StatusOr<std::optional<Credentials>>)>;
+  using Done = std::function<void(absl::StatusOr<std::optional<StoreCredentials>>)>;
 
   virtual ~CredentialProvider() = default;
   // Looks, and calls `done` once: at once, or from HttpClient::Poll.
@@ -45,7 +45,7 @@ class CredentialProvider {
 // One thread uses a chain. It outlives the client that its providers ask.
 class CredentialChain {
  public:
-  using Done = std::function<void(absl::StatusOr<Credentials>)>;
+  using Done = std::function<void(absl::StatusOr<StoreCredentials>)>;
   using Clock = std::function<absl::Time()>;
 
   CredentialChain(std::vector<std::unique_ptr<CredentialProvider>> providers, Clock clock);
@@ -58,11 +58,11 @@ class CredentialChain {
  private:
   bool IsFresh();
   void Ask(size_t provider);
-  void Answer(absl::StatusOr<Credentials> answer);
+  void Answer(absl::StatusOr<StoreCredentials> answer);
 
   const std::vector<std::unique_ptr<CredentialProvider>> providers_;
   const Clock clock_;
-  std::optional<Credentials> kept_;
+  std::optional<StoreCredentials> kept_;
   CredentialProvider* kept_from_ = nullptr;  // null: no provider has any
   absl::Time ask_again_ = absl::InfinitePast();
   std::vector<Done> waiting_;  // not empty: a provider is being asked
@@ -70,4 +70,4 @@ class CredentialChain {
 
 }  // namespace bulkhead
 
-#endif  // BULKHEAD_SERVER_OBJECTS_CREDENTIALS_H_
+#endif  // BULKHEAD_SERVER_OBJECTS_CREDENTIALS_CREDENTIALS_H_

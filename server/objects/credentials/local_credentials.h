@@ -1,11 +1,11 @@
-#ifndef BULKHEAD_SERVER_OBJECTS_LOCAL_CREDENTIALS_H_
-#define BULKHEAD_SERVER_OBJECTS_LOCAL_CREDENTIALS_H_
+#ifndef BULKHEAD_SERVER_OBJECTS_CREDENTIALS_LOCAL_CREDENTIALS_H_
+#define BULKHEAD_SERVER_OBJECTS_CREDENTIALS_LOCAL_CREDENTIALS_H_
 
 #include <memory>
 #include <string>
 
 #include "server/objects/aws_file.h"
-#include "server/objects/credentials.h"
+#include "server/objects/credentials/credentials.h"
 
 namespace bulkhead {
 
@@ -21,4 +21,4 @@ std::unique_ptr<CredentialProvider> BearerFileCredentials(const std::string& pat
 
 }  // namespace bulkhead
 
-#endif  // BULKHEAD_SERVER_OBJECTS_LOCAL_CREDENTIALS_H_
+#endif  // BULKHEAD_SERVER_OBJECTS_CREDENTIALS_LOCAL_CREDENTIALS_H_

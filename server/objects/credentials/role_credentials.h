@@ -1,11 +1,11 @@
-#ifndef BULKHEAD_SERVER_OBJECTS_ROLE_CREDENTIALS_H_
-#define BULKHEAD_SERVER_OBJECTS_ROLE_CREDENTIALS_H_
+#ifndef BULKHEAD_SERVER_OBJECTS_CREDENTIALS_ROLE_CREDENTIALS_H_
+#define BULKHEAD_SERVER_OBJECTS_CREDENTIALS_ROLE_CREDENTIALS_H_
 
 #include <memory>
 #include <string>
 
 #include "server/objects/aws_file.h"
-#include "server/objects/credentials.h"
+#include "server/objects/credentials/credentials.h"
 #include "server/objects/curl.h"
 
 namespace bulkhead {
@@ -22,4 +22,4 @@ std::unique_ptr<CredentialProvider> ContainerCredentials(const Environment& envi
 
 }  // namespace bulkhead
 
-#endif  // BULKHEAD_SERVER_OBJECTS_ROLE_CREDENTIALS_H_
+#endif  // BULKHEAD_SERVER_OBJECTS_CREDENTIALS_ROLE_CREDENTIALS_H_

@@ -1,4 +1,4 @@
-#include "server/objects/credentials.h"
+#include "server/objects/credentials/credentials.h"
 
 #include <algorithm>
 #include <utility>
@@ -33,15 +33,15 @@ void CredentialChain::Ask(size_t provider) {
   if (provider == providers_.size()) {
     kept_from_ = nullptr;
     ask_again_ = clock_() + kAskAgainAfter;
-    return Answer(Credentials{});
+    return Answer(StoreCredentials{});
   }
   CredentialProvider* const asked = providers_[provider].get();
-  asked->Find([this, provider, asked](absl::StatusOr<std::optional<Credentials>> found) {
+  asked->Find([this, provider, asked](absl::StatusOr<std::optional<StoreCredentials>> found) {
     const absl::Time now = clock_();
     if (!found.ok()) {
       const bool may_use_old = kept_.has_value() && kept_from_ == asked && kept_->expires > now;
       if (may_use_old) ask_again_ = now + kAskAgainAfterError;
-      return Answer(may_use_old ? absl::StatusOr<Credentials>(*kept_) : found.status());
+      return Answer(may_use_old ? absl::StatusOr<StoreCredentials>(*kept_) : found.status());
     }
     if (!found->has_value()) return Ask(provider + 1);
     kept_from_ = asked;
@@ -52,7 +52,7 @@ void CredentialChain::Ask(size_t provider) {
   });
 }
 
-void CredentialChain::Answer(absl::StatusOr<Credentials> answer) {
+void CredentialChain::Answer(absl::StatusOr<StoreCredentials> answer) {
   if (answer.ok()) kept_ = *answer;
   for (const Done& done : std::exchange(waiting_, {})) done(answer);
 }
