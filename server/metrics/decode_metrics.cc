@@ -116,7 +116,7 @@ std::vector<Metric> DecodeMetrics() {
        {},
        "Requests to object stores that repeat one that was slow.",
        Number([](const auto& status) { return status.object_reads().hedges(); })},
-      {"bulkhead_object_bytes_fetched_total",
+      {"bulkhead_object_fetched_bytes_total",
        MetricType::Counter,
        "bytes",
        {},
