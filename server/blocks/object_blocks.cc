@@ -88,7 +88,10 @@ std::string ObjectBlocks::KeyOf(absl::string_view url, absl::string_view etag,
 absl::StatusOr<ObjectBlocks> ObjectBlocks::Open(const std::string& path) {
   BULKHEAD_ASSIGN_OR_RETURN(UniqueFd data, OpenFile(path + ".data", /*writable=*/false));
   BULKHEAD_ASSIGN_OR_RETURN(UniqueFd blocks, OpenFile(path + ".blocks", /*writable=*/false));
-  return Take(std::move(data), std::move(blocks), /*writable=*/false);
+  BULKHEAD_ASSIGN_OR_RETURN(ObjectBlocks opened,
+                            Take(std::move(data), std::move(blocks), /*writable=*/false));
+  opened.blocks_fd_.reset();  // the mapping stays; a thread may have many objects open
+  return opened;
 }
 
 absl::StatusOr<ObjectBlocks> ObjectBlocks::OpenForWriting(const std::string& path,

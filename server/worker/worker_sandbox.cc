@@ -17,8 +17,8 @@ using Roots = google::protobuf::RepeatedPtrField<std::string>;
 // Descriptors besides data: the worker's socket, and a few others.
 constexpr uint64_t kOwnFiles = 128;
 constexpr uint64_t kLeastFiles = 256;
-// Files of one source that a thread holds open.
-constexpr uint64_t kFilesPerSource = 64;
+// Descriptors of the 64 files of one source that a thread holds open; an object has two.
+constexpr uint64_t kFilesPerSource = 128;
 // An index has a few bytes per record, and 32 KiB per restart point of a compressed file. A larger
 // one is an attack, and no disk for caches would hold it.
 constexpr uint64_t kMaxIndexBytes = uint64_t{64} << 30;

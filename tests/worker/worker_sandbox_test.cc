@@ -69,7 +69,7 @@ TEST(PipelineSandboxTest, AMixtureReadsTheRootsOfItsSources) {
 
 TEST(PipelineSandboxTest, ManyThreadsAndSourcesMayHoldMoreFiles) {
   EXPECT_EQ(PipelineSandbox(BindTo(1), Files()).max_files, 256);
-  EXPECT_EQ(PipelineSandbox(BindTo(16), Files()).max_files, 128 + 16 * 64);
+  EXPECT_EQ(PipelineSandbox(BindTo(16), Files()).max_files, 128 + 16 * 128);
 }
 
 TEST(PipelineSandboxTest, GrowsNoFile) {

@@ -81,7 +81,7 @@ def test_messages_name_what_the_reader_has(said, read):
 # Options of a service that one starts oneself: no Loader has them.
 _OF_DAEMONS = {
     "--allow-fault-stages", "--quota-enforcement", "--worker-extra-threads", "--root", "--cache-bytes",
-    "--coefficient-cache-bytes", "--stage-cache-bytes", "--scratch-dir", "--python", "--embedded", "--listen",
+    "--coefficient-cache-bytes", "--block-cache-bytes", "--stage-cache-bytes", "--scratch-dir", "--python", "--embedded", "--listen",
     "--allow-stream", "--allow-status", "--allow-operate", "--token-rights", "--token-instead-of-certificate",
     "--allow",  # the begin of three of them
     "--tls-cert", "--tls-key", "--tls-client-ca", "--insecure-tcp", "--open-rate",
@@ -148,7 +148,7 @@ def test_no_message_of_the_server_names_a_flag_that_nobody_has_thought_of():
         for literal in re.findall(r'"(?:[^"\\\n]|\\.)*"', path.read_text()):
             if literal.startswith('"--') and literal.endswith(('="', '-fd"')):
                 continue  # arguments of the workers' programs
-            said = re.sub(r"`bulkhead [^`]*`", "", literal)  # a command has options of its own
+            said = re.sub(r"`(?:bulkhead|aws) [^`]*`", "", literal)  # a command has options of its own
             for flag in re.findall(r"(?<![\w-])--[a-z]+(?:-[a-z]+)*", in_arguments(said)):
                 assert flag in _OF_DAEMONS, f"{path}: {literal}"
 

@@ -135,3 +135,17 @@ def test_the_store_is_asked_for_signed_requests_only(folder, stored, store, serv
     result(folder, spec, target=service.target)
     assert all("Authorization" in request.headers for request in store.requests)
     assert object_sets.size_of(stored, "train") <= store.bytes_sent("train")
+
+
+def test_a_thread_reads_more_objects_than_it_may_have_descriptors(folder, own_store, services):
+    records = [record for path in sorted((folder / "store/bucket/train").glob("*.tfrecord"))
+               for record in object_sets.frames(path.read_bytes())]
+    many = folder / "store/bucket/many"
+    many.mkdir()
+    for number, record in enumerate(records):
+        (many / f"{number:03}.tfrecord").write_bytes(record)
+    service = services(folder, "--root", folder / "store", "--root", "s3://bucket", "--workers", "1", "--threads", "1")
+    here, there = (result(folder, spec_of("train", f"{place}/bucket/many/*.tfrecord", epochs=1), target=service.target)
+                   for place in (folder / "store", "s3:/"))
+    assert here["samples"] == SAMPLES
+    assert identity(here) == identity(there)
