@@ -1,6 +1,6 @@
 """Data in a bucket beside the same data in a folder, in one run.
 
-    bench/objects.py FOLDER [--copies N] [--rounds N]
+    bench/objects.py FOLDER [--copies N] [--rounds N] [--rate MIB]
 
 FOLDER holds photos, of which TFRecords of 32 MiB are made. They are read from the folder, and from a local server that
 speaks S3 and checks signatures (tests/e2e/object_server.py), in interleaved rounds: random crops to 224 px by one worker
@@ -41,7 +41,7 @@ epochs: 2
 def epochs(spec: pathlib.Path, cache: pathlib.Path, block_cache: str) -> list[float]:
     """Samples/s of each epoch, of a service with an empty cache folder of its own."""
     socket = f"unix:{cache}.sock"
-    command = [BIN / "bulkheadd", "--listen", socket, "--cache-dir", cache, "--workers", "1", "--log-level", "warn",
+    command = [BIN / "bulkheadd", "--listen", socket, "--cache-dir", cache, "--workers", "1", "--log-level", "err",
                "--root", "/", "--root", "s3://bucket", "--block-cache-bytes", block_cache,
                "--coefficient-cache-bytes", "0", "--ready-fd", "1"]
     with subprocess.Popen(["taskset", "-c", "0", *map(str, command)], stdout=subprocess.PIPE, text=True) as service:
@@ -64,6 +64,7 @@ def main() -> None:
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--copies", type=int, default=4, help="of the photos in the data set (default: 4)")
     parser.add_argument("--rounds", type=int, default=5, help="(default: 5)")
+    parser.add_argument("--rate", type=float, help="of the server, in MiB/s (default: as fast as it can)")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as work_name:
         work = pathlib.Path(work_name)
@@ -78,7 +79,7 @@ def main() -> None:
         print("| order | data | block cache | first epoch | second epoch | bytes fetched for each of the data |")
         print("|---|---|---|---|---|---|")
         os.sched_setaffinity(0, {1})
-        with ObjectServer(work / "store") as server:
+        with ObjectServer(work / "store", rate=arguments.rate and arguments.rate * 2**20) as server:
             os.environ.update(server.environment())
             ways = [(order, where, cache) for order in ("global: {}", "block: {block_size: 64}")
                     for where, cache in (("folder", "0"), ("bucket", "8GiB"), ("bucket", "0"))]

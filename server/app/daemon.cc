@@ -26,6 +26,7 @@
 #include "server/app/state_dump.h"
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
+#include "server/base/paths/object_url.h"
 #include "server/metrics/metrics_server.h"
 #include "server/metrics/status_collector.h"
 #include "server/os/event_loop.h"
@@ -266,7 +267,7 @@ absl::Status RunDaemon(const DaemonOptions& options, LogOutput& log, ReadOptions
     spdlog::warn("no --root was given: clients may read no files");
   }
   for (const std::string& root : options.roots) {
-    if (access(root.c_str(), R_OK | X_OK) == 0) continue;
+    if (IsObjectUrl(root) || access(root.c_str(), R_OK | X_OK) == 0) continue;
     spdlog::warn(
         "--root {}: the service's user, {}, may not read it ({}); streams of files there "
         "will fail: let that user read the folder and all above it",

@@ -233,6 +233,7 @@ def test_roots_of_urls_allow_what_lies_below_them(folder, own_store, start, root
     if allowed:
         with bulkhead.Loader(spec, service.target, timeout=PATIENCE) as loader:
             loader.next_batch()
+        assert "may not read it" not in service.told.read_text()  # as of folders
         return
     error = error_of(spec, service)
     assert (error.code, error.reason) == ("PERMISSION_DENIED", "PATH_NOT_ALLOWED")
