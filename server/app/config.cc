@@ -163,7 +163,7 @@ void DefinePlaces(CLI::App& app, DaemonOptions& options) {
                  "Default: unix:$XDG_RUNTIME_DIR/bulkhead/loader.sock, or "
                  "unix:/tmp/bulkhead-UID/loader.sock without that variable");
   app.add_option("--root", options.roots,
-                 "Folder whose files specs may read, or what URLs of objects begin with "
+                 "Folder whose files specs may read, or URL below which they may read objects "
                  "(s3://bucket/train); repeatable. Without one, no file can be read");
   app.add_option("--cache-dir", options.cache_dir,
                  "Folder for record indexes and seek entries. Default: $XDG_CACHE_HOME/bulkhead");

@@ -339,13 +339,6 @@ absl::Status Resolver::AddPath(const std::string& path, bool want_directory, std
 absl::StatusOr<internal::v1::ResolvedFile> Resolver::FindPath(const std::string& path,
                                                               bool want_directory,
                                                               std::string name) const {
-  if (IsObjectUrl(path)) {
-    return MakeError(absl::StatusCode::kInvalidArgument, reason::kSpecInvalid,
-                     absl::StrCat(ShownUrl(path),
-                                  ": only tfrecord and tar sources read URLs of objects; write a "
-                                  "path, or pack the images as shards (bulkhead pack)"),
-                     {{"file", ShownUrl(path)}});
-  }
   const std::string absolute = Absolute(path);
   const std::string straight = Straight(path);
   const auto real = RealPath(straight);

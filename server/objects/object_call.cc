@@ -38,6 +38,7 @@ CallRunner::CallRunner(StoreConfig config, Parts parts, uint64_t seed)
 
 void CallRunner::Start(ObjectCall call) {
   const Id id = next_id_++;
+  if (running_.empty()) answered_ns_ = MonotonicNanos();
   running_[id] = std::make_unique<Running>();
   running_[id]->call = std::move(call);
   running_[id]->started_ns = MonotonicNanos();
@@ -109,6 +110,7 @@ void CallRunner::Send(Id id) {
     request.on_body = [this, id](absl::string_view part) {
       Running& running = *Find(id);
       parts_.counters->bytes_read += part.size();
+      answered_ns_ = MonotonicNanos();
       return running.call.on_body(part);
     };
   }
@@ -130,6 +132,7 @@ absl::Status CallRunner::OnHead(Id id, int number, int64_t started_ns, const Htt
   first_byte_ns_.push_back(MonotonicNanos() - started_ns);
   if (first_byte_ns_.size() > kFirstBytesKept) first_byte_ns_.pop_front();
   running.is_answered = true;
+  answered_ns_ = MonotonicNanos();
   DropOthers(running, number);
   if (running.call.check_head == nullptr) return absl::OkStatus();
   absl::Status checked = running.call.check_head(head);
@@ -142,6 +145,11 @@ void CallRunner::Hedge(Id id) {
   if (running == nullptr) return;
   running->hedge_timer = 0;
   if (running->is_answered || running->requests.size() != 1) return;
+  if (parts_.client->pending() >= config_.limits.connections) {
+    // It would wait behind others; and the first one that fails would wait for it.
+    running->hedge_timer = parts_.timers->After(HedgeDelay(), [this, id] { Hedge(id); });
+    return;
+  }
   ++parts_.counters->hedges;
   Send(id);
 }
@@ -225,8 +233,12 @@ void CallRunner::JudgeError(Id id, const HttpResponse& response) {
 void CallRunner::Retry(Id id, absl::Duration asked_for, absl::Status error) {
   const Running& running = *Find(id);
   const absl::Duration passed = absl::Nanoseconds(MonotonicNanos() - running.started_ns);
-  const bool has_time = running.call.is_patient && passed < config_.limits.read_patience;
-  if (running.attempts >= config_.limits.attempts && !has_time) {
+  const absl::Duration silence = absl::Nanoseconds(MonotonicNanos() - answered_ns_);
+  const absl::Duration patience =
+      running.call.is_patient ? config_.limits.read_patience : absl::ZeroDuration();
+  // Where many calls wait for their turn, each would take its time one after another.
+  const bool is_silent = patience > absl::ZeroDuration() && silence >= patience;
+  if (is_silent || (running.attempts >= config_.limits.attempts && passed >= patience)) {
     return Finish(id, std::move(error));
   }
   parts_.timers->After(backoff_.After(running.attempts, asked_for), [this, id] { Attempt(id); });

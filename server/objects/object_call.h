@@ -51,7 +51,8 @@ struct ObjectCall {
 };
 
 // Runs calls: gets credentials, signs, sends, and tries again what may pass (retry.h), at most
-// `limits.attempts` times, or as often as it takes while a patient call has time left. Without
+// `limits.attempts` times, or as often as it takes while a patient call has time left. A patient
+// call ends earlier if no call has had an answer 2xx, or a part of one, for that time. Without
 // counting as attempts, it asks the region of a bucket that a store names, and renews credentials
 // once that a store calls expired.
 //
@@ -118,6 +119,7 @@ class CallRunner {
   Id next_id_ = 1;
   std::map<std::string, std::string> regions_;  // of buckets, where a store said one
   std::deque<int64_t> first_byte_ns_;           // of the last requests
+  int64_t answered_ns_ = 0;  // the last answer 2xx or part of one; or when the first call began
 };
 
 }  // namespace bulkhead

@@ -53,12 +53,6 @@ void ObjectStore::Find(std::string pattern, size_t most, OnFound done) {
   if (target->is_bucket() && KeyPattern(target->key).has_wildcard()) {
     return FindMatches(&state_->calls, pattern, *target, most, std::move(done));
   }
-  if (target->key.find_first_of("*[") != std::string::npos) {
-    return fail(MakeError(absl::StatusCode::kInvalidArgument, reason::kSpecInvalid,
-                          absl::StrCat(ShownUrl(pattern),
-                                       ": has a wildcard, and servers of http have no listing; "
-                                       "write the URL of each file")));
-  }
   FindOne(&state_->calls, pattern, *target, std::move(done));
 }
 

@@ -108,6 +108,11 @@ absl::Status CheckWeb(absl::string_view url, const Cut& cut) {
   const std::string plain =
       absl::StrReplaceAll(cut.path, {{"%2e", "."}, {"%2E", "."}, {"%2f", "/"}, {"%2F", "/"}});
   if (HasParentComponent(plain)) return Invalid(url, "has a component '..'; write the path itself");
+  if (cut.path.find_first_of("*[") != cut.path.npos) {
+    return Invalid(url,
+                   "has a wildcard, and servers of http have no listing; write the URL of each "
+                   "file");
+  }
   return absl::OkStatus();
 }
 

@@ -34,21 +34,28 @@ void CheckIsFileName(const std::string& value, const std::string& path, SpecProb
   }
 }
 
+void CheckIsLocal(const std::string& value, const std::string& path, SpecProblems& problems) {
+  if (!IsObjectUrl(value)) return CheckIsFileName(value, path, problems);
+  problems.Add(path,
+               absl::StrCat(ShownUrl(value),
+                            ": only tfrecord and tar sources read URLs of objects; write a path, "
+                            "or pack the images as shards (bulkhead pack)"));
+}
+
 void CheckPath(const std::string& value, const std::string& path, absl::string_view what,
                SpecProblems& problems) {
   if (value.empty()) {
     problems.Add(path, absl::StrCat("is required: ", what));
   } else {
-    CheckIsFileName(value, path, problems);
+    CheckIsLocal(value, path, problems);
   }
 }
 
 void CheckPattern(const std::string& value, const std::string& path, SpecProblems& problems) {
-  CheckPath(value, path, "a path or a glob", problems);
-  if (IsObjectUrl(value)) {
-    if (const auto url = ParseObjectUrl(value); !url.ok()) {
-      problems.Add(path, std::string(url.status().message()));
-    }
+  if (!IsObjectUrl(value)) {
+    CheckPath(value, path, "a path or a glob", problems);
+  } else if (const auto url = ParseObjectUrl(value); !url.ok()) {
+    problems.Add(path, std::string(url.status().message()));
   }
   const std::vector<absl::string_view> parts = absl::StrSplit(value, '/');
   if (std::find(parts.begin(), parts.end(), "**") != parts.end()) {
@@ -148,7 +155,7 @@ void NormalizeFolder(v1::ImageFolderSource& source, SpecProblems& problems) {
   const std::string path = "source.image_folder";
   NormalizeOptions(source, path, problems);
   if (source.has_frames()) NormalizeOptions(*source.mutable_frames(), path + ".frames", problems);
-  CheckIsFileName(source.path(), path + ".path", problems);
+  CheckIsLocal(source.path(), path + ".path", problems);
   std::set<std::string> extensions;
   for (int i = 0; i < source.extensions_size(); ++i) {
     const std::string& extension = source.extensions(i);
