@@ -30,8 +30,8 @@ bool IsObjectUrl(absl::string_view text);
 
 // The parts of `url`. Keys of s3 and gs may contain "?" and "#". INVALID_ARGUMENT, SPEC_INVALID: an
 // unknown scheme, an empty or impossible bucket or host, an empty key of s3 or gs, a component
-// "..", a fragment or a wildcard of http or https, a control character, or a user name or password, which the
-// message does not repeat.
+// "..", a fragment or a wildcard of http or https, a control character, or a user name or password,
+// which the message does not repeat.
 absl::StatusOr<ObjectUrl> ParseObjectUrl(absl::string_view url);
 
 // `url`, valid or not, as messages and logs show it: without what could be a user's name or
