@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "server/base/checksum.h"
 #include "server/base/error.h"
@@ -83,6 +84,12 @@ std::string ObjectBlocks::KeyOf(absl::string_view url, absl::string_view etag,
   hash.Update(absl::StrCat("bulkhead object 1\n", url, "\n", etag, "\n", object.size_bytes, "\n",
                            object.mtime_ns, "\n"));
   return hash.FinishHex().substr(0, 32);
+}
+
+uint64_t ObjectBlocks::NumberOf(absl::string_view key) {
+  uint64_t number = 0;
+  (void)absl::SimpleHexAtoi(key.substr(0, 16), &number);
+  return number;
 }
 
 absl::StatusOr<ObjectBlocks> ObjectBlocks::Open(const std::string& path) {

@@ -39,6 +39,9 @@ class ObjectBlocks {
   // The name of one state of the object at `url`: 32 hex digits.
   static std::string KeyOf(absl::string_view url, absl::string_view etag, const Object& object);
 
+  // A number that stands for the key where files have inode numbers.
+  static uint64_t NumberOf(absl::string_view key);
+
   // Opens both files for reading; `path`: without their endings. NOT_FOUND if they are not there,
   // DATA_LOSS if they are not files of this version.
   static absl::StatusOr<ObjectBlocks> Open(const std::string& path);

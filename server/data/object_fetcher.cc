@@ -10,13 +10,13 @@
 #include <utility>
 
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "server/arena/worker_error.h"
 #include "server/base/error.h"
 #include "server/base/paths/object_url.h"
+#include "server/blocks/object_blocks.h"
 #include "server/os/event_loop.h"
 #include "server/os/files/filesystem.h"
 #include "server/os/files/random_name.h"
@@ -100,9 +100,7 @@ class ObjectFetcher::Process {
     file.mutable_object()->set_spare_path(absl::StrCat(spare_folder_, "/", key));
     file.set_size_bytes(object.size_bytes());
     file.set_mtime_ns(object.mtime_ns());
-    uint64_t inode = 0;
-    (void)absl::SimpleHexAtoi(absl::string_view(key).substr(0, 16), &inode);
-    file.set_inode(inode);
+    file.set_inode(ObjectBlocks::NumberOf(key));
     return file;
   }
 

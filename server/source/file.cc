@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
 #include "server/base/record_name.h"
@@ -191,8 +190,7 @@ absl::StatusOr<DataFile> DataFile::OpenObject(const Object& object, absl::string
   DataFile file(-1, name);
   file.identity_.size_bytes = (*blocks)->object().size_bytes;
   file.identity_.mtime_ns = (*blocks)->object().mtime_ns;
-  // The key stands for the state of the object, as an inode number does for a file.
-  (void)absl::SimpleHexAtoi(absl::string_view(object.key).substr(0, 16), &file.identity_.inode);
+  file.identity_.inode = ObjectBlocks::NumberOf(object.key);
   file.blocks_ = *std::move(blocks);
   return file;
 }

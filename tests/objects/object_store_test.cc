@@ -403,6 +403,27 @@ TEST_F(ObjectStoreTest, ALateRangeIsAskedForTwice) {
   EXPECT_EQ(store().counters().bytes_read, 10u);
 }
 
+TEST_F(ObjectStoreTest, AStoreThatAnswersNothingEndsEachReadAtItsFirstFailure) {
+  Put("k", "0123456789");
+  const ObjectInfo object = Found(Url("k"));
+  limits_.connections = 1;
+  limits_.read_patience = absl::Milliseconds(500);
+  limits_.least_hedge_delay = absl::Milliseconds(50);
+  store_ = nullptr;
+  Fail(R"([{"do": "stall"}, {"do": "stall"}, {"do": "stall"}, {"do": "stall"}])");
+  std::vector<absl::Status> ended;
+  for (int i = 0; i < 2; ++i) {
+    store().Read(
+        object, 0, 10, [](uint64_t, absl::string_view) { return absl::OkStatus(); },
+        [&](absl::Status status) { ended.push_back(std::move(status)); });
+  }
+  while (ended.size() < 2) store().Poll(absl::Seconds(10), -1);
+  for (const absl::Status& status : ended) EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_EQ(store().counters().requests, 2u);
+  // With no connection free, a second request would wait behind the others.
+  EXPECT_EQ(store().counters().hedges, 0u);
+}
+
 TEST_F(ObjectStoreTest, AStoreNamesTheRegionOfABucket) {
   Put("k", "0123456789");
   Fail(R"([{"status": 301, "headers": {"x-amz-bucket-region": "eu-west-1"}}])");
