@@ -96,6 +96,8 @@ def test_a_run_that_was_killed_goes_on_and_gives_the_same_bytes(photos, folder):
         assert time.monotonic() < deadline
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
+    # On a busy machine it may have come to the last file before it was ended.
+    (folder / "packed/part-049.tfrecord").unlink(missing_ok=True)
     (folder / "packed/part-049.tfrecord.unfinished").write_bytes(b"half a record")
     kept = {name: data for name, data in bytes_of(folder / "packed").items() if name.endswith(".tfrecord")}
     assert kept.items() <= bytes_of(folder / "whole").items()
