@@ -28,7 +28,7 @@ constexpr char kUsage[] =
     "  [--credit-batches N] [--credit-bytes N] [--timeout SECONDS] [--pause-after N]\n"
     "  [--pause-in-opening] [--error-json] [--reconnect-deadline SECONDS]\n"
     "  [--silence-deadline SECONDS] [--transport auto|shm|grpc]\n"
-    "  [--credential FIELD=VALUE …]\n";
+    "  [--credential FIELD=VALUE …] [--share]\n";
 
 struct Arguments {
   bulkhead::LoaderOptions loader;
@@ -130,6 +130,7 @@ bool Parse(int argc, char** argv, Arguments* arguments) {
                                     {"silence-deadline", required_argument, nullptr, 'S'},
                                     {"transport", required_argument, nullptr, 'x'},
                                     {"credential", required_argument, nullptr, 'k'},
+                                    {"share", no_argument, nullptr, 'a'},
                                     {"error-json", no_argument, nullptr, 'e'},
                                     {nullptr, 0, nullptr, 0}};
   bulkhead::LoaderOptions& loader = arguments->loader;
@@ -196,6 +197,9 @@ bool Parse(int argc, char** argv, Arguments* arguments) {
         break;
       case 'O':
         loader.on_progress = PauseOnce();
+        break;
+      case 'a':
+        loader.share = true;
         break;
       case 'e':
         arguments->error_json = true;

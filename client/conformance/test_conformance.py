@@ -76,6 +76,19 @@ def test_one_batch_of_credit_is_enough(client, service, folder):
     assert result["digest"] == digest_of(range(200))
 
 
+@pytest.mark.parametrize("transport", ["shm", "grpc"])
+def test_both_share_what_is_made_once(own_service, folder, transport):
+    spec = range_spec(folder / "s.yaml", size=4000)
+    options = {"share": True, "pause_after": 3, "transport": transport}
+    running = {name: client.pausing(spec, own_service.target, **options) for name, client in CLIENTS.items()}
+    for process in running.values():
+        process.stdin.write("\n")
+        process.stdin.flush()
+    for name, client in CLIENTS.items():
+        assert client.finish(running[name])["digest"] == digest_of(range(4000))
+    assert "2 streams share batches" in (own_service.folder / "log").read_text()
+
+
 def test_ranks_share_the_data(client, service, folder):
     spec = range_spec(folder / "s.yaml", size=32)
     for rank in range(2):

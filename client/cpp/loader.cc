@@ -82,6 +82,7 @@ absl::StatusOr<v1::Open> MakeOpen(const LoaderOptions& options) {
   open.mutable_credits()->set_bytes(std::max<uint64_t>(options.credit_bytes, 1));
   open.set_allow_changed_bytes(options.allow_changed_bytes);
   open.set_keeps_all(options.keeps_all);
+  open.set_share(options.share);
   const size_t size = open.ByteSizeLong() + kFieldsToCome;
   if (size > client_internal::kMaxRequestBytes) {
     return MakeClientError(

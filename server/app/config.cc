@@ -229,6 +229,11 @@ void DefineTimeouts(CLI::App& app, DaemonOptions& options) {
          "gives up its workers, then its place; it gets them back when it is read again")
       ->check(Between(0.1, 1e9, " seconds"))
       ->capture_default_str();
+  app.add_option("--share-window", options.share_window,
+                 "Made batches that streams opened with `share` keep for those behind; one that is "
+                 "further behind makes its own. 0: streams share nothing")
+      ->check(Between(0, 64, " batches"))
+      ->capture_default_str();
   app.add_option(
          "--open-rate", options.openings_per_second,
          absl::StrCat("Openings per second that one client may sustain: streams opened and "

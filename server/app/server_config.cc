@@ -289,6 +289,7 @@ absl::StatusOr<LoaderServer::Config> MakeServerConfig(const DaemonOptions& optio
   }
   config.supervisor.timeouts.hang = absl::Seconds(options.hang_seconds);
   config.supervisor.idle_stream = absl::Seconds(options.idle_seconds);
+  config.supervisor.share_window = static_cast<uint32_t>(options.share_window);
   config.openings_per_second = options.openings_per_second;
   config.idle_connection = absl::Seconds(options.connection_idle_seconds);
   RecycleConfig& recycle = config.supervisor.recycle;

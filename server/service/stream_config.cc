@@ -356,6 +356,18 @@ v1::Opened MakeOpened(const v1::Open& open, const PreparedPipeline& prepared, co
 
 namespace {
 
+// What workers see of a stream, without what changes no byte, and whose it is.
+std::string ShareKey(const StreamConfig& config, const std::string& owner) {
+  internal::v1::StreamBinding binding = config.binding;
+  binding.clear_slot_count();
+  binding.clear_reads_again();
+  binding.clear_keeps_all();
+  Sha256 hash;
+  hash.Update(SerializeDeterministically(binding));
+  hash.Update(absl::StrCat("/", config.rank, "/", config.world_size, "/", owner));
+  return hash.FinishHex();
+}
+
 std::vector<internal::v1::CacheKind> CachesOf(const v1::PipelineSpec& spec) {
   std::vector<internal::v1::CacheKind> caches;
   if (MayDecodeParts(spec)) caches.push_back(internal::v1::CACHE_KIND_SEEK);
@@ -399,7 +411,7 @@ PipelineConfig MakePipelineConfig(const PreparedPipeline& prepared) {
 }
 
 StreamConfig MakeStreamConfig(const v1::Open& open, const PreparedPipeline& prepared,
-                              const BatchPlan& plan) {
+                              const BatchPlan& plan, const std::string& owner) {
   StreamConfig config;
   config.name = Printable(open.name());
   config.rank = open.rank();
@@ -427,6 +439,7 @@ StreamConfig MakeStreamConfig(const v1::Open& open, const PreparedPipeline& prep
     const std::string digest = DigestIn(open.cursor().code(), file.name());
     if (!digest.empty() && !open.allow_changed_bytes()) file.set_digest(digest);
   }
+  if (open.share()) config.share_key = ShareKey(config, owner);
   config.max_substitutions_per_epoch = MaxSubstitutions(prepared, config.world_size);
   const std::optional<uint64_t> epochs =
       prepared.spec.has_epochs() ? std::optional(prepared.spec.epochs()) : std::nullopt;

@@ -38,10 +38,10 @@ v1::Opened MakeOpened(const v1::Open& open, const PreparedPipeline& prepared, co
                       const QuarantineSet& quarantined, const std::string& boot_id);
 
 // The supervisor's configs of the pipeline and of the stream; the caller adds arena, observer, peer
-// and quarantine.
+// and quarantine. `owner`: the caller's name; streams of different owners share no batches.
 PipelineConfig MakePipelineConfig(const PreparedPipeline& prepared);
 StreamConfig MakeStreamConfig(const v1::Open& open, const PreparedPipeline& prepared,
-                              const BatchPlan& plan);
+                              const BatchPlan& plan, const std::string& owner = "");
 
 }  // namespace bulkhead
 

@@ -94,7 +94,7 @@ absl::Duration Pools::Entry::unread_for(int64_t now_ns) const {
     shortest = std::min(shortest, stream->idle_for(now_ns));
   }
   // A stream that was promised these workers has not opened yet.
-  const bool all_there = pool->streams().all().size() >= admitted;
+  const bool all_there = pool->streams().clients() >= admitted;
   return all_there && !pool->streams().empty() && !pool->parked() ? shortest : absl::ZeroDuration();
 }
 

@@ -31,6 +31,9 @@ absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Start(Config config) {
   if (config.io == nullptr) {
     BULKHEAD_ASSIGN_OR_RETURN(config.io, IoThread::Start());
   }
+  if (config.copier == nullptr && config.share_window > 0) {
+    BULKHEAD_ASSIGN_OR_RETURN(config.copier, IoThread::Start());
+  }
   return std::unique_ptr<Supervisor>(new Supervisor(std::move(config), *std::move(loop),
                                                     *std::move(compartment), *std::move(budget)));
 }
@@ -119,7 +122,10 @@ Pools::Config Supervisor::PoolsConfig() {
            nullptr,
            budget_.get(),
            nullptr,
-           tracer_},
+           tracer_,
+           config_.copier,
+           config_.share_window,
+           [this] { return next_stream_id_++; }},
           config_.idle_pool,
           config_.idle_stream,
           config_.index_worker_quota_bytes,

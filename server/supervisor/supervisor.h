@@ -76,8 +76,12 @@ class Supervisor {
     Cache cache_stages;
     // Workers with user code get a folder to write in here; empty: they get none.
     std::string scratch_folder;
+    // Made batches that a group of sharing streams keeps; 0: streams share nothing.
+    uint32_t share_window = 0;
     // Runs what may block on a disk; null: the supervisor makes its own.
     std::shared_ptr<IoThread> io;
+    // Copies shared batches; null: the supervisor makes its own, if streams may share.
+    std::shared_ptr<IoThread> copier;
     // Receives the workers' output; see SpawnSpec::output_fd.
     int worker_output_fd = -1;
   };

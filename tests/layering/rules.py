@@ -152,7 +152,8 @@ SUPERVISOR = {
     "trace": set(),
     "worker": {"trace"},
     "leases": {"memory", "trace"},
-    "pool": {"memory", "verdict", "trace", "worker", "leases"},
+    "share": {"memory", "leases"},
+    "pool": {"memory", "verdict", "trace", "worker", "leases", "share"},
 }
 
 # Where the folders lie, what they are, and the one that all of them may include.

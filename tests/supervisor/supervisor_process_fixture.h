@@ -73,7 +73,10 @@ class Recorder final : public StreamObserver {
     const auto enough = [this, count] { return sequences_.size() >= count; };
     EXPECT_TRUE(mutex_.AwaitWithTimeout(absl::Condition(&enough), kPatience));
   }
-  void HoldBatches() { hold_ = true; }
+  void HoldBatches() {
+    absl::MutexLock lock(&mutex_);
+    hold_ = true;
+  }
   void LetGo() {
     absl::MutexLock lock(&mutex_);
     hold_ = false;
@@ -141,6 +144,8 @@ class SupervisorProcessTest : public testing::Test {
     config.timeouts = timeouts;
     config.recycle = recycle_;
     config.sandbox.set_extra_threads(extra_threads_);
+    config.share_window = share_window_;
+    config.memory.budget_bytes = budget_bytes_;
     supervisor_ = Supervisor::Start(config).value();
   }
 
@@ -157,6 +162,8 @@ class SupervisorProcessTest : public testing::Test {
     pipeline.quota_bytes = quota_bytes_;
     StreamConfig stream;
     stream.name = "test";
+    stream.share_key = share_key_;
+    stream.quarantined = quarantined_;
     stream.arena = arena_ != nullptr ? arena_ : Arena::Create(4096, 5).value();
     stream.memory = std::exchange(memory_, nullptr);
     if (stream.memory != nullptr) stream.writer = stream.memory->MakeWriter();
@@ -209,6 +216,10 @@ class SupervisorProcessTest : public testing::Test {
   std::string user_code_;                // of pipelines opened from now on
   std::shared_ptr<Arena> arena_;         // for all streams, where set
   std::shared_ptr<ArenaMemory> memory_;  // of that, for the next stream
+  uint32_t share_window_ = 0;
+  uint64_t budget_bytes_ = MemoryBudget::Config().budget_bytes;
+  std::string share_key_;      // of streams opened from now on
+  QuarantineSet quarantined_;  // likewise
   v1::ErrorAction error_action_ = v1::ERROR_ACTION_FAIL;
 };
 

@@ -173,6 +173,20 @@ std::string StageTimesText(const StatusRates::Pipeline& pipeline) {
   return absl::StrJoin(stages, ", ");
 }
 
+namespace {
+
+std::string ShareText(const v1::ShareStatus& share) {
+  std::string text = absl::StrFormat(
+      "  shares with %d of the %d others of its group, %d batches so far, %d made alone; fell out "
+      "%d times; %s kept\n",
+      share.near(), std::max(share.members(), 1u) - 1, share.batches_shared(),
+      share.batches_alone(), share.times_fallen_out(), FormatBytes(share.window_bytes()));
+  if (!share.reason().empty()) absl::StrAppend(&text, "  shares nothing: ", share.reason(), "\n");
+  return text;
+}
+
+}  // namespace
+
 std::string StreamText(const v1::StreamStatus& stream, const StatusRates::Stream* rates) {
   std::string text = absl::StrFormat("stream %s, rank %d of %d%s", stream.name(), stream.rank(),
                                      stream.world_size(), stream.idle() ? ", idle" : "");
@@ -192,6 +206,7 @@ std::string StreamText(const v1::StreamStatus& stream, const StatusRates::Stream
                         FormatBytes(stream.arena().bytes()), stream.arena().slots_free(),
                         stream.arena().slots_filling(), stream.arena().slots_ready(),
                         stream.arena().slots_sending());
+  if (stream.has_share()) absl::StrAppend(&text, ShareText(stream.share()));
   return text;
 }
 

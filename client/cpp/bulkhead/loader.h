@@ -150,6 +150,10 @@ struct LoaderOptions {
   // The samples are read just for what the service keeps of them: the coefficients of all JPEG
   // images, whatever time that takes.
   bool keeps_all = false;
+  // Let the service make batches once for this loader and others of its spec, order, seed, rank and
+  // world that stand near it and share, too. Bytes, order and cursors are the same as without
+  // (docs/scaling.md). No effect with several replicas.
+  bool share = false;
 
   // With kShm, Open fails with TRANSPORT_UNAVAILABLE instead of falling back to gRPC. After a lost
   // service the loader may still fall back; Loader::transport_reason() says why.

@@ -104,6 +104,11 @@ class Loader(LoaderState):
     without the batches that it handed out. Over shared memory `credits` bounds both together, of
     which there are at most 64, and `credit_bytes` does not apply, since that memory is the service's.
 
+    With `share`, the service makes a batch once for this loader and others of the same spec, order,
+    seed, rank and world that stand near it and have `share`, too, as in a sweep of jobs that were
+    started together. Bytes, order and cursors are those of a loader alone; one that is too far
+    ahead or behind makes its own batches. It has no effect with several replicas.
+
     Arrays smaller than `copy_below` bytes are copied as a batch is handed out, so that a label
     that is kept does not keep the memory of its whole batch; 0 copies nothing.
 
@@ -159,6 +164,7 @@ class Loader(LoaderState):
         credit_bytes: int = 256 << 20,
         copy_below: int = 64 << 10,
         transport: str = "auto",
+        share: bool = False,
         rename: Optional[Mapping[str, str]] = None,
         progress: ProgressOption = None,
         **unknown: Any,
@@ -176,6 +182,7 @@ class Loader(LoaderState):
             reconnect_timeout=reconnect_timeout,
             copy_below=copy_below,
             transport=transport,
+            share=share,
             cursor=cursor,
         )
         own = arguments.checked(
@@ -212,7 +219,7 @@ class Loader(LoaderState):
         # A name that no other loader has: the newer of two of one name supersedes the older.
         own_name = name or f"py-{socket.gethostname()}-{unique}"
         source = load(spec)
-        self._open = open_request(source, own_name, rank, world_size, credits, credit_bytes, allow_changed_bytes)
+        self._open = open_request(source, own_name, rank, world_size, credits, credit_bytes, allow_changed_bytes, share)
         self._spec_name = self._open.spec.text.name
         message = cursor_from_dict(cursor) if cursor is not None else None
         live_streams.check_fork()

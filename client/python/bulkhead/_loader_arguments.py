@@ -109,6 +109,7 @@ def check(
     reconnect_timeout: float,
     copy_below: int,
     transport: str,
+    share: Any,
     cursor: Any,
 ) -> None:
     """InvalidArgument for the first impossible value."""
@@ -129,6 +130,8 @@ def check(
         raise errors.InvalidArgument("copy_below must not be negative; 0 copies nothing")
     if reconnect_timeout < 0:
         raise errors.InvalidArgument("reconnect_timeout must not be negative")
+    if not isinstance(share, bool):
+        raise errors.InvalidArgument(f"share is True or False, not {share!r:.60}")
     if transport not in _TRANSPORTS:
         raise errors.InvalidArgument(
             f"transport is one of {', '.join(_TRANSPORTS)}, not {transport!r}"
@@ -152,6 +155,7 @@ def open_request(
     credits: int,
     credit_bytes: int,
     allow_changed_bytes: bool,
+    share: bool = False,
 ) -> Any:
     """The part of Open that is the same for each opening of a stream."""
     return proto.Open(
@@ -162,4 +166,5 @@ def open_request(
         # One batch may always be sent; 0 would ask for the service's default.
         credits={"batches": credits, "bytes": max(credit_bytes, 1)},
         allow_changed_bytes=allow_changed_bytes,
+        share=share,
     )

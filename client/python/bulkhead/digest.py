@@ -41,6 +41,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--pause-after", type=int, help="say 'paused' and wait for a line")
     parser.add_argument("--pause-in-opening", action="store_true", help="the same while it prepares")
     parser.add_argument("--credential", action="append", default=[], metavar="FIELD=VALUE")
+    parser.add_argument("--share", action="store_true")
     parser.add_argument("--error-json", action="store_true", help="errors into the JSON as well")
     return parser.parse_args()
 
@@ -88,6 +89,7 @@ def _stream(arguments: argparse.Namespace, totals: Dict[str, Any], digest) -> No
         credits=arguments.credit_batches,
         credit_bytes=arguments.credit_bytes,
         transport=arguments.transport,
+        share=arguments.share,
         progress=_PauseOnce() if arguments.pause_in_opening else None,
     ) as loader:
         while totals["batches"] < arguments.batches:

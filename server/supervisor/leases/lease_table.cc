@@ -14,7 +14,9 @@ LeaseTable::LeaseTable(uint64_t stream_id, uint32_t slot_count, uint32_t lease_s
   for (uint32_t slot = 0; slot < slot_count; ++slot) free_slots_.push_back(slot);
 }
 
-void LeaseTable::BeginBatch(const v1::BatchHeader& header) {
+std::vector<internal::v1::Lease> LeaseTable::BeginBatch(const v1::BatchHeader& header,
+                                                        std::optional<WorkerId> bringer) {
+  std::vector<internal::v1::Lease> brought;
   const uint64_t number = next_batch_++;
   Batch& batch = batches_[number];
   batch.header = header;
@@ -30,10 +32,19 @@ void LeaseTable::BeginBatch(const v1::BatchHeader& header) {
     entry.lease.set_first_sample(static_cast<uint32_t>(first));
     entry.lease.set_count(
         static_cast<uint32_t>(std::min<uint64_t>(lease_samples_, header.sample_count() - first)));
-    planned_.insert(planned_.end(), {number, batch.leases.size()});
+    const Place place{number, batch.leases.size()};
+    if (bringer.has_value()) {
+      entry.state = LeaseState::kAssigned;
+      entry.worker = *bringer;
+      assigned_[entry.lease.lease_id()] = place;
+      brought.push_back(entry.lease);
+    } else {
+      planned_.insert(planned_.end(), place);
+    }
     batch.leases.push_back(std::move(entry));
   }
   batch.undecided = batch.leases.size();
+  return brought;
 }
 
 std::optional<internal::v1::Lease> LeaseTable::Assign(WorkerId worker, bool suspect,

@@ -90,6 +90,48 @@ v1::TraceMoment EndMoment(v1::TraceMoment::Kind kind, uint64_t lease_id,
   return moment;
 }
 
+// Counts and reports a batch's substitutions; an error if there are too many.
+absl::Status CountSubstitutions(const StreamConfig& config, LeaseTable::FinishedBatch& batch,
+                                SubstitutionCounts& counts, StreamNotes& notes) {
+  if (batch.header.epoch() != counts.epoch) {
+    counts.epoch = batch.header.epoch();
+    counts.in_epoch = 0;
+  }
+  for (const internal::v1::Substitution& substitution : batch.substitutions) {
+    ++counts.in_epoch;
+    ++counts.total;
+    v1::SampleEvent event;
+    event.set_kind(v1::SampleEvent::KIND_SUBSTITUTED);
+    event.set_epoch(counts.epoch);
+    event.set_position(substitution.position());
+    event.set_substitute_position(substitution.substitute_position());
+    event.set_message(substitution.error().message());
+    event.set_reason(substitution.error().reason());
+    *event.mutable_metadata() = substitution.error().metadata();
+    config.observer->OnEvent(event);
+    notes.CountSubstitution(event.message());
+    // With assignments only the client knows all substitutions of the epoch.
+    const bool limited = config.assignments == nullptr;
+    if (limited && counts.in_epoch > config.max_substitutions_per_epoch) {
+      return Annotate(
+          MakeError(absl::StatusCode::kDataLoss, reason::kTooManySubstitutions,
+                    absl::StrCat("epoch ", counts.epoch, " needed ", counts.in_epoch,
+                                 " substitutions on this rank, errors.max_fraction allows ",
+                                 config.max_substitutions_per_epoch,
+                                 "; the last one was for: ", substitution.error().message())),
+          "", {substitution.error().metadata().begin(), substitution.error().metadata().end()});
+    }
+  }
+  // The cursor after the last batch of an epoch starts a new epoch, without substitutions.
+  const bool last = config.ordered ? batch.header.next_epoch() != counts.epoch
+                                    : batch.header.batches_left_in_epoch() == 0;
+  batch.header.set_substituted(batch.substitutions.size());
+  if (config.assignments == nullptr) {
+    batch.header.set_substitutions(last ? 0 : counts.in_epoch);
+  }
+  return absl::OkStatus();
+}
+
 StreamTrace TraceOf(uint64_t id, const StreamConfig& config) {
   if (config.tracer == nullptr) return {};
   v1::TracedStream stream;
@@ -117,11 +159,15 @@ Stream::Stream(uint64_t id, StreamConfig config, std::shared_ptr<EventLoop> loop
       loop_(std::move(loop)),
       wake_(std::move(wake)),
       leases_(id, config_.arena->slot_count(), LeaseSamples(config_.binding), config_.ordered),
+      brought_(id, leases_,
+               [this] {
+                 DeliverFinished();
+                 wake_();
+               }),
       quarantined_(config_.quarantined),
       quarantine_digest_(quarantined_.Digest()),
       ahead_(config_.completed.begin(), config_.completed.end()),
-      epoch_(config_.first_epoch),
-      epoch_substitutions_(config_.substitutions_so_far),
+      counts_{config_.first_epoch, config_.substitutions_so_far},
       trace_(TraceOf(id, config_)),
       trace_hook_(config_.tracer, [this] {
         if (!trace_.on()) return;
@@ -155,8 +201,8 @@ void Stream::BeginBatches() {
     }
     begun_sequence_ = header->sequence();
     if (leases_.pending() == 0) waits_since_ns_ = MonotonicNanos();
-    leases_.BeginBatch(*header);
     if (trace_.on()) trace_.Note(BegunMoment(*header));
+    brought_.Begin(*header, quarantine_digest_);
   }
 }
 
@@ -351,6 +397,7 @@ void Stream::Fail(const absl::Status& status, bool evict) {
 }
 
 absl::Duration Stream::idle_for(int64_t now_ns) const {
+  if (config_.for_others) return absl::InfiniteDuration();
   if (leases_.pending() > 0 || leases_.out_slots() == 0) return absl::ZeroDuration();
   return absl::Nanoseconds(now_ns - quiet_since_ns_);
 }
@@ -375,7 +422,7 @@ void Stream::DeliverFinished() {
       return;
     }
     if (!config_.ordered) batch->header.set_batches_left_in_epoch(LeftInEpoch(*batch, ahead_));
-    if (absl::Status counted = CountSubstitutions(*batch); !counted.ok()) {
+    if (absl::Status counted = CountSubstitutions(config_, *batch, counts_, notes_); !counted.ok()) {
       Fail(counted);
       return;
     }
@@ -391,7 +438,9 @@ void Stream::DeliverFinished() {
     batch->header.set_quarantine_digest(quarantine_digest_);
     *batch->header.mutable_code() = {untold_code_.begin(), untold_code_.end()};
     untold_code_.clear();
-    config_.observer->OnBatch({std::move(batch->header), std::move(hold)});
+    if (!config_.for_others) batch->substitutions.clear();
+    config_.observer->OnBatch(
+        {std::move(batch->header), std::move(hold), std::move(batch->substitutions)});
   }
   const bool none_ahead = inputs_ == nullptr || inputs_->empty();
   if (!finished_ && exhausted_ && none_ahead && leases_.pending() == 0) {
@@ -399,46 +448,6 @@ void Stream::DeliverFinished() {
     finished_ = true;
     config_.observer->OnEnd();
   }
-}
-
-absl::Status Stream::CountSubstitutions(LeaseTable::FinishedBatch& batch) {
-  if (batch.header.epoch() != epoch_) {
-    epoch_ = batch.header.epoch();
-    epoch_substitutions_ = 0;
-  }
-  for (const internal::v1::Substitution& substitution : batch.substitutions) {
-    ++epoch_substitutions_;
-    ++total_substitutions_;
-    v1::SampleEvent event;
-    event.set_kind(v1::SampleEvent::KIND_SUBSTITUTED);
-    event.set_epoch(epoch_);
-    event.set_position(substitution.position());
-    event.set_substitute_position(substitution.substitute_position());
-    event.set_message(substitution.error().message());
-    event.set_reason(substitution.error().reason());
-    *event.mutable_metadata() = substitution.error().metadata();
-    config_.observer->OnEvent(event);
-    notes_.CountSubstitution(event.message());
-    // With assignments only the client knows all substitutions of the epoch.
-    const bool counts = config_.assignments == nullptr;
-    if (counts && epoch_substitutions_ > config_.max_substitutions_per_epoch) {
-      return Annotate(
-          MakeError(absl::StatusCode::kDataLoss, reason::kTooManySubstitutions,
-                    absl::StrCat("epoch ", epoch_, " needed ", epoch_substitutions_,
-                                 " substitutions on this rank, errors.max_fraction allows ",
-                                 config_.max_substitutions_per_epoch,
-                                 "; the last one was for: ", substitution.error().message())),
-          "", {substitution.error().metadata().begin(), substitution.error().metadata().end()});
-    }
-  }
-  // The cursor after the last batch of an epoch starts a new epoch, without substitutions.
-  const bool last = config_.ordered ? batch.header.next_epoch() != epoch_
-                                    : batch.header.batches_left_in_epoch() == 0;
-  batch.header.set_substituted(batch.substitutions.size());
-  if (config_.assignments == nullptr) {
-    batch.header.set_substitutions(last ? 0 : epoch_substitutions_);
-  }
-  return absl::OkStatus();
 }
 
 std::shared_ptr<const SlotHold> Stream::HoldSlot(uint32_t slot, uint64_t sequence) {
@@ -463,7 +472,8 @@ std::shared_ptr<const SlotHold> Stream::HoldSlot(uint32_t slot, uint64_t sequenc
 }
 
 void Stream::AppendTotals(v1::GetStatusResponse& response) const {
-  response.set_samples_substituted(response.samples_substituted() + total_substitutions_);
+  if (config_.for_others) return;  // those who share its batches count them
+  response.set_samples_substituted(response.samples_substituted() + counts_.total);
   response.set_samples_delivered(response.samples_delivered() + samples_delivered_);
 }
 
@@ -475,7 +485,7 @@ v1::StreamStatus Stream::Status() const {
   status.set_transport(config_.transport);
   status.set_batches_sent(delivered_);
   status.set_batches_released(released_);
-  status.set_epoch(epoch_);
+  status.set_epoch(counts_.epoch);
   status.set_peer(config_.peer);
   status.set_peer_pid(config_.peer_pid);
   status.set_spec(config_.spec);

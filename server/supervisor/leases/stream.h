@@ -20,6 +20,7 @@
 #include "server/base/quarantine_set.h"
 #include "server/os/event_loop.h"
 #include "server/supervisor/leases/assignments.h"
+#include "server/supervisor/leases/brought_batches.h"
 #include "server/supervisor/leases/lease_table.h"
 #include "server/supervisor/leases/stream_inputs.h"
 #include "server/supervisor/leases/stream_meter.h"
@@ -66,6 +67,15 @@ class SlotHold {
 struct ReadyBatch {
   v1::BatchHeader header;
   std::shared_ptr<const SlotHold> hold;
+  // Of a stream that makes batches for others (StreamConfig::for_others); else empty.
+  std::vector<internal::v1::Substitution> substitutions;
+};
+
+// The substituted samples of a stream: of its epoch, and of all of them so far.
+struct SubstitutionCounts {
+  uint64_t epoch = 0;
+  uint64_t in_epoch = 0;
+  uint64_t total = 0;
 };
 
 // Receives a stream's events, on the supervisor's thread and in the order of delivery. Must not
@@ -130,6 +140,11 @@ struct StreamConfig {
   // With it the stream makes only these batches, whatever their order, and has no end; null: it
   // makes all. Needs `ordered`, and no `completed` batches.
   std::shared_ptr<Assignments> assignments;
+  // Streams of one pool with equal keys may share batches: what workers see of them is equal. Empty:
+  // it makes all batches itself.
+  std::string share_key;
+  // It makes batches that several streams share, and is no client's.
+  bool for_others = false;
   // The user files that made the batches so far, as the client knows them.
   std::vector<v1::CodeFile> code;
   // Batches of the first epoch that were delivered earlier and are skipped. Each is above 0 and
@@ -213,6 +228,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
 
   // Lines for the client's log.
   StreamNotes& notes() { return notes_; }
+  // Batches that others have made.
+  BroughtBatches& brought() { return brought_; }
 
   // How long a batch has been in work since the last delivery; zero while none is, as when the
   // client holds all slots.
@@ -225,7 +242,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
   void Close() { finished_ = true; }
 
   // How long the client has left a waiting batch untaken while the stream had nothing to do. Zero
-  // if the client takes batches, or waits itself.
+  // if the client takes batches, or waits itself. A stream that makes batches for others counts as
+  // idle for ever: these can make them, too.
   absl::Duration idle_for(int64_t now_ns) const;
 
   v1::StreamStatus Status() const;
@@ -236,8 +254,6 @@ class Stream : public std::enable_shared_from_this<Stream> {
   // The next batch to begin; absent if there is none, with assignments or objects for now.
   std::optional<v1::BatchHeader> NextBatch();
   void DeliverFinished();
-  // Counts and reports a batch's substitutions; an error if there are too many.
-  absl::Status CountSubstitutions(LeaseTable::FinishedBatch& batch);
   // Of the batch with that sequence number.
   std::shared_ptr<const SlotHold> HoldSlot(uint32_t slot, uint64_t sequence);
 
@@ -247,6 +263,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   const std::function<void()> wake_;
   const absl::Time opened_ = absl::Now();
   LeaseTable leases_;
+  BroughtBatches brought_;
   StreamNotes notes_{[this](const v1::Note& note) {
     if (!finished_) config_.observer->OnNote(note);
   }};
@@ -268,9 +285,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   uint64_t delivered_ = 0;
   uint64_t released_ = 0;
   uint64_t samples_delivered_ = 0;
-  uint64_t epoch_ = 0;
-  uint64_t epoch_substitutions_ = 0;
-  uint64_t total_substitutions_ = 0;
+  SubstitutionCounts counts_;
   const StreamTrace trace_;
   const TraceHook trace_hook_;
 };

@@ -2,11 +2,13 @@
 #define BULKHEAD_SERVER_SUPERVISOR_POOL_POOL_CONTEXT_H_
 
 #include <array>
+#include <cstdint>
 #include <functional>
 #include <memory>
 
 #include "bulkhead/internal/v1/worker.pb.h"
 #include "server/os/event_loop.h"
+#include "server/os/files/io_thread.h"
 #include "server/supervisor/memory/memory_budget.h"
 #include "server/supervisor/memory/recycle_policy.h"
 #include "server/supervisor/pool/cache_segments.h"
@@ -44,6 +46,11 @@ struct PoolContext {
   // A parked pool has work again.
   std::function<void(WorkerPool*)> on_wanted;
   std::shared_ptr<Tracer> tracer;  // null: workers are never traced
+  // For streams that share batches: a thread that copies them, and how many each group keeps; 0:
+  // nothing is shared.
+  std::shared_ptr<IoThread> copier;
+  uint32_t share_window = 0;
+  std::function<uint64_t()> new_stream_id;
 };
 
 }  // namespace bulkhead

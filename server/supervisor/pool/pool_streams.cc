@@ -71,6 +71,12 @@ std::shared_ptr<Stream> PoolStreams::Find(uint64_t stream_id) const {
   return nullptr;
 }
 
+size_t PoolStreams::clients() const {
+  return static_cast<size_t>(
+      std::count_if(streams_.begin(), streams_.end(),
+                    [](const auto& stream) { return !stream->config().for_others; }));
+}
+
 bool PoolStreams::has_work() const {
   return std::any_of(streams_.begin(), streams_.end(),
                      [](const auto& stream) { return stream->work().any; });

@@ -23,6 +23,8 @@ class PoolStreams {
   std::shared_ptr<Stream> Find(uint64_t stream_id) const;
   const std::vector<std::shared_ptr<Stream>>& all() const { return streams_; }
   bool empty() const { return streams_.empty(); }
+  // Those that have a client.
+  size_t clients() const;
 
   // Whether a stream has leases to assign; suspects as in LeaseTable.
   bool has_work() const;

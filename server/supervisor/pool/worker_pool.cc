@@ -110,7 +110,12 @@ WorkerPool::WorkerPool(PoolContext context, PipelineConfig config)
       replacement_(context_, config_, crew_, streams_, dispatcher_,
                    [this](Slot& slot) { return starter_.Start(slot); }),
       report_(config_, crew_, streams_, context_.exits),
-      verdict_(config_, crew_, streams_, context_.recycle.by_growth) {}
+      verdict_(config_, crew_, streams_, context_.recycle.by_growth),
+      share_groups_({context_.loop, context_.copier, context_.budget, context_.share_window,
+                     config_.name, context_.new_stream_id, [this] { Dispatch(); },
+                     [this](std::shared_ptr<Stream> stream) { AddStream(std::move(stream)); },
+                     [this](uint64_t stream_id) { RemoveStream(stream_id); },
+                     [this](const internal::v1::ToWorker& message) { crew_.Send(message); }}) {}
 
 WorkerPool::~WorkerPool() {
   code_.Fail(absl::CancelledError("the service ends"));
@@ -139,6 +144,7 @@ void WorkerPool::AddStream(std::shared_ptr<Stream> stream) {
   if (stream->config().binding.reads_again()) segments_.SetWrites(true);
   segments_.Tell();
   for (const auto& [name, digest] : code_.digests()) stream->NoteCode(name, digest);
+  share_groups_.Join(stream);
   stream->BeginBatches();
   Dispatch();
 }
@@ -146,6 +152,7 @@ void WorkerPool::AddStream(std::shared_ptr<Stream> stream) {
 bool WorkerPool::RemoveStream(uint64_t stream_id) {
   if (!streams_.Remove(stream_id)) return false;
   blame_.Forget(stream_id);
+  share_groups_.Leave(stream_id);
   segments_.SetWrites(streams_.reads_again());
   internal::v1::ToWorker message;
   message.mutable_remove_stream()->set_stream_id(stream_id);
@@ -502,10 +509,12 @@ void WorkerPool::WriteOff(PoolWorker& worker) {
 void WorkerPool::AppendStatus(v1::GetStatusResponse& response) const {
   report_.AppendWorkers(/*starts=*/!parked_, response);
   for (const auto& stream : streams_.all()) {
+    if (stream->config().for_others) continue;
     v1::StreamStatus& status = *response.add_streams();
     status = stream->Status();
     status.set_pipeline(config_.name);
     status.set_idle(parked_);
+    share_groups_.Describe(stream->id(), status);
   }
   verdict_.AppendStatus(response);
   AppendTotals(response);

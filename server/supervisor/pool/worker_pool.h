@@ -20,6 +20,7 @@
 #include "server/supervisor/pool/pool_verdict.h"
 #include "server/supervisor/pool/progress_watch.h"
 #include "server/supervisor/pool/worker_starter.h"
+#include "server/supervisor/share/share_groups.h"
 
 namespace bulkhead {
 
@@ -34,6 +35,7 @@ namespace bulkhead {
 //   replacement              who is replaced before it reaches a limit
 //   starter, segments, code  what a worker is given, and what it has loaded
 //   report, verdict          what all of them have done, and how their memory grows
+//   share groups             which batches are made once for several streams
 //
 // Lives on the supervisor's thread.
 class WorkerPool {
@@ -106,6 +108,7 @@ class WorkerPool {
   PlannedReplacement replacement_;
   PoolReport report_;
   PoolVerdict verdict_;
+  ShareGroups share_groups_;
   absl::Status failure_;
   EventLoop::TimerId watch_timer_ = 0;
   bool watch_soon_ = false;
