@@ -116,6 +116,9 @@ class FakeWorker {
   // What a sample does to its worker, in the modes in which one does.
   void MeetSample(uint64_t position) {
     const bool bad = position == 120 && quarantined_.count("120") == 0;
+    if (mode_ == "crashes-at-100020" && position == 100020 && quarantined_.count("100020") == 0) {
+      raise(SIGSEGV);
+    }
     if (bad && (mode_ == "crashes-at-120" || mode_ == "names-another")) raise(SIGSEGV);
     if (bad && mode_ == "hangs-at-120") pause();
     if (bad && mode_ == "hangs-reading-120") {

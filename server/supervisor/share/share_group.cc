@@ -223,7 +223,8 @@ StreamConfig ShareGroup::MakerConfig(const Stream& member) {
   config.transport = v1::TRANSPORT_GRPC;
   config.arena = maker_->arena;
   config.binding.set_slot_count(maker_->arena->slot_count());
-  for (const std::string& record : member.quarantine().quarantined()) {
+  const internal::v1::SetQuarantine quarantine = member.quarantine();
+  for (const std::string& record : quarantine.quarantined()) {
     config.quarantined.Add(record).IgnoreError();  // the member has it, so it fits
   }
   config.on_quarantined = [weak = weak_from_this()](const v1::QuarantinedRecord& record) {

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-namespace bulkhead {
+namespace bulkhead::brought_batches_test {
 namespace {
 
 v1::BatchHeader Header(uint64_t sequence) {
@@ -96,4 +96,4 @@ TEST_F(BroughtBatchesTest, WithoutABringerAllIsMade) {
 }
 
 }  // namespace
-}  // namespace bulkhead
+}  // namespace bulkhead::brought_batches_test

@@ -7,7 +7,7 @@
 #include <set>
 #include <vector>
 
-namespace bulkhead {
+namespace bulkhead::share_window_test {
 namespace {
 
 using Answer = ShareWindow::Answer;
@@ -252,4 +252,4 @@ TEST(ShareWindowModelTest, WhatItSaysIsTrueWhateverHappens) {
 }
 
 }  // namespace
-}  // namespace bulkhead
+}  // namespace bulkhead::share_window_test
