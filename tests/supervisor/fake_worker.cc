@@ -44,7 +44,10 @@ class FakeWorker {
       }
       if (message.has_bind()) Bind(message.bind(), *packet);
       if (message.has_add_stream()) AddStream(message.add_stream().stream(), *packet);
-      if (message.has_set_quarantine()) Quarantine(message.set_quarantine().quarantined());
+      if (message.has_set_quarantine()) {
+        const internal::v1::SetQuarantine& set = message.set_quarantine();
+        quarantined_[set.stream_id()] = {set.quarantined().begin(), set.quarantined().end()};
+      }
       if (message.has_remove_stream()) RemoveStream(message.remove_stream().stream_id());
       if (message.has_lease()) Produce(message.lease());
       if (message.has_warm_up()) WarmUp();
@@ -92,11 +95,8 @@ class FakeWorker {
         Arena::Attach(std::move(packet.fds[0]), binding.slot_bytes(), binding.slot_count()).value();
     for (uint32_t slot = 0; slot < arena->slot_count(); ++slot) (void)arena->Open(slot);
     arenas_[binding.stream_id()] = arena;
-    Quarantine(binding.quarantined());
-  }
-
-  void Quarantine(const google::protobuf::RepeatedPtrField<std::string>& records) {
-    quarantined_.insert(records.begin(), records.end());
+    quarantined_[binding.stream_id()] = {binding.quarantined().begin(),
+                                         binding.quarantined().end()};
   }
 
   // "crash-once:FOLDER": the first worker that comes here takes the workers' program along.
@@ -114,11 +114,10 @@ class FakeWorker {
   }
 
   // What a sample does to its worker, in the modes in which one does.
-  void MeetSample(uint64_t position) {
-    const bool bad = position == 120 && quarantined_.count("120") == 0;
-    if (mode_ == "crashes-at-100020" && position == 100020 && quarantined_.count("100020") == 0) {
-      raise(SIGSEGV);
-    }
+  void MeetSample(uint64_t stream_id, uint64_t position) {
+    const bool left_out = quarantined_[stream_id].count(std::to_string(position)) > 0;
+    const bool bad = position == 120 && !left_out;
+    if (mode_ == "crashes-at-20020" && position == 20020 && !left_out) raise(SIGSEGV);
     if (bad && (mode_ == "crashes-at-120" || mode_ == "names-another")) raise(SIGSEGV);
     if (bad && mode_ == "hangs-at-120") pause();
     if (bad && mode_ == "hangs-reading-120") {
@@ -132,7 +131,7 @@ class FakeWorker {
   }
 
   // What is said of a lease's substitutions, in the modes in which something is.
-  void Substitute(const internal::v1::Lease& lease, internal::v1::LeaseDone& done) const {
+  void Substitute(const internal::v1::Lease& lease, internal::v1::LeaseDone& done) {
     const uint64_t first = lease.first_position() + lease.first_sample();
     const auto add = [&](uint64_t position, uint64_t by) {
       done.add_substitutions()->set_position(position);
@@ -142,7 +141,7 @@ class FakeWorker {
     if (mode_ == "speaks-for-others" && first <= 120 && first + lease.count() > 120) {
       add(first + 1000, first + 1001);
     }
-    for (const std::string& record : quarantined_) {
+    for (const std::string& record : quarantined_[lease.stream_id()]) {
       const uint64_t position = std::stoull(record);
       if (position >= first && position < first + lease.count()) add(position, position + 1);
     }
@@ -223,7 +222,7 @@ class FakeWorker {
         recorder_->NameSample(0, "121");
         raise(SIGABRT);
       }
-      MeetSample(lease.first_position() + sample);
+      MeetSample(lease.stream_id(), lease.first_position() + sample);
       arenas_[lease.stream_id()]->slot(lease.slot())[sample] =
           static_cast<std::byte>(lease.first_position() + sample);
       if (leaks) usleep(2'000);
@@ -290,8 +289,8 @@ class FakeWorker {
   std::unique_ptr<FlightRecorder> recorder_;
   std::string mode_;
   std::map<uint64_t, std::shared_ptr<Arena>> arenas_;
-  std::set<std::string> quarantined_;
-  int leases_ = 0;  // samples of them
+  std::map<uint64_t, std::set<std::string>> quarantined_;  // by stream
+  int leases_ = 0;                                         // samples of them
   int samples_ = 0;
 };
 

@@ -82,6 +82,11 @@ class Recorder final : public StreamObserver {
     hold_ = false;
     held_.clear();
   }
+  // Lets go of as many held batches, and holds on to those that come instead.
+  void LetGoOf(size_t count) {
+    absl::MutexLock lock(&mutex_);
+    held_.erase(held_.begin(), held_.begin() + static_cast<ptrdiff_t>(count));
+  }
   bool idle() {
     absl::MutexLock lock(&mutex_);
     return idle_;

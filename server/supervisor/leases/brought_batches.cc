@@ -22,7 +22,8 @@ void BroughtBatches::Complete(LeaseTable::WorkerId bringer,
   if (found == coming_.end()) return;
   bool first = true;
   for (const uint64_t id : found->second) {
-    leases_.Complete(id, bringer, first ? substitutions : std::vector<internal::v1::Substitution>());
+    leases_.Complete(id, bringer,
+                     first ? substitutions : std::vector<internal::v1::Substitution>());
     first = false;
   }
   coming_.erase(found);

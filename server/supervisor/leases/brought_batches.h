@@ -58,7 +58,7 @@ class BroughtBatches {
   LeaseTable& leases_;
   const std::function<void()> on_change_;
   BatchBringer* bringer_ = nullptr;
-  LeaseTable::WorkerId next_ = LeaseTable::WorkerId{1} << 63;  // above all workers
+  LeaseTable::WorkerId next_ = LeaseTable::WorkerId{1} << 63;     // above all workers
   std::map<LeaseTable::WorkerId, std::vector<uint64_t>> coming_;  // lease ids by bringer
 };
 

@@ -52,9 +52,9 @@ class LeaseTable {
     const bool keeps_reserve = lost_slots_.size() + 1 < slot_count_;
     return free_slots_.size() > (keeps_reserve ? 1 : 0);
   }
-  // Puts the next batch into a free slot and plans its leases. Needs has_free_slot(). With `bringer`
-  // the whole batch is that worker's, which has had none, and the result is its leases; else the
-  // result is empty.
+  // Puts the next batch into a free slot and plans its leases. Needs has_free_slot(). With
+  // `bringer` the whole batch is that worker's, which has had none, and the result is its leases;
+  // else the result is empty.
   std::vector<internal::v1::Lease> BeginBatch(const v1::BatchHeader& header,
                                               std::optional<WorkerId> bringer = std::nullopt);
 

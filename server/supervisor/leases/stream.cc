@@ -124,7 +124,7 @@ absl::Status CountSubstitutions(const StreamConfig& config, LeaseTable::Finished
   }
   // The cursor after the last batch of an epoch starts a new epoch, without substitutions.
   const bool last = config.ordered ? batch.header.next_epoch() != counts.epoch
-                                    : batch.header.batches_left_in_epoch() == 0;
+                                   : batch.header.batches_left_in_epoch() == 0;
   batch.header.set_substituted(batch.substitutions.size());
   if (config.assignments == nullptr) {
     batch.header.set_substitutions(last ? 0 : counts.in_epoch);
@@ -422,7 +422,8 @@ void Stream::DeliverFinished() {
       return;
     }
     if (!config_.ordered) batch->header.set_batches_left_in_epoch(LeftInEpoch(*batch, ahead_));
-    if (absl::Status counted = CountSubstitutions(config_, *batch, counts_, notes_); !counted.ok()) {
+    if (absl::Status counted = CountSubstitutions(config_, *batch, counts_, notes_);
+        !counted.ok()) {
       Fail(counted);
       return;
     }

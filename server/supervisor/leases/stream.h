@@ -140,8 +140,8 @@ struct StreamConfig {
   // With it the stream makes only these batches, whatever their order, and has no end; null: it
   // makes all. Needs `ordered`, and no `completed` batches.
   std::shared_ptr<Assignments> assignments;
-  // Streams of one pool with equal keys may share batches: what workers see of them is equal. Empty:
-  // it makes all batches itself.
+  // Streams of one pool with equal keys may share batches: what workers see of them is equal.
+  // Empty: it makes all batches itself.
   std::string share_key;
   // It makes batches that several streams share, and is no client's.
   bool for_others = false;

@@ -230,8 +230,8 @@ StreamConfig ShareGroup::MakerConfig(const Stream& member) {
   config.on_quarantined = [weak = weak_from_this()](const v1::QuarantinedRecord& record) {
     if (const auto group = weak.lock()) group->OnQuarantined(record);
   };
-  config.batch_at =
-      [ordered = maker_->ordered](uint64_t sequence) -> std::optional<v1::BatchHeader> {
+  config.batch_at = [ordered =
+                         maker_->ordered](uint64_t sequence) -> std::optional<v1::BatchHeader> {
     const auto found = ordered->find(sequence);
     if (found == ordered->end()) return std::nullopt;
     return found->second;
@@ -281,17 +281,18 @@ void ShareGroup::Copy(const Made& made, const std::vector<Waiter>& waiters) {
     const StreamConfig& config = stream->config();
     destinations.push_back({config.arena, waiter.slot, config.writer, stream, waiter.bringer});
   }
-  const bool posted = context_.copier->Post([from = made.hold, to = std::move(destinations),
-                                             substitutions = made.substitutions,
-                                             loop = context_.loop]() mutable {
-    CopySlot(*from, to);
-    from.reset();
-    for (Destination& destination : to) {
-      loop->Post([member = destination.stream, bringer = destination.bringer, substitutions] {
-        if (const auto stream = member.lock()) stream->brought().Complete(bringer, *substitutions);
+  const bool posted =
+      context_.copier->Post([from = made.hold, to = std::move(destinations),
+                             substitutions = made.substitutions, loop = context_.loop]() mutable {
+        CopySlot(*from, to);
+        from.reset();
+        for (Destination& destination : to) {
+          loop->Post([member = destination.stream, bringer = destination.bringer, substitutions] {
+            if (const auto stream = member.lock())
+              stream->brought().Complete(bringer, *substitutions);
+          });
+        }
       });
-    }
-  });
   if (posted) return;
   for (const Waiter& waiter : waiters) GiveBack(waiter);
 }

@@ -35,14 +35,15 @@ struct ShareContext {
 };
 
 // Streams whose batches are equal: one spec, order, seed, rank, world and quarantine set. A batch
-// that two of them need soon is made once, by a stream that the group adds to the pool for that (its
-// maker), in an arena of the group's own; each member gets a copy in its own slot. So a trainer that
-// writes into its batch changes nobody else's, and a member's slots are its own as always.
+// that two of them need soon is made once, by a stream that the group adds to the pool for that
+// (its maker), in an arena of the group's own; each member gets a copy in its own slot. So a
+// trainer that writes into its batch changes nobody else's, and a member's slots are its own as
+// always.
 //
 //   members ──Ask──▶ window ──▶ maker ──OnMade──▶ made ──copier──▶ a member's slot
 //
-// The maker is optional: without it, or when it fails, its members make their batches themselves, and
-// meet its error themselves. Lives on the supervisor's thread.
+// The maker is optional: without it, or when it fails, its members make their batches themselves,
+// and meet its error themselves. Lives on the supervisor's thread.
 class ShareGroup : public std::enable_shared_from_this<ShareGroup> {
  public:
   // No maker begins for this long after one has failed or gave way to others.

@@ -50,7 +50,7 @@ class ShareGroups final : public BatchBringer {
   const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   std::map<uint64_t, Member> members_;
   std::map<std::string, std::shared_ptr<ShareGroup>> groups_;  // by share key and quarantine set
-  RateLimit told_{0.1, 5};  // that streams fell out
+  RateLimit told_{0.1, 5};                                     // that streams fell out
 };
 
 }  // namespace bulkhead

@@ -58,9 +58,9 @@ uint32_t ShareWindow::NearOf(Member member) const {
   if (found == members_.end()) return 0;
   const std::set<SharedRange>& own = found->second.ranges;
   const auto is_near = [&](const auto& other) {
-    return other.first != member &&
-           std::any_of(own.begin(), own.end(),
-                       [&](const auto& range) { return other.second.ranges.contains(range); });
+    return other.first != member && std::any_of(own.begin(), own.end(), [&](const auto& range) {
+             return other.second.ranges.contains(range);
+           });
   };
   return static_cast<uint32_t>(std::count_if(members_.begin(), members_.end(), is_near));
 }

@@ -73,7 +73,7 @@ TEST_F(BroughtBatchesTest, ABatchThatIsGivenBackIsMade) {
   brought_.Begin(Header(2), "");
   brought_.GiveBack(bringer_.promised.at(0));
   EXPECT_EQ(changes_, 1);
-  EXPECT_EQ(Planned(), 3);  // of that batch alone
+  EXPECT_EQ(Planned(), 3);                      // of that batch alone
   brought_.Complete(bringer_.promised[0], {});  // too late
   brought_.GiveBack(bringer_.promised[0]);
   EXPECT_EQ(changes_, 1);
