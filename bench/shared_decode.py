@@ -88,13 +88,15 @@ def main():
         if data is None:
             draw_photos(home / "photos", 300, "--size", "500x375", "--seed", "1")
             data = home / "photos" / "folder"
+        spec = crop_spec(data.resolve())
+        spec["source"]["image_folder"]["unlabeled"] = not any(path.is_dir() for path in data.iterdir())
         # Without what is kept of earlier epochs, so that all of them cost the same.
         with Service(home, "--root", data.resolve(), "--workers", options.workers, "--threads", 1,
                      "--coefficient-cache-bytes", 0) as service:
             for _ in range(options.rounds):
                 for kind, more in kinds.items():
                     loader = {"transport": options.transport, **more}
-                    rounds[kind].append(measure(crop_spec(data.resolve()), service, options.jobs, options.seconds, loader))
+                    rounds[kind].append(measure(spec, service, options.jobs, options.seconds, loader))
     medians = {kind: [statistics.median(column) for column in zip(*figures)] for kind, figures in rounds.items()}
     ratio = medians["shared"][0] / medians["separate"][0]
     if options.json:

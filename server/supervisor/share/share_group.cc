@@ -2,12 +2,11 @@
 
 #include <spdlog/spdlog.h>
 
-#include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "server/base/byte_size.h"
+#include "server/os/memory/stream_copy.h"
 
 namespace bulkhead {
 namespace {
@@ -44,9 +43,6 @@ class MakerObserver final : public StreamObserver {
   const std::weak_ptr<ShareGroup> group_;
 };
 
-// Bytes copied to one slot after the other: they stay in the core's cache meanwhile.
-constexpr uint64_t kPieceBytes = 128 << 10;
-
 // Where a batch is copied to.
 struct Destination {
   std::shared_ptr<Arena> arena;
@@ -57,14 +53,11 @@ struct Destination {
 };
 
 void CopySlot(const SlotHold& from, const std::vector<Destination>& to) {
-  if (to.empty()) return;
-  const uint64_t bytes = to.front().arena->slot_bytes();  // of all of them
-  for (uint64_t begin = 0; begin < bytes; begin += kPieceBytes) {
-    for (const Destination& destination : to) {
-      std::memcpy(destination.arena->slot(destination.slot) + begin, from.data() + begin,
-                  std::min(kPieceBytes, bytes - begin));
-    }
-  }
+  std::vector<std::byte*> slots;
+  slots.reserve(to.size());
+  for (const Destination& each : to) slots.push_back(each.arena->slot(each.slot));
+  // All of them are of one size.
+  if (!to.empty()) CopyToEach(slots, from.data(), to.front().arena->slot_bytes());
 }
 
 ShareWindow::BatchAt RangesOf(const StreamConfig& config) {
