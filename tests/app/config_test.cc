@@ -74,7 +74,7 @@ const std::map<std::string, std::string>& Samples() {
       {"sandbox", "seccomp,landlock"},
       {"worker-hang-timeout", "12.5"},
       {"idle-timeout", "120"},
-      {"share-window", "16"},
+      {"share-window", "8"},
       {"open-rate", "3"},
       {"connection-idle-timeout", "90"},
       {"recycle-samples", "1000"},

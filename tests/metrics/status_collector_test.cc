@@ -155,7 +155,7 @@ TEST(StatusCollectorTest, TheNumberOfSeriesIsTheOneInTheDocs) {
     v1::StreamStatus& stream = *status.add_streams();
     stream.set_name(name);
     AddDurations({}, 0, *stream.mutable_batch_gaps());
-    EXPECT_EQ(added(), name == std::string("train") ? 26u + 1u : 26u)
+    EXPECT_EQ(added(), name == std::string("train") ? 28u + 1u : 28u)
         << "each stream, and each spec of a pipeline";
   }
 }
@@ -170,6 +170,8 @@ TEST(StatusCollectorTest, AStreamsSlotsAreCountedByState) {
   stream.set_batches_sent(9);
   stream.set_batches_released(8);
   stream.set_epoch(2);
+  stream.mutable_share()->set_batches_shared(7);
+  stream.mutable_share()->set_times_fallen_out(6);
   v1::ArenaStatus& arena = *stream.mutable_arena();
   arena.set_bytes(5 << 20);
   arena.set_slots_free(1);
@@ -186,6 +188,8 @@ TEST(StatusCollectorTest, AStreamsSlotsAreCountedByState) {
           std::string(R"(bulkhead_stream_arena_bytes{stream="train",rank="1"} 5242880)"),
           std::string(R"(bulkhead_stream_batches_sent_total{stream="train",rank="1"} 9)"),
           std::string(R"(bulkhead_stream_batches_released_total{stream="train",rank="1"} 8)"),
+          std::string(R"(bulkhead_stream_batches_shared_total{stream="train",rank="1"} 7)"),
+          std::string(R"(bulkhead_stream_share_fallen_out_total{stream="train",rank="1"} 6)"),
           std::string(R"(bulkhead_stream_epoch{stream="train",rank="1"} 2)"),
           std::string(
               R"(bulkhead_stream_info{stream="train",rank="1",pipeline="abcd",transport="shm"} 1)"),

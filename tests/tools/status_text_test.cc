@@ -54,6 +54,24 @@ TEST(StatusTextTest, SaysHowJpegFilesWereDecoded) {
                         "the disk is full\n"));
 }
 
+TEST(StatusTextTest, SaysWithWhomAStreamShares) {
+  v1::GetStatusResponse status;
+  v1::StreamStatus& stream = *status.add_streams();
+  EXPECT_EQ(StatusText(status).find("shares"), std::string::npos);
+  v1::ShareStatus& share = *stream.mutable_share();
+  share.set_members(4);
+  share.set_near(2);
+  share.set_batches_shared(90);
+  share.set_batches_alone(12);
+  share.set_times_fallen_out(1);
+  share.set_window_bytes(9 << 20);
+  EXPECT_THAT(StatusText(status),
+              HasSubstr("shares with 2 of the 3 others of its group, 90 batches so far, 12 made "
+                        "alone; fell out 1 times; 9MiB kept\n"));
+  share.set_reason("the memory budget is exhausted");
+  EXPECT_THAT(StatusText(status), HasSubstr("shares nothing: the memory budget is exhausted\n"));
+}
+
 TEST(StatusTextTest, SaysThatTheSupervisorIsSilentAndNothingElse) {
   v1::GetStatusResponse status;
   status.set_pid(77);
