@@ -293,6 +293,40 @@ TEST(MakeStreamConfigTest, SubstitutionsAreBoundedPerRankAndEpoch) {
             2);  // ceil(0.05 × ceil(100 / 3))
 }
 
+TEST(MakeStreamConfigTest, StreamsWithEqualBytesShareIfTheyAreOneOwners) {
+  const auto key = [](const v1::Open& open, const PreparedPipeline& prepared = Prepared(),
+                      const std::string& owner = "") {
+    return MakeStreamConfig(open, prepared, PlanBatches(open, prepared).value(), owner).share_key;
+  };
+  v1::Open open = OpenRequest();
+  EXPECT_EQ(key(open), "");
+  open.set_share(true);
+  const std::string own = key(open);
+  EXPECT_NE(own, "");
+  v1::Open elsewhere = OpenAt(3, 60);
+  elsewhere.set_share(true);
+  elsewhere.set_name("another");
+  elsewhere.set_keeps_all(true);
+  PreparedPipeline larger = Prepared();
+  larger.memory.set_slot_count(17);
+  larger.spec.set_epochs(9);
+  EXPECT_EQ(key(elsewhere, larger), own);
+
+  PreparedPipeline seeded = Prepared();
+  seeded.spec.set_seed(4711);
+  EXPECT_NE(key(open, seeded), own);
+  PreparedPipeline lenient = Prepared();
+  lenient.spec.mutable_errors()->set_policy(v1::ERROR_ACTION_SUBSTITUTE);
+  EXPECT_NE(key(open, lenient), own);
+  EXPECT_NE(key(open, Prepared(), "alice"), own);
+  EXPECT_NE(key(open, Prepared(), "alice"), key(open, Prepared(), "bob"));
+  open.set_world_size(2);
+  const std::string first = key(open);
+  EXPECT_NE(first, own);
+  open.set_rank(1);
+  EXPECT_NE(key(open), first);
+}
+
 TEST(MakeStreamConfigTest, TellsHowManyRecordsEachFileHolds) {
   const auto file_records = [](const PreparedPipeline& prepared) {
     const v1::Open open = OpenRequest();

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 
+import object_sets
 import pytest
 
 import bulkhead
@@ -231,3 +232,18 @@ def test_without_a_window_nothing_is_shared(services, photos, folder):
     with bulkhead.Loader(spec, service.target, share=True) as one, bulkhead.Loader(spec, service.target, share=True) as other:
         assert [digest(batch) for batch in one.stream()] == [digest(batch) for batch in other.stream()]
         assert shares(service) == []
+
+
+def test_batches_of_objects_are_shared_too(services, folder, stored, store):
+    service = services(folder / "service", "--root", stored, "--root", "s3://bucket", "--workers", 2)
+    specs = [
+        write_spec(folder / f"{place}.json", **object_sets.spec_of("train", f"{root}/train/part-*.tfrecord", epochs=4))
+        for place, root in (("store", "s3://bucket"), ("files", stored / "bucket"))
+    ]
+    with bulkhead.Loader(specs[0], service.target, share=True) as one, bulkhead.Loader(specs[0], service.target, share=True) as other:
+        pairs = []
+        for mine, others in zip(one.stream(), other.stream()):
+            pairs.append((digest(mine), digest(others)))
+            if len(pairs) == 50:
+                assert shared(service) > 25
+    assert [mine for mine, _ in pairs] == [others for _, others in pairs] == alone(specs[1], service.target)
