@@ -39,6 +39,9 @@ class BatchBringer {
 // Lives on the supervisor's thread.
 class BroughtBatches {
  public:
+  // Bringers' numbers begin here, above those of all workers.
+  static constexpr LeaseTable::WorkerId kFirstBringer = LeaseTable::WorkerId{1} << 63;
+
   // `on_change` is called after Complete and GiveBack.
   BroughtBatches(uint64_t stream_id, LeaseTable& leases, std::function<void()> on_change)
       : stream_id_(stream_id), leases_(leases), on_change_(std::move(on_change)) {}
@@ -58,7 +61,7 @@ class BroughtBatches {
   LeaseTable& leases_;
   const std::function<void()> on_change_;
   BatchBringer* bringer_ = nullptr;
-  LeaseTable::WorkerId next_ = LeaseTable::WorkerId{1} << 63;     // above all workers
+  LeaseTable::WorkerId next_ = kFirstBringer;
   std::map<LeaseTable::WorkerId, std::vector<uint64_t>> coming_;  // lease ids by bringer
 };
 

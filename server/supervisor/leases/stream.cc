@@ -109,7 +109,7 @@ absl::Status CountSubstitutions(const StreamConfig& config, LeaseTable::Finished
     event.set_reason(substitution.error().reason());
     *event.mutable_metadata() = substitution.error().metadata();
     config.observer->OnEvent(event);
-    notes.CountSubstitution(event.message());
+    if (!config.for_others) notes.CountSubstitution(event.message());
     // With assignments only the client knows all substitutions of the epoch.
     const bool limited = config.assignments == nullptr;
     if (limited && counts.in_epoch > config.max_substitutions_per_epoch) {
@@ -175,7 +175,7 @@ Stream::Stream(uint64_t id, StreamConfig config, std::shared_ptr<EventLoop> loop
         leases_.ForEachPending(
             [this](const v1::BatchHeader& header) { trace_.Note(BegunMoment(header)); },
             [this](const internal::v1::Lease& lease, LeaseTable::WorkerId worker) {
-              trace_.Note(GivenMoment(lease, worker));
+              if (worker < BroughtBatches::kFirstBringer) trace_.Note(GivenMoment(lease, worker));
             });
         if (config_.meter != nullptr) config_.meter->NoteWait();
       }) {

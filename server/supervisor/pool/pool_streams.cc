@@ -18,7 +18,7 @@ void PoolStreams::Tell(uint64_t stream_id, const v1::Note& note) {
     if (early_.size() == kMostEarlyNotes) return CountLeftOut(stream_id);
     early_.push_back(note);
   } else {
-    for (const auto& stream : streams_) stream->notes().Pass(note, now_ns);
+    ForClients([&](Stream& stream) { stream.notes().Pass(note, now_ns); });
   }
 }
 
@@ -27,7 +27,7 @@ void PoolStreams::CountLeftOut(uint64_t stream_id) {
     return one->notes().CountLeftOut();
   }
   if (streams_.empty()) ++early_left_out_;
-  for (const auto& stream : streams_) stream->notes().CountLeftOut();
+  ForClients([](Stream& stream) { stream.notes().CountLeftOut(); });
 }
 
 void PoolStreams::TellEarly(Stream& stream) {
@@ -37,15 +37,15 @@ void PoolStreams::TellEarly(Stream& stream) {
 }
 
 void PoolStreams::CountDeath(const std::string& what) {
-  for (const auto& stream : streams_) stream->notes().CountDeath(what);
+  ForClients([&](Stream& stream) { stream.notes().CountDeath(what); });
 }
 
 void PoolStreams::CountReplacement(const std::string& what) {
-  for (const auto& stream : streams_) stream->notes().CountReplacement(what);
+  ForClients([&](Stream& stream) { stream.notes().CountReplacement(what); });
 }
 
 void PoolStreams::Tell(v1::Note::Level level, const std::string& text) {
-  for (const auto& stream : streams_) stream->notes().Send(level, text);
+  ForClients([&](Stream& stream) { stream.notes().Send(level, text); });
 }
 
 void PoolStreams::SendNotes() {
@@ -71,10 +71,16 @@ std::shared_ptr<Stream> PoolStreams::Find(uint64_t stream_id) const {
   return nullptr;
 }
 
+void PoolStreams::ForClients(const std::function<void(Stream&)>& visit) const {
+  for (const auto& stream : streams_) {
+    if (!stream->config().for_others) visit(*stream);
+  }
+}
+
 size_t PoolStreams::clients() const {
-  return static_cast<size_t>(
-      std::count_if(streams_.begin(), streams_.end(),
-                    [](const auto& stream) { return !stream->config().for_others; }));
+  size_t count = 0;
+  ForClients([&](Stream&) { ++count; });
+  return count;
 }
 
 bool PoolStreams::has_work() const {

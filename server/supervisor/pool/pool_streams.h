@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -58,6 +59,9 @@ class PoolStreams {
   void AppendTotals(v1::GetStatusResponse& response) const;
 
  private:
+  // Those that have a client: what is for all streams reaches each client once.
+  void ForClients(const std::function<void(Stream&)>& visit) const;
+
   std::vector<std::shared_ptr<Stream>> streams_;
   size_t next_ = 0;             // for round-robin
   v1::GetStatusResponse past_;  // totals of former streams

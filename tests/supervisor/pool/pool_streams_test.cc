@@ -89,6 +89,30 @@ TEST_F(PoolStreamsTest, EveryStreamHearsOfDeathsAndReplacements) {
   EXPECT_EQ(other->notes, expected);
 }
 
+TEST_F(PoolStreamsTest, AStreamThatMakesBatchesForOthersIsNoClients) {
+  const auto client = AddStream();
+  const auto maker = AddStream(v1::ERROR_ACTION_SUBSTITUTE, /*for_others=*/true);
+  EXPECT_EQ(streams_.clients(), 1u);
+  v1::Note note;
+  note.set_text("of a sample that it makes");
+  streams_.Tell(2, note);
+  note.set_text("for all");
+  streams_.Tell(0, note);
+  streams_.CountDeath("worker 0: killed");
+  streams_.CountReplacement("worker 1: it grew");
+  streams_.Tell(v1::Note::LEVEL_INFO, "for all, too");
+  streams_.SendNotes();
+  EXPECT_EQ(maker->notes, std::vector<std::string>{"of a sample that it makes"});
+  EXPECT_EQ(client->notes.size(), 3u);
+  for (int i = 0; i < 2; ++i) {
+    const auto lease = streams_.Assign(kWorker, false);
+    streams_.Find(lease->stream_id())->Complete(DoneWith(*lease), kWorker);
+  }
+  EXPECT_EQ(client->batches + maker->batches, 2);
+  EXPECT_EQ(Delivered(), 16u);
+  EXPECT_EQ(streams_.Find(2)->idle_for(0), absl::InfiniteDuration());
+}
+
 TEST_F(PoolStreamsTest, ASuspectOfAnyStreamIsWork) {
   AddStream();
   AddStream();

@@ -88,10 +88,12 @@ class PoolWorld : public testing::Test {
   PoolWorker& WorkerAt(uint32_t slot) { return *crew_.slots()[slot]->worker; }
 
   // A stream of 16 batches of 16 samples, each a lease, four of them begun.
-  std::shared_ptr<WorldObserver> AddStream(v1::ErrorAction action = v1::ERROR_ACTION_SUBSTITUTE) {
+  std::shared_ptr<WorldObserver> AddStream(v1::ErrorAction action = v1::ERROR_ACTION_SUBSTITUTE,
+                                           bool for_others = false) {
     auto observer = std::make_shared<WorldObserver>();
     StreamConfig config;
     config.name = "train";
+    config.for_others = for_others;
     config.binding.set_error_action(action);
     config.binding.set_samples_per_epoch(256);
     config.binding.mutable_schema()->set_batch_size(16);
