@@ -152,6 +152,7 @@ def test_a_kill_changes_nothing_for_the_others(service, photos, folder, killed):
     finally:
         for trainer in trainers:
             trainer.kill()
+            trainer.wait()
 
 
 def test_a_killed_service_is_taken_up_by_each_where_it_stands(photos, folder):
