@@ -56,6 +56,8 @@ struct DaemonOptions {
   bool attribution = true;
   bool trace_python = false;  // find the lines of Python code that allocate what is kept
   bool allow_fault_stages = false;
+  bool allow_datasets = false;
+  std::string dataset_bytes = "1GiB";  // of all datasets that clients brought
   bool insecure_tcp = false;
   std::string tls_cert;  // PEM files; with --listen on TCP
   std::string tls_key;
@@ -63,6 +65,7 @@ struct DaemonOptions {
   std::vector<std::string> allow_stream;  // names of client certificates; "*": all
   std::vector<std::string> allow_status;
   std::vector<std::string> allow_operate;
+  std::vector<std::string> allow_code;
   std::string token_instead_of_certificate;  // file with the token
   std::vector<std::string> token_rights;
   bool embedded = false;

@@ -152,6 +152,7 @@ void Reload(const Reloaded& running, const ReadOptions& read_options) {
   options->allow_stream = before.allow_stream;
   options->allow_status = before.allow_status;
   options->allow_operate = before.allow_operate;
+  options->allow_code = before.allow_code;
   options->token_rights = before.token_rights;
   if (*options == before) return;
   spdlog::warn("SIGHUP: other options have changed, too; they take effect at the next start");

@@ -179,8 +179,10 @@ absl::Status AddDataset(const DaemonOptions& options, WorkerProgram& program) {
   if (!options.embedded) {
     return absl::InvalidArgumentError("--dataset is for a service with --embedded");
   }
-  BULKHEAD_ASSIGN_OR_RETURN(const FileInfo dataset, StatFile(options.dataset.front()));
-  program.shared_bytes = dataset.size_bytes;
+  for (const std::string& path : options.dataset) {
+    BULKHEAD_ASSIGN_OR_RETURN(const FileInfo dataset, StatFile(path));
+    program.shared_bytes += dataset.size_bytes;
+  }
   program.environment.push_back(
       absl::StrCat("BULKHEAD_DATASET=", absl::StrJoin(options.dataset, ":")));
   return absl::OkStatus();
@@ -203,8 +205,12 @@ std::string ScratchDir(const DaemonOptions& options, const std::string& cache_di
 absl::Status ConfigureUserCode(const DaemonOptions& options, LoaderServer::Config& config) {
   BULKHEAD_ASSIGN_OR_RETURN(const std::vector<std::string> native_paths,
                             Folders("--native-path", options.native_path));
-  BULKHEAD_ASSIGN_OR_RETURN(const std::vector<std::string> python_paths,
+  BULKHEAD_ASSIGN_OR_RETURN(std::vector<std::string> python_paths,
                             Folders("--python-path", options.python_path));
+  if (options.allow_datasets) {
+    BULKHEAD_ASSIGN_OR_RETURN(std::string functions, FolderOfDatasets(config.worker_program));
+    python_paths.push_back(std::move(functions));
+  }
   config.limits.allow_native = !native_paths.empty();
   for (const std::string& folder : native_paths) {
     config.supervisor.worker_args.push_back("--native-path=" + folder);
@@ -320,6 +326,8 @@ absl::StatusOr<LoaderServer::Config> MakeServerConfig(const DaemonOptions& optio
   BULKHEAD_ASSIGN_OR_RETURN(
       const Supervisor::Config::Cache blocks,
       Cache("--block-cache-bytes", options.block_cache_bytes, config.cache_dir));
+  config.datasets.allowed = options.allow_datasets;
+  BULKHEAD_ASSIGN_OR_RETURN(config.datasets.most_bytes, ParseBytes(options.dataset_bytes));
   config.objects.program = absl::StrCat(
       config.worker_program.substr(0, config.worker_program.rfind('/')), "/bulkhead-fetch");
   config.objects.folder = config.cache_dir + "/objects";

@@ -9,13 +9,17 @@ import numpy as np
 class Photos:
     """Encoded images, labels, names, and a varying number of boxes."""
 
-    def __init__(self, images):
-        self.images = images
+    def __init__(self, images, log=""):
+        """`log`: a file that gets the number of each sample that is read."""
+        self.images, self.log = images, log
 
     def __len__(self):
         return len(self.images)
 
     def __getitem__(self, index):
+        if self.log:
+            with open(self.log, "a") as file:
+                file.write(f"{index}\n")
         return {
             "image": self.images[index],
             "label": index,
@@ -35,6 +39,31 @@ class Pairs:
         if index == self.bad:
             raise ValueError("it is bad")
         return np.float32(index), index
+
+
+class Table:
+    """Rows of an array, which lies beside the pickle."""
+
+    def __init__(self, table):
+        self.table = table
+
+    def __len__(self):
+        return len(self.table)
+
+    def __getitem__(self, index):
+        return np.float32(index), self.table[index]
+
+
+class Reads(Pairs):
+    """Opens a file for each sample."""
+
+    def __init__(self, length, path):
+        super().__init__(length)
+        self.path = path
+
+    def __getitem__(self, index):
+        with open(self.path):
+            return np.float32(index), index
 
 
 class Nested(Pairs):

@@ -53,15 +53,11 @@ def _end(stream: Optional[AnyStream], endpoint: Optional[AnyEndpoint]) -> None:
             endpoint.close()
 
 
-def _with_dataset(spec: Any, own: arguments.Arguments, target: Any, timeout: float) -> Any:
-    """The spec and the arguments of the service, if a bulkhead.Source is the source."""
+def _with_dataset(spec: Any, own: arguments.Arguments, **options: Any) -> Any:
+    """What becomes of a spec with a bulkhead.Source (Resolved); None: it has none."""
     from ._dataset.source import holds_dataset, resolved  # which open loaders themselves
 
-    if not holds_dataset(spec):
-        raise errors.InvalidArgument("source.python: must be a bulkhead.Source, made of your dataset")
-    if target is not None:
-        raise errors.InvalidArgument("a dataset runs in a service that this process starts for itself: leave target out")
-    return resolved(spec, own, timeout)
+    return resolved(spec, own, **options) if holds_dataset(spec) else None
 
 
 @public
@@ -191,11 +187,9 @@ class Loader(LoaderState):
             native_path=native_path,
             trace_python=trace_python,
         )
-        self._dataset = None
-        source = spec.get("source") if isinstance(spec, Mapping) else None
-        if isinstance(source, Mapping) and "python" in source:
-            self._dataset = source["python"]  # its memory lives as long as this loader
-            spec, own = _with_dataset(spec, own, target, timeout)
+        self._dataset = _with_dataset(spec, own, target=target, credentials=credentials, timeout=timeout)
+        if self._dataset is not None:
+            spec, own = self._dataset.spec, self._dataset.arguments
         self._spec = spec  # a Pipeline's list file lives as long as it
         self._timeout = timeout
         self._reconnect_timeout = reconnect_timeout
@@ -214,6 +208,9 @@ class Loader(LoaderState):
         source = load(spec)
         self._open = open_request(source, own_name, rank, world_size, credits, credit_bytes, allow_changed_bytes)
         self._spec_name = self._open.spec.text.name
+        brought = self._brought()
+        if brought is not None:
+            self._open.datasets.extend(brought.ids)
         message = cursor_from_dict(cursor) if cursor is not None else None
         live_streams.check_fork()
         self._closed = False
@@ -221,7 +218,9 @@ class Loader(LoaderState):
         try:
             # Processes that share a service know nothing of each other's names.
             suffix = f"-{unique}" if name else ""
-            self._endpoint = endpoint_of(address, path, self._service_arguments(own), timeout, suffix, self._words())
+            self._endpoint = endpoint_of(
+                address, path, self._service_arguments(own), timeout, suffix, self._words(), brought
+            )
             self._start(message)
             self._renaming.check([output.name for output in self._check().layout.outputs])
         except errors.SpecError as error:
@@ -237,7 +236,11 @@ class Loader(LoaderState):
 
     def _words(self) -> Callable[[str], str]:
         """What makes of a message of a service of its own one in words that the program's author knows."""
-        return arguments.in_arguments if self._dataset is None else self._dataset._words()
+        return arguments.in_arguments if self._dataset is None else self._dataset.words
+
+    def _brought(self) -> Any:
+        """What brings its dataset to a service that somebody else started; None: there is no dataset, or no such service."""
+        return None if self._dataset is None else self._dataset.brought
 
     def _start(self, cursor) -> None:
         made = next_incarnation()

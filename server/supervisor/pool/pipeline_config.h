@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,12 @@
 #include "server/supervisor/worker/pipeline_stages.h"
 
 namespace bulkhead {
+
+// Memory that a client brought for its workers: a dataset, or the lists of its sampler.
+struct BroughtMemory {
+  SharedFd fd;
+  uint64_t bytes = 0;
+};
 
 // The workers of one pipeline.
 struct PipelineConfig {
@@ -36,6 +43,9 @@ struct PipelineConfig {
   std::map<std::string, std::string> stage_code;
   bool attribution = true;  // count allocations by stage
   bool python = false;      // has Python stages
+  // What its Python workers open before they enter the sandbox: a dataset, the lists of its sampler
+  // or null, further datasets. Kept while the pool exists.
+  std::vector<std::shared_ptr<const BroughtMemory>> datasets;
   // The known user files, as they are on disk; one without a digest is gone.
   std::vector<v1::CodeFile> code;
   std::string user_code;  // the user's functions and libraries in it, human-readable; empty: none

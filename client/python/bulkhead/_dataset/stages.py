@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Dict, List, NamedTuple
+from typing import Any, Dict, List, NamedTuple, Optional
 
 from .._loader import Loader
-from .._service.arguments import Arguments
+from .._service.arguments import Arguments, in_arguments
 from ..errors import InvalidArgument
+from .brought import Brought, of_target
 from .image import Image
 from .words import Words, of_first_look
 from .worker.bulkhead_leaves import Layout, looked_at
@@ -61,15 +62,21 @@ def length_of(dataset: Any) -> int:
 class DatasetLoader(Loader):
     """A Loader whose service has the dataset in `image`."""
 
-    def __init__(self, image: Image, spec: Dict[str, Any], words: Words, **options: Any):
+    def __init__(self, image: Image, spec: Dict[str, Any], words: Words, listed: bool = False, **options: Any):
         self._image = image
         self._words_of_dataset = words
+        self._to_bring = of_target([image], options.get("target"), listed)
         super().__init__(spec, **options)
 
     def _words(self) -> Words:
         return self._words_of_dataset
 
+    def _brought(self) -> Optional[Brought]:
+        return self._to_bring
+
     def _service_arguments(self, given: Arguments) -> Arguments:
+        if self._to_bring is not None:
+            return given
         return given._replace(dataset=tuple(self._image.paths()))
 
 
@@ -112,16 +119,23 @@ def learned(
     spec = spec_of(1, stage("describe", arguments, [said]), ["layout"], {"size": 1}, epochs=1)
     known = not size and "listed" not in arguments and count <= _MOST_NAMED
     samples = f" {', '.join(map(str, looked_at(int(arguments['total']), count)))}" if known else ""
-    words = of_first_look(arguments["dataset"], samples)
-    # All are looked at in one call of the stage, which has the time of several.
-    patience = options.get("worker_hang_timeout", _HANG_SECONDS)
-    if isinstance(patience, (int, float)):  # the service refuses others
-        patience = max(patience, min(patience * (count // LOOKED_AT), _MOST_HANG_SECONDS))
-    options = {**options, "workers": 1, "credits": 1, "worker_hang_timeout": patience}
-    with DatasetLoader(image, spec, words, **options) as loader:
+    words = of_first_look(arguments["dataset"], samples, options_in_words(options.get("target")))
+    options = {**options, "credits": 1}
+    if options.get("target") is None:
+        # All are looked at in one call of the stage, which has the time of several.
+        patience = options.get("worker_hang_timeout", _HANG_SECONDS)
+        if isinstance(patience, (int, float)):  # the service refuses others
+            patience = max(patience, min(patience * (count // LOOKED_AT), _MOST_HANG_SECONDS))
+        options = {**options, "workers": 1, "worker_hang_timeout": patience}
+    with DatasetLoader(image, spec, words, "listed" in arguments, **options) as loader:
         for batch in loader:
             text = batch["layout"][0][: int(batch["layout_count"][0])].tobytes()
     return Layout(*json.loads(text))
+
+
+def options_in_words(target: Any) -> Words:
+    """Names options of the loader's own service as arguments; those of another one stay its flags."""
+    return in_arguments if target is None else str
 
 
 def checked_room(room: Any) -> int:

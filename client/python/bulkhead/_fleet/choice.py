@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Union
+from typing import Any, Callable, Optional, Union
 
+from .._dataset.brought import Brought
 from .._rpc.credentials import Credentials
 from .._service.arguments import Arguments
 from .._service.endpoint import Endpoint
 from .._stream.healing import HealingStream
+from ..errors import InvalidArgument
 from .fleet_stream import FleetStream
 from .replicas import FleetEndpoint, is_fleet, named_by
 
@@ -16,13 +18,21 @@ AnyStream = Union[HealingStream, FleetStream]
 
 
 def endpoint_of(
-    target: Any, path: str, own: Arguments, timeout: float, suffix: str, words: Callable[[str], str]
+    target: Any,
+    path: str,
+    own: Arguments,
+    timeout: float,
+    suffix: str,
+    words: Callable[[str], str],
+    brought: Optional[Brought] = None,
 ) -> AnyEndpoint:
-    """Where the loader's service is; `path`: the target file that says so, or empty."""
+    """Where the loader's service is; `path`: the target file that says so, or empty; `brought`: the dataset that goes there."""
     targets = named_by(target)
     if targets is not None and is_fleet(targets):
+        if brought is not None:
+            raise InvalidArgument("a dataset of yours goes to one service: name one target, not several")
         return FleetEndpoint(targets, own, path)
-    return Endpoint(targets[0] if targets else target, own, timeout, suffix, words)
+    return Endpoint(targets[0] if targets else target, own, timeout, suffix, words, brought)
 
 
 def stream_of(
