@@ -122,8 +122,8 @@ absl::StatusOr<TlsFiles::Paths> PathsOf(const DaemonOptions& options) {
   }
   const bool names = !options.allow_stream.empty() || !options.allow_status.empty() ||
                      !options.allow_operate.empty() || !options.allow_code.empty();
-  for (const auto* allowed : {&options.allow_stream, &options.allow_status,
-                              &options.allow_operate, &options.allow_code}) {
+  for (const auto* allowed : {&options.allow_stream, &options.allow_status, &options.allow_operate,
+                              &options.allow_code}) {
     if (std::find(allowed->begin(), allowed->end(), "") == allowed->end()) continue;
     return Wrong(
         "--allow-stream, --allow-status, --allow-operate and --allow-code: a name is empty, which "

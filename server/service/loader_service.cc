@@ -170,16 +170,17 @@ RawCall* LoaderService::Trace(grpc::CallbackServerContext* rpc) {
 
 RawCall* LoaderService::PutDataset(grpc::CallbackServerContext* rpc) {
   using Answer = absl::StatusOr<grpc::ByteBuffer>;
-  return Ask(rpc, Right::kCode, [this, peer = rpc->peer()](const grpc::ByteBuffer& bytes) -> Answer {
-    v1::PutDatasetRequest request;
-    BULKHEAD_RETURN_IF_ERROR(ParseRequest(bytes, request));
-    BULKHEAD_ASSIGN_OR_RETURN(const uint64_t have,
-                              context_.datasets->Put(request, MonotonicNanos()));
-    context_.peers->Forgive(peer, request.data().size());
-    v1::PutDatasetResponse response;
-    response.set_have(have);
-    return Serialize(response);
-  });
+  return Ask(rpc, Right::kCode,
+             [this, peer = rpc->peer()](const grpc::ByteBuffer& bytes) -> Answer {
+               v1::PutDatasetRequest request;
+               BULKHEAD_RETURN_IF_ERROR(ParseRequest(bytes, request));
+               BULKHEAD_ASSIGN_OR_RETURN(const uint64_t have,
+                                         context_.datasets->Put(request, MonotonicNanos()));
+               context_.peers->Forgive(peer, request.data().size());
+               v1::PutDatasetResponse response;
+               response.set_have(have);
+               return Serialize(response);
+             });
 }
 
 RawCall* LoaderService::Ask(grpc::CallbackServerContext* rpc, Right right,

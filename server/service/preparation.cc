@@ -101,8 +101,8 @@ absl::Status CheckFitsAlone(const v1::MemoryPlan& plan, const MemoryBudget::Conf
 // Whether the stage at this path leaves each number of a label as it is, though perhaps not all of
 // its rows, or makes it one-hot.
 bool KeepsClasses(absl::string_view path) {
-  constexpr absl::string_view kStages[] = {"one_hot", "sanitize_boxes", "random_iou_crop",
-                                           "mosaic", "pad_rows"};
+  constexpr absl::string_view kStages[] = {"one_hot", "sanitize_boxes", "random_iou_crop", "mosaic",
+                                           "pad_rows"};
   const absl::string_view stage = path.substr(path.rfind('.') + 1);
   return std::find(std::begin(kStages), std::end(kStages), stage) != std::end(kStages);
 }

@@ -44,8 +44,8 @@ v1::Opened MakeOpened(const v1::Open& open, const PreparedPipeline& prepared, co
 // The supervisor's configs of the pipeline and of the stream; the caller adds arena, observer, peer
 // and quarantine.
 PipelineConfig MakePipelineConfig(const PreparedPipeline& prepared);
-// Lets the pipeline's workers read what its client brought under `ids`. It shares workers and cached
-// results only with streams that name the same.
+// Lets the pipeline's workers read what its client brought under `ids`. It shares workers and
+// cached results only with streams that name the same.
 void AddDatasets(const google::protobuf::RepeatedPtrField<std::string>& ids,
                  std::vector<std::shared_ptr<const BroughtMemory>> datasets,
                  PipelineConfig& pipeline);

@@ -150,7 +150,8 @@ TEST(AccessConfigTest, DatasetsAndTheRightToBringThemBelongTogether) {
                 o.allow_datasets = true;
                 o.allow_code = {"a"};
               }),
-              HasSubstr("/none/cert.pem")) << "nothing else is wrong";
+              HasSubstr("/none/cert.pem"))
+      << "nothing else is wrong";
   EXPECT_EQ(Fault("unix:/run/x.sock", [](auto& o) { o.allow_datasets = true; }), "");
   EXPECT_THAT(Fault("127.0.0.1:0",
                     [](auto& o) {

@@ -209,8 +209,7 @@ class TableReader {
       return;
     }
     if (given == 0) {
-      return Problem(
-          "has a label, but no box; a line with a path alone is an image without boxes");
+      return Problem("has a label, but no box; a line with a path alone is an image without boxes");
     }
     for (const size_t place : columns_.box) {
       if (Column(place).empty()) return Problem(absl::StrCat(NameOf(place), ": is empty"));

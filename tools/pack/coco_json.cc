@@ -116,10 +116,10 @@ class CocoReader {
     const uint64_t column = before.size() - line_begin + 1;
     const absl::string_view rest = text_.substr(before.size());
     const std::string found =
-        rest.empty() ? "the file ends here, inside its JSON; was it written to the end?"
-                     : absl::StrCat("is not JSON here, or nests deeper than ",
-                                    JsonCursor::kMaxDepth, ": `",
-                                    Shown(rest.substr(0, rest.find('\n'))), "`");
+        rest.empty()
+            ? "the file ends here, inside its JSON; was it written to the end?"
+            : absl::StrCat("is not JSON here, or nests deeper than ", JsonCursor::kMaxDepth, ": `",
+                           Shown(rest.substr(0, rest.find('\n'))), "`");
     return MakeError(
         absl::StatusCode::kInvalidArgument, reason::kListInvalid,
         absl::StrCat(Printable(found_.file), ":", line, ":", column, ": ", found),

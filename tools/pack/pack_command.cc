@@ -193,9 +193,10 @@ absl::Status RunPack(const PackArguments& arguments) {
     return absl::OkStatus();
   }
   if (packed.was_whole) {
-    absl::PrintF("already packed: %s in %s, which all read as they were written; try\n  bulkhead "
-                 "stream %s\n",
-                 CountText(records, "record"), CountText(packed.files, "file"), spec);
+    absl::PrintF(
+        "already packed: %s in %s, which all read as they were written; try\n  bulkhead "
+        "stream %s\n",
+        CountText(records, "record"), CountText(packed.files, "file"), spec);
     return absl::OkStatus();
   }
   const uint64_t left_out = supply->left_out();

@@ -101,7 +101,8 @@ class PackingRun {
     for (std::thread& thread : running) thread.join();
     absl::MutexLock lock(&mutex_);
     BULKHEAD_RETURN_IF_ERROR(status_);
-    if (was_done_ && kept_files_ == files_.size()) return Packed{files_.size(), files_.size(), true};
+    if (was_done_ && kept_files_ == files_.size())
+      return Packed{files_.size(), files_.size(), true};
     BULKHEAD_RETURN_IF_ERROR(End());
     return Packed{files_.size(), kept_files_.load()};
   }

@@ -33,9 +33,9 @@ using PackProgressFn = absl::FunctionRef<void(uint64_t records)>;
 // packed.yaml into a folder, made if missing. Each file is written under another name, read back
 // and compared, and renamed; so whatever ends a run, files with their own name are whole, and the
 // next run with the same data and options goes on. Which data they are lies in the file `.packing`,
-// and in `.packed` when all is written: then a run reads all files again, and writes anew those that
-// are damaged or gone. FAILED_PRECONDITION if the folder holds something else; DATA_LOSS if a file
-// does not read as it was written; errors of the records.
+// and in `.packed` when all is written: then a run reads all files again, and writes anew those
+// that are damaged or gone. FAILED_PRECONDITION if the folder holds something else; DATA_LOSS if a
+// file does not read as it was written; errors of the records.
 absl::StatusOr<Packed> PackRecords(const RecordSupply& supply, const PackingOptions& options,
                                    PackProgressFn progress);
 

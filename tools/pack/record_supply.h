@@ -60,9 +60,9 @@ class RecordSupply {
 // but sub-folders, the number of the sub-folder in sorted order. NOT_FOUND if there are none.
 absl::StatusOr<std::unique_ptr<RecordSupply>> SupplyFolder(const std::string& folder);
 
-// The records of anything else that a spec can name: an image list, tars or a spec, with all features
-// of its source; or TFRecords, byte for byte. INVALID_ARGUMENT for a mixture, and for a feature that is a
-// list of byte strings.
+// The records of anything else that a spec can name: an image list, tars or a spec, with all
+// features of its source; or TFRecords, byte for byte. INVALID_ARGUMENT for a mixture, and for a
+// feature that is a list of byte strings.
 absl::StatusOr<std::unique_ptr<RecordSupply>> SupplySource(const std::string& data);
 
 }  // namespace bulkhead::tools

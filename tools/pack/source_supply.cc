@@ -90,10 +90,9 @@ class SourceSupply final : public RecordSupply {
     FeatureSignature record;
     record.name = "record";
     record.kind = Kind::kEncoded;
-    BULKHEAD_ASSIGN_OR_RETURN(
-        supply->source_,
-        OpenRecordSource(spec.source(), supply->data_->found().resolved,
-                         std::make_unique<RawFormat>(), {std::move(record)}));
+    BULKHEAD_ASSIGN_OR_RETURN(supply->source_,
+                              OpenRecordSource(spec.source(), supply->data_->found().resolved,
+                                               std::make_unique<RawFormat>(), {std::move(record)}));
     supply->is_raw_ = true;
     supply->has_undeclared_ = absl::StrContains(text, kOthersComment);
     supply->spec_ = std::move(spec);

@@ -39,12 +39,12 @@ absl::Status CheckPart(const v1::PutDatasetRequest& part) {
   }
   const uint64_t length = part.data().size();
   if (length > DatasetStore::kMostPartBytes) {
-    return Impossible(absl::StrCat("it has ", length, " bytes, the most are ",
-                                   DatasetStore::kMostPartBytes));
+    return Impossible(
+        absl::StrCat("it has ", length, " bytes, the most are ", DatasetStore::kMostPartBytes));
   }
   if (part.size() == 0 || part.offset() > part.size() || length > part.size() - part.offset()) {
-    return Impossible(absl::StrCat("it has ", length, " bytes at ", part.offset(), ", of ",
-                                   part.size()));
+    return Impossible(
+        absl::StrCat("it has ", length, " bytes at ", part.offset(), ", of ", part.size()));
   }
   return absl::OkStatus();
 }
@@ -80,8 +80,8 @@ absl::StatusOr<uint64_t> DatasetStore::Put(const v1::PutDatasetRequest& part, in
     BULKHEAD_ASSIGN_OR_RETURN(kept, Begin(id, part.size(), now_ns));
   }
   if (kept->memory->bytes != part.size()) {
-    return Impossible(absl::StrCat("the whole has ", kept->memory->bytes, " bytes, not ",
-                                   part.size()));
+    return Impossible(
+        absl::StrCat("the whole has ", kept->memory->bytes, " bytes, not ", part.size()));
   }
   kept->used_ns = now_ns;
   const uint64_t end = part.offset() + part.data().size();

@@ -21,8 +21,8 @@ namespace bulkhead {
 // pickled code and data: nothing here looks into them, only workers do.
 //
 // A dataset is put part by part, has been checked against its id when it is whole, and then never
-// changes. It is dropped when no stream and no pool has used it for kKept, or when another one needs
-// its room. Lists change whenever their client writes them; it does so between two streams.
+// changes. It is dropped when no stream and no pool has used it for kKept, or when another one
+// needs its room. Lists change whenever their client writes them; it does so between two streams.
 // Thread-safe.
 class DatasetStore {
  public:
@@ -40,15 +40,15 @@ class DatasetStore {
   explicit DatasetStore(Config config) : config_(std::move(config)) {}
 
   // Keeps a part; returns how many bytes are there, from the first on. A part that is there already
-  // is left out. Blocks for hashing, 2 s for each GiB, with the last part. Errors: PERMISSION_DENIED
-  // (DATASET_REFUSED) where datasets are not allowed, RESOURCE_EXHAUSTED (DATASET_REFUSED,
-  // BUDGET_EXCEEDED) without room, INVALID_ARGUMENT (PROTOCOL_VIOLATION) for an impossible request,
-  // and when the bytes are not those of the id, which are dropped.
+  // is left out. Blocks for hashing, 2 s for each GiB, with the last part. Errors:
+  // PERMISSION_DENIED (DATASET_REFUSED) where datasets are not allowed, RESOURCE_EXHAUSTED
+  // (DATASET_REFUSED, BUDGET_EXCEEDED) without room, INVALID_ARGUMENT (PROTOCOL_VIOLATION) for an
+  // impossible request, and when the bytes are not those of the id, which are dropped.
   absl::StatusOr<uint64_t> Put(const v1::PutDatasetRequest& part, int64_t now_ns)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // What Open names; null for an empty id. PERMISSION_DENIED (DATASET_REFUSED); FAILED_PRECONDITION (DATASET_UNKNOWN) for
-  // one that is not there, or not whole.
+  // What Open names; null for an empty id. PERMISSION_DENIED (DATASET_REFUSED); FAILED_PRECONDITION
+  // (DATASET_UNKNOWN) for one that is not there, or not whole.
   absl::StatusOr<std::vector<std::shared_ptr<const BroughtMemory>>> Find(
       const google::protobuf::RepeatedPtrField<std::string>& ids) ABSL_LOCKS_EXCLUDED(mutex_);
 

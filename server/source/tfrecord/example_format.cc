@@ -42,9 +42,8 @@ absl::StatusOr<absl::string_view> DataOfFrame(absl::string_view bytes) {
   const uint64_t length = bytes.size() - kFrameBytes;
   const uint64_t stated = LoadLittle<uint64_t>(bytes.data());
   if (stated != length) {
-    return SampleError(
-        reason::kCorruptRecord,
-        absl::StrCat("the record says ", stated, " bytes, ", length, " when it was indexed"));
+    return SampleError(reason::kCorruptRecord, absl::StrCat("the record says ", stated, " bytes, ",
+                                                            length, " when it was indexed"));
   }
   const absl::string_view data = bytes.substr(kFrameHeaderBytes, length);
   const char* const footer = data.data() + data.size();

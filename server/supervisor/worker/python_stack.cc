@@ -15,8 +15,7 @@ namespace {
 
 constexpr absl::string_view kHost = "/bulkhead_host/";
 // Where the client's functions lie that call a dataset of the user.
-constexpr absl::string_view kDatasetHosts[] = {"/bulkhead/_dataset/worker/",
-                                                "/bulkhead/datasets/"};
+constexpr absl::string_view kDatasetHosts[] = {"/bulkhead/_dataset/worker/", "/bulkhead/datasets/"};
 // The frame through which the worker calls a stage, the outermost of such a thread.
 constexpr absl::string_view kCallFile = "/bulkhead_host/calls.py";
 constexpr absl::string_view kCallFunction = "call";

@@ -115,7 +115,8 @@ TEST(BoxTableTest, MistakesAreToldTogetherWithTheirLines) {
 TEST(BoxTableTest, OnlyTheFirstMistakesAreTold) {
   std::string text = "path,label,xmin,ymin,xmax,ymax\n";
   for (int i = 0; i < 30; ++i) text += "a.jpg,cat,1,2,3,y\n";
-  EXPECT_THAT(TableProblem(text), EndsWith("boxes.csv:21: column 6 (`ymax`): `y` is no number\n… and 10 more"));
+  EXPECT_THAT(TableProblem(text),
+              EndsWith("boxes.csv:21: column 6 (`ymax`): `y` is no number\n… and 10 more"));
 }
 
 TEST(BoxTableTest, SharesHaveToBeCalledSo) {

@@ -124,13 +124,14 @@ TEST(CocoJsonTest, AllMistakesAreToldAtOnce) {
 
 TEST(CocoJsonTest, ATextThatIsNoJsonIsToldWithLineAndColumn) {
   EXPECT_THAT(Problem({{"\"year\": 2017,", "\"year\" 2017,"}}),
-              HasSubstr("small.json:1:21: is not JSON here"));
+              HasSubstr("small.json:2:19: is not JSON here"));
   EXPECT_THAT(Problem({{"\"year\": 2017,", "\n\n  \"year\" 2017,"}}),
-              AllOf(HasSubstr("small.json:3:10: is not JSON here"), HasSubstr("`2017,")));
+              AllOf(HasSubstr("small.json:4:10: is not JSON here"), HasSubstr("`2017,")));
   const TestDir dir;
   const std::string text = kSmall;
   const auto cut = ReadCocoJson(dir.Write("cut.json", text.substr(0, 200)), ClassList());
-  EXPECT_THAT(std::string(cut.status().message()), HasSubstr("the file ends here, inside its JSON; was it written to the end?"));
+  EXPECT_THAT(std::string(cut.status().message()),
+              HasSubstr("the file ends here, inside its JSON; was it written to the end?"));
   const auto more = ReadCocoJson(dir.Write("more.json", text + "]"), ClassList());
   EXPECT_THAT(std::string(more.status().message()), HasSubstr("is not JSON here"));
 }

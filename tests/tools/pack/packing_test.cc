@@ -95,9 +95,9 @@ TEST(PackingTest, EachSetHasFilesOfItsOwnAndSideFilesAreWritten) {
   for (const auto& entry : std::filesystem::directory_iterator(dir.path() / "out")) {
     names.push_back(entry.path().filename().string());
   }
-  EXPECT_THAT(names, UnorderedElementsAre("pos-000.tfrecord", "pos-001.tfrecord",
-                                          "neg-000.tfrecord", "classes.txt", "packed.yaml",
-                                          ".packed"));
+  EXPECT_THAT(names,
+              UnorderedElementsAre("pos-000.tfrecord", "pos-001.tfrecord", "neg-000.tfrecord",
+                                   "classes.txt", "packed.yaml", ".packed"));
   EXPECT_EQ(ReadFile(dir.path() / "out/classes.txt"), "cat\n");
   EXPECT_THAT(ReadFile(dir.path() / "out/packed.yaml"), HasSubstr("tfrecord"));
   EXPECT_THAT(ReadFile(dir.path() / "out/neg-000.tfrecord"), HasSubstr("record 3"));
@@ -128,7 +128,8 @@ TEST(PackingTest, AFinishedPackingIsCheckedAndMended) {
   EXPECT_TRUE(std::filesystem::exists(out + "/classes.txt"));
   EXPECT_EQ(ReadFile(out + "/packed.yaml"), "edited") << "the spec is its owner's";
   const auto other = Pack(supply, out, 3);
-  EXPECT_THAT(std::string(other.status().message()), HasSubstr("holds a finished packing of other data, or with other options"));
+  EXPECT_THAT(std::string(other.status().message()),
+              HasSubstr("holds a finished packing of other data, or with other options"));
 }
 
 TEST(PackingTest, AnotherFileSizeIsAnotherPacking) {
