@@ -175,7 +175,7 @@ PYTHON = {
     "_service": {*_PYTHON_BASE},
     "_stream": {*_PYTHON_BASE, "_arena", "_batch", "_service"},
     "_fleet": {*_PYTHON_BASE, "_batch", "_service", "_stream"},
-    "_dataset": {*_PYTHON_BASE, "_service", "_loader"},
+    "_dataset": {*_PYTHON_BASE, "_service", "_spec", "_loader"},
     "_adapters": {*_PYTHON_BASE, "_dataset", "_arena", "_batch", "_display", "_loader", "_loader_arguments", "_stats", "_stream"},
     "_trial": {*_PYTHON_BASE, "_display", "_spec", "_loader"},
     "_ray": {*_PYTHON_BASE, "_service", "_spec"},

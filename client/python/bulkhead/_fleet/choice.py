@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Optional, Union
+from typing import Any, Callable, Union
 
-from .._dataset.brought import Brought
 from .._rpc.credentials import Credentials
 from .._service.arguments import Arguments
 from .._service.endpoint import Endpoint
@@ -24,9 +23,10 @@ def endpoint_of(
     timeout: float,
     suffix: str,
     words: Callable[[str], str],
-    brought: Optional[Brought] = None,
+    brought: Any = None,
 ) -> AnyEndpoint:
-    """Where the loader's service is; `path`: the target file that says so, or empty; `brought`: the dataset that goes there."""
+    """Where the loader's service is; `path`: the target file that says so, or empty; `brought`: the dataset that goes there
+    (Endpoint)."""
     targets = named_by(target)
     if targets is not None and is_fleet(targets):
         if brought is not None:
