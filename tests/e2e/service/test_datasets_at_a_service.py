@@ -1,20 +1,19 @@
 """Datasets of the user's own at a service that somebody else started: --allow-datasets."""
 
 import json
-import os
 import pathlib
-import signal
-import sys
+import subprocess
 
 import bulkhead
 import numpy as np
 import own_sources as own
 import pytest
 from bulkhead._dataset import stages
+from bulkhead._dataset.brought import Brought
 from bulkhead._dataset.image import Image
 from bulkhead._dataset.words import of_data_loader
 from certificates import Authority
-from conftest import PYTHON
+from conftest import BIN, PYTHON
 
 CODE = pathlib.Path(own.__file__).parent
 ALLOWED = ("--allow-datasets", "--python", PYTHON, "--python-path", CODE, "--workers", "1")
@@ -55,6 +54,26 @@ def test_it_is_brought_again_to_a_service_that_was_lost(services, tmp_path):
         services(tmp_path / "s", *ALLOWED)
         found += labels(loader)
     assert sum(found, []) == list(range(40))
+
+
+def test_a_dataset_that_was_dropped_meanwhile_is_brought_again(services, tmp_path, monkeypatch):
+    service = services(tmp_path / "s", *ALLOWED)
+    bring, calls = Brought.bring, []
+
+    def every_second_time(self, *where):
+        calls.append(where)
+        if len(calls) % 2 == 0:
+            bring(self, *where)
+
+    monkeypatch.setattr(Brought, "bring", every_second_time)
+    with bulkhead.Loader(spec_of(own.Pairs(8)), service.target) as loader:
+        assert labels(loader) == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    assert len(calls) > 2
+
+
+def test_a_service_that_is_not_there_is_told_with_what_to_do():
+    with pytest.raises(bulkhead.ServiceUnavailable, match="cannot be reached .*; check that bulkheadd runs there"):
+        bulkhead.Loader(spec_of(own.Pairs(3)), "unix:/tmp/nobody")
 
 
 def test_datasets_that_differ_only_in_their_data_have_workers_of_their_own(services, tmp_path):
@@ -133,7 +152,7 @@ def test_options_of_a_service_of_its_own_are_refused_beside_a_target():
         bulkhead.Loader(spec_of(own.Pairs(3)), "unix:/tmp/nobody", worker_quota="1GiB")
 
 
-def test_over_tls_a_name_needs_the_right_to_bring_code(services, tmp_path):
+def test_over_tls_a_name_needs_the_right_to_bring_code(services, tmp_path, monkeypatch):
     authority = Authority(tmp_path / "ca")
     server, trainer, guest = (authority.issue(name, f"DNS:{name},IP:127.0.0.1") for name in ("server", "trainer", "guest"))
     service = services(
@@ -152,26 +171,14 @@ def test_over_tls_a_name_needs_the_right_to_bring_code(services, tmp_path):
         with pytest.raises(bulkhead.AccessDenied, match="may not bring code here; bulkheadd allows it by --allow-code guest"):
             loader(guest, own.Pairs(3))
         # Not even one that is there.
-        stolen = Image({"dataset": own.Pairs(3), "collate": None, "worker_init": None}, {"class": "x", "workers": 0, "seed": 0})
         there = allowed._open.datasets[0]
-        stolen.digest = lambda: there
-        stolen.size = lambda: 0
-        credentials = bulkhead.Credentials(ca=str(authority.pem), cert=str(guest[0]), key=str(guest[1]))
+        monkeypatch.setattr(Image, "digest", lambda self: there)
+        monkeypatch.setattr(Brought, "bring", lambda self, target, credentials: None)
         with pytest.raises(bulkhead.AccessDenied, match="may not bring code"):
-            stages.DatasetLoader(
-                stolen, {"source": {"range": {"size": 3}}, "batch": {"size": 1}}, str, target=service.target, credentials=credentials
-            )
+            loader(guest, own.Pairs(3))
 
 
-@pytest.mark.parametrize("options, said", [
-    (("--listen", "127.0.0.1:0", "--insecure-tcp", "--allow-datasets"), "every local user could run code"),
-])
-def test_what_would_let_anybody_run_code_is_refused_at_start(tmp_path, options, said):
-    import subprocess
-
-    from conftest import BIN
-
-    run = subprocess.run(
-        [BIN / "bulkheadd", "--cache-dir", tmp_path / "c", *options], capture_output=True, text=True, timeout=60
-    )
-    assert run.returncode == 1 and said in run.stderr, run
+def test_a_service_to_which_anybody_may_connect_takes_none(tmp_path):
+    options = ["--listen", "127.0.0.1:0", "--insecure-tcp", "--allow-datasets", "--cache-dir", tmp_path / "c"]
+    run = subprocess.run([BIN / "bulkheadd", *options], capture_output=True, text=True, timeout=60)
+    assert run.returncode == 1 and "every local user could run code" in run.stderr, run

@@ -55,14 +55,20 @@ class Brought:
             have = ask(digest, size, 0, b"")
             while have < size:
                 have = ask(digest, size, have, image.part(have, _PART_BYTES))
-                if have == 0:  # it went for another one's room
-                    raise errors.BulkheadError(
-                        "the service dropped the dataset while it was sent; start bulkheadd with a larger --dataset-bytes",
-                        "DATASET_REFUSED",
-                    )
+                if have == 0:
+                    raise _dropped()
         if self._list is not None:
             for offset, data in self._list.parts(_PART_BYTES):
-                ask(self._list.id, self._list.room, offset, data)
+                have = ask(self._list.id, self._list.room, offset, data)
+            if have < self._list.length:
+                raise _dropped()
+
+
+def _dropped() -> errors.BulkheadError:
+    return errors.BulkheadError(
+        "the service dropped a dataset while it was sent, for another one's room; start bulkheadd with a larger --dataset-bytes",
+        "DATASET_REFUSED",
+    )
 
 
 def _error_of(failure: Any, target: str) -> errors.BulkheadError:
@@ -81,6 +87,7 @@ class ListToBring:
     def __init__(self, id: str, room: int, head: bytes, body: bytes):
         self.id = id
         self.room = room
+        self.length = len(head) + len(body)
         self._head, self._body = head, body
 
     def parts(self, most: int) -> Iterator[Tuple[int, bytes]]:
