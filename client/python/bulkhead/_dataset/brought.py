@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from typing import Any, Iterator, List, Optional, Sequence, Tuple
 
 from .. import errors
@@ -10,6 +11,8 @@ from .._rpc import grpc_library, live_streams, proto
 from .._rpc.connection import Connection
 from .._rpc.credentials import Credentials
 from .image import Image
+
+_log = logging.getLogger("bulkhead")
 
 # What the service takes at once: DatasetStore::kMostPartBytes.
 _PART_BYTES = 4 << 20
@@ -41,11 +44,11 @@ class Brought:
                 response_deserializer=proto.PutDatasetResponse.FromString,
             )
             try:
-                self._put(put)
+                self._put(put, target)
             except grpc.RpcError as failure:
                 raise connection.explain(_error_of(failure, target)) from None
 
-    def _put(self, put: Any) -> None:
+    def _put(self, put: Any, target: str) -> None:
         def ask(id: str, whole: int, offset: int, data: bytes) -> int:
             request = proto.PutDatasetRequest(id=id, size=whole, offset=offset, data=data)
             return put(request, timeout=_PATIENCE_SECONDS).have
@@ -53,6 +56,8 @@ class Brought:
         for digest, image in self._images.items():
             size = image.size()
             have = ask(digest, size, 0, b"")
+            if have < size:
+                _log.info("the dataset goes to the service at %s: %d bytes", target, size - have)
             while have < size:
                 have = ask(digest, size, have, image.part(have, _PART_BYTES))
                 if have == 0:
