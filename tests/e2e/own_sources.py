@@ -29,16 +29,35 @@ class Photos:
 
 
 class Pairs:
-    def __init__(self, length, bad=-1):
-        self.length, self.bad = length, bad
+    def __init__(self, length, bad=-1, says=None):
+        """`says`: what __len__ says in place of the length."""
+        self.length, self.bad, self.says = length, bad, says
 
     def __len__(self):
-        return self.length
+        return self.length if self.says is None else self.says
 
     def __getitem__(self, index):
         if index == self.bad:
             raise ValueError("it is bad")
+        if index >= self.length:
+            raise IndexError(index)
         return np.float32(index), index
+
+
+class Returns:
+    def __init__(self, value):
+        self.value = value
+
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, index):
+        return self.value
+
+
+class Yields(Returns):
+    def __getitem__(self, index):
+        yield index
 
 
 class Table:

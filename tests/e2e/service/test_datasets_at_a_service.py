@@ -142,9 +142,20 @@ def test_the_dataset_reads_only_what_the_service_may(services, tmp_path):
         bulkhead.Loader(spec_of(own.Reads(4, str(tmp_path / "x.txt"))), service.target)
 
 
-def test_several_replicas_take_none():
-    with pytest.raises(bulkhead.InvalidArgument, match="a dataset of yours goes to one service"):
-        bulkhead.Loader(spec_of(own.Pairs(3)), ["unix:/tmp/nobody", "unix:/tmp/none"])
+def test_several_replicas_get_it_also_one_that_comes_back(services, tmp_path):
+    replicas = [services(tmp_path / f"r{number}", *ALLOWED) for number in range(2)]
+    with bulkhead.Loader(spec_of(own.Pairs(400, bad=398)), [replica.target for replica in replicas]) as loader:
+        batches = iter(loader)
+        found = [next(batches)["y"].tolist() for _ in range(10)]
+        for replica, number in zip(replicas, range(2)):
+            replica.process.kill()
+            replica.process.wait(60)
+            services(tmp_path / f"r{number}", *ALLOWED)
+            found += [next(batches)["y"].tolist() for _ in range(20)]
+        with pytest.raises(bulkhead.DataError, match=r"own_sources.Pairs\[398\]: ValueError: it is bad"):
+            for batch in batches:
+                found.append(batch["y"].tolist())
+    assert sum(found, []) == list(range(396))
 
 
 def test_options_of_a_service_of_its_own_are_refused_beside_a_target():

@@ -132,6 +132,18 @@ def test_a_mixture_of_pipelines_says_how_a_dataset_is_mixed(given):
         bulkhead.Pipeline.mixture([(1, bulkhead.Pipeline.range(3)), (1, given(source))])
 
 
+@pytest.mark.parametrize("dataset, kind, words", [
+    (own.Pairs(8, says=10), bulkhead.DataError, r"Pairs\[8\]: IndexError: 8; __len__ says 10 \(at "),
+    (own.Pairs(8, says=2.5), bulkhead.InvalidArgument, "own_sources.Pairs.__len__ gives no length: 'float' object"),
+    (own.Pairs(8, says=-1), bulkhead.InvalidArgument, "own_sources.Pairs.__len__ gives no length: .* >= 0"),
+    (own.Returns(None), bulkhead.InvalidArgument, "own_sources.Returns gives None for each sample: does __getitem__ return?"),
+    (own.Yields(None), bulkhead.DataError, "own_sources.Yields: it is a generator: return the values instead of yielding them"),
+])
+def test_a_dataset_that_keeps_no_word_is_told_which(dataset, kind, words):
+    with pytest.raises(kind, match=words):
+        list(bulkhead.Loader(spec_of(dataset, 1, ("x", "y") if isinstance(dataset, own.Pairs) else None), workers=1))
+
+
 def mixture_of(*sources, **more):
     parts = [{"weight": 1, "order": "sequential", **source} for source in sources]
     return {"source": {"mixture": {"sources": parts, "stop": "all_exhausted"}}, "epochs": 1, **more}

@@ -29,13 +29,15 @@ class Brought:
         digests = [image.digest() for image in images]
         self.ids: List[str] = [digests[0], self._list.id if self._list is not None else "", *digests[1:]]
 
-    def bring(self, target: str, credentials: Credentials) -> None:
-        """Sends what the service lacks. Blocks for that. Errors: BulkheadError with reason DATASET_REFUSED where it takes no
+    def bring(self, target: str, credentials: Credentials, authority: str = "") -> None:
+        """Sends what the service lacks. `authority`: the name in its certificate, if that is not the target's. Blocks for that. Errors: BulkheadError with reason DATASET_REFUSED where it takes no
         datasets or has no room, AccessDenied, those of Connection."""
         for image in self._images.values():
             image.check_process()
         live_streams.check_fork()
-        options = [("grpc.use_local_subchannel_pool", 1), ("grpc.enable_http_proxy", 0)]
+        options: List[Tuple[str, Any]] = [("grpc.use_local_subchannel_pool", 1), ("grpc.enable_http_proxy", 0)]
+        if authority:
+            options.append(("grpc.ssl_target_name_override", authority))
         grpc = grpc_library.load()
         with contextlib.closing(Connection(target, credentials, options)) as connection:
             put = connection.channel.unary_unary(

@@ -128,6 +128,8 @@ class Source:
 
     def _names(self, layout: Layout) -> List[str]:
         tree, count = layout.tree, len(layout.leaves)
+        if tree == 0 and layout.leaves[0]["kind"] == "none":
+            raise InvalidArgument(f"{self._identity.dataset} gives None for each sample: does __getitem__ return?")
         parts = (
             [0]
             if isinstance(tree, int)

@@ -53,7 +53,10 @@ def length_of(dataset: Any) -> int:
             f"{class_name(dataset)} has no {'__getitem__' if not hasattr(dataset, '__getitem__') else '__len__'}: a dataset "
             "is anything with __len__ and __getitem__, whose indices are 0 to len - 1"
         )
-    length = len(dataset)
+    try:
+        length = len(dataset)
+    except (TypeError, ValueError) as error:  # it gave something else than a length
+        raise InvalidArgument(f"{class_name(dataset)}.__len__ gives no length: {error}") from error
     if length < 1:
         raise InvalidArgument(f"{class_name(dataset)} is empty: its len is {length}")
     return length

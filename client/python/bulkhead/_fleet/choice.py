@@ -8,7 +8,6 @@ from .._rpc.credentials import Credentials
 from .._service.arguments import Arguments
 from .._service.endpoint import Endpoint
 from .._stream.healing import HealingStream
-from ..errors import InvalidArgument
 from .fleet_stream import FleetStream
 from .replicas import FleetEndpoint, is_fleet, named_by
 
@@ -29,9 +28,7 @@ def endpoint_of(
     (Endpoint)."""
     targets = named_by(target)
     if targets is not None and is_fleet(targets):
-        if brought is not None:
-            raise InvalidArgument("a dataset of yours goes to one service: name one target, not several")
-        return FleetEndpoint(targets, own, path)
+        return FleetEndpoint(targets, own, path, words, brought)
     return Endpoint(targets[0] if targets else target, own, timeout, suffix, words, brought)
 
 

@@ -6,6 +6,7 @@ stage is loaded, so that its imports count as those of any stage.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import mmap
@@ -87,6 +88,9 @@ class _Dataset:
             f": {said}" if said else ""
         )
         terminal = sys.modules.get("bulkhead_host.terminal")
+        if isinstance(error, IndexError):  # perhaps __len__, or a sampler, promises more than there is
+            with contextlib.suppress(Exception):
+                text += f"; __len__ says {len(self.dataset)}"
         # breakpoint() is no error of the sample.
         if terminal is not None and isinstance(error, terminal.NoTerminal):
             return terminal.NoTerminal(text).with_traceback(error.__traceback__)

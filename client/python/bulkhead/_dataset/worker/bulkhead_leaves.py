@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import pickle
 import sys
+import types
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import numpy as np
@@ -246,6 +247,8 @@ def _plain_tensors(torch: Any) -> Tuple[type, ...]:
 
 
 def _pickled(value: Any, where: str) -> bytes:
+    if isinstance(value, types.GeneratorType):
+        raise Unlike(f"{_place(where)} is a generator: return the values instead of yielding them")
     try:
         return pickle.dumps(value, protocol=5)
     except MemoryError:
