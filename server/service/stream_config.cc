@@ -399,7 +399,7 @@ PipelineConfig MakePipelineConfig(const PreparedPipeline& prepared) {
 }
 
 void AddDatasets(const google::protobuf::RepeatedPtrField<std::string>& ids,
-                 std::vector<std::shared_ptr<const BroughtMemory>> datasets,
+                 std::vector<std::shared_ptr<const DatasetMemory>> datasets,
                  PipelineConfig& pipeline) {
   if (ids.empty()) return;
   const auto with_ids = [&](absl::string_view of) {

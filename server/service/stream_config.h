@@ -47,7 +47,7 @@ PipelineConfig MakePipelineConfig(const PreparedPipeline& prepared);
 // Lets the pipeline's workers read what its client brought under `ids`. It shares workers and
 // cached results only with streams that name the same.
 void AddDatasets(const google::protobuf::RepeatedPtrField<std::string>& ids,
-                 std::vector<std::shared_ptr<const BroughtMemory>> datasets,
+                 std::vector<std::shared_ptr<const DatasetMemory>> datasets,
                  PipelineConfig& pipeline);
 StreamConfig MakeStreamConfig(const v1::Open& open, const PreparedPipeline& prepared,
                               const BatchPlan& plan);

@@ -208,9 +208,9 @@ class Loader(LoaderState):
         source = load(spec)
         self._open = open_request(source, own_name, rank, world_size, credits, credit_bytes, allow_changed_bytes)
         self._spec_name = self._open.spec.text.name
-        brought = self._brought()
-        if brought is not None:
-            self._open.datasets.extend(brought.ids)
+        upload = self._upload()
+        if upload is not None:
+            self._open.datasets.extend(upload.ids)
         message = cursor_from_dict(cursor) if cursor is not None else None
         live_streams.check_fork()
         self._closed = False
@@ -219,7 +219,7 @@ class Loader(LoaderState):
             # Processes that share a service know nothing of each other's names.
             suffix = f"-{unique}" if name else ""
             self._endpoint = endpoint_of(
-                address, path, self._service_arguments(own), timeout, suffix, self._words(), brought
+                address, path, self._service_arguments(own), timeout, suffix, self._words(), upload
             )
             self._start(message)
             self._renaming.check([output.name for output in self._check().layout.outputs])
@@ -238,9 +238,9 @@ class Loader(LoaderState):
         """What makes of a message of a service of its own one in words that the program's author knows."""
         return arguments.in_arguments if self._dataset is None else self._dataset.words
 
-    def _brought(self) -> Any:
+    def _upload(self) -> Any:
         """What brings its dataset to a service that somebody else started; None: there is no dataset, or no such service."""
-        return None if self._dataset is None else self._dataset.brought
+        return None if self._dataset is None else self._dataset.upload
 
     def _start(self, cursor) -> None:
         made = next_incarnation()

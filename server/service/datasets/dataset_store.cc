@@ -49,7 +49,7 @@ absl::Status CheckPart(const v1::PutDatasetRequest& part) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> DigestOf(const BroughtMemory& memory) {
+absl::StatusOr<std::string> DigestOf(const DatasetMemory& memory) {
   BULKHEAD_ASSIGN_OR_RETURN(const MemoryMap map,
                             MemoryMap::MapReadOnly(memory.fd->get(), memory.bytes));
   Sha256 hash;
@@ -74,9 +74,8 @@ absl::StatusOr<uint64_t> DatasetStore::Put(const v1::PutDatasetRequest& part, in
   absl::MutexLock lock(&mutex_);
   const auto found = entries_.find(id);
   Kept* kept = found == entries_.end() ? nullptr : &found->second;
-  if (part.data().empty() && kept == nullptr) return 0;
   if (kept == nullptr) {
-    if (part.offset() > 0) return 0;
+    if (part.data().empty() || part.offset() > 0) return 0;
     BULKHEAD_ASSIGN_OR_RETURN(kept, Begin(id, part.size(), now_ns));
   }
   if (kept->memory->bytes != part.size()) {
@@ -86,8 +85,7 @@ absl::StatusOr<uint64_t> DatasetStore::Put(const v1::PutDatasetRequest& part, in
   kept->used_ns = now_ns;
   const uint64_t end = part.offset() + part.data().size();
   const bool is_list = id.size() == kListDigits;
-  const bool news = is_list || (part.offset() <= kept->have && end > kept->have);
-  if (!news || part.offset() > kept->have) return kept->have;
+  if (part.offset() > kept->have || (!is_list && end <= kept->have)) return kept->have;
   BULKHEAD_RETURN_IF_ERROR(WriteMemory(kept->memory->fd->get(), part.offset(), part.data()));
   kept->have = std::max(kept->have, end);
   if (is_list || kept->have < part.size()) {
@@ -103,9 +101,9 @@ absl::StatusOr<uint64_t> DatasetStore::Put(const v1::PutDatasetRequest& part, in
   return kept->have;
 }
 
-absl::StatusOr<std::vector<std::shared_ptr<const BroughtMemory>>> DatasetStore::Find(
+absl::StatusOr<std::vector<std::shared_ptr<const DatasetMemory>>> DatasetStore::Find(
     const google::protobuf::RepeatedPtrField<std::string>& ids) {
-  std::vector<std::shared_ptr<const BroughtMemory>> found;
+  std::vector<std::shared_ptr<const DatasetMemory>> found;
   if (ids.empty()) return found;
   BULKHEAD_RETURN_IF_ERROR(CheckAllowed());
   absl::MutexLock lock(&mutex_);
@@ -156,8 +154,8 @@ absl::StatusOr<DatasetStore::Kept*> DatasetStore::Begin(const std::string& id, u
   Kept kept;
   BULKHEAD_ASSIGN_OR_RETURN(kept.claim, config_.admit(bytes));
   BULKHEAD_ASSIGN_OR_RETURN(UniqueFd fd, CreateSharedMemory("bulkhead-dataset", bytes));
-  kept.memory = std::make_shared<const BroughtMemory>(
-      BroughtMemory{std::make_shared<const UniqueFd>(std::move(fd)), bytes});
+  kept.memory = std::make_shared<const DatasetMemory>(
+      DatasetMemory{std::make_shared<const UniqueFd>(std::move(fd)), bytes});
   kept.used_ns = now_ns;
   return &(entries_[id] = std::move(kept));
 }

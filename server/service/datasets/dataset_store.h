@@ -49,7 +49,7 @@ class DatasetStore {
 
   // What Open names; null for an empty id. PERMISSION_DENIED (DATASET_REFUSED); FAILED_PRECONDITION
   // (DATASET_UNKNOWN) for one that is not there, or not whole.
-  absl::StatusOr<std::vector<std::shared_ptr<const BroughtMemory>>> Find(
+  absl::StatusOr<std::vector<std::shared_ptr<const DatasetMemory>>> Find(
       const google::protobuf::RepeatedPtrField<std::string>& ids) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Drops what was not used for kKept.
@@ -57,7 +57,7 @@ class DatasetStore {
 
  private:
   struct Kept {
-    std::shared_ptr<const BroughtMemory> memory;
+    std::shared_ptr<const DatasetMemory> memory;
     std::shared_ptr<void> claim;
     uint64_t have = 0;
     bool whole = false;

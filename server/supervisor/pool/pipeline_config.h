@@ -16,7 +16,7 @@
 namespace bulkhead {
 
 // Memory that a client brought for its workers: a dataset, or the lists of its sampler.
-struct BroughtMemory {
+struct DatasetMemory {
   SharedFd fd;
   uint64_t bytes = 0;
 };
@@ -45,7 +45,7 @@ struct PipelineConfig {
   bool python = false;      // has Python stages
   // What its Python workers open before they enter the sandbox: a dataset, the lists of its sampler
   // or null, further datasets. Kept while the pool exists.
-  std::vector<std::shared_ptr<const BroughtMemory>> datasets;
+  std::vector<std::shared_ptr<const DatasetMemory>> datasets;
   // The known user files, as they are on disk; one without a digest is gone.
   std::vector<v1::CodeFile> code;
   std::string user_code;  // the user's functions and libraries in it, human-readable; empty: none

@@ -9,7 +9,7 @@ import numpy as np
 import own_sources as own
 import pytest
 from bulkhead._dataset import stages
-from bulkhead._dataset.brought import Brought
+from bulkhead._dataset.upload import Upload
 from bulkhead._dataset.image import Image
 from bulkhead._dataset.words import of_data_loader
 from certificates import Authority
@@ -58,14 +58,14 @@ def test_it_is_brought_again_to_a_service_that_was_lost(services, tmp_path):
 
 def test_a_dataset_that_was_dropped_meanwhile_is_brought_again(services, tmp_path, monkeypatch):
     service = services(tmp_path / "s", *ALLOWED)
-    bring, calls = Brought.bring, []
+    send, calls = Upload.send, []
 
     def every_second_time(self, *where):
         calls.append(where)
         if len(calls) % 2 == 0:
-            bring(self, *where)
+            send(self, *where)
 
-    monkeypatch.setattr(Brought, "bring", every_second_time)
+    monkeypatch.setattr(Upload, "send", every_second_time)
     with bulkhead.Loader(spec_of(own.Pairs(8)), service.target) as loader:
         assert labels(loader) == [[0, 1, 2, 3], [4, 5, 6, 7]]
     assert len(calls) > 2
@@ -163,7 +163,7 @@ def test_options_of_a_service_of_its_own_are_refused_beside_a_target():
         bulkhead.Loader(spec_of(own.Pairs(3)), "unix:/tmp/nobody", worker_quota="1GiB")
 
 
-def test_over_tls_a_name_needs_the_right_to_bring_code(services, tmp_path, monkeypatch):
+def test_over_tls_a_name_needs_the_right_to_send_code(services, tmp_path, monkeypatch):
     authority = Authority(tmp_path / "ca")
     server, trainer, guest = (authority.issue(name, f"DNS:{name},IP:127.0.0.1") for name in ("server", "trainer", "guest"))
     service = services(
@@ -184,7 +184,7 @@ def test_over_tls_a_name_needs_the_right_to_bring_code(services, tmp_path, monke
         # Not even one that is there.
         there = allowed._open.datasets[0]
         monkeypatch.setattr(Image, "digest", lambda self: there)
-        monkeypatch.setattr(Brought, "bring", lambda self, target, credentials: None)
+        monkeypatch.setattr(Upload, "send", lambda self, target, credentials: None)
         with pytest.raises(bulkhead.AccessDenied, match="may not bring code"):
             loader(guest, own.Pairs(3))
 

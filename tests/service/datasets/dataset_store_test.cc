@@ -52,7 +52,7 @@ auto Find(DatasetStore& store, const std::string& id) {
   return store.Find(ids);
 }
 
-std::string Read(const BroughtMemory& memory) {
+std::string Read(const DatasetMemory& memory) {
   std::string bytes(memory.bytes, '\0');
   EXPECT_EQ(pread(memory.fd->get(), bytes.data(), bytes.size(), 0),
             static_cast<ssize_t>(bytes.size()));

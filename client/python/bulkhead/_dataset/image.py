@@ -20,7 +20,7 @@ from ..errors import InvalidArgument
 from .worker.bulkhead_leaves import TheOnlyOne, rebuilt_tensor
 
 if TYPE_CHECKING:
-    from .brought import ListToBring
+    from .upload import ListToSend
 
 try:
     import cloudpickle as _by_value
@@ -118,7 +118,7 @@ class Image:
         self.check_process()
         return [f"/proc/{self._owner}/fd/{fd}" for fd in (self.fd, self.lists_fd)]
 
-    # For a service that cannot open them (brought.py).
+    # For a service that cannot open them (upload.py).
 
     def size(self) -> int:
         return os.fstat(self.fd).st_size
@@ -133,9 +133,9 @@ class Image:
                 self._digest = hashlib.sha256(memory).hexdigest()
         return self._digest
 
-    def list_to_bring(self) -> "ListToBring":
+    def list_to_send(self) -> "ListToSend":
         """The list that is written now. Its place stays the same while there is room for the list."""
-        from .brought import ListToBring
+        from .upload import ListToSend
 
         size = os.fstat(self.lists_fd).st_size
         if size > self._list_room:
@@ -143,7 +143,7 @@ class Image:
         with mmap.mmap(self.lists_fd, size, prot=mmap.PROT_READ) as memory:
             written = memory[:]
         head = 8 * _LIST_HEAD_WORDS
-        return ListToBring(self._list_id, self._list_room, written[:head], written[head:])
+        return ListToSend(self._list_id, self._list_room, written[:head], written[head:])
 
     def write_list(self, epoch: int, indices: Any, offsets: Optional[Any] = None) -> str:
         """Replaces the list; returns its digest. No stream reads the one before any more."""

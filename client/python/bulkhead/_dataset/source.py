@@ -9,7 +9,7 @@ from .._boundary import public
 from .._service.arguments import Arguments
 from ..errors import InvalidArgument
 from . import declared, stages
-from .brought import Brought, of_target
+from .upload import Upload, of_target
 from .image import Image
 from .words import Words, of_mixture, of_source
 from .worker.bulkhead_leaves import Layout, Leaf, is_declared
@@ -201,7 +201,7 @@ class Resolved(NamedTuple):
     arguments: Arguments  # of a service of the loader's own
     sources: Sequence[Source]  # whose memory lives as long as the loader
     words: Words
-    brought: Optional[Brought]  # what goes to another service
+    upload: Optional[Upload]  # what goes to another service
 
 
 def resolved(spec: Mapping[str, Any], given: Arguments, **options: Any) -> Resolved:
@@ -239,11 +239,11 @@ def resolved(spec: Mapping[str, Any], given: Arguments, **options: Any) -> Resol
         if parts is None
         else of_mixture({number: source._identity.dataset for number, source in found.items()}, in_words)
     )
-    brought = of_target([source._image for source in sources], target, listed=False)
+    upload = of_target([source._image for source in sources], target, listed=False)
     if target is None:
         first, *others = (source._image.paths() for source in sources)
         given = given._replace(dataset=(*first, *(paths[0] for paths in others)))
-    return Resolved(whole, given, sources, words, brought)
+    return Resolved(whole, given, sources, words, upload)
 
 
 def _is_source(part: Any) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, Dict, List, NamedTuple, Optional
 from .._loader import Loader
 from .._service.arguments import Arguments, in_arguments
 from ..errors import InvalidArgument
-from .brought import Brought, of_target
+from .upload import Upload, of_target
 from .image import Image
 from .words import Words, of_first_look
 from .worker.bulkhead_leaves import Layout, looked_at
@@ -68,17 +68,17 @@ class DatasetLoader(Loader):
     def __init__(self, image: Image, spec: Dict[str, Any], words: Words, listed: bool = False, **options: Any):
         self._image = image
         self._words_of_dataset = words
-        self._to_bring = of_target([image], options.get("target"), listed)
+        self._to_send = of_target([image], options.get("target"), listed)
         super().__init__(spec, **options)
 
     def _words(self) -> Words:
         return self._words_of_dataset
 
-    def _brought(self) -> Optional[Brought]:
-        return self._to_bring
+    def _upload(self) -> Optional[Upload]:
+        return self._to_send
 
     def _service_arguments(self, given: Arguments) -> Arguments:
-        if self._to_bring is not None:
+        if self._to_send is not None:
             return given
         return given._replace(dataset=tuple(self._image.paths()))
 

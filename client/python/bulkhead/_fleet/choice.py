@@ -22,14 +22,14 @@ def endpoint_of(
     timeout: float,
     suffix: str,
     words: Callable[[str], str],
-    brought: Any = None,
+    upload: Any = None,
 ) -> AnyEndpoint:
-    """Where the loader's service is; `path`: the target file that says so, or empty; `brought`: the dataset that goes there
+    """Where the loader's service is; `path`: the target file that says so, or empty; `upload`: the dataset that goes there
     (Endpoint)."""
     targets = named_by(target)
     if targets is not None and is_fleet(targets):
-        return FleetEndpoint(targets, own, path, words, brought)
-    return Endpoint(targets[0] if targets else target, own, timeout, suffix, words, brought)
+        return FleetEndpoint(targets, own, path, words, upload)
+    return Endpoint(targets[0] if targets else target, own, timeout, suffix, words, upload)
 
 
 def stream_of(

@@ -184,8 +184,8 @@ class Keepers:
         return request
 
     def _try(self, member: Member, request: Any) -> None:
-        if self._endpoint.brought is not None:
-            self._endpoint.brought.bring(member.target, self._credentials, member.replica.authority)
+        if self._endpoint.upload is not None:
+            self._endpoint.upload.send(member.target, self._credentials, member.replica.authority)
         stream = ReplicaStream(
             member.target,
             self._credentials,

@@ -90,13 +90,13 @@ class FleetEndpoint:
         arguments: Arguments,
         path: str = "",
         words: Callable[[str], str] = str,
-        brought: Any = None,
+        upload: Any = None,
     ):
-        """`path`: the target file that names them; it is read again when it changes. `words`, `brought`: as of an Endpoint, for a
+        """`path`: the target file that names them; it is read again when it changes. `words`, `upload`: as of an Endpoint, for a
         dataset. ServiceUnavailable for a name without addresses."""
         refuse_options(arguments)
-        self.words = words if brought is not None else str
-        self.brought = brought
+        self.words = words if upload is not None else str
+        self.upload = upload
         self._path = path
         self._stamp = self._stamp_of_file()
         self._targets = list(targets)

@@ -135,8 +135,8 @@ class HealingStream:
         request = proto.Open()
         request.CopyFrom(open_request)
         request.name = self._endpoint.name_on_the_wire(open_request.name)
-        if self._endpoint.brought is not None:
-            self._endpoint.brought.bring(self._endpoint.target, self._credentials)
+        if self._endpoint.upload is not None:
+            self._endpoint.upload.send(self._endpoint.target, self._credentials)
         demanded = self._demands_shm()
         door = self._open_door(patience)
         if door is not None:

@@ -112,7 +112,7 @@ def test_what_a_sample_may_not_do_is_said(dataset, kind, words):
 def test_a_len_that_lies_is_an_error_of_the_index():
     short = own.Numbers()
     short.length = [1, 2, 3]
-    with pytest.raises(TypeError):
+    with pytest.raises(bulkhead.InvalidArgument, match="Numbers.__len__ gives no length"):
         DataLoader(short)
     with (
         DataLoader(own.LongerThanItSays(), batch_size=4) as loader,

@@ -20,18 +20,22 @@ _PART_BYTES = 4 << 20
 _PATIENCE_SECONDS = 300.0
 
 
-class Brought:
-    """Brings datasets, and the list of the sampler of the first if there is one, to a service; Open then names them by `ids`."""
+class Upload:
+    """Sends datasets, and the list of the sampler of the first if there is one, to a service. Open then names them by `ids`.
+
+    Thread-safe.
+    """
 
     def __init__(self, images: Sequence[Image], listed: bool):
         self._images = {image.digest(): image for image in images}
-        self._list = images[0].list_to_bring() if listed else None
+        self._list = images[0].list_to_send() if listed else None
         digests = [image.digest() for image in images]
         self.ids: List[str] = [digests[0], self._list.id if self._list is not None else "", *digests[1:]]
 
-    def bring(self, target: str, credentials: Credentials, authority: str = "") -> None:
-        """Sends what the service lacks. `authority`: the name in its certificate, if that is not the target's. Blocks for that. Errors: BulkheadError with reason DATASET_REFUSED where it takes no
-        datasets or has no room, AccessDenied, those of Connection."""
+    def send(self, target: str, credentials: Credentials, authority: str = "") -> None:
+        """Sends what the service lacks, and blocks until it has all. `authority`: the name in its certificate, if that is not
+        the target's. Errors: BulkheadError with reason DATASET_REFUSED where it takes no datasets or has no room,
+        AccessDenied, those of Connection."""
         for image in self._images.values():
             image.check_process()
         live_streams.check_fork()
@@ -88,7 +92,7 @@ def _error_of(failure: Any, target: str) -> errors.BulkheadError:
     return errors.from_rpc(failure, target)
 
 
-class ListToBring:
+class ListToSend:
     """The list of an epoch, at one place of the service that is written again for each epoch, so that workers stay."""
 
     def __init__(self, id: str, room: int, head: bytes, body: bytes):
@@ -105,6 +109,6 @@ class ListToBring:
         yield 0, self._head
 
 
-def of_target(images: Sequence[Image], target: Optional[Any], listed: bool) -> Optional[Brought]:
+def of_target(images: Sequence[Image], target: Optional[Any], listed: bool) -> Optional[Upload]:
     """None: the service of this process opens the datasets' memory itself."""
-    return None if target is None else Brought(images, listed)
+    return None if target is None else Upload(images, listed)
