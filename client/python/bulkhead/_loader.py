@@ -8,7 +8,7 @@ import os
 import socket
 import time
 import uuid
-from typing import Any, Callable, Dict, Iterator, Mapping, NoReturn, Optional, Sequence, Union
+from typing import Any, Dict, Iterator, Mapping, NoReturn, Optional, Sequence, Union
 
 from . import _progress_line, errors
 from ._arena import holdings, reaper
@@ -51,13 +51,6 @@ def _end(stream: Optional[AnyStream], endpoint: Optional[AnyEndpoint]) -> None:
     finally:
         if endpoint is not None:
             endpoint.close()
-
-
-def _with_dataset(spec: Any, own: arguments.Arguments, **options: Any) -> Any:
-    """What becomes of a spec with a bulkhead.Source (Resolved); None: it has none."""
-    from ._dataset.source import holds_dataset, resolved  # which open loaders themselves
-
-    return resolved(spec, own, **options) if holds_dataset(spec) else None
 
 
 @public
@@ -187,9 +180,10 @@ class Loader(LoaderState):
             native_path=native_path,
             trace_python=trace_python,
         )
-        self._dataset = _with_dataset(spec, own, target=target, credentials=credentials, timeout=timeout)
+        words, upload = arguments.in_arguments, None
+        self._dataset = self._with_dataset(spec, own, target=target, credentials=credentials, timeout=timeout)
         if self._dataset is not None:
-            spec, own = self._dataset.spec, self._dataset.arguments
+            spec, own, _, words, upload = self._dataset
         self._spec = spec  # a Pipeline's list file lives as long as it
         self._timeout = timeout
         self._reconnect_timeout = reconnect_timeout
@@ -208,7 +202,6 @@ class Loader(LoaderState):
         source = load(spec)
         self._open = open_request(source, own_name, rank, world_size, credits, credit_bytes, allow_changed_bytes)
         self._spec_name = self._open.spec.text.name
-        upload = self._upload()
         if upload is not None:
             self._open.datasets.extend(upload.ids)
         message = cursor_from_dict(cursor) if cursor is not None else None
@@ -218,9 +211,7 @@ class Loader(LoaderState):
         try:
             # Processes that share a service know nothing of each other's names.
             suffix = f"-{unique}" if name else ""
-            self._endpoint = endpoint_of(
-                address, path, self._service_arguments(own), timeout, suffix, self._words(), upload
-            )
+            self._endpoint = endpoint_of(address, path, own, timeout, suffix, words, upload)
             self._start(message)
             self._renaming.check([output.name for output in self._check().layout.outputs])
         except errors.SpecError as error:
@@ -231,16 +222,11 @@ class Loader(LoaderState):
             raise
         remember(self)
 
-    def _service_arguments(self, given: arguments.Arguments) -> arguments.Arguments:
-        return given
+    def _with_dataset(self, spec: Spec, own: arguments.Arguments, **options: Any) -> Any:
+        """What becomes of a spec that reads a dataset of the program's (Resolved); None: it reads none."""
+        from ._dataset.source import holds_dataset, resolved  # which open loaders themselves
 
-    def _words(self) -> Callable[[str], str]:
-        """What makes of a message of a service of its own one in words that the program's author knows."""
-        return arguments.in_arguments if self._dataset is None else self._dataset.words
-
-    def _upload(self) -> Any:
-        """What brings its dataset to a service that somebody else started; None: there is no dataset, or no such service."""
-        return None if self._dataset is None else self._dataset.upload
+        return resolved(spec, own, **options) if holds_dataset(spec) else None
 
     def _start(self, cursor) -> None:
         made = next_incarnation()

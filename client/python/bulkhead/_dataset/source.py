@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set, Union
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Union
 
 from .._boundary import public
 from .._service.arguments import Arguments
 from ..errors import InvalidArgument
 from . import declared, stages
-from .upload import Upload, of_target
+from .upload import of_target
 from .image import Image
 from .words import Words, of_mixture, of_source
 from .worker.bulkhead_leaves import Layout, Leaf, is_declared
@@ -194,17 +194,7 @@ def _product(extents: Sequence[int]) -> int:
     return product
 
 
-class Resolved(NamedTuple):
-    """A spec with Sources, as the service takes it."""
-
-    spec: Dict[str, Any]  # with a range and a stage in the place of each
-    arguments: Arguments  # of a service of the loader's own
-    sources: Sequence[Source]  # whose memory lives as long as the loader
-    words: Words
-    upload: Optional[Upload]  # what goes to another service
-
-
-def resolved(spec: Mapping[str, Any], given: Arguments, **options: Any) -> Resolved:
+def resolved(spec: Mapping[str, Any], given: Arguments, **options: Any) -> stages.Resolved:
     """`options`: others of the loader: target, credentials, timeout."""
     own = {name: value for name, value in given._asdict().items() if value not in (None, ())}
     found: Dict[int, Source] = {}  # by their place in a mixture; 0: it is none
@@ -243,7 +233,7 @@ def resolved(spec: Mapping[str, Any], given: Arguments, **options: Any) -> Resol
     if target is None:
         first, *others = (source._image.paths() for source in sources)
         given = given._replace(dataset=(*first, *(paths[0] for paths in others)))
-    return Resolved(whole, given, sources, words, upload)
+    return stages.Resolved(whole, given, sources, words, upload)
 
 
 def _is_source(part: Any) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Dict, List, NamedTuple, Optional
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 from .._loader import Loader
 from .._service.arguments import Arguments, in_arguments
@@ -62,25 +62,28 @@ def length_of(dataset: Any) -> int:
     return length
 
 
+class Resolved(NamedTuple):
+    """A spec that reads datasets, as the service takes it."""
+
+    spec: Dict[str, Any]  # with a range and a stage in the place of each
+    arguments: Arguments  # of a service of the loader's own
+    kept: Sequence[Any]  # what has to live as long as the loader
+    words: Words
+    upload: Optional[Upload]  # what goes to another service
+
+
 class DatasetLoader(Loader):
     """A Loader whose service has the dataset in `image`."""
 
     def __init__(self, image: Image, spec: Dict[str, Any], words: Words, listed: bool = False, **options: Any):
-        self._image = image
-        self._words_of_dataset = words
-        self._to_send = of_target([image], options.get("target"), listed)
+        self._of_dataset = image, words, of_target([image], options.get("target"), listed)
         super().__init__(spec, **options)
 
-    def _words(self) -> Words:
-        return self._words_of_dataset
-
-    def _upload(self) -> Optional[Upload]:
-        return self._to_send
-
-    def _service_arguments(self, given: Arguments) -> Arguments:
-        if self._to_send is not None:
-            return given
-        return given._replace(dataset=tuple(self._image.paths()))
+    def _with_dataset(self, spec: Any, own: Arguments, **_: Any) -> Resolved:
+        image, words, upload = self._of_dataset
+        if upload is None:
+            own = own._replace(dataset=tuple(image.paths()))
+        return Resolved(spec, own, [image], words, upload)
 
 
 def stage(
