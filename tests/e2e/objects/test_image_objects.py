@@ -2,7 +2,6 @@
 
 import json
 import os
-import pathlib
 import shutil
 import subprocess
 
@@ -83,7 +82,7 @@ def test_an_embedded_service_reads_images_of_a_store(folder, images, client):
 
 def test_class_names_are_those_of_the_folders(images, start):
     with bulkhead.Loader(spec_of(FOLDER), start().target, timeout=PATIENCE) as loader:
-        assert loader.classes["label"] == sorted(path.name for path in (images / "folder").iterdir())
+        assert list(loader.classes) == sorted(path.name for path in (images / "folder").iterdir())
 
 
 def test_a_cursor_of_a_folder_goes_on_with_its_objects(folder, images, start):
@@ -112,7 +111,10 @@ def test_a_list_of_objects_is_the_list_on_disk(folder, images, start, own_store,
             urls[::2] = [str(images / line) for line in lines[::2]]
         (folder / "store/urls.txt").write_text("\n".join(urls))
         source = {"entries": urls} if where == "entries" else {"path": str(folder / "store/urls.txt")}
-        found = result(folder, {"image_list": source}, service)
+        # All outputs but `path`.
+        these = {"outputs": ["image", "label"]}
+        local = result(folder, {"image_list": {"path": str(images / "list.txt")}}, service, **these)
+        found = result(folder, {"image_list": source}, service, **these)
         assert (found["digest"], found["samples"]) == (local["digest"], local["samples"])
 
 
@@ -162,17 +164,20 @@ def test_two_services_share_what_they_fetch(services, folder, images, own_store,
 
 @pytest.mark.parametrize("cache", ["0", "300KiB"])
 def test_a_cache_smaller_than_the_epoch(folder, images, own_store, start, cache):
+    """Batches of one image, since 64 batches are fetched ahead."""
     service = start(cache=cache)
-    local = result(folder, {"image_folder": {"path": str(images / "folder")}}, service)
-    assert result(folder, FOLDER, service) == local
+    more = {"batch": {"size": 1}, "epochs": 4}
+    local = result(folder, {"image_folder": {"path": str(images / "folder")}}, service, **more)
+    assert result(folder, FOLDER, service, **more) == local
+    asked = [own_store.count("GET", str(path.relative_to(images))) for path in (images / "folder").rglob("*.jpg")]
+    once = sum(count == 1 for count in asked)
+    print("images that were fetched once:", once, "requests:", sum(asked))
     used = disk_use(blocks_folder(folder / "cache"))
     tables = 64 << 10
     assert used <= (300 << 10) + tables
-    fetched = own_store.bytes_sent("folder/")
-    kept = 0 if cache == "0" else 300 << 10
-    assert fetched >= 2 * size_of(images) - kept
-    if kept:  # what came first stays
-        assert used > 100 << 10 and fetched < 2 * size_of(images) * 1.2 - (100 << 10)
+    assert sum(asked) >= 2 * len(asked)
+    if cache != "0":  # what came first stays
+        assert used > 100 << 10 and once >= 8
     assert sum(disk_use(spare) for spare in spares(folder / "cache")) < size_of(images) / 2
     assert service.stop() == 0 and not spares(folder / "cache")
 
@@ -214,9 +219,15 @@ def test_bulkhead_fetch_dies_while_it_lists(folder, images, own_store, start):
     local = result(folder, {"image_folder": {"path": str(images / "folder")}}, service)
     own_store.delay(0.05)
     own_store.page_size = 2
-    with again_and_again(lambda: kill_all(service.process.pid, "bulkhead-fetch"), 1.0) as killed:
+    kills = []  # more would leave no listing the time to end
+
+    def kill():
+        if sum(kills) < 2:
+            kills.append(kill_all(service.process.pid, "bulkhead-fetch"))
+
+    with again_and_again(kill, 0.4):
         assert result(folder, FOLDER, service) == local
-    print("killed", sum(killed))
+    assert sum(kills) == 2
 
 
 def test_kill_9_of_the_service(folder, images):
@@ -372,8 +383,9 @@ def test_a_list_that_may_not_be_listed_is_looked_up_one_by_one(folder, images, o
 def test_a_long_list_takes_pages_and_no_questions(folder, images, own_store, start):
     own_store.page_size = 1000
     assert result(folder, {"image_list": {"path": "s3://bucket/list.txt"}}, start())["samples"] == 300
-    assert own_store.count("HEAD", "folder/") == 0
-    assert own_store.count("LIST", "folder/") <= len(list((images / "folder").iterdir()))
+    sizes = [len(list(path.iterdir())) for path in (images / "folder").iterdir()]
+    assert own_store.count("HEAD", "folder/") == sum(size for size in sizes if size <= 8)
+    assert own_store.count("LIST", "folder/") == sum(size > 8 for size in sizes)
 
 
 def test_a_daemon_without_a_root_reads_no_entries(services, folder, images):
@@ -386,9 +398,15 @@ def test_commands_read_images_of_a_store_or_say_why_not(folder, images):
     spec = write_spec(folder / "s.json", **spec_of(FOLDER))
     assert tool("validate", spec)
     local = write_spec(folder / "l.json", **spec_of({"image_folder": {"path": str(images / "folder")}}))
-    assert tool("order", spec, "--count", "20") == tool("order", local, "--count", "20")
+    orders = [json.loads(tool("order", each, "--json")) for each in (spec, local)]
+    assert {**orders[0], "spec": ""} == {**orders[1], "spec": ""}
     assert "150" in tool("validate", "--data", spec)
-    assert tool("preview", spec, "-o", folder / "preview.png") is not None
-    assert pathlib.Path(folder / "preview.png").stat().st_size > 0
+    tool("preview", spec, "--out", folder / "preview.png")
+    assert (folder / "preview.png").stat().st_size > 0
     assert tool("explain", spec)
-    assert "bulkhead stream" in tool("pack", spec, folder / "out", code=1)
+    for words in (("pack", spec, folder / "out"), ("order", spec, "--feature", "label")):
+        assert "bulkhead stream" in tool(*words, code=1)
+    urls = [f"s3://bucket/folder/{path.relative_to(images / 'folder')} 0" for path in (images / "folder").rglob("*.jpg")]
+    (folder / "urls.txt").write_text("\n".join(urls))
+    listed = write_spec(folder / "u.json", **spec_of({"image_list": {"path": str(folder / "urls.txt")}}))
+    assert "bulkhead stream" in tool("validate", "--data", listed, code=1)
