@@ -404,7 +404,7 @@ def test_commands_read_images_of_a_store_or_say_why_not(folder, images):
     tool("preview", spec, "--out", folder / "preview.png")
     assert (folder / "preview.png").stat().st_size > 0
     assert tool("explain", spec)
-    for words in (("pack", spec, folder / "out"), ("order", spec, "--feature", "label")):
+    for words in (("pack", spec, folder / "out"), ("order", spec, "--feature", "label", "--png", folder / "o.png")):
         assert "bulkhead stream" in tool(*words, code=1)
     urls = [f"s3://bucket/folder/{path.relative_to(images / 'folder')} 0" for path in (images / "folder").rglob("*.jpg")]
     (folder / "urls.txt").write_text("\n".join(urls))
