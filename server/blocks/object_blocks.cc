@@ -1,6 +1,5 @@
 #include "server/blocks/object_blocks.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -228,8 +227,7 @@ absl::Status ObjectBlocks::Write(uint64_t block, absl::string_view bytes) {
 
 void ObjectBlocks::Prefetch(uint64_t block) const {
   const Extent extent = Find(block).value_or(Extent());
-  (void)posix_fadvise(data_fd_.get(), static_cast<off_t>(extent.begin),
-                      static_cast<off_t>(extent.bytes), POSIX_FADV_WILLNEED);
+  ReadAhead(data_fd_.get(), extent.begin, extent.bytes);
 }
 
 void ObjectBlocks::Drop(uint64_t begin, uint64_t end) {

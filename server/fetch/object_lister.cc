@@ -51,6 +51,14 @@ std::string JustBefore(absl::string_view key) {
   return before;
 }
 
+absl::Status TooMany(absl::string_view folder) {
+  return MakeError(absl::StatusCode::kResourceExhausted, reason::kSpecInvalid,
+                   absl::StrCat(folder.empty() ? "the list" : ShownUrl(folder), ": has more than ",
+                                ObjectTable::kMostObjects,
+                                " objects, or 4 GiB of URLs; read parts of it as sources of a "
+                                "mixture, or pack the images as shards (bulkhead pack)"));
+}
+
 bool IsMissing(const absl::Status& status) { return absl::IsNotFound(status); }
 
 }  // namespace
@@ -116,6 +124,7 @@ class ObjectLister::Task : public std::enable_shared_from_this<Task> {
   }
 
   absl::Status Add(const ObjectTable::Entry& entry) {
+    if (writer_->count() == ObjectTable::kMostObjects) return TooMany(base_);
     const absl::Status added = writer_->Add(entry);
     return added.ok() ? added : CannotKeep(absl::StrCat(base_, entry.name), added);
   }
@@ -180,7 +189,9 @@ class ObjectLister::FolderTask final : public Task {
     first_level_left_ = !first_level_token_.empty();
     for (std::string& prefix : page->prefixes) {
       if (!absl::StartsWith(prefix, key_prefix())) return Strange();
-      waiting_.push_back(std::move(prefix));
+      // What is hidden is no part of a data set.
+      const bool is_hidden = absl::StartsWith(prefix.substr(key_prefix().size()), ".");
+      if (!is_hidden) waiting_.push_back(std::move(prefix));
     }
     return Take(*page);
   }
@@ -253,12 +264,7 @@ class ObjectLister::UrlsTask final : public Task {
     BULKHEAD_ASSIGN_OR_RETURN(const std::string prefix, ReadPrefix(fd_, IndexHeader::kBytes));
     BULKHEAD_ASSIGN_OR_RETURN(const IndexHeader header, IndexHeader::Parse(prefix));
     BULKHEAD_ASSIGN_OR_RETURN(const uint64_t size, FileSize(fd_));
-    if (size > kMostUrlBytes || header.record_count > ObjectTable::kMostObjects) {
-      return MakeError(absl::StatusCode::kResourceExhausted, reason::kSpecInvalid,
-                       absl::StrCat("the list names more than ", ObjectTable::kMostObjects,
-                                    " objects, or has more than 4 GiB of URLs; cut it, or pack "
-                                    "the images as shards (bulkhead pack)"));
-    }
+    if (size > kMostUrlBytes || header.record_count > ObjectTable::kMostObjects) return TooMany("");
     BULKHEAD_ASSIGN_OR_RETURN(file_, MemoryMap::MapReadOnly(fd_, size));
     const absl::string_view text(reinterpret_cast<const char*>(file_.data()), size);
     uint64_t start = IndexHeader::kBytes;

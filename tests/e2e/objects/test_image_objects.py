@@ -59,7 +59,7 @@ def size_of(images):
 
 
 @pytest.mark.parametrize("options", [{}, {"unlabeled": True}, {"extensions": ["jpg"]}])
-def test_a_folder_of_objects_is_the_folder_on_disk(folder, images, start, options):
+def test_a_folder_of_objects_is_the_folder_on_disk(folder, images, own_store, start, options):
     (images / "folder/notes.txt").write_text("no image")
     (images / "folder/.hidden").mkdir()
     shutil.copy(next((images / "folder").rglob("*.jpg")), images / "folder/.hidden/a.jpg")
@@ -72,6 +72,7 @@ def test_a_folder_of_objects_is_the_folder_on_disk(folder, images, start, option
         assert local["samples"] > 0
         for url in ("s3://bucket/folder", "gs://bucket/folder/"):
             assert result(folder, {"image_folder": {"path": url, **options}}, service, **more) == local
+    assert own_store.count("LIST", "folder/") > 0 and own_store.count("LIST", ".hidden") == 0
 
 
 @pytest.mark.parametrize("client", ["cpp", "python"])
