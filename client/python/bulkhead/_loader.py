@@ -8,7 +8,7 @@ import os
 import socket
 import time
 import uuid
-from typing import Any, Callable, Dict, Iterator, Literal, Mapping, NoReturn, Optional, Sequence, Union
+from typing import Any, Callable, Dict, Iterator, Mapping, NoReturn, Optional, Sequence, Union
 
 from . import _progress_line, errors
 from ._arena import holdings, reaper
@@ -141,7 +141,7 @@ class Loader(LoaderState):
         name: Optional[str] = None,
         rank: int = 0,
         world_size: int = 1,
-        workers: Union[int, Literal["auto"], None] = None,
+        workers: Union[int, str, None] = None,
         threads: Optional[int] = None,
         cache_dir: Optional[str] = None,
         worker_quota: Optional[Size] = None,

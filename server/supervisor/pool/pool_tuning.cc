@@ -138,7 +138,6 @@ bool PoolTuning::GiveUpOne() {
   const int64_t now_ns = MonotonicNanos();
   const int64_t leave_by_ns = now_ns + absl::ToInt64Nanoseconds(kLeasePatience);
   if (spare_bytes() == 0 || !GiveUp(leave_by_ns)) return false;
-  tuner_->Interrupt();
   Tell({-1, v1::TUNING_STATE_GIVEN_UP, "another stream needs the memory"}, now_ns);
   StopIfDrained(now_ns);
   return true;

@@ -26,12 +26,6 @@ bool WorkerTuner::Window::IsFull() const {
          (seconds >= kWindowSeconds && samples >= static_cast<double>(kWindowSamples));
 }
 
-void WorkerTuner::Interrupt() {
-  trial_.reset();
-  before_last_ = 0;
-  window_ = {};
-}
-
 double WorkerTuner::NextPause() {
   return std::exchange(pause_, std::min(2 * pause_, kLongestPause));
 }

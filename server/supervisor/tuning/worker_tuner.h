@@ -83,8 +83,6 @@ class WorkerTuner {
 
   // Takes the next reading. Absent: it decides nothing.
   std::optional<TuningDecision> Note(const TuningReading& reading);
-  // The workers that it added or was about to judge were taken from it: forgets its trial.
-  void Interrupt();
 
  private:
   struct Window {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any, List, Literal, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from ..errors import InvalidArgument
 
@@ -15,7 +15,7 @@ Folders = Union[str, "os.PathLike[str]", Sequence[Union[str, "os.PathLike[str]"]
 class Arguments(NamedTuple):
     """Each is the flag of bulkheadd with its name; None: the service's default."""
 
-    workers: Union[int, Literal["auto"], None] = None
+    workers: Union[int, str, None] = None
     threads: Optional[int] = None
     cache_dir: Optional[str] = None
     worker_quota: Optional[str] = None
