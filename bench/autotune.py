@@ -74,8 +74,8 @@ def specs_of(folder):
 
 
 def started(folder, workers):
-    return Service(folder, "--root", "/", "--python-path", folder, "--workers", workers, "--coefficient-cache-bytes", 0,
-                   "--cache-bytes", 0)
+    return Service(folder, "--root", "/", "--python", sys.executable, "--python-path", folder, "--workers", workers,
+                   "--coefficient-cache-bytes", 0, "--cache-bytes", 0)
 
 
 def stretches(spec, target, step, seconds, stretch):
