@@ -186,7 +186,7 @@ absl::Status PublishedIndexes::AdoptOne(const IndexKind& kind,
   BULKHEAD_ASSIGN_OR_RETURN(const std::string index,
                             FromPublished(kind.claim(file), std::move(bytes)));
   BULKHEAD_ASSIGN_OR_RETURN(const UniqueFd fd, folder_.Create());
-  BULKHEAD_RETURN_IF_ERROR(WritePrefix(fd.get(), index));
+  BULKHEAD_RETURN_IF_ERROR(WriteExactly(fd.get(), 0, index));
   BULKHEAD_ASSIGN_OR_RETURN(IndexHeader header, CheckIndex(fd.get(), kind));
   // Every record takes some bytes of the index.
   if (header.file_size_bytes != file.size_bytes() || header.record_count > header.payload_bytes) {
@@ -195,8 +195,8 @@ absl::Status PublishedIndexes::AdoptOne(const IndexKind& kind,
   // A copy of the object has the same ETag and another time.
   header.file_mtime_ns = file.mtime_ns();
   const auto head = header.Serialize();
-  BULKHEAD_RETURN_IF_ERROR(WritePrefix(
-      fd.get(), absl::string_view(reinterpret_cast<const char*>(head.data()), head.size())));
+  BULKHEAD_RETURN_IF_ERROR(WriteExactly(
+      fd.get(), 0, absl::string_view(reinterpret_cast<const char*>(head.data()), head.size())));
   const std::string path = kind.path(file, header);
   BULKHEAD_RETURN_IF_ERROR(folder_.Publish(fd.get(), path));
   kind.adopt(header, path, file);
