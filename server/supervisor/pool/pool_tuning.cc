@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/os/process/process_usage.h"
+#include "server/os/process/thread_priority.h"
 
 namespace bulkhead {
 namespace {
@@ -67,10 +68,13 @@ void PoolTuning::ReadWork(TuningReading& reading) {
     for (const FlightSnapshot::Stage& stage : flight.stages)
       work.busy_seconds += stage.busy_seconds;
     work.samples = flight.samples;
-    const auto usage = ReadProcessUsageFast(worker.process->pid());
-    work.cpu_seconds = usage.ok() ? usage->cpu_seconds : before.cpu_seconds;  // it has just ended
+    const pid_t pid = worker.process->pid();
+    const auto usage = ReadProcessUsageFast(pid);
+    // A worker that waits for a CPU would not be helped by another one, whoever uses the CPUs.
+    work.cpu_seconds = usage.ok() ? usage->cpu_seconds + ReadCpuWaitSeconds(pid)
+                                  : before.cpu_seconds;  // it has just ended
     reading.samples += work.samples - before.samples;
-    reading.cpu_seconds += work.cpu_seconds - before.cpu_seconds;
+    reading.cpu_seconds += std::max(0.0, work.cpu_seconds - before.cpu_seconds);
     reading.busy += work.busy_seconds - before.busy_seconds;
   });
   reading.busy /= std::max(1u, reading.workers) * config_.threads;

@@ -89,8 +89,8 @@ TuningDecision WorkerTuner::Climb(const Window& window, bool has_room) {
   }
   if (window.Cpus() > (1 - kCpusLeft) * limits_.cpus) {
     return {0, v1::TUNING_STATE_CPUS,
-            absl::StrFormat("%s, but workers use %.2g of %.2g CPUs", waits, window.Cpus(),
-                            limits_.cpus)};
+            absl::StrFormat("%s, but workers use or wait for %.2g of %.2g CPUs", waits,
+                            window.Cpus(), limits_.cpus)};
   }
   if (!has_room) {
     return {0, v1::TUNING_STATE_MEMORY,

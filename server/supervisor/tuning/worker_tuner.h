@@ -16,7 +16,7 @@ struct TuningReading {
   uint64_t samples = 0;    // that its workers finished
   double waited = 0;       // seconds in which a client could have taken a batch and had none
   double busy = 0;         // seconds that a worker's thread spent in stages, on average
-  double cpu_seconds = 0;  // of all its workers
+  double cpu_seconds = 0;  // CPU time that its workers had or waited for, all together
   // No worker is starting or ending.
   bool steady = true;
   // The memory budget holds more workers, and nobody waits for that memory.

@@ -133,7 +133,7 @@ TEST_F(TunerTest, WhereTheCpusAreUsedNoMoreWorkersAreTried) {
   Run(60);
   EXPECT_EQ(most_seen_, 2u);
   EXPECT_EQ(last_.state, v1::TUNING_STATE_CPUS);
-  EXPECT_THAT(last_.text, HasSubstr("but workers use 2 of 2 CPUs"));
+  EXPECT_THAT(last_.text, HasSubstr("but workers use or wait for 2 of 2 CPUs"));
   cpus_of_one_ = 0.5;
   EXPECT_THAT(Reaches(4), Le(60));
   Run(60);
