@@ -48,6 +48,18 @@ CLI::Validator Between(Number least, Number most, absl::string_view unit = "") {
       "");
 }
 
+// A number of workers; "auto" becomes 0.
+const CLI::Validator kIsWorkers(
+    [](std::string& given) {
+      if (given == "auto") {
+        given = "0";
+        return std::string();
+      }
+      const std::string mistake = Between(1, 1024)(given);
+      return mistake.empty() ? mistake : absl::StrCat("must be auto, or", mistake.substr(7));
+    },
+    "");
+
 const CLI::Validator kIsSwitch(
     [](const std::string& given) {
       try {
@@ -191,8 +203,10 @@ void DefinePlaces(CLI::App& app, DaemonOptions& options) {
 // Workers and their limits.
 void DefineWorkers(CLI::App& app, DaemonOptions& options) {
   app.add_option("--workers", options.workers,
-                 "Worker processes of each pipeline. Default: one per available CPU")
-      ->check(Between(1, 1024));
+                 "Worker processes of each pipeline. auto: one per available CPU at first, then as "
+                 "many as its clients need and the memory budget holds")
+      ->transform(kIsWorkers)
+      ->option_text("NUMBER|auto [auto]");
   app.add_option("--threads", options.threads, "Decode threads of each worker")
       ->check(Between(1, 256))
       ->capture_default_str();

@@ -38,7 +38,7 @@ struct DaemonOptions {
   std::vector<std::string> dataset;         // with `embedded`: memory of the trainer's dataset
   std::vector<std::string> worker_env;      // NAME or NAME=VALUE: for the workers' environment
   std::string scratch_dir;                  // empty: of this user, on a disk
-  int workers = 0;                          // 0: as many as there are CPUs
+  int workers = 0;                          // 0: auto, as the clients need
   int threads = 1;
   int worker_extra_threads = 32;  // that a worker may have beside its own
   std::string worker_quota = "512MiB";

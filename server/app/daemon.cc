@@ -162,11 +162,12 @@ void Reload(const Reloaded& running, const ReadOptions& read_options) {
 void SayWhatItIs(LoaderServer& server, const ServiceLimits& limits) {
   const v1::GetStatusResponse status = server.Status().value_or(v1::GetStatusResponse());
   spdlog::info(
-      "listening on {}; {} workers × {} threads for each pipeline, each with a quota of {} ({}), "
+      "listening on {}; {}{} workers × {} threads for each pipeline, each with a quota of {} ({}), "
       "in a memory budget of {}; bulkheadd {}, boot {}",
-      server.address(), limits.workers, limits.threads, FormatBytes(limits.worker_quota_bytes),
-      status.containment().quota_level(), FormatBytes(status.memory().budget_bytes()),
-      status.version(), status.boot_id());
+      server.address(), limits.workers,
+      limits.tuning.has_value() ? absl::StrCat(" to ", limits.tuning->most) : "", limits.threads,
+      FormatBytes(limits.worker_quota_bytes), status.containment().quota_level(),
+      FormatBytes(status.memory().budget_bytes()), status.version(), status.boot_id());
 }
 
 // Logs what the service is doing, unless it is still writing such a log.

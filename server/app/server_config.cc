@@ -28,6 +28,8 @@
 namespace bulkhead {
 namespace {
 
+// Workers that a pipeline with --workers auto may get for each CPU: those that wait use none.
+constexpr uint32_t kMostWorkersPerCpu = 4;
 constexpr uint64_t kIndexShare = 4;  // of --cache-bytes, one in so many
 constexpr uint64_t kMinQuotaBytes = uint64_t{32} << 20;
 constexpr uint64_t kSupervisorBytes = uint64_t{48} << 20;
@@ -149,6 +151,11 @@ absl::StatusOr<MemoryBudget::Config> Budget(const DaemonOptions& options, uint64
 absl::StatusOr<ServiceLimits> Limits(const DaemonOptions& options) {
   ServiceLimits limits;
   limits.workers = static_cast<uint32_t>(options.workers > 0 ? options.workers : AvailableCpus());
+  if (options.workers == 0) {
+    // With a single worker its death would stop the streams until another has started.
+    limits.tuning = TuningLimits{std::min(2u, limits.workers), kMostWorkersPerCpu * limits.workers,
+                                 AvailableCpuTime()};
+  }
   limits.threads = static_cast<uint32_t>(options.threads);
   limits.allow_fault_stages = options.allow_fault_stages;
   limits.attribution = options.attribution;

@@ -204,6 +204,7 @@ absl::StatusOr<PreparedPipeline> Preparer::Understand(const v1::SpecInput& input
   BULKHEAD_ASSIGN_OR_RETURN(prepared.memory, PlanMemory(prepared.signature, options));
   BULKHEAD_RETURN_IF_ERROR(CheckQuota(prepared.signature, limits_));
   BULKHEAD_RETURN_IF_ERROR(CheckFitsAlone(prepared.memory, limits_.memory));
+  prepared.tuning = limits_.tuning;
   prepared.attribution = limits_.attribution;
   prepared.bytes_fingerprint = BytesFingerprint(prepared.spec);
   if (prepared.spec.source().has_range()) {

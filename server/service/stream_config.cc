@@ -382,6 +382,7 @@ PipelineConfig MakePipelineConfig(const PreparedPipeline& prepared) {
   config.key = hash.FinishHex();
   config.name = config.key.substr(0, 8);
   config.workers = prepared.memory.workers();
+  config.tuning = prepared.tuning;
   config.threads = prepared.memory.threads_per_worker();
   config.quota_bytes = prepared.memory.worker_quota_bytes();
   config.attribution = prepared.attribution;

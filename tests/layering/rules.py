@@ -117,6 +117,7 @@ TOOLS = {
     "recycle": set(),
     "status": set(),
     "trace": set(),
+    "tuning": set(),
     "index": {"local"},
     "measure": {"local"},
     "order": {"local"},
@@ -150,9 +151,10 @@ SUPERVISOR = {
     "memory": set(),
     "verdict": set(),
     "trace": set(),
+    "tuning": set(),
     "worker": {"trace"},
     "leases": {"memory", "trace"},
-    "pool": {"memory", "verdict", "trace", "worker", "leases"},
+    "pool": {"memory", "verdict", "trace", "tuning", "worker", "leases"},
 }
 
 # Where the folders lie, what they are, and the one that all of them may include.

@@ -73,7 +73,8 @@ class Loader(LoaderState):
     The options of that service mean what bulkheadd's flags of these names mean, with its defaults:
     `workers`, `threads`, `cache_dir`, `worker_quota` and `memory_budget` ("512MiB", or bytes),
     `worker_hang_timeout` (seconds), `sandbox`, `metrics` (an address), `log_level`, `native_path`
-    (a folder, or several) and `trace_python`. Beside a `target` they are refused. The log is kept in
+    (a folder, or several) and `trace_python`. `workers` is "auto" by default: as many as the
+    training loop needs. Beside a `target` these options are refused. The log is kept in
     `logs` in the cache folder: the newest 16 services, 2 MiB of each.
 
     `credentials` identify this client and the service at `target` to each other.
@@ -129,7 +130,7 @@ class Loader(LoaderState):
         name: Optional[str] = None,
         rank: int = 0,
         world_size: int = 1,
-        workers: Optional[int] = None,
+        workers: Union[int, str, None] = None,
         threads: Optional[int] = None,
         cache_dir: Optional[str] = None,
         worker_quota: Optional[Size] = None,

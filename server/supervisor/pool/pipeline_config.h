@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "bulkhead/v1/loader.pb.h"
 #include "server/cache/segment_folder.h"
 #include "server/os/files/fd_parcel.h"
+#include "server/supervisor/tuning/worker_tuner.h"
 #include "server/supervisor/worker/pipeline_stages.h"
 
 namespace bulkhead {
@@ -30,6 +32,9 @@ struct PipelineConfig {
   // Serialized internal.v1.PipelineBinding.
   std::string binding;
   uint32_t workers = 1;
+  // Set: `workers` are the first ones, and their number follows the clients' waits within these
+  // limits.
+  std::optional<TuningLimits> tuning;
   uint32_t threads = 1;
   uint64_t quota_bytes = 0;
   // Shared memory that a worker may map besides arenas: indexes on a tmpfs.

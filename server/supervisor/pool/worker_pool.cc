@@ -109,19 +109,19 @@ WorkerPool::WorkerPool(PoolContext context, PipelineConfig config)
       progress_watch_(config_, context_.timeouts, crew_),
       replacement_(context_, config_, crew_, streams_, dispatcher_,
                    [this](Slot& slot) { return starter_.Start(slot); }),
+      tuning_(context_, config_, crew_, streams_, dispatcher_,
+              [this](Slot& slot) { StartWorker(slot); }),
       report_(config_, crew_, streams_, context_.exits),
-      verdict_(config_, crew_, streams_, context_.recycle.by_growth) {}
+      verdict_(config_, crew_, streams_, context_.recycle.by_growth) {
+  crew_.Resize(config_.workers);
+  for (const auto& slot : crew_.slots()) StartWorker(*slot);
+  ScheduleWatch(/*soon=*/!config_.user_code.empty());
+}
 
 WorkerPool::~WorkerPool() {
   code_.Fail(absl::CancelledError("the service ends"));
   context_.loop->Cancel(watch_timer_);
   for (const auto& slot : crew_.slots()) context_.loop->Cancel(slot->restart_timer);
-}
-
-void WorkerPool::Start() {
-  crew_.Resize(config_.workers);
-  for (const auto& slot : crew_.slots()) StartWorker(*slot);
-  ScheduleWatch(/*soon=*/!config_.user_code.empty());
 }
 
 void WorkerPool::AddStream(std::shared_ptr<Stream> stream) {
@@ -171,7 +171,7 @@ void WorkerPool::FailStreams(const absl::Status& status) {
 uint32_t WorkerPool::Recycle(std::optional<uint32_t> slot) {
   uint32_t count = 0;
   for (const auto& place : crew_.slots()) {
-    if (broken() || (slot.has_value() && *slot != place->index)) continue;
+    if (broken() || place->leaves || (slot.has_value() && *slot != place->index)) continue;
     place->asked = true;
     ++count;
   }
@@ -278,6 +278,7 @@ void WorkerPool::OnMessage(PoolWorker& worker, const internal::v1::FromWorker& m
       return;  // unknown to this version
   }
   replacement_.StopIfDrained();
+  tuning_.StopIfDrained(MonotonicNanos());
   Dispatch();
 }
 
@@ -346,9 +347,10 @@ void WorkerPool::OnExit(PoolWorker& worker, const WorkerEnd& told_end) {
   if (at_import && again && !crew_.AnyReady()) {
     FailAll(ImportError(config_, end));
   }
-  // A written-off worker's leases were blamed earlier.
-  const std::string work =
-      worker.written_off ? "" : blame_.OnDeath(worker, flight, end.cause, end.reason);
+  Slot& slot = crew_.SlotOf(worker);
+  // A written-off worker's leases were blamed earlier; one that had to go ended as told.
+  const bool blameless = worker.written_off || (slot.leaves && end.as_told);
+  const std::string work = blameless ? "" : blame_.OnDeath(worker, flight, end.cause, end.reason);
   flight.refused_stage = config_.WithCode(flight.refused_stage);
   const std::string refusal =
       DescribeRefusal(flight, worker.memory.peak_bytes(), config_.quota_bytes);
@@ -360,7 +362,6 @@ void WorkerPool::OnExit(PoolWorker& worker, const WorkerEnd& told_end) {
   segments_.OnGone(worker);
   verdict_.OnGone(worker, worker.outgrew || (grew && worker.bound));
 
-  Slot& slot = crew_.SlotOf(worker);
   const Crew::Standing standing = crew_.StandingOf(worker);
   if (standing == Crew::Standing::kInPlace) {
     if (!worker.bound) ++slot.failed_starts;
@@ -385,6 +386,8 @@ void WorkerPool::OnExit(PoolWorker& worker, const WorkerEnd& told_end) {
   }
   if (parked_ && standing == Crew::Standing::kInPlace) {
     OnUnmanned();
+  } else if (slot.leaves) {
+    crew_.RemoveEmptyPlaces();
   } else if (replacement_.OnExit(standing, slot, end)) {
     ScheduleWatch(/*soon=*/replacement_.active());
   } else {
@@ -469,6 +472,7 @@ void WorkerPool::Watch() {
     if (worker.written_off) stuck.push_back(&worker);
   });
   verdict_.Look(now_ns);
+  if (!broken() && !parked_) tuning_.Look(now_ns);
   if (context_.scratch != nullptr) context_.scratch->LookSoon();
   segments_.Tell();
   progress_watch_.TellActivity(streams_, now_ns);
@@ -489,7 +493,8 @@ void WorkerPool::WriteOff(PoolWorker& worker) {
   spdlog::warn("worker {} of pipeline {} (pid {}) was killed but does not exit, so it is given up",
                worker.slot, config_.name, worker.process->pid());
   const auto is_lost = [this](const auto& slot) {
-    return slot->worker == nullptr ? parked_ : slot->worker->written_off;
+    if (slot->worker == nullptr) return parked_ || slot->leaves;
+    return slot->worker->written_off || slot->leaves;
   };
   if (std::all_of(crew_.slots().begin(), crew_.slots().end(), is_lost)) {
     FailAll(MakeError(absl::StatusCode::kUnavailable, reason::kWorkerStuck,
@@ -508,6 +513,7 @@ void WorkerPool::AppendStatus(v1::GetStatusResponse& response) const {
     status.set_idle(parked_);
   }
   verdict_.AppendStatus(response);
+  tuning_.AppendStatus(response);
   AppendTotals(response);
 }
 
