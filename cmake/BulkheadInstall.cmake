@@ -13,5 +13,8 @@ if(TARGET bulkhead_worker_library)
   install(FILES ${PROJECT_SOURCE_DIR}/server/worker/python/worker_host.py DESTINATION lib/bulkhead COMPONENT python-stages)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/server/worker/python/bulkhead_host DESTINATION lib/bulkhead COMPONENT python-stages
           FILES_MATCHING PATTERN "*.py")
+  install(FILES ${PROJECT_SOURCE_DIR}/client/python/bulkhead/_dataset/worker/bulkhead_dataset.py
+                ${PROJECT_SOURCE_DIR}/client/python/bulkhead/_dataset/worker/bulkhead_leaves.py
+          DESTINATION lib/bulkhead/datasets COMPONENT python-stages)
 endif()
 install(FILES ${PROJECT_SOURCE_DIR}/include/bulkhead/stage.h DESTINATION include/bulkhead COMPONENT development)

@@ -31,10 +31,11 @@ def test_a_name_without_the_right_is_told_how_to_get_it(client, start, files, sp
     wait_for_log(service, "job-b may not stream or describe specs here")
 
 
-@pytest.mark.parametrize("right", ["stream", "status", "operate"])
+@pytest.mark.parametrize("right", ["stream", "status", "operate", "code"])
 def test_each_right_allows_its_calls_and_no_others(start, files, spec, tmp_path, right):
     options = [word if word != "--allow-stream" else f"--allow-{right}" for word in files.options()]
-    service = start(*options)
+    more = ("--allow-datasets",) if right == "code" else ()
+    service = start(*options, *more)
     environment = files.environment(files.job)
     calls = [
         ("stream", ("validate", str(spec), "--data")),
@@ -72,7 +73,7 @@ def test_requests_of_callers_without_a_right_take_no_memory(start, files):
     pem, key = files.other_job
     own = grpc.ssl_channel_credentials(files.authority.pem.read_bytes(), key.read_bytes(), pem.read_bytes())
     request = bytes(100 << 20)
-    names = ["Describe", "Stream", "GetStatus", "Recycle", "Quarantine", "Trace"]
+    names = ["Describe", "Stream", "GetStatus", "Recycle", "Quarantine", "Trace", "PutDataset"]
     methods = [f"/bulkhead.v1.Loader/{name}" for name in names]
     methods += ["/grpc.health.v1.Health/Check"]
     before = most_memory(service)

@@ -33,6 +33,7 @@ std::string TlsOption(const DaemonOptions& options) {
   if (!options.allow_stream.empty()) return "--allow-stream";
   if (!options.allow_status.empty()) return "--allow-status";
   if (!options.allow_operate.empty()) return "--allow-operate";
+  if (!options.allow_code.empty()) return "--allow-code";
   if (!options.token_instead_of_certificate.empty()) return "--token-instead-of-certificate";
   if (!options.token_rights.empty()) return "--token-rights";
   return "";
@@ -70,6 +71,11 @@ absl::Status CheckAddress(const DaemonOptions& options, const std::string& addre
         "--tls-cert, --tls-key, --tls-client-ca and --allow-stream NAME (docs/security.md), or "
         "listen on unix:/path"));
   }
+  if (options.insecure_tcp && options.allow_datasets) {
+    return Wrong(
+        "--allow-datasets with --insecure-tcp: every local user could run code as the service's; "
+        "listen on unix:/path, or give certificates (docs/security.md)");
+  }
   if (!options.insecure_tcp) {
     return Wrong(absl::StrCat("--listen ", address,
                               ": any local user could connect there; say --insecure-tcp if that is "
@@ -88,6 +94,23 @@ absl::Status CheckMetrics(const DaemonOptions& options) {
                             "allow that, or serve them on 127.0.0.1"));
 }
 
+// The right `code` and the switch for what it allows belong together.
+absl::Status CheckDatasets(const DaemonOptions& options) {
+  const std::vector<std::string>& rights = options.token_rights;
+  const bool by_token = std::find(rights.begin(), rights.end(), "code") != rights.end();
+  const bool granted = by_token || !options.allow_code.empty();
+  if (granted && !options.allow_datasets) {
+    return Wrong(absl::StrCat(by_token ? "--token-rights code" : "--allow-code",
+                              " without --allow-datasets: the service takes no code of clients; "
+                              "give both, or leave the right out"));
+  }
+  if (!options.allow_datasets || TlsOption(options).empty()) return absl::OkStatus();
+  if (granted) return absl::OkStatus();
+  return Wrong(
+      "--allow-datasets, but no client has the right to bring code; give --allow-code NAME, or "
+      "--token-rights code for those with the token");
+}
+
 // Takes the files' names, and checks that those that belong together are given together.
 absl::StatusOr<TlsFiles::Paths> PathsOf(const DaemonOptions& options) {
   TlsFiles::Paths paths{options.tls_cert, options.tls_key, options.tls_client_ca,
@@ -98,18 +121,18 @@ absl::StatusOr<TlsFiles::Paths> PathsOf(const DaemonOptions& options) {
                               ": TLS needs the service's certificate and its key"));
   }
   const bool names = !options.allow_stream.empty() || !options.allow_status.empty() ||
-                     !options.allow_operate.empty();
-  for (const auto* allowed :
-       {&options.allow_stream, &options.allow_status, &options.allow_operate}) {
+                     !options.allow_operate.empty() || !options.allow_code.empty();
+  for (const auto* allowed : {&options.allow_stream, &options.allow_status, &options.allow_operate,
+                              &options.allow_code}) {
     if (std::find(allowed->begin(), allowed->end(), "") == allowed->end()) continue;
     return Wrong(
-        "--allow-stream, --allow-status and --allow-operate: a name is empty, which would allow "
-        "certificates without a name; write the name, or leave the option out");
+        "--allow-stream, --allow-status, --allow-operate and --allow-code: a name is empty, which "
+        "would allow certificates without a name; write the name, or leave the option out");
   }
   if (names && paths.client_ca.empty()) {
     return Wrong(
-        "--allow-stream, --allow-status and --allow-operate name clients by their certificates; "
-        "give the authority that signs these with --tls-client-ca");
+        "--allow-stream, --allow-status, --allow-operate and --allow-code name clients by their "
+        "certificates; give the authority that signs these with --tls-client-ca");
   }
   if (!options.token_rights.empty() && paths.token.empty()) {
     return Wrong("--token-rights without --token-instead-of-certificate: there is no token");
@@ -130,7 +153,7 @@ absl::StatusOr<TlsFiles::Paths> PathsOf(const DaemonOptions& options) {
 
 std::set<Right> TokenRights(const std::vector<std::string>& names) {
   std::set<Right> rights;
-  for (const Right right : {Right::kStream, Right::kStatus, Right::kOperate}) {
+  for (const Right right : {Right::kStream, Right::kStatus, Right::kOperate, Right::kCode}) {
     for (const std::string& name : names) {
       if (name == RightName(right)) rights.insert(right);
     }
@@ -153,13 +176,15 @@ absl::StatusOr<AccessRights> RightsOf(const DaemonOptions& options, const std::s
                                       std::shared_ptr<const TlsFiles> files) {
   BULKHEAD_RETURN_IF_ERROR(CheckMetrics(options));
   BULKHEAD_RETURN_IF_ERROR(CheckAddress(options, address));
+  BULKHEAD_RETURN_IF_ERROR(CheckDatasets(options));
   if (TlsOption(options).empty()) return AccessRights();
   BULKHEAD_RETURN_IF_ERROR(PathsOf(options).status());
   return AccessRights(
       std::move(files),
       {std::set<std::string>(options.allow_stream.begin(), options.allow_stream.end()),
        std::set<std::string>(options.allow_status.begin(), options.allow_status.end()),
-       std::set<std::string>(options.allow_operate.begin(), options.allow_operate.end())},
+       std::set<std::string>(options.allow_operate.begin(), options.allow_operate.end()),
+       std::set<std::string>(options.allow_code.begin(), options.allow_code.end())},
       TokenRights(options.token_rights));
 }
 

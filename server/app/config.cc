@@ -48,6 +48,18 @@ CLI::Validator Between(Number least, Number most, absl::string_view unit = "") {
       "");
 }
 
+// A number of workers; "auto" becomes 0.
+const CLI::Validator kIsWorkers(
+    [](std::string& given) {
+      if (given == "auto") {
+        given = "0";
+        return std::string();
+      }
+      const std::string mistake = Between(1, 1024)(given);
+      return mistake.empty() ? mistake : absl::StrCat("must be auto, or", mistake.substr(7));
+    },
+    "");
+
 const CLI::Validator kIsSwitch(
     [](const std::string& given) {
       try {
@@ -191,8 +203,10 @@ void DefinePlaces(CLI::App& app, DaemonOptions& options) {
 // Workers and their limits.
 void DefineWorkers(CLI::App& app, DaemonOptions& options) {
   app.add_option("--workers", options.workers,
-                 "Worker processes of each pipeline. Default: one per available CPU")
-      ->check(Between(1, 1024));
+                 "Worker processes of each pipeline. auto: one per available CPU at first, then as "
+                 "many as its clients need and the memory budget holds")
+      ->transform(kIsWorkers)
+      ->option_text("NUMBER|auto [auto]");
   app.add_option("--threads", options.threads, "Decode threads of each worker")
       ->check(Between(1, 256))
       ->capture_default_str();
@@ -288,6 +302,15 @@ void DefineRecycling(CLI::App& app, DaemonOptions& options) {
 void DefineAccess(CLI::App& app, DaemonOptions& options) {
   app.add_flag("--allow-fault-stages", options.allow_fault_stages,
                "Allow specs with `fault` stages, which leak, crash or hang on purpose, for tests");
+  app.add_flag("--allow-datasets", options.allow_datasets,
+               "Take datasets of clients with the right `code`: pickled code and data, which "
+               "workers of --python run in their sandbox. Over TCP with certificates or a token "
+               "only");
+  app.add_option("--dataset-bytes", options.dataset_bytes,
+                 "Memory for such datasets, all together, such as 8GiB; it counts towards "
+                 "--memory-budget")
+      ->check(kIsSize)
+      ->capture_default_str();
   app.add_flag("--insecure-tcp", options.insecure_tcp,
                "Allow a loopback TCP address, without encryption or authentication: any local user "
                "may connect");
@@ -306,13 +329,16 @@ void DefineAccess(CLI::App& app, DaemonOptions& options) {
   app.add_option("--allow-operate", options.allow_operate,
                  "Like --allow-stream: name that may recycle workers, and see and change the "
                  "quarantine; repeatable");
+  app.add_option("--allow-code", options.allow_code,
+                 "Like --allow-stream: name that may bring datasets, which are code "
+                 "(--allow-datasets); repeatable");
   app.add_option("--token-instead-of-certificate", options.token_instead_of_certificate,
                  "File with a token. Clients that show it need no certificate, so strangers get as "
                  "far as gRPC's parser before they are refused (docs/security.md)");
   app.add_option("--token-rights", options.token_rights,
-                 "Rights of clients with the token: stream, status, operate; repeatable. "
+                 "Rights of clients with the token: stream, status, operate, code; repeatable. "
                  "Default: stream and status")
-      ->check(CLI::IsMember({"stream", "status", "operate"}));
+      ->check(CLI::IsMember({"stream", "status", "operate", "code"}));
 }
 
 // What is served beside, and the programs and folders of workers.
@@ -352,8 +378,8 @@ void DefineProcess(CLI::App& app, DaemonOptions& options) {
                "Serve the trainers of one user on this machine: read what the user may read");
   app.add_option(
       "--dataset", options.dataset,
-      "With --embedded: two files in the trainer's memory, its dataset and the lists of its "
-      "sampler, which Python stages may read");
+      "With --embedded: files in the trainer's memory, its dataset, the lists of its sampler, and "
+      "other datasets of a mixture, which Python stages may read");
   app.add_option("--watch-pid", options.watch_pid,
                  "Exit when this process, which must be the parent, has ended");
   app.add_option("--watch-lock", options.watch_lock,

@@ -38,7 +38,7 @@ struct DaemonOptions {
   std::vector<std::string> dataset;         // with `embedded`: memory of the trainer's dataset
   std::vector<std::string> worker_env;      // NAME or NAME=VALUE: for the workers' environment
   std::string scratch_dir;                  // empty: of this user, on a disk
-  int workers = 0;                          // 0: as many as there are CPUs
+  int workers = 0;                          // 0: auto, as the clients need
   int threads = 1;
   int worker_extra_threads = 32;  // that a worker may have beside its own
   std::string worker_quota = "512MiB";
@@ -57,6 +57,8 @@ struct DaemonOptions {
   bool attribution = true;
   bool trace_python = false;  // find the lines of Python code that allocate what is kept
   bool allow_fault_stages = false;
+  bool allow_datasets = false;
+  std::string dataset_bytes = "1GiB";  // of all datasets that clients brought
   bool insecure_tcp = false;
   std::string tls_cert;  // PEM files; with --listen on TCP
   std::string tls_key;
@@ -64,6 +66,7 @@ struct DaemonOptions {
   std::vector<std::string> allow_stream;  // names of client certificates; "*": all
   std::vector<std::string> allow_status;
   std::vector<std::string> allow_operate;
+  std::vector<std::string> allow_code;
   std::string token_instead_of_certificate;  // file with the token
   std::vector<std::string> token_rights;
   bool embedded = false;

@@ -152,6 +152,7 @@ void Reload(const Reloaded& running, const ReadOptions& read_options) {
   options->allow_stream = before.allow_stream;
   options->allow_status = before.allow_status;
   options->allow_operate = before.allow_operate;
+  options->allow_code = before.allow_code;
   options->token_rights = before.token_rights;
   if (*options == before) return;
   spdlog::warn("SIGHUP: other options have changed, too; they take effect at the next start");
@@ -161,11 +162,12 @@ void Reload(const Reloaded& running, const ReadOptions& read_options) {
 void SayWhatItIs(LoaderServer& server, const ServiceLimits& limits) {
   const v1::GetStatusResponse status = server.Status().value_or(v1::GetStatusResponse());
   spdlog::info(
-      "listening on {}; {} workers × {} threads for each pipeline, each with a quota of {} ({}), "
+      "listening on {}; {}{} workers × {} threads for each pipeline, each with a quota of {} ({}), "
       "in a memory budget of {}; bulkheadd {}, boot {}",
-      server.address(), limits.workers, limits.threads, FormatBytes(limits.worker_quota_bytes),
-      status.containment().quota_level(), FormatBytes(status.memory().budget_bytes()),
-      status.version(), status.boot_id());
+      server.address(), limits.workers,
+      limits.tuning.has_value() ? absl::StrCat(" to ", limits.tuning->most) : "", limits.threads,
+      FormatBytes(limits.worker_quota_bytes), status.containment().quota_level(),
+      FormatBytes(status.memory().budget_bytes()), status.version(), status.boot_id());
 }
 
 // Logs what the service is doing, unless it is still writing such a log.

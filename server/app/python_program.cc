@@ -81,4 +81,14 @@ absl::StatusOr<WorkerProgram> PythonWorkerProgram(const PythonOptions& options) 
   return program;
 }
 
+absl::StatusOr<std::string> FolderOfDatasets(const std::string& worker_program) {
+  const std::string wanted = absl::StrCat(worker_program.substr(0, worker_program.rfind('/')),
+                                          "/../lib/bulkhead/datasets");
+  absl::StatusOr<std::string> folder = RealPath(wanted);
+  if (folder.ok()) return folder;
+  return absl::NotFoundError(absl::StrCat("--allow-datasets needs the files in ", wanted,
+                                          ", but they are missing; install them, or leave the "
+                                          "option out"));
+}
+
 }  // namespace bulkhead

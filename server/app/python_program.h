@@ -21,6 +21,9 @@ struct PythonOptions {
 // Bulkhead's part in it is missing.
 absl::StatusOr<WorkerProgram> PythonWorkerProgram(const PythonOptions& options);
 
+// The folder of the functions that read clients' datasets in workers. NOT_FOUND if it is missing.
+absl::StatusOr<std::string> FolderOfDatasets(const std::string& worker_program);
+
 }  // namespace bulkhead
 
 #endif  // BULKHEAD_SERVER_APP_PYTHON_PROGRAM_H_

@@ -28,6 +28,8 @@
 namespace bulkhead {
 namespace {
 
+// Workers that a pipeline with --workers auto may get for each CPU: those that wait use none.
+constexpr uint32_t kMostWorkersPerCpu = 4;
 constexpr uint64_t kIndexShare = 4;  // of --cache-bytes, one in so many
 constexpr uint64_t kMinQuotaBytes = uint64_t{32} << 20;
 constexpr uint64_t kSupervisorBytes = uint64_t{48} << 20;
@@ -149,6 +151,11 @@ absl::StatusOr<MemoryBudget::Config> Budget(const DaemonOptions& options, uint64
 absl::StatusOr<ServiceLimits> Limits(const DaemonOptions& options) {
   ServiceLimits limits;
   limits.workers = static_cast<uint32_t>(options.workers > 0 ? options.workers : AvailableCpus());
+  if (options.workers == 0) {
+    // With a single worker its death would stop the streams until another has started.
+    limits.tuning = TuningLimits{std::min(2u, limits.workers), kMostWorkersPerCpu * limits.workers,
+                                 AvailableCpuTime()};
+  }
   limits.threads = static_cast<uint32_t>(options.threads);
   limits.allow_fault_stages = options.allow_fault_stages;
   limits.attribution = options.attribution;
@@ -179,8 +186,10 @@ absl::Status AddDataset(const DaemonOptions& options, WorkerProgram& program) {
   if (!options.embedded) {
     return absl::InvalidArgumentError("--dataset is for a service with --embedded");
   }
-  BULKHEAD_ASSIGN_OR_RETURN(const FileInfo dataset, StatFile(options.dataset.front()));
-  program.shared_bytes = dataset.size_bytes;
+  for (const std::string& path : options.dataset) {
+    BULKHEAD_ASSIGN_OR_RETURN(const FileInfo dataset, StatFile(path));
+    program.shared_bytes += dataset.size_bytes;
+  }
   program.environment.push_back(
       absl::StrCat("BULKHEAD_DATASET=", absl::StrJoin(options.dataset, ":")));
   return absl::OkStatus();
@@ -203,8 +212,12 @@ std::string ScratchDir(const DaemonOptions& options, const std::string& cache_di
 absl::Status ConfigureUserCode(const DaemonOptions& options, LoaderServer::Config& config) {
   BULKHEAD_ASSIGN_OR_RETURN(const std::vector<std::string> native_paths,
                             Folders("--native-path", options.native_path));
-  BULKHEAD_ASSIGN_OR_RETURN(const std::vector<std::string> python_paths,
+  BULKHEAD_ASSIGN_OR_RETURN(std::vector<std::string> python_paths,
                             Folders("--python-path", options.python_path));
+  if (options.allow_datasets) {
+    BULKHEAD_ASSIGN_OR_RETURN(std::string functions, FolderOfDatasets(config.worker_program));
+    python_paths.push_back(std::move(functions));
+  }
   config.limits.allow_native = !native_paths.empty();
   for (const std::string& folder : native_paths) {
     config.supervisor.worker_args.push_back("--native-path=" + folder);
@@ -321,6 +334,8 @@ absl::StatusOr<LoaderServer::Config> MakeServerConfig(const DaemonOptions& optio
   BULKHEAD_ASSIGN_OR_RETURN(
       const Supervisor::Config::Cache blocks,
       Cache("--block-cache-bytes", options.block_cache_bytes, config.cache_dir));
+  config.datasets.allowed = options.allow_datasets;
+  BULKHEAD_ASSIGN_OR_RETURN(config.datasets.most_bytes, ParseBytes(options.dataset_bytes));
   config.objects.program = absl::StrCat(
       config.worker_program.substr(0, config.worker_program.rfind('/')), "/bulkhead-fetch");
   config.objects.folder = config.cache_dir + "/objects";

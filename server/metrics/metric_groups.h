@@ -13,6 +13,7 @@ std::vector<Metric> WorkerMetrics();
 std::vector<Metric> StreamMetrics();
 std::vector<Metric> StageMetrics();
 std::vector<Metric> VerdictMetrics();
+std::vector<Metric> TuningMetrics();
 std::vector<Metric> DecodeMetrics();
 
 // Reads a series without labels: the result of `value` for the status.

@@ -9,8 +9,8 @@ namespace bulkhead {
 const std::vector<Metric>& MetricTable() {
   static const std::vector<Metric>& table = *[] {
     auto* metrics = new std::vector<Metric>;
-    for (auto group : {ServiceMetrics, WorkerMetrics, StreamMetrics, VerdictMetrics, StageMetrics,
-                       DecodeMetrics}) {
+    for (auto group : {ServiceMetrics, WorkerMetrics, StreamMetrics, VerdictMetrics, TuningMetrics,
+                       StageMetrics, DecodeMetrics}) {
       for (Metric& metric : group()) metrics->push_back(std::move(metric));
     }
     metrics->push_back({"bulkhead_series_left_out",

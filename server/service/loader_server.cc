@@ -69,6 +69,13 @@ absl::StatusOr<std::unique_ptr<LoaderServer>> LoaderServer::Start(Config config)
   };
   server->objects_ = std::make_unique<ObjectFetcher>(std::move(objects));
   BULKHEAD_ASSIGN_OR_RETURN(server->supervisor_, Supervisor::Start(std::move(supervisor)));
+  DatasetStore::Config datasets = server->config_.datasets;
+  datasets.admit = [raw = server.get()](uint64_t bytes) -> absl::StatusOr<std::shared_ptr<void>> {
+    auto claim = raw->supervisor_->AdmitProcess(bytes);
+    if (!claim.ok()) return Annotate(claim.status(), "no memory for a dataset");
+    return std::make_shared<MemoryClaim>(*std::move(claim));
+  };
+  server->datasets_ = std::make_unique<DatasetStore>(std::move(datasets));
   const ServiceLimits& limits = server->config_.limits;
   server->indexes_ = std::make_unique<IndexStore>(
       IndexFolder::Config{server->config_.cache_dir, server->config_.index_bytes, FdLimit() / 2},
@@ -98,6 +105,7 @@ absl::StatusOr<std::unique_ptr<LoaderServer>> LoaderServer::Start(Config config)
   context.refusal_lines = &server->refusal_lines_;
   context.access = server->config_.access;
   context.peers = &server->peers_;
+  context.datasets = server->datasets_.get();
   context.door = server->door_.get();
   context.loop = server->loop_.get();
   context.quarantine = server->quarantine_;
@@ -110,6 +118,7 @@ absl::StatusOr<std::unique_ptr<LoaderServer>> LoaderServer::Start(Config config)
       std::make_unique<HealthService>(server->config_.access, server->peers_, *server->loop_,
                                       [server = server.get()] { return server->is_serving(); });
   BULKHEAD_RETURN_IF_ERROR(server->Listen());
+  server->loop_->Post([server = server.get()] { server->WatchDatasets(); });
   if (server->config_.tls != nullptr) {
     server->loop_->Post([server = server.get()] { server->RefreshTls(); });
   }
@@ -189,6 +198,11 @@ absl::Status LoaderServer::Listen() {
 void LoaderServer::RefreshTls() {
   TlsFiles::RefreshSoon(config_.tls, *io_);
   loop_->After(kRefresh, [this] { RefreshTls(); });
+}
+
+void LoaderServer::WatchDatasets() {
+  datasets_->DropUnused(MonotonicNanos());
+  loop_->After(DatasetStore::kKept / 4, [this] { WatchDatasets(); });
 }
 
 void LoaderServer::WatchTcp() {

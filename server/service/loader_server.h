@@ -60,6 +60,7 @@ class LoaderServer {
     uint64_t index_bytes = 0;    // limit of indexes in cache_dir; 0: none
     DataRoots roots;
     ObjectFetcher::Config objects;
+    DatasetStore::Config datasets;  // Start sets `admit`
     ServiceLimits limits;
     Supervisor::Config supervisor;  // Start sets worker_program, and `io` if it is null
     // Openings of one client per second, in the long run; see OpenRate. 0: no limit.
@@ -114,6 +115,8 @@ class LoaderServer {
   void CloseDoors();
   // Reads the TLS files again, every second.
   void RefreshTls();
+  // Drops datasets that nobody uses, again and again.
+  void WatchDatasets();
   // Has connections over TCP watched for what they send.
   void WatchTcp();
   // Best effort: without a door batches travel over gRPC.
@@ -126,6 +129,7 @@ class LoaderServer {
   // Before the supervisor, whose streams use it until they end.
   std::unique_ptr<ObjectFetcher> objects_;
   std::unique_ptr<Supervisor> supervisor_;
+  std::unique_ptr<DatasetStore> datasets_;
   std::unique_ptr<IndexStore> indexes_;
   std::unique_ptr<Preparer> preparer_;
   SessionRegistry sessions_{config_.supervisor.idle_stream};

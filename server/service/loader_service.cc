@@ -100,6 +100,7 @@ LoaderService::LoaderService(SessionContext context, std::function<uint64_t()> l
   Handle("/bulkhead.v1.Loader/Describe", [this](Rpc rpc) { return Describe(rpc); });
   Handle("/bulkhead.v1.Loader/Stream", [this](Rpc rpc) { return Stream(rpc); });
   Handle("/bulkhead.v1.Loader/Trace", [this](Rpc rpc) { return Trace(rpc); });
+  Handle("/bulkhead.v1.Loader/PutDataset", [this](Rpc rpc) { return PutDataset(rpc); });
   Handle("/bulkhead.v1.Loader/GetStatus", [this](Rpc rpc) {
     return Ask(rpc, Right::kStatus, [this](Bytes bytes) { return AnswerStatus(bytes); });
   });
@@ -151,12 +152,13 @@ RawCall* LoaderService::Describe(grpc::CallbackServerContext* rpc) {
 }
 
 RawCall* LoaderService::Stream(grpc::CallbackServerContext* rpc) {
-  const auto caller = AdmitCaller(*rpc, Right::kStream);
+  auto caller = AdmitCaller(*rpc, Right::kStream);
   if (!caller.ok()) {
     context_.stream_counts->Refused(caller.status());
     return Refuse(caller.status());
   }
-  return StreamSession::Start(context_, rpc, *caller);
+  caller->code = context_.access.Check(*rpc, Right::kCode).status();
+  return StreamSession::Start(context_, rpc, *std::move(caller));
 }
 
 RawCall* LoaderService::Trace(grpc::CallbackServerContext* rpc) {
@@ -164,6 +166,21 @@ RawCall* LoaderService::Trace(grpc::CallbackServerContext* rpc) {
   if (!caller.ok()) return Refuse(caller.status());
   return RequestCall::Start(std::make_shared<TraceSession>(context_, caller->session),
                             context_.loop);
+}
+
+RawCall* LoaderService::PutDataset(grpc::CallbackServerContext* rpc) {
+  using Answer = absl::StatusOr<grpc::ByteBuffer>;
+  return Ask(rpc, Right::kCode,
+             [this, peer = rpc->peer()](const grpc::ByteBuffer& bytes) -> Answer {
+               v1::PutDatasetRequest request;
+               BULKHEAD_RETURN_IF_ERROR(ParseRequest(bytes, request));
+               BULKHEAD_ASSIGN_OR_RETURN(const uint64_t have,
+                                         context_.datasets->Put(request, MonotonicNanos()));
+               context_.peers->Forgive(peer, request.data().size());
+               v1::PutDatasetResponse response;
+               response.set_have(have);
+               return Serialize(response);
+             });
 }
 
 RawCall* LoaderService::Ask(grpc::CallbackServerContext* rpc, Right right,

@@ -39,6 +39,7 @@ class LoaderService final : public RawService {
   RawCall* Describe(grpc::CallbackServerContext* rpc);
   RawCall* Stream(grpc::CallbackServerContext* rpc);
   RawCall* Trace(grpc::CallbackServerContext* rpc);
+  RawCall* PutDataset(grpc::CallbackServerContext* rpc);
   // A question of a caller who needs `right`.
   RawCall* Ask(grpc::CallbackServerContext* rpc, Right right, Question::Answer answer);
   // Answers to questions; block.

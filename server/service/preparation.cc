@@ -98,17 +98,31 @@ absl::Status CheckFitsAlone(const v1::MemoryPlan& plan, const MemoryBudget::Conf
   return empty->Admit(demand).status();
 }
 
+// Whether the stage at this path leaves each number of a label as it is, though perhaps not all of
+// its rows, or makes it one-hot.
+bool KeepsClasses(absl::string_view path) {
+  constexpr absl::string_view kStages[] = {"one_hot", "sanitize_boxes", "random_iou_crop", "mosaic",
+                                           "pad_rows"};
+  const absl::string_view stage = path.substr(path.rfind('.') + 1);
+  return std::find(std::begin(kStages), std::end(kStages), stage) != std::end(kStages);
+}
+
 // Whether the output of this name has the source's labels, as numbers or one-hot.
 bool IsLabel(const PreparedPipeline& prepared, const std::string& name) {
-  const auto as_numbers = [&](const FeatureSignature& feature) { return feature.name == name; };
+  const auto path_in = [&](const std::vector<FeatureSignature>& features) {
+    const auto found =
+        std::find_if(features.begin(), features.end(),
+                     [&](const FeatureSignature& feature) { return feature.name == name; });
+    return found == features.end() ? std::string() : found->path;
+  };
   for (const SourceSignature& source : prepared.signature.sources) {
-    const auto& out = source.FeaturesBefore(source.features_after.size());
-    const auto read =
-        std::find_if(source.source_features.begin(), source.source_features.end(), as_numbers);
-    const auto delivered = std::find_if(out.begin(), out.end(), as_numbers);
-    if (read == source.source_features.end() || delivered == out.end()) return false;
-    const bool same = read->path == delivered->path;
-    if (!same && !absl::EndsWith(delivered->path, ".one_hot")) return false;
+    std::string before = path_in(source.source_features);
+    if (before.empty()) return false;
+    for (const std::vector<FeatureSignature>& features : source.features_after) {
+      const std::string after = path_in(features);
+      if (after != before && !KeepsClasses(after)) return false;
+      before = after;
+    }
   }
   return true;
 }
@@ -190,6 +204,7 @@ absl::StatusOr<PreparedPipeline> Preparer::Understand(const v1::SpecInput& input
   BULKHEAD_ASSIGN_OR_RETURN(prepared.memory, PlanMemory(prepared.signature, options));
   BULKHEAD_RETURN_IF_ERROR(CheckQuota(prepared.signature, limits_));
   BULKHEAD_RETURN_IF_ERROR(CheckFitsAlone(prepared.memory, limits_.memory));
+  prepared.tuning = limits_.tuning;
   prepared.attribution = limits_.attribution;
   prepared.bytes_fingerprint = BytesFingerprint(prepared.spec);
   if (prepared.spec.source().has_range()) {
@@ -243,7 +258,12 @@ InputFetcher Preparer::FetcherOf(const internal::v1::ResolvedSource& resolved) c
   const auto objects = std::make_shared<Objects>();
   const auto add = [&](const internal::v1::ResolvedSource& source) {
     for (const internal::v1::ResolvedFile& file : source.files()) {
-      if (file.has_object()) objects->emplace(file.object().key(), PartOf(file));
+      // The list of an image source is not read again.
+      if (file.has_table()) {
+        *(*objects)[file.table().key()].mutable_table() = file.table();
+      } else if (file.has_object()) {
+        objects->emplace(file.object().key(), PartOf(file));
+      }
     }
   };
   add(resolved);

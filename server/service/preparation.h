@@ -2,6 +2,7 @@
 #define BULKHEAD_SERVER_SERVICE_PREPARATION_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,12 +16,15 @@
 #include "server/spec/signature.h"
 #include "server/spec/yaml/yaml.h"
 #include "server/supervisor/memory/memory_budget.h"
+#include "server/supervisor/tuning/worker_tuner.h"
 
 namespace bulkhead {
 
 // What every stream of this service gets.
 struct ServiceLimits {
   uint32_t workers = 1;  // per pipeline
+  // Set: `workers` are the first ones, and their number follows the clients' waits.
+  std::optional<TuningLimits> tuning;
   uint32_t threads = 1;  // per worker
   uint64_t worker_quota_bytes = 0;
   MemoryBudget::Config memory;  // shared by all streams
@@ -52,6 +56,7 @@ struct PreparedPipeline {
   // The present content of the user files known from earlier workers and the cursor.
   std::vector<v1::CodeFile> code_on_disk;
   v1::MemoryPlan memory;
+  std::optional<TuningLimits> tuning;  // as in ServiceLimits
   bool attribution = true;
   // The indexes and selections of `resolved`, open for its workers; see IndexStore::KeepOpen.
   std::vector<SharedFd> index_fds;

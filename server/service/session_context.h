@@ -8,6 +8,7 @@
 #include "server/os/files/io_thread.h"
 #include "server/os/files/storage_watch.h"
 #include "server/service/access/access_rights.h"
+#include "server/service/datasets/dataset_store.h"
 #include "server/service/doors/arena_door.h"
 #include "server/service/limits/peers.h"
 #include "server/service/limits/repeated_lines.h"
@@ -34,6 +35,8 @@ struct SessionContext {
   AccessRights access;
   // Names for clients that have none (Peers).
   Peers* peers = nullptr;
+  // What clients brought by PutDataset.
+  DatasetStore* datasets = nullptr;
   // Gives clients their arenas; null: the service has no door.
   ArenaDoor* door = nullptr;
   // Runs the sessions' timers for as long as the service runs.

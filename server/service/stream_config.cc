@@ -394,6 +394,7 @@ PipelineConfig MakePipelineConfig(const PreparedPipeline& prepared) {
   config.key = hash.FinishHex();
   config.name = config.key.substr(0, 8);
   config.workers = prepared.memory.workers();
+  config.tuning = prepared.tuning;
   config.threads = prepared.memory.threads_per_worker();
   config.quota_bytes = prepared.memory.worker_quota_bytes();
   config.attribution = prepared.attribution;
@@ -408,6 +409,24 @@ PipelineConfig MakePipelineConfig(const PreparedPipeline& prepared) {
   config.mapped_bytes = MappedBytes(prepared.resolved);
   config.caches = CachesOf(prepared.spec);
   return config;
+}
+
+void AddDatasets(const google::protobuf::RepeatedPtrField<std::string>& ids,
+                 std::vector<std::shared_ptr<const DatasetMemory>> datasets,
+                 PipelineConfig& pipeline) {
+  if (ids.empty()) return;
+  const auto with_ids = [&](absl::string_view of) {
+    Sha256 hash;
+    hash.Update(absl::StrCat(of, " ", absl::StrJoin(ids, " ")));
+    return hash.FinishHex();
+  };
+  pipeline.key = with_ids(pipeline.key);
+  pipeline.name = pipeline.key.substr(0, 8);
+  pipeline.trust_domain = with_ids(pipeline.trust_domain);
+  for (const auto& memory : datasets) {
+    if (memory != nullptr) pipeline.mapped_bytes += memory->bytes;
+  }
+  pipeline.datasets = std::move(datasets);
 }
 
 StreamConfig MakeStreamConfig(const v1::Open& open, const PreparedPipeline& prepared,

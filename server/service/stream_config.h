@@ -1,6 +1,10 @@
 #ifndef BULKHEAD_SERVER_SERVICE_STREAM_CONFIG_H_
 #define BULKHEAD_SERVER_SERVICE_STREAM_CONFIG_H_
 
+#include <memory>
+#include <string>
+#include <vector>
+
 #include "absl/status/statusor.h"
 #include "bulkhead/v1/loader.pb.h"
 #include "server/sampler/batch_plan.h"
@@ -40,6 +44,11 @@ v1::Opened MakeOpened(const v1::Open& open, const PreparedPipeline& prepared, co
 // The supervisor's configs of the pipeline and of the stream; the caller adds arena, observer, peer
 // and quarantine. `owner`: the caller's name; streams of different owners share no batches.
 PipelineConfig MakePipelineConfig(const PreparedPipeline& prepared);
+// Lets the pipeline's workers read what its client brought under `ids`. It shares workers and
+// cached results only with streams that name the same.
+void AddDatasets(const google::protobuf::RepeatedPtrField<std::string>& ids,
+                 std::vector<std::shared_ptr<const DatasetMemory>> datasets,
+                 PipelineConfig& pipeline);
 StreamConfig MakeStreamConfig(const v1::Open& open, const PreparedPipeline& prepared,
                               const BatchPlan& plan, const std::string& owner = "");
 

@@ -78,6 +78,11 @@ absl::Status StreamOpening::Open(v1::Open& open, RequestMemory::Place& place, Se
       },
       cancelled));
   PipelineConfig pipeline = MakePipelineConfig(prepared);
+  if (!open.datasets().empty()) {
+    BULKHEAD_RETURN_IF_ERROR(caller_.code);
+    BULKHEAD_ASSIGN_OR_RETURN(auto datasets, context_.datasets->Find(open.datasets()));
+    AddDatasets(open.datasets(), std::move(datasets), pipeline);
+  }
   const bool user_code = !pipeline.user_code.empty();
   if (user_code) {
     std::vector<std::string> names = context_.supervisor->CodeOf(pipeline.key);

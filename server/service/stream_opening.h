@@ -22,6 +22,8 @@ struct Caller {
   std::string peer;      // its address and name, human-readable
   int process = 0;       // its id; 0: not known here
   uint64_t session = 0;  // its id in the SessionRegistry
+  // OK: it may bring code. Else why not, as AccessRights says it.
+  absl::Status code = absl::OkStatus();
 };
 
 // Takes one stream from Open to its first batch:

@@ -73,7 +73,6 @@ Pools::Entry& Pools::Start(const PipelineConfig& pipeline, MemoryClaim claim) {
   if (!config_.enforce_quotas) held_to.quota_bytes = 0;
   const std::shared_ptr<MemoryClaim> memory = context.memory;
   auto pool = std::make_unique<WorkerPool>(std::move(context), std::move(held_to));
-  pool->Start();
   entries_.push_back({std::move(pool), memory, MonotonicNanos()});
   return entries_.back();
 }
@@ -83,9 +82,29 @@ uint64_t Pools::IdleBytes(const std::string& but_key) const {
   for (const Entry& entry : entries_) {
     // Memory of a pool whose workers already end is counted as returning.
     if (!entry.idle() || entry.pool->parked() || entry.pipeline().key == but_key) continue;
-    bytes += entry.memory->quota_bytes();
+    bytes += entry.first_bytes();
   }
   return bytes;
+}
+
+uint64_t Pools::SpareBytes() const {
+  uint64_t bytes = 0;
+  for (const Entry& entry : entries_) {
+    if (!entry.pool->parked()) bytes += entry.pool->tuning().spare_bytes();
+  }
+  return bytes;
+}
+
+bool Pools::GiveUpSpareWorker() {
+  WorkerPool* richest = nullptr;
+  for (const Entry& entry : entries_) {
+    if (entry.pool->parked()) continue;
+    const uint64_t spare = entry.pool->tuning().spare_bytes();
+    if (spare > (richest == nullptr ? 0 : richest->tuning().spare_bytes())) {
+      richest = entry.pool.get();
+    }
+  }
+  return richest != nullptr && richest->tuning().GiveUpOne();
 }
 
 absl::Duration Pools::Entry::unread_for(int64_t now_ns) const {
@@ -104,7 +123,7 @@ uint64_t Pools::UnreadBytes(const std::string& but_key) const {
   for (const Entry& entry : entries_) {
     const bool gives_workers = entry.pipeline().key != but_key;
     if (gives_workers && entry.unread_for(now_ns) >= config_.idle_stream) {
-      bytes += entry.memory->quota_bytes();
+      bytes += entry.first_bytes();
     }
     for (const auto& stream : entry.pool->streams().all()) {
       if (stream->idle_for(now_ns) >= config_.idle_stream)
@@ -154,7 +173,9 @@ bool Pools::EvictUnreadStream() {
 bool Pools::MakeRoom(const MemoryBudget::Demand& demand, const std::string& but_key,
                      bool from_streams) {
   const uint64_t unread = from_streams ? UnreadBytes(but_key) : 0;
-  if (!budget_.CouldAdmit(demand, IdleBytes(but_key) + unread)) return false;
+  if (!budget_.CouldAdmit(demand, SpareBytes() + IdleBytes(but_key) + unread)) return false;
+  while (!budget_.WillFitWholly(demand) && GiveUpSpareWorker()) {
+  }
   while (!budget_.WillFitWholly(demand) && DropLongestIdle(but_key)) {
   }
   while (!budget_.CouldAdmit(demand, 0) && (ParkUnreadPool(but_key) || EvictUnreadStream())) {
@@ -306,7 +327,7 @@ bool Pools::DropLongestIdle(const std::string& but_key) {
 void Pools::SetLimit(uint64_t limit_bytes) {
   if (!budget_.SetLimit(limit_bytes)) return;
   spdlog::info("the memory limit is now {}", FormatBytes(limit_bytes));
-  while (budget_.overdrawn() && DropLongestIdle("")) {
+  while (budget_.overdrawn() && (GiveUpSpareWorker() || DropLongestIdle(""))) {
   }
   if (budget_.overdrawn()) {
     spdlog::warn(

@@ -130,13 +130,45 @@ TEST(AccessConfigTest, FilesAreReadAtOnce) {
               HasSubstr("--tls-cert /none/cert.pem: "));
 }
 
+TEST(AccessConfigTest, DatasetsAndTheRightToBringThemBelongTogether) {
+  const auto tls = [](const auto& change) {
+    return Fault("127.0.0.1:0", [&](auto& o) {
+      WithCertificate(o);
+      o.tls_client_ca = "/none/ca.pem";
+      o.allow_stream = {"a"};
+      change(o);
+    });
+  };
+  EXPECT_THAT(tls([](auto& o) { o.allow_code = {"a"}; }), HasSubstr("without --allow-datasets"));
+  EXPECT_THAT(tls([](auto& o) { o.allow_datasets = true; }), HasSubstr("give --allow-code NAME"));
+  EXPECT_THAT(tls([](auto& o) {
+                o.token_instead_of_certificate = "/none/token";
+                o.token_rights = {"code"};
+              }),
+              HasSubstr("--token-rights code without --allow-datasets"));
+  EXPECT_THAT(tls([](auto& o) {
+                o.allow_datasets = true;
+                o.allow_code = {"a"};
+              }),
+              HasSubstr("/none/cert.pem"))
+      << "nothing else is wrong";
+  EXPECT_EQ(Fault("unix:/run/x.sock", [](auto& o) { o.allow_datasets = true; }), "");
+  EXPECT_THAT(Fault("127.0.0.1:0",
+                    [](auto& o) {
+                      o.insecure_tcp = true;
+                      o.allow_datasets = true;
+                    }),
+              HasSubstr("every local user could run code"));
+}
+
 TEST(AccessConfigTest, AnEmptyNameIsNoName) {
   for (const auto allow : {&DaemonOptions::allow_stream, &DaemonOptions::allow_status,
-                           &DaemonOptions::allow_operate}) {
+                           &DaemonOptions::allow_operate, &DaemonOptions::allow_code}) {
     EXPECT_THAT(Fault("127.0.0.1:0",
                       [&](auto& o) {
                         WithCertificate(o);
                         o.tls_client_ca = "/none/ca.pem";
+                        o.allow_datasets = allow == &DaemonOptions::allow_code;
                         o.*allow = {"job-a", ""};
                       }),
                 HasSubstr("a name is empty, which would allow certificates without a name"));

@@ -99,6 +99,9 @@ const std::map<std::string, std::string>& Samples() {
       {"allow-stream", "trainer"},
       {"allow-status", "monitor"},
       {"allow-operate", "operator"},
+      {"allow-code", "trainer"},
+      {"allow-datasets", "true"},
+      {"dataset-bytes", "8GiB"},
       {"token-instead-of-certificate", "/tls/token"},
       {"token-rights", "operate"},
       {"cache-bytes", "1GiB"},
@@ -156,8 +159,9 @@ TEST(CommandLineTest, ABoundIsSaidWithItsUnit) {
   }
   for (const char* const given : {"two", "2.5", "0", "1e3"}) {
     EXPECT_THAT(Said({"--workers", given}),
-                HasSubstr(absl::StrCat("must be 1 to 1024, not '", given, "'")));
+                HasSubstr(absl::StrCat("must be auto, or 1 to 1024, not '", given, "'")));
   }
+  EXPECT_EQ(Parse({"--workers", "auto"}).options.workers, 0);
 }
 
 TEST(CommandLineTest, ASwitchIsOnOrOff) {
@@ -314,6 +318,7 @@ TEST(ConfigFileTest, NamesThePlaceOfAMistake) {
       Fault("workers: 2\nworker:\n  quotta: 512MiB\n"),
       AllOf(testing::StartsWith("3:3: worker-quotta"), HasSubstr("did you mean `worker-quota`?")));
   EXPECT_THAT(Fault("workers: two"), AllOf(testing::StartsWith("1:10: workers"), HasSubstr("two")));
+  EXPECT_EQ(ParseFile("workers: auto").options.workers, 0);
   EXPECT_THAT(Fault("workers: 0"), testing::StartsWith("1:10: workers"));
   EXPECT_THAT(Fault("workers:"), HasSubstr("single value"));
   EXPECT_THAT(Fault("root:"), HasSubstr("has no value; write one, or a list of them"));

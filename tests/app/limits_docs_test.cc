@@ -18,6 +18,7 @@
 #include "server/service/calls/health_service.h"
 #include "server/service/calls/late_refusal.h"
 #include "server/service/calls/request_call.h"
+#include "server/service/datasets/dataset_store.h"
 #include "server/service/doors/arena_door.h"
 #include "server/service/limits/byte_allowance.h"
 #include "server/service/limits/call_rate.h"
@@ -144,6 +145,12 @@ TEST(ServiceDocsTest, FixedLimitsAreThoseOfTheCode) {
   static_assert(ByteAllowance::kUnallowed == 96 << 10);
   EXPECT_EQ(Row("the same after that, at once, and a second in the long run"), "32 MiB, 4 MiB");
   static_assert(ByteAllowance::kBurst == 32 << 20 && ByteAllowance::kPerSecond == 4 << 20);
+  EXPECT_EQ(Row("a part of a dataset, which does not count towards these bytes"),
+            absl::StrCat(DatasetStore::kMostPartBytes >> 20, " MiB"));
+  EXPECT_EQ(Row("datasets and lists of samplers that clients brought"),
+            absl::StrCat(DatasetStore::kMost));
+  EXPECT_EQ(Row("such a dataset that no stream uses is dropped after"),
+            absl::StrCat(absl::ToInt64Minutes(DatasetStore::kKept), " min"));
   EXPECT_EQ(Row("batches that a client may hold over gRPC, whatever its credits"), "4,096");
   static_assert(Outbox::kMostCreditBatches == 4096);
   EXPECT_EQ(Row("a TLS handshake may take"), Seconds(LoaderServer::kHandshake));

@@ -9,13 +9,17 @@ import numpy as np
 class Photos:
     """Encoded images, labels, names, and a varying number of boxes."""
 
-    def __init__(self, images):
-        self.images = images
+    def __init__(self, images, log=""):
+        """`log`: a file that gets the number of each sample that is read."""
+        self.images, self.log = images, log
 
     def __len__(self):
         return len(self.images)
 
     def __getitem__(self, index):
+        if self.log:
+            with open(self.log, "a") as file:
+                file.write(f"{index}\n")
         return {
             "image": self.images[index],
             "label": index,
@@ -25,16 +29,60 @@ class Photos:
 
 
 class Pairs:
-    def __init__(self, length, bad=-1):
-        self.length, self.bad = length, bad
+    def __init__(self, length, bad=-1, says=None):
+        """`says`: what __len__ says in place of the length."""
+        self.length, self.bad, self.says = length, bad, says
 
     def __len__(self):
-        return self.length
+        return self.length if self.says is None else self.says
 
     def __getitem__(self, index):
         if index == self.bad:
             raise ValueError("it is bad")
+        if index >= self.length:
+            raise IndexError(index)
         return np.float32(index), index
+
+
+class Returns:
+    def __init__(self, value):
+        self.value = value
+
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, index):
+        return self.value
+
+
+class Yields(Returns):
+    def __getitem__(self, index):
+        yield index
+
+
+class Table:
+    """Rows of an array, which lies beside the pickle."""
+
+    def __init__(self, table):
+        self.table = table
+
+    def __len__(self):
+        return len(self.table)
+
+    def __getitem__(self, index):
+        return np.float32(index), self.table[index]
+
+
+class Reads(Pairs):
+    """Opens a file for each sample."""
+
+    def __init__(self, length, path):
+        super().__init__(length)
+        self.path = path
+
+    def __getitem__(self, index):
+        with open(self.path):
+            return np.float32(index), index
 
 
 class Nested(Pairs):

@@ -117,6 +117,7 @@ TOOLS = {
     "recycle": set(),
     "status": set(),
     "trace": set(),
+    "tuning": set(),
     "index": {"local"},
     "measure": {"local"},
     "order": {"local"},
@@ -150,10 +151,11 @@ SUPERVISOR = {
     "memory": set(),
     "verdict": set(),
     "trace": set(),
+    "tuning": set(),
     "worker": {"trace"},
     "leases": {"memory", "trace"},
     "share": {"memory", "leases"},
-    "pool": {"memory", "verdict", "trace", "worker", "leases", "share"},
+    "pool": {"memory", "verdict", "trace", "tuning", "worker", "leases", "share"},
 }
 
 # Where the folders lie, what they are, and the one that all of them may include.
@@ -176,7 +178,7 @@ PYTHON = {
     "_service": {*_PYTHON_BASE},
     "_stream": {*_PYTHON_BASE, "_arena", "_batch", "_service"},
     "_fleet": {*_PYTHON_BASE, "_batch", "_service", "_stream"},
-    "_dataset": {*_PYTHON_BASE, "_service", "_loader"},
+    "_dataset": {*_PYTHON_BASE, "_service", "_spec", "_loader"},
     "_adapters": {*_PYTHON_BASE, "_dataset", "_arena", "_batch", "_display", "_loader", "_loader_arguments", "_stats", "_stream"},
     "_trial": {*_PYTHON_BASE, "_display", "_spec", "_loader"},
     "_ray": {*_PYTHON_BASE, "_service", "_spec"},

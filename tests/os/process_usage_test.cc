@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -109,6 +110,11 @@ TEST(AvailableCpusTest, FollowsTheAffinityMask) {
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(WEXITSTATUS(status), 1);
+}
+
+TEST(AvailableCpusTest, IsTheCpuTimeRoundedUp) {
+  EXPECT_GT(AvailableCpuTime(), 0);
+  EXPECT_EQ(AvailableCpus(), static_cast<int>(std::ceil(AvailableCpuTime())));
 }
 
 TEST(MemoryLimitTest, IsAtMostTheMachine) {

@@ -72,6 +72,20 @@ TEST(StatusTextTest, SaysWithWhomAStreamShares) {
   EXPECT_THAT(StatusText(status), HasSubstr("shares nothing: the memory budget is exhausted\n"));
 }
 
+TEST(StatusTextTest, SaysHowManyWorkersAPipelineGetsAndWhy) {
+  v1::GetStatusResponse status;
+  EXPECT_THAT(StatusText(status), testing::Not(HasSubstr("tuned")));
+  v1::WorkerTuning& tuning = *status.add_tunings();
+  tuning.set_pipeline("photos");
+  tuning.set_workers(3);
+  tuning.set_first_workers(2);
+  tuning.set_most_workers(8);
+  tuning.set_text("a client waits for 97 % of the time");
+  EXPECT_THAT(StatusText(status),
+              HasSubstr("workers of photos: tuned to 3 (2 at first, at most 8); "
+                        "a client waits for 97 % of the time\n"));
+}
+
 TEST(StatusTextTest, SaysThatTheSupervisorIsSilentAndNothingElse) {
   v1::GetStatusResponse status;
   status.set_pid(77);

@@ -17,6 +17,9 @@ struct GuessOptions {
   std::map<std::string, std::string> features;
 };
 
+// Stands in such a spec in front of the features of records that it does not read.
+inline constexpr char kOthersComment[] = "  # Also in the records; to read one, take its # away:\n";
+
 // The text of a spec that streams `data` - a folder of images, an image list, TFRecord files, tars
 // or globs of them - as random crops, with labels where the data has them. Reads a list, or the
 // first records of a file: it is the caller's own data, in the caller's own process. Errors:

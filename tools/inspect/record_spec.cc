@@ -176,7 +176,7 @@ std::string Others(const Features& features, const std::set<std::string>& used, 
   for (const auto& [name, type] : StepFeatures(steps)) {
     absl::StrAppend(&lines, "  # ", name, ": ", type, "\n");
   }
-  return lines.empty() ? "" : "  # Also in the records; to read one, take its # away:\n" + lines;
+  return lines.empty() ? "" : kOthersComment + lines;
 }
 
 // Whether there may be one whole number for each box: records without boxes have a list of no type.

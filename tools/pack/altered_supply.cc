@@ -1,7 +1,9 @@
 #include "tools/pack/altered_supply.h"
 
 #include <cmath>
+#include <map>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -66,13 +68,19 @@ class AlteredSupply final : public RecordSupply {
       : supply_(std::move(supply)),
         alteration_(alteration),
         plan_(std::move(plan)),
-        make_image_work_(std::move(make_image_work)) {}
+        make_image_work_(std::move(make_image_work)) {
+    v1::PipelineSpec spec = supply_->Spec();
+    for (const auto& [name, feature] : *DeclarationsOf(spec)[0]) {
+      if (!feature.key().empty()) stored_keys_[name] = feature.key();
+    }
+  }
 
   uint64_t record_count() const override { return supply_->record_count(); }
   std::vector<RecordSet> sets() const override { return supply_->sets(); }
   std::string NameOf(uint64_t index) const override { return supply_->NameOf(index); }
   uint64_t InputBytes(uint64_t index) const override { return supply_->InputBytes(index); }
   uint64_t left_out() const override { return supply_->left_out(); }
+  bool has_undeclared() const override { return supply_->has_undeclared(); }
   std::string identity() const override {
     const Recoding& recoding = alteration_.recoding;
     Sha256 hash;
@@ -90,8 +98,7 @@ class AlteredSupply final : public RecordSupply {
     v1::PipelineSpec spec = supply_->Spec();
     for (Declarations* declarations : DeclarationsOf(spec)) {
       for (const auto& [name, key] : alteration_.keys) {
-        if (name == key) continue;
-        (*declarations)[name].set_key(key);
+        (*declarations)[name].set_key(name == key ? "" : key);
       }
     }
     return spec;
@@ -109,6 +116,12 @@ class AlteredSupply final : public RecordSupply {
   }
 
  private:
+  // What the records that are altered call a feature.
+  const std::string& StoredKey(const std::string& name) const {
+    const auto stored = stored_keys_.find(name);
+    return stored == stored_keys_.end() ? name : stored->second;
+  }
+
   class AlteredReader final : public Reader {
    public:
     explicit AlteredReader(const AlteredSupply& supply)
@@ -132,7 +145,7 @@ class AlteredSupply final : public RecordSupply {
 
    private:
     absl::Status RecodeImage(const RecodingPlan::Image& image, Features& features) {
-      const auto found = features.find(image.name);
+      const auto found = features.find(supply_.StoredKey(image.name));
       if (found == features.end() || found->second.bytes_list().value_size() != 1) {
         return absl::InvalidArgumentError(
             absl::StrCat("`", image.name, "` is no encoded image of the records"));
@@ -143,16 +156,20 @@ class AlteredSupply final : public RecordSupply {
       BULKHEAD_ASSIGN_OR_RETURN(RecodedImage recoded, (*image_work_)->Recode(file, recoding));
       if (recoded.is_kept) return absl::OkStatus();
       file = std::move(recoded.file);
-      for (const std::string& name : image.coordinates) Scale(recoded, features[name]);
+      for (const std::string& name : image.coordinates) {
+        Scale(recoded, features[supply_.StoredKey(name)]);
+      }
       return absl::OkStatus();
     }
 
     void TakeKeys(Features& features) const {
       std::map<std::string, ::bulkhead::tensorflow::Feature> renamed;
       for (const auto& [name, key] : supply_.alteration_.keys) {
-        renamed[key] = std::move(features[name]);
+        renamed[key] = std::move(features[supply_.StoredKey(name)]);
       }
-      for (const auto& [name, key] : supply_.alteration_.keys) features.erase(name);
+      for (const auto& [name, key] : supply_.alteration_.keys) {
+        features.erase(supply_.StoredKey(name));
+      }
       for (auto& [key, feature] : renamed) features[key] = std::move(feature);
     }
 
@@ -165,6 +182,7 @@ class AlteredSupply final : public RecordSupply {
   const Alteration alteration_;
   const RecodingPlan plan_;  // without images: none is encoded again
   const MakeImageWorkFn make_image_work_;
+  std::map<std::string, std::string> stored_keys_;  // by feature, where they differ
 };
 
 }  // namespace
@@ -173,6 +191,13 @@ absl::StatusOr<std::unique_ptr<RecordSupply>> AlterSupply(std::unique_ptr<Record
                                                           const Alteration& alteration,
                                                           MakeImageWorkFn make_image_work) {
   v1::PipelineSpec spec = supply->Spec();
+  if (alteration.recoding.side != Recoding::Side::kAny && supply->has_undeclared()) {
+    return MakeError(
+        absl::StatusCode::kInvalidArgument, reason::kSpecInvalid,
+        "the records hold more than image and label, such as boxes, which would not follow a "
+        "smaller image: write a spec that declares them (`bulkhead inspect` begins one), and pack "
+        "that");
+  }
   BULKHEAD_RETURN_IF_ERROR(CheckKeys(*DeclarationsOf(spec)[0], alteration));
   RecodingPlan plan;
   if (alteration.recoding.any()) {

@@ -146,8 +146,8 @@ class TableReader {
     Lines lines(text);
     if (!lines.Next()) return Invalid(1, "is empty");
     const char delimiter = DelimiterOf(lines.line());
-    TitleReader titles(absl::StrCat(Printable(found_.file), ":", lines.number()),
-                       TitlesOf(lines.line()));
+    titles_ = TitlesOf(lines.line());
+    TitleReader titles(absl::StrCat(Printable(found_.file), ":", lines.number()), titles_);
     BULKHEAD_ASSIGN_OR_RETURN(columns_, titles.Read());
     while (lines.Next()) {
       line_ = lines.number();
@@ -184,6 +184,10 @@ class TableReader {
   }
 
   absl::string_view Column(size_t place) const { return cut_.columns()[place]; }
+  // "column 3 (`xmin`)".
+  std::string NameOf(size_t place) const {
+    return absl::StrCat("column ", place + 1, " (`", Printable(titles_[place]), "`)");
+  }
 
   void TakeLine() {
     if (cut_.columns().size() == 1 && !Column(0).empty()) {
@@ -204,17 +208,19 @@ class TableReader {
       ImageOf(path);
       return;
     }
-    if (given < columns_.box.size()) {
-      return Problem(given == 0 ? "has a label, but no box; a line with a path alone is an image "
-                                  "without boxes"
-                                : "lacks a number of its box");
+    if (given == 0) {
+      return Problem("has a label, but no box; a line with a path alone is an image without boxes");
+    }
+    for (const size_t place : columns_.box) {
+      if (Column(place).empty()) return Problem(absl::StrCat(NameOf(place), ": is empty"));
     }
     if (label.empty()) return Problem("has a box, but no label");
     std::array<double, 4> numbers{};
     for (size_t i = 0; i < numbers.size(); ++i) {
       const absl::string_view text = Column(columns_.box[i]);
       if (!ParseNumber(text, numbers[i]).ok() || !std::isfinite(numbers[i])) {
-        return Problem(absl::StrCat("`", Printable(text), "` is no number"));
+        return Problem(
+            absl::StrCat(NameOf(columns_.box[i]), ": `", Printable(text), "` is no number"));
       }
     }
     TakeBox(path, label, numbers);
@@ -309,6 +315,7 @@ class TableReader {
   const ClassList& classes_;
   AnnotationProblems problems_;
   Annotations found_;
+  std::vector<std::string> titles_;
   Columns columns_;
   ListLine cut_;
   uint64_t line_ = 0;

@@ -1,5 +1,6 @@
 #include "tools/pack/coco_json.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <optional>
@@ -76,7 +77,7 @@ std::string CsvQuoted(absl::string_view text) {
 class CocoReader {
  public:
   CocoReader(const std::string& path, absl::string_view text, const ClassList& classes)
-      : cursor_(text), classes_(classes), problems_(path) {
+      : text_(text), cursor_(text), classes_(classes), problems_(path) {
     found_.file = path;
     found_.is_coco = true;
   }
@@ -109,11 +110,20 @@ class CocoReader {
   };
 
   absl::Status NotJson() const {
-    return MakeError(absl::StatusCode::kInvalidArgument, reason::kListInvalid,
-                     absl::StrCat(Printable(found_.file), "@", cursor_.at(),
-                                  ": is not JSON here, or nests deeper than ",
-                                  JsonCursor::kMaxDepth, "; was the file written to the end?"),
-                     {{"file", found_.file}, {"offset", absl::StrCat(cursor_.at())}});
+    const absl::string_view before = text_.substr(0, cursor_.at());
+    const size_t line_begin = before.rfind('\n') + 1;  // npos + 1 is 0
+    const auto line = 1 + std::count(before.begin(), before.end(), '\n');
+    const uint64_t column = before.size() - line_begin + 1;
+    const absl::string_view rest = text_.substr(before.size());
+    const std::string found =
+        rest.empty()
+            ? "the file ends here, inside its JSON; was it written to the end?"
+            : absl::StrCat("is not JSON here, or nests deeper than ", JsonCursor::kMaxDepth, ": `",
+                           Shown(rest.substr(0, rest.find('\n'))), "`");
+    return MakeError(
+        absl::StatusCode::kInvalidArgument, reason::kListInvalid,
+        absl::StrCat(Printable(found_.file), ":", line, ":", column, ": ", found),
+        {{"file", found_.file}, {"line", absl::StrCat(line)}, {"column", absl::StrCat(column)}});
   }
 
   absl::Status ReadSection() {
@@ -291,6 +301,7 @@ class CocoReader {
     }
   }
 
+  const absl::string_view text_;
   JsonCursor cursor_;
   const ClassList& classes_;
   AnnotationProblems problems_;

@@ -37,7 +37,8 @@ constexpr char kPackExamples[] =
     "(first line: path,label,xmin,ymin,xmax,ymax or path,label,x,y,w,h): `image`, `boxes` as "
     "xmin,\n"
     "ymin, xmax, ymax in its pixels, `labels`, `path`, and COCO's `image_id`. Each file is read\n"
-    "back and compared. A run that was ended goes on where it was, with the same command.\n"
+    "back and compared. A run that was ended goes on where it was, with the same command, and a\n"
+    "finished one is checked.\n"
     "\n"
     "Examples:\n"
     "  bulkhead pack photos packed                    packed/part-000.tfrecord, ... and "
@@ -184,10 +185,18 @@ absl::Status RunPack(const PackArguments& arguments) {
                              .Add("sets", sets)
                              .Add("files", packed.files)
                              .Add("kept_files", packed.kept_files)
+                             .Add("was_whole", packed.was_whole)
                              .Add("left_out", supply->left_out())
                              .Add("notes", supply->Notes())
                              .Add("spec", spec)
                              .Text());
+    return absl::OkStatus();
+  }
+  if (packed.was_whole) {
+    absl::PrintF(
+        "already packed: %s in %s, which all read as they were written; try\n  bulkhead "
+        "stream %s\n",
+        CountText(records, "record"), CountText(packed.files, "file"), spec);
     return absl::OkStatus();
   }
   const uint64_t left_out = supply->left_out();

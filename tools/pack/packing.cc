@@ -35,6 +35,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kMark[] = ".packing";
+constexpr char kDone[] = ".packed";  // the mark, when all is written
 constexpr char kSpec[] = "packed.yaml";
 constexpr absl::string_view kUnfinished = ".unfinished";
 constexpr absl::Duration kBetweenReports = absl::Milliseconds(200);
@@ -100,6 +101,8 @@ class PackingRun {
     for (std::thread& thread : running) thread.join();
     absl::MutexLock lock(&mutex_);
     BULKHEAD_RETURN_IF_ERROR(status_);
+    if (was_done_ && kept_files_ == files_.size())
+      return Packed{files_.size(), files_.size(), true};
     BULKHEAD_RETURN_IF_ERROR(End());
     return Packed{files_.size(), kept_files_.load()};
   }
@@ -126,32 +129,38 @@ class PackingRun {
         options_.file_bytes > 0
             ? absl::StrCat(supply_.identity(), " bytes ", options_.file_bytes, "\n")
             : absl::StrCat(supply_.identity(), " ", options_.records_a_file, "\n");
-    std::ostringstream found;
-    found << std::ifstream(out_ / kMark).rdbuf();
-    if (found.str() == mark) return absl::OkStatus();
-    if (fs::exists(out_ / kMark, error)) {
+    for (const char* const name : {kMark, kDone}) {
+      was_done_ = name == kDone;
+      std::ostringstream found;
+      found << std::ifstream(out_ / name).rdbuf();
+      if (found.str() == mark) return absl::OkStatus();
+      if (!fs::exists(out_ / name, error)) continue;
       return absl::FailedPreconditionError(
-          absl::StrCat(out_.string(),
-                       ": holds an unfinished packing of other data, or with other options; "
-                       "remove the folder, or name another one"));
+          absl::StrCat(out_.string(), ": holds ", was_done_ ? "a finished" : "an unfinished",
+                       " packing of other data, or with other options; remove the folder, or name "
+                       "another one"));
     }
+    was_done_ = false;
     if (!fs::is_empty(out_, error) || error) {
       return absl::FailedPreconditionError(
-          absl::StrCat(out_.string(), ": is not an empty folder",
-                       fs::exists(out_ / kSpec, error) ? ", and holds what was packed whole" : "",
-                       "; name another one"));
+          absl::StrCat(out_.string(), ": is not an empty folder; name another one"));
     }
     return Write(out_ / kMark, mark);
   }
 
   absl::Status End() const {
-    for (const SideFile& file : supply_.side_files()) {
+    std::vector<SideFile> files = supply_.side_files();
+    files.push_back({kSpec, SpecToYaml(supply_.Spec())});
+    std::error_code error;
+    for (const SideFile& file : files) {
+      // Of a finished packing they may have been changed since.
+      if (was_done_ && fs::exists(out_ / file.name, error)) continue;
       BULKHEAD_RETURN_IF_ERROR(Write(out_ / file.name, file.text));
     }
-    BULKHEAD_RETURN_IF_ERROR(Write(out_ / kSpec, SpecToYaml(supply_.Spec())));
-    std::error_code ignored;
-    fs::remove(out_ / kMark, ignored);
-    return absl::OkStatus();
+    if (was_done_) return absl::OkStatus();
+    fs::rename(out_ / kMark, out_ / kDone, error);
+    if (!error) return absl::OkStatus();
+    return absl::UnavailableError(absl::StrCat((out_ / kDone).string(), ": ", error.message()));
   }
 
   // All of it, or nothing.
@@ -210,6 +219,7 @@ class PackingRun {
   const PackingOptions& options_;
   const fs::path out_;
   UniqueFd folder_;                 // locked
+  bool was_done_ = false;           // an earlier run has finished
   std::vector<PlannedFile> files_;  // before there are threads
   std::atomic<uint64_t> next_{0};   // file
   std::atomic<uint64_t> written_{0};

@@ -22,6 +22,8 @@ struct PackingOptions {
 struct Packed {
   uint64_t files = 0;
   uint64_t kept_files = 0;  // that an earlier run had written
+  // An earlier run had finished, and every file reads as it was written.
+  bool was_whole = false;
 };
 
 // Called now and then with the number of records that are written, from the calling thread.
@@ -30,9 +32,10 @@ using PackProgressFn = absl::FunctionRef<void(uint64_t records)>;
 // Writes the records as part-000.tfrecord, … (or as their sets are called), the side files, and
 // packed.yaml into a folder, made if missing. Each file is written under another name, read back
 // and compared, and renamed; so whatever ends a run, files with their own name are whole, and the
-// next run with the same data and options goes on. Which data they are lies in the file `.packing`
-// until all is written. FAILED_PRECONDITION if the folder holds something else; DATA_LOSS if a file
-// does not read as it was written; errors of the records.
+// next run with the same data and options goes on. Which data they are lies in the file `.packing`,
+// and in `.packed` when all is written: then a run reads all files again, and writes anew those
+// that are damaged or gone. FAILED_PRECONDITION if the folder holds something else; DATA_LOSS if a
+// file does not read as it was written; errors of the records.
 absl::StatusOr<Packed> PackRecords(const RecordSupply& supply, const PackingOptions& options,
                                    PackProgressFn progress);
 

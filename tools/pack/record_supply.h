@@ -42,6 +42,8 @@ class RecordSupply {
   virtual std::string NameOf(uint64_t index) const = 0;
   // The bytes of what a record is made of, such as the size of its image's file; 0: not known.
   virtual uint64_t InputBytes(uint64_t /*index*/) const { return 0; }
+  // Records hold features that Spec() does not declare.
+  virtual bool has_undeclared() const { return false; }
   // Files that are no records.
   virtual uint64_t left_out() const { return 0; }
   // A digest of what is packed: of the records' names, and of how they are written.
@@ -58,9 +60,9 @@ class RecordSupply {
 // but sub-folders, the number of the sub-folder in sorted order. NOT_FOUND if there are none.
 absl::StatusOr<std::unique_ptr<RecordSupply>> SupplyFolder(const std::string& folder);
 
-// The records of anything else that a spec can name, with all features of its source: an image
-// list, tars, TFRecords, or a spec. INVALID_ARGUMENT for a mixture, and for a feature that is a
-// list of byte strings.
+// The records of anything else that a spec can name: an image list, tars or a spec, with all
+// features of its source; or TFRecords, byte for byte. INVALID_ARGUMENT for a mixture, and for a
+// feature that is a list of byte strings.
 absl::StatusOr<std::unique_ptr<RecordSupply>> SupplySource(const std::string& data);
 
 }  // namespace bulkhead::tools

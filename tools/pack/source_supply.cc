@@ -3,10 +3,16 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "server/base/checksum.h"
 #include "server/base/element_type.h"
 #include "server/base/error.h"
+#include "server/base/record_name.h"
+#include "server/os/files/filesystem.h"
+#include "server/source/file.h"
+#include "server/source/records/record_source.h"
+#include "server/source/tfrecord/example_format.h"
 #include "server/spec/normalize/normalize.h"
 #include "server/spec/yaml/yaml.h"
 #include "tools/inspect/guess_spec.h"
@@ -59,8 +65,42 @@ v1::Feature DeclarationFor(const FeatureSignature& signature,
   return feature;
 }
 
+// A record as it stands in its file.
+class RawFormat final : public RecordFormat {
+ public:
+  std::unique_ptr<Scratch> NewScratch() const override { return std::make_unique<Scratch>(); }
+  absl::Status Read(absl::string_view bytes, Scratch&,
+                    std::vector<FeatureValue>& values) const override {
+    BULKHEAD_ASSIGN_OR_RETURN(const absl::string_view data, DataOfFrame(bytes));
+    values.assign(1, {reinterpret_cast<const std::byte*>(data.data()), data.size()});
+    return absl::OkStatus();
+  }
+};
+
 class SourceSupply final : public RecordSupply {
  public:
+  // The records of TFRecord files as they are, whatever of them the normalized `spec` reads, which
+  // `text` was before: it has comments where it leaves out a feature. `data`: a file or a glob.
+  static absl::StatusOr<std::unique_ptr<RecordSupply>> CreateRaw(v1::PipelineSpec spec,
+                                                                 absl::string_view text,
+                                                                 const std::string& data) {
+    auto supply = std::make_unique<SourceSupply>();
+    BULKHEAD_ASSIGN_OR_RETURN(supply->data_,
+                              LocalData::Create(spec, "/", [](const v1::Progress&) {}));
+    FeatureSignature record;
+    record.name = "record";
+    record.kind = Kind::kEncoded;
+    BULKHEAD_ASSIGN_OR_RETURN(supply->source_,
+                              OpenRecordSource(spec.source(), supply->data_->found().resolved,
+                                               std::make_unique<RawFormat>(), {std::move(record)}));
+    supply->is_raw_ = true;
+    supply->has_undeclared_ = absl::StrContains(text, kOthersComment);
+    supply->spec_ = std::move(spec);
+    const std::string beside = JoinPath(FolderOf(data), "packed.yaml");
+    if (StatFile(beside).ok()) supply->spec_beside_ = beside;
+    return supply;
+  }
+
   // `spec` is normalized; relative paths start from `base_dir`.
   static absl::StatusOr<std::unique_ptr<RecordSupply>> Create(v1::PipelineSpec spec,
                                                               const std::string& base_dir) {
@@ -95,12 +135,13 @@ class SourceSupply final : public RecordSupply {
     return hash.FinishHex();
   }
   std::unique_ptr<Reader> NewReader() const override {
-    return std::make_unique<SourceReader>(*source_);
+    return std::make_unique<SourceReader>(*source_, is_raw_);
   }
   v1::PipelineSpec Spec() const override {
     v1::PipelineSpec packed = spec_;
     packed.clear_source();
     packed.mutable_source()->mutable_tfrecord()->add_files("part-*.tfrecord");
+    if (is_raw_) return packed;
     packed.clear_features();
     packed.clear_filter();
     packed.clear_split();
@@ -115,13 +156,33 @@ class SourceSupply final : public RecordSupply {
     }
     return packed;
   }
+  bool has_undeclared() const override { return has_undeclared_; }
+  std::vector<std::string> Notes() const override {
+    std::vector<std::string> notes;
+    if (has_undeclared_) {
+      notes.push_back(
+          "the records have all their features; `bulkhead inspect 'OUT/part-*.tfrecord'` shows how "
+          "to read those that packed.yaml leaves out");
+    }
+    if (!spec_beside_.empty()) {
+      notes.push_back(absl::StrCat(Printable(spec_beside_),
+                                   " lies beside the data: pack it instead to keep its stages and "
+                                   "all that it declares"));
+    }
+    return notes;
+  }
 
  private:
   class SourceReader final : public Reader {
    public:
-    explicit SourceReader(const Source& source) : source_(source), context_(source.NewContext()) {}
+    SourceReader(const Source& source, bool is_raw)
+        : source_(source), is_raw_(is_raw), context_(source.NewContext()) {}
     absl::StatusOr<std::string> Read(uint64_t index) override {
       BULKHEAD_RETURN_IF_ERROR(source_.Read(index, *context_, record_));
+      if (is_raw_) {
+        const FeatureValue& bytes = record_.values[0];
+        return std::string(reinterpret_cast<const char*>(bytes.data), bytes.size_bytes);
+      }
       ExampleBuilder example;
       for (size_t i = 0; i < record_.values.size(); ++i) {
         AddValue(source_.features()[i], record_.values[i], example);
@@ -147,6 +208,7 @@ class SourceSupply final : public RecordSupply {
     }
 
     const Source& source_;
+    const bool is_raw_;
     const std::unique_ptr<ReadContext> context_;
     Record record_;
   };
@@ -154,6 +216,9 @@ class SourceSupply final : public RecordSupply {
   v1::PipelineSpec spec_;
   std::unique_ptr<LocalData> data_;
   std::unique_ptr<Source> source_;
+  bool is_raw_ = false;
+  bool has_undeclared_ = false;
+  std::string spec_beside_;  // the spec of an earlier packing; empty: there is none
 };
 
 }  // namespace
@@ -165,6 +230,8 @@ absl::StatusOr<std::unique_ptr<RecordSupply>> SupplySource(const std::string& da
   }
   BULKHEAD_ASSIGN_OR_RETURN(const std::string text, GuessSpec({data}, {}));
   BULKHEAD_ASSIGN_OR_RETURN(v1::PipelineSpec spec, ParseSpec(text, data));
+  spec.clear_epochs();  // `inspect` proposes one, for a look
+  if (spec.source().has_tfrecord()) return SourceSupply::CreateRaw(std::move(spec), text, data);
   BULKHEAD_RETURN_IF_ERROR(Normalize(spec));
   return SourceSupply::Create(std::move(spec), "/");
 }

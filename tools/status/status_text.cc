@@ -59,6 +59,12 @@ std::string Worker(const v1::WorkerStatus& worker) {
                          Largest(worker.stages()));
 }
 
+std::string Tuning(const v1::WorkerTuning& tuning) {
+  return absl::StrFormat("workers of %s: tuned to %d (%d at first, at most %d); %s\n",
+                         tuning.pipeline(), tuning.workers(), tuning.first_workers(),
+                         tuning.most_workers(), tuning.text());
+}
+
 // The newest `kShown` entries, the newest first.
 template <typename Entries, typename Describe>
 std::string Newest(const std::string& title, const Entries& entries, const Describe& describe) {
@@ -262,6 +268,7 @@ std::string StatusText(const v1::GetStatusResponse& status,
                         "gen", "state", "memory", "peak", "quota", "samples", "holds most");
   for (const v1::WorkerStatus& worker : status.workers()) absl::StrAppend(&text, Worker(worker));
   if (status.workers().empty()) absl::StrAppend(&text, "(no workers)\n");
+  for (const v1::WorkerTuning& tuning : status.tunings()) absl::StrAppend(&text, Tuning(tuning));
   for (const v1::Verdict& verdict : status.verdicts()) absl::StrAppend(&text, VerdictText(verdict));
   if (rates.has_value()) absl::StrAppend(&text, Rates(*rates));
   for (int i = 0; i < status.streams_size(); ++i) {

@@ -54,7 +54,8 @@ struct EmbeddedOptions {
   // The program. Empty: $BULKHEAD_SERVER, else `bulkheadd` on the PATH, beside the running program,
   // or in the folder `bin` beside its folder.
   std::string program;
-  uint32_t workers = 0;   // worker processes; 0: the service chooses
+  // Worker processes; 0: as many as this program needs, at first one per CPU.
+  uint32_t workers = 0;
   uint32_t threads = 0;   // of each worker; 0: the service chooses
   std::string cache_dir;  // for record indexes, and for logs; empty: the service chooses
   // Each means what the flag of bulkheadd with its name means (docs/service.md), and messages of

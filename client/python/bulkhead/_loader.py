@@ -8,7 +8,7 @@ import os
 import socket
 import time
 import uuid
-from typing import Any, Callable, Dict, Iterator, Mapping, NoReturn, Optional, Sequence, Union
+from typing import Any, Dict, Iterator, Mapping, NoReturn, Optional, Sequence, Union
 
 from . import _progress_line, errors
 from ._arena import holdings, reaper
@@ -53,17 +53,6 @@ def _end(stream: Optional[AnyStream], endpoint: Optional[AnyEndpoint]) -> None:
             endpoint.close()
 
 
-def _with_dataset(spec: Any, own: arguments.Arguments, target: Any, timeout: float) -> Any:
-    """The spec and the arguments of the service, if a bulkhead.Source is the source."""
-    from ._dataset.source import holds_dataset, resolved  # which open loaders themselves
-
-    if not holds_dataset(spec):
-        raise errors.InvalidArgument("source.python: must be a bulkhead.Source, made of your dataset")
-    if target is not None:
-        raise errors.InvalidArgument("a dataset runs in a service that this process starts for itself: leave target out")
-    return resolved(spec, own, timeout)
-
-
 @public
 class Loader(LoaderState):
     """Batches of a Bulkhead service.
@@ -84,7 +73,8 @@ class Loader(LoaderState):
     The options of that service mean what bulkheadd's flags of these names mean, with its defaults:
     `workers`, `threads`, `cache_dir`, `worker_quota` and `memory_budget` ("512MiB", or bytes),
     `worker_hang_timeout` (seconds), `sandbox`, `metrics` (an address), `log_level`, `native_path`
-    (a folder, or several) and `trace_python`. Beside a `target` they are refused. The log is kept in
+    (a folder, or several) and `trace_python`. `workers` is "auto" by default: as many as the
+    training loop needs. Beside a `target` these options are refused. The log is kept in
     `logs` in the cache folder: the newest 16 services, 2 MiB of each.
 
     `credentials` identify this client and the service at `target` to each other.
@@ -145,7 +135,7 @@ class Loader(LoaderState):
         name: Optional[str] = None,
         rank: int = 0,
         world_size: int = 1,
-        workers: Optional[int] = None,
+        workers: Union[int, str, None] = None,
         threads: Optional[int] = None,
         cache_dir: Optional[str] = None,
         worker_quota: Optional[Size] = None,
@@ -198,11 +188,10 @@ class Loader(LoaderState):
             native_path=native_path,
             trace_python=trace_python,
         )
-        self._dataset = None
-        source = spec.get("source") if isinstance(spec, Mapping) else None
-        if isinstance(source, Mapping) and "python" in source:
-            self._dataset = source["python"]  # its memory lives as long as this loader
-            spec, own = _with_dataset(spec, own, target, timeout)
+        words, upload = arguments.in_arguments, None
+        self._dataset = self._with_dataset(spec, own, target=target, credentials=credentials, timeout=timeout)
+        if self._dataset is not None:
+            spec, own, _, words, upload = self._dataset
         self._spec = spec  # a Pipeline's list file lives as long as it
         self._timeout = timeout
         self._reconnect_timeout = reconnect_timeout
@@ -221,6 +210,8 @@ class Loader(LoaderState):
         source = load(spec)
         self._open = open_request(source, own_name, rank, world_size, credits, credit_bytes, allow_changed_bytes, share)
         self._spec_name = self._open.spec.text.name
+        if upload is not None:
+            self._open.datasets.extend(upload.ids)
         message = cursor_from_dict(cursor) if cursor is not None else None
         live_streams.check_fork()
         self._closed = False
@@ -228,7 +219,7 @@ class Loader(LoaderState):
         try:
             # Processes that share a service know nothing of each other's names.
             suffix = f"-{unique}" if name else ""
-            self._endpoint = endpoint_of(address, path, self._service_arguments(own), timeout, suffix, self._words())
+            self._endpoint = endpoint_of(address, path, own, timeout, suffix, words, upload)
             self._start(message)
             self._renaming.check([output.name for output in self._check().layout.outputs])
         except errors.SpecError as error:
@@ -239,12 +230,11 @@ class Loader(LoaderState):
             raise
         remember(self)
 
-    def _service_arguments(self, given: arguments.Arguments) -> arguments.Arguments:
-        return given
+    def _with_dataset(self, spec: Spec, own: arguments.Arguments, **options: Any) -> Any:
+        """What becomes of a spec that reads a dataset of the program's (Resolved); None: it reads none."""
+        from ._dataset.source import holds_dataset, resolved  # which open loaders themselves
 
-    def _words(self) -> Callable[[str], str]:
-        """What makes of a message of a service of its own one in words that the program's author knows."""
-        return arguments.in_arguments if self._dataset is None else self._dataset._words()
+        return resolved(spec, own, **options) if holds_dataset(spec) else None
 
     def _start(self, cursor) -> None:
         made = next_incarnation()

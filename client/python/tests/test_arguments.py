@@ -82,7 +82,7 @@ def test_messages_name_what_the_reader_has(said, read):
 _OF_DAEMONS = {
     "--allow-fault-stages", "--quota-enforcement", "--worker-extra-threads", "--root", "--cache-bytes",
     "--coefficient-cache-bytes", "--block-cache-bytes", "--stage-cache-bytes", "--scratch-dir", "--python", "--embedded", "--listen",
-    "--allow-stream", "--allow-status", "--allow-operate", "--token-rights", "--token-instead-of-certificate",
+    "--allow-stream", "--allow-status", "--allow-operate", "--allow-code", "--allow-datasets", "--dataset-bytes", "--token-rights", "--token-instead-of-certificate",
     "--allow",  # the begin of three of them
     "--tls-cert", "--tls-key", "--tls-client-ca", "--insecure-tcp", "--open-rate",
 }

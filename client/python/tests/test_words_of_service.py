@@ -109,3 +109,17 @@ def test_breakpoints_of_a_dataset_are_for_its_own_process(make):
     assert make("Photos")(f"{begins}batch: DatasetError: {of_batch}{NO_TERMINAL}") == of_batch + TOLD.format("run this code")
     assert make("Photos")(f"stages[0] python: importing bulkhead_dataset failed: {NO_TERMINAL}").endswith(TOLD.format("run this code"))
     assert "try_stage" in make("Photos")(f"position 3: range@5: stages[1] python: my_stages:f: {NO_TERMINAL}"), "the spec's own stage"
+
+
+def test_sources_of_a_mixture_have_words_of_their_own():
+    told = words.of_mixture({0: "Photos", 2: "Boxes"})
+    raised = "position 3: 2:range@5: source.mixture.sources[2].stages[0] python: bulkhead_dataset:record: DatasetError: Boxes[5]: ValueError: no"
+    assert told(raised) == "Boxes[5]: ValueError: no"
+    assert told("1:range@5: source.mixture.sources[1].stages[0] python: no") == "1:range@5: source.mixture.sources[1].stages[0] python: no"
+    assert told("0:range@7: killed in source.mixture.sources[0].stages[0] python (Photos)") == "sample 7 of Photos: killed in Photos.__getitem__"
+    assert "`bulkhead quarantine add '2:range@5'`" in told(POISON.replace("'range@5'", "'2:range@5'"))
+
+
+def test_options_of_a_service_that_somebody_else_started_stay_its_flags():
+    assert words.of_source("Photos", str)("raise --worker-quota") == "raise --worker-quota"
+    assert words.of_data_loader("Photos", "{dataset}[{number}]", str)("raise --worker-quota") == "raise --worker-quota"

@@ -53,6 +53,17 @@ absl::StatusOr<UniqueFd> CreateSharedMemory(const char* name, uint64_t bytes) {
   return fd;
 }
 
+absl::Status WriteMemory(int fd, uint64_t offset, absl::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count = pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return SystemError(errno, "writing to shared memory");
+    offset += static_cast<uint64_t>(count);
+    bytes.remove_prefix(static_cast<size_t>(count));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<UniqueFd> CreateSealedMessage(absl::string_view bytes) {
   UniqueFd fd(memfd_create("bulkhead-message", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd) return SystemError(errno, "memfd_create");

@@ -17,6 +17,9 @@ namespace bulkhead {
 // page is charged for it.
 absl::StatusOr<UniqueFd> CreateSharedMemory(const char* name, uint64_t bytes);
 
+// Writes `bytes` into such memory, which must have that room.
+absl::Status WriteMemory(int fd, uint64_t offset, absl::string_view bytes);
+
 // A read-only memfd that holds `bytes`, for messages too large for a packet.
 absl::StatusOr<UniqueFd> CreateSealedMessage(absl::string_view bytes);
 // Limit of such a message.

@@ -172,15 +172,15 @@ absl::Status LimitDataMemory(uint64_t bytes) {
   return absl::OkStatus();
 }
 
-int AvailableCpus() {
+double AvailableCpuTime() {
   cpu_set_t set;
-  int cpus = 1;
+  double cpus = 1;
   if (sched_getaffinity(0, sizeof(set), &set) == 0) cpus = CPU_COUNT(&set);
-  if (const auto quota = CgroupCpus()) {
-    cpus = std::min(cpus, static_cast<int>(std::ceil(*quota)));
-  }
-  return std::max(cpus, 1);
+  if (const auto quota = CgroupCpus()) cpus = std::min(cpus, *quota);
+  return cpus;
 }
+
+int AvailableCpus() { return std::max(static_cast<int>(std::ceil(AvailableCpuTime())), 1); }
 
 namespace {
 

@@ -42,6 +42,9 @@ absl::Status LimitDataMemory(uint64_t bytes);
 // at least 1.
 int AvailableCpus();
 
+// The same, not rounded up: seconds of CPU time that this process gets in a second at most.
+double AvailableCpuTime();
+
 // Memory that this process may use, in bytes: the machine's, or the cgroup's limit if that is
 // lower.
 uint64_t MemoryLimitBytes();

@@ -22,6 +22,8 @@ const char* CallsOf(Right right) {
       return "ask for the status";
     case Right::kOperate:
       return "recycle workers or see and change the quarantine";
+    case Right::kCode:
+      return "bring code";
   }
   return "";
 }
@@ -61,6 +63,8 @@ const char* RightName(Right right) {
       return "status";
     case Right::kOperate:
       return "operate";
+    case Right::kCode:
+      return "code";
   }
   return "";
 }
@@ -103,7 +107,7 @@ absl::Status AccessRights::CheckAny(const grpc::ServerContextBase& call) const {
   if (files_ == nullptr) return absl::OkStatus();
   const Identity caller{NamesOf(call), TokenOf(call)};
   absl::Status checked;
-  for (const Right right : {Right::kOperate, Right::kStream, Right::kStatus}) {
+  for (const Right right : {Right::kOperate, Right::kStream, Right::kCode, Right::kStatus}) {
     checked = CheckOne(caller, right).status();
     if (checked.ok() || absl::IsUnauthenticated(checked)) return checked;
   }

@@ -22,9 +22,10 @@ enum class Right {
   kStream,   // Stream, Describe
   kStatus,   // GetStatus, Trace
   kOperate,  // Recycle, Quarantine
+  kCode,     // PutDataset, and streams that read what it brought
 };
-inline constexpr size_t kRightCount = 3;
-// "stream", "status" or "operate".
+inline constexpr size_t kRightCount = 4;
+// "stream", "status", "operate" or "code".
 const char* RightName(Right right);
 
 // Which clients have which rights. Without TLS files everyone who can connect has all rights: a

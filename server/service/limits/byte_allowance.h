@@ -23,6 +23,9 @@ class ByteAllowance {
   void Allow() { allowed_ = true; }
   bool allowed() const { return allowed_; }
 
+  // `bytes` of what it has sent were a part of a dataset that it may bring: they do not count.
+  void Forgive(uint64_t bytes) { counted_ += bytes; }
+
   // Whether the connection may have sent `bytes` since it began. `now_ns` as MonotonicNanos.
   bool Count(uint64_t bytes, int64_t now_ns) {
     const auto passed_ns = static_cast<double>(std::max<int64_t>(0, now_ns - last_ns_));

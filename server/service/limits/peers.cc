@@ -71,6 +71,12 @@ void Peers::Allow(const std::string& peer) {
   }
 }
 
+void Peers::Forgive(const std::string& peer, uint64_t bytes) {
+  absl::MutexLock lock(&mutex_);
+  const auto connection = connections_.find(DescriptorOf(peer));
+  if (connection != connections_.end()) connection->second.allowance.Forgive(bytes);
+}
+
 void Peers::End(int fd, const Connection& connection, absl::string_view why) {
   ShutDownSocket(fd, connection.socket);
   if (!told_.Take(MonotonicNanos())) return;

@@ -53,6 +53,8 @@ class Peers {
   void HangUp(const std::string& peer) ABSL_LOCKS_EXCLUDED(mutex_);
   // A call of `peer` has been allowed.
   void Allow(const std::string& peer) ABSL_LOCKS_EXCLUDED(mutex_);
+  // `bytes` of what `peer` has sent do not count (ByteAllowance::Forgive).
+  void Forgive(const std::string& peer, uint64_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);
   // Ends the connections over TCP that have sent more than they may. Returns when to look again.
   absl::Duration HangUpOnExcess(int64_t now_ns) ABSL_LOCKS_EXCLUDED(mutex_);
   // Of a flood of calls whose connection is not known (gRPC does not name it where the client has

@@ -23,39 +23,37 @@ class ExampleFormat final : public RecordFormat {
   }
   absl::Status Read(absl::string_view bytes, Scratch& scratch,
                     std::vector<FeatureValue>& values) const override {
-    BULKHEAD_ASSIGN_OR_RETURN(const absl::string_view data, Unframed(bytes));
+    BULKHEAD_ASSIGN_OR_RETURN(const absl::string_view data, DataOfFrame(bytes));
     return reader_.Read(data, static_cast<ExampleFormatScratch&>(scratch).example, values);
   }
 
  private:
-  // The data of the frame `bytes`, verified.
-  static absl::StatusOr<absl::string_view> Unframed(absl::string_view bytes) {
-    if (bytes.size() < kFrameBytes || !FrameHeaderIsValid(bytes.data())) {
-      return SampleError(reason::kCorruptRecord,
-                         "the record's length does not match its checksum; restore the file, or "
-                         "set errors.policy: substitute to pass over damaged records");
-    }
-    const uint64_t length = bytes.size() - kFrameBytes;
-    const uint64_t stated = LoadLittle<uint64_t>(bytes.data());
-    if (stated != length) {
-      return SampleError(
-          reason::kCorruptRecord,
-          absl::StrCat("the record says ", stated, " bytes, ", length, " when it was indexed"));
-    }
-    const absl::string_view data = bytes.substr(kFrameHeaderBytes, length);
-    const char* const footer = data.data() + data.size();
-    if (LoadLittle<uint32_t>(footer) != MaskCrc32c(Crc32c(data))) {
-      return SampleError(reason::kCorruptRecord,
-                         "the record's data does not match its checksum; restore the file, or "
-                         "set errors.policy: substitute to pass over damaged records");
-    }
-    return data;
-  }
-
   const ExampleReader reader_;
 };
 
 }  // namespace
+
+absl::StatusOr<absl::string_view> DataOfFrame(absl::string_view bytes) {
+  if (bytes.size() < kFrameBytes || !FrameHeaderIsValid(bytes.data())) {
+    return SampleError(reason::kCorruptRecord,
+                       "the record's length does not match its checksum; restore the file, or "
+                       "set errors.policy: substitute to pass over damaged records");
+  }
+  const uint64_t length = bytes.size() - kFrameBytes;
+  const uint64_t stated = LoadLittle<uint64_t>(bytes.data());
+  if (stated != length) {
+    return SampleError(reason::kCorruptRecord, absl::StrCat("the record says ", stated, " bytes, ",
+                                                            length, " when it was indexed"));
+  }
+  const absl::string_view data = bytes.substr(kFrameHeaderBytes, length);
+  const char* const footer = data.data() + data.size();
+  if (LoadLittle<uint32_t>(footer) != MaskCrc32c(Crc32c(data))) {
+    return SampleError(reason::kCorruptRecord,
+                       "the record's data does not match its checksum; restore the file, or "
+                       "set errors.policy: substitute to pass over damaged records");
+  }
+  return data;
+}
 
 absl::StatusOr<std::unique_ptr<const RecordFormat>> NewExampleFormat(
     const std::vector<FeatureSignature>& signatures,

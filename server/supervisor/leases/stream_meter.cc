@@ -53,6 +53,12 @@ void StreamMeter::CountBatch(const v1::BatchHeader& batch, int64_t now_ns) {
   last_batch_ns_ = now_ns;
 }
 
+double StreamMeter::WaitedForWorkers(int64_t now_ns) const {
+  absl::MutexLock lock(&mutex_);
+  const bool waits = since_ns_ != 0 && waiting_ == Waiting::kForWorkers;
+  return Seconds(for_workers_ns_ + (waits ? now_ns - since_ns_ : 0));
+}
+
 void StreamMeter::Describe(int64_t now_ns, v1::StreamStatus& status) const {
   absl::MutexLock lock(&mutex_);
   const int64_t open_ns = since_ns_ == 0 ? 0 : now_ns - since_ns_;

@@ -31,6 +31,8 @@ class StreamMeter {
   void SetTrace(StreamTrace trace) ABSL_LOCKS_EXCLUDED(mutex_);
   void NoteWait() const ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // How long the client has waited for workers so far, in seconds.
+  double WaitedForWorkers(int64_t now_ns) const ABSL_LOCKS_EXCLUDED(mutex_);
   // Fills in the waits, samples and gaps.
   void Describe(int64_t now_ns, v1::StreamStatus& status) const ABSL_LOCKS_EXCLUDED(mutex_);
 

@@ -75,8 +75,18 @@ void MemoryClaim::MarkStaying() {
 
 MemoryClaim MemoryClaim::Split(uint64_t arena_bytes) {
   if (budget_ == nullptr) return MemoryClaim();
-  MemoryClaim part(budget_, std::min(arena_bytes, arena_bytes_), 0);
-  arena_bytes_ -= part.arena_bytes_;
+  return SplitOff(std::min(arena_bytes, arena_bytes_), 0);
+}
+
+MemoryClaim MemoryClaim::SplitQuota(uint64_t quota_bytes) {
+  if (budget_ == nullptr) return MemoryClaim();
+  return SplitOff(0, std::min(quota_bytes, quota_bytes_));
+}
+
+MemoryClaim MemoryClaim::SplitOff(uint64_t arena_bytes, uint64_t quota_bytes) {
+  MemoryClaim part(budget_, arena_bytes, quota_bytes);
+  arena_bytes_ -= arena_bytes;
+  quota_bytes_ -= quota_bytes;
   if (returning_) budget_->NoteStaying(part);
   return part;
 }

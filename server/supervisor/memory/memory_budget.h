@@ -32,6 +32,8 @@ class MemoryClaim {
   void MarkStaying();
   // Splits off up to `arena_bytes` of the arena's bytes as a claim of its own.
   MemoryClaim Split(uint64_t arena_bytes);
+  // The same of the workers' quotas.
+  MemoryClaim SplitQuota(uint64_t quota_bytes);
   // Takes over what `other` holds of the same budget.
   void Merge(MemoryClaim other);
   uint64_t bytes() const { return budget_ == nullptr ? 0 : arena_bytes_ + quota_bytes_; }
@@ -41,6 +43,7 @@ class MemoryClaim {
   friend class MemoryBudget;
   MemoryClaim(std::shared_ptr<MemoryBudget> budget, uint64_t arena_bytes, uint64_t quota_bytes)
       : budget_(std::move(budget)), arena_bytes_(arena_bytes), quota_bytes_(quota_bytes) {}
+  MemoryClaim SplitOff(uint64_t arena_bytes, uint64_t quota_bytes);
 
   std::shared_ptr<MemoryBudget> budget_;
   uint64_t arena_bytes_ = 0;

@@ -6,11 +6,36 @@
 namespace bulkhead {
 
 void Crew::Resize(uint32_t slots) {
-  slots_.resize(slots);
-  for (uint32_t index = 0; index < slots; ++index) {
-    if (slots_[index] == nullptr) slots_[index] = std::make_unique<Slot>();
-    slots_[index]->index = index;
+  if (slots_.size() > slots) slots_.resize(slots);
+  for (const auto& slot : slots_) slot->leaves = false;
+  while (slots_.size() < slots) AddPlace();
+}
+
+Slot& Crew::AddPlace() {
+  for (const auto& slot : slots_) {
+    if (slot->leaves && IsEmpty(*slot)) {
+      slot->leaves = false;
+      return *slot;
+    }
   }
+  slots_.push_back(std::make_unique<Slot>());
+  slots_.back()->index = static_cast<uint32_t>(slots_.size()) - 1;
+  return *slots_.back();
+}
+
+uint32_t Crew::staying() const {
+  return static_cast<uint32_t>(
+      std::count_if(slots_.begin(), slots_.end(), [](const auto& slot) { return !slot->leaves; }));
+}
+
+bool Crew::IsEmpty(const Slot& slot) const {
+  const bool lost = std::any_of(lost_.begin(), lost_.end(),
+                                [&](const auto& worker) { return worker->slot == slot.index; });
+  return slot.worker == nullptr && !slot.is_replaced() && !lost;
+}
+
+void Crew::RemoveEmptyPlaces() {
+  while (!slots_.empty() && slots_.back()->leaves && IsEmpty(*slots_.back())) slots_.pop_back();
 }
 
 Crew::Standing Crew::StandingOf(const PoolWorker& worker) const {

@@ -35,6 +35,7 @@ struct Slot {
   // Successors of this worker that were not needed in the end, and when the next one may start.
   uint32_t unneeded_successors = 0;
   int64_t no_standby_before_ns = 0;
+  bool leaves = false;  // its worker gets no more leases, and the place goes when it has ended
 
   // Whether workers started here become ready, as far as known.
   bool Starts() const { return failed_starts == 0 || (worker != nullptr && worker->bound); }
@@ -55,7 +56,15 @@ class Crew {
   // kLost: killed, but not exited; another worker has its place.
   enum class Standing { kInPlace, kSuccessor, kPredecessor, kLost };
 
+  // All of them stay.
   void Resize(uint32_t slots);
+  // A place that stays.
+  Slot& AddPlace();
+  // The number of places that stay.
+  uint32_t staying() const;
+  // Removes the places that leave and have nobody, from the last one on: the others keep their
+  // numbers.
+  void RemoveEmptyPlaces();
   const std::vector<std::unique_ptr<Slot>>& slots() const { return slots_; }
   Slot& SlotOf(const PoolWorker& worker) const { return *slots_[worker.slot]; }
   Standing StandingOf(const PoolWorker& worker) const;
@@ -75,6 +84,9 @@ class Crew {
   std::unique_ptr<PoolWorker> TakeOut(PoolWorker& worker);
 
  private:
+  // Whether no worker belongs to it.
+  bool IsEmpty(const Slot& slot) const;
+
   std::vector<std::unique_ptr<Slot>> slots_;
   std::vector<std::unique_ptr<PoolWorker>> lost_;
 };

@@ -16,7 +16,7 @@ void Dispatcher::AskForInputs() {
     if (stream->finished() || stream->inputs() == nullptr) continue;
     for (const auto& slot : crew_.slots()) {
       PoolWorker* const worker = slot->worker.get();
-      if (worker == nullptr || !worker->is_ready()) continue;
+      if (worker == nullptr || !worker->is_ready() || slot->leaves) continue;
       if (stream->inputs()->IsSilent(worker->id, now_ns)) {
         worker->process->Kill(v1::EXIT_CAUSE_HUNG, "it does not answer the service");
         continue;
@@ -37,7 +37,7 @@ bool Dispatcher::GiveLeases() {
     PoolWorker* best = nullptr;
     for (const auto& slot : crew_.slots()) {
       PoolWorker* const worker = slot->worker.get();
-      if (!CanTakeLease(worker) || slot.get() == set_apart_) continue;
+      if (!CanTakeLease(worker) || slot.get() == set_apart_ || slot->leaves) continue;
       if (best == nullptr || worker->held.size() < best->held.size()) best = worker;
     }
     if (best == nullptr || !Give(*best, /*suspect=*/false)) return given;
@@ -106,7 +106,7 @@ Slot* Dispatcher::SlotToSetApart() const {
     const PoolWorker* const worker = slot->worker.get();
     const bool ends =
         worker != nullptr && (worker->written_off || (worker->bound && !worker->is_ready()));
-    if (ends) continue;
+    if (ends || slot->leaves) continue;
     if (best == nullptr || rank(*slot) < rank(*best)) best = slot.get();
   }
   return best;

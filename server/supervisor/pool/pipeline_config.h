@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,9 +12,16 @@
 #include "bulkhead/v1/loader.pb.h"
 #include "server/cache/segment_folder.h"
 #include "server/os/files/fd_parcel.h"
+#include "server/supervisor/tuning/worker_tuner.h"
 #include "server/supervisor/worker/pipeline_stages.h"
 
 namespace bulkhead {
+
+// Memory that a client brought for its workers: a dataset, or the lists of its sampler.
+struct DatasetMemory {
+  SharedFd fd;
+  uint64_t bytes = 0;
+};
 
 // The workers of one pipeline.
 struct PipelineConfig {
@@ -23,6 +32,9 @@ struct PipelineConfig {
   // Serialized internal.v1.PipelineBinding.
   std::string binding;
   uint32_t workers = 1;
+  // Set: `workers` are the first ones, and their number follows the clients' waits within these
+  // limits.
+  std::optional<TuningLimits> tuning;
   uint32_t threads = 1;
   uint64_t quota_bytes = 0;
   // Shared memory that a worker may map besides arenas: indexes on a tmpfs.
@@ -36,6 +48,9 @@ struct PipelineConfig {
   std::map<std::string, std::string> stage_code;
   bool attribution = true;  // count allocations by stage
   bool python = false;      // has Python stages
+  // What its Python workers open before they enter the sandbox: a dataset, the lists of its sampler
+  // or null, further datasets. Kept while the pool exists.
+  std::vector<std::shared_ptr<const DatasetMemory>> datasets;
   // The known user files, as they are on disk; one without a digest is gone.
   std::vector<v1::CodeFile> code;
   std::string user_code;  // the user's functions and libraries in it, human-readable; empty: none

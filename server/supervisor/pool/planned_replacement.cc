@@ -33,7 +33,7 @@ RecycleFacts PlannedReplacement::FactsOf(const PoolWorker& worker, int64_t now_n
   facts.growth = &worker.memory.growth();
   facts.quota_bytes = config_.quota_bytes;
   facts.slot = worker.slot;
-  facts.slot_count = config_.workers;
+  facts.slot_count = static_cast<uint32_t>(crew_.slots().size());
   facts.held_samples = dispatcher_.most_held_samples();
   facts.least_samples = dispatcher_.least_samples();
   facts.outgrows = outgrows_ || worker.keeps_growing;
@@ -51,7 +51,7 @@ std::string PlannedReplacement::WhyTooLate(const PoolWorker& worker, int64_t now
 std::optional<RecycleDecision> PlannedReplacement::DecideFor(const Slot& slot,
                                                              int64_t now_ns) const {
   const PoolWorker* const worker = slot.worker.get();
-  if (worker == nullptr || !worker->is_ready() || &slot == dispatcher_.set_apart() ||
+  if (worker == nullptr || !worker->is_ready() || slot.leaves || &slot == dispatcher_.set_apart() ||
       now_ns < slot.no_replacement_before_ns) {
     return std::nullopt;
   }

@@ -56,14 +56,14 @@ void PoolReport::AppendWorker(PoolWorker& worker, v1::GetStatusResponse& respons
   AppendActivity(streams_.WithinLeases(worker.id, flight), *status.mutable_activity());
   const Crew::Standing standing = crew_.StandingOf(worker);
   status.set_standby(standing == Crew::Standing::kSuccessor);
-  status.set_draining(standing == Crew::Standing::kPredecessor);
+  status.set_draining(standing == Crew::Standing::kPredecessor || crew_.SlotOf(worker).leaves);
 }
 
 void PoolReport::AppendWorkers(bool starts, v1::GetStatusResponse& response) const {
   for (const auto& slot : crew_.slots()) {
     if (slot->worker != nullptr) {
       AppendWorker(*slot->worker, response);
-    } else if (starts) {
+    } else if (starts && !slot->leaves) {
       v1::WorkerStatus& status = *response.add_workers();
       status = StatusOf(slot->index, slot->generation);
       status.set_state(v1::WORKER_STATE_BACKOFF);

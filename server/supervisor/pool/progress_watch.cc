@@ -130,7 +130,7 @@ std::string ProgressWatch::ActivityFor(const PoolStreams& streams, const Stream&
     }
   });
   for (const auto& slot : crew_.slots()) {
-    if (slot->worker != nullptr) continue;
+    if (slot->worker != nullptr || slot->leaves) continue;
     not_ready.push_back(absl::StrCat("worker ", slot->index,
                                      " waits for a restart; the last end: ", slot->last_end));
   }

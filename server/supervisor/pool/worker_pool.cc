@@ -109,24 +109,24 @@ WorkerPool::WorkerPool(PoolContext context, PipelineConfig config)
       progress_watch_(config_, context_.timeouts, crew_),
       replacement_(context_, config_, crew_, streams_, dispatcher_,
                    [this](Slot& slot) { return starter_.Start(slot); }),
+      tuning_(context_, config_, crew_, streams_, dispatcher_,
+              [this](Slot& slot) { StartWorker(slot); }),
       report_(config_, crew_, streams_, context_.exits),
       verdict_(config_, crew_, streams_, context_.recycle.by_growth),
       share_groups_({context_.loop, context_.copier, context_.budget, context_.share_window,
                      config_.name, context_.new_stream_id, [this] { Dispatch(); },
                      [this](std::shared_ptr<Stream> stream) { AddStream(std::move(stream)); },
                      [this](uint64_t stream_id) { RemoveStream(stream_id); },
-                     [this](const internal::v1::ToWorker& message) { crew_.Send(message); }}) {}
+                     [this](const internal::v1::ToWorker& message) { crew_.Send(message); }}) {
+  crew_.Resize(config_.workers);
+  for (const auto& slot : crew_.slots()) StartWorker(*slot);
+  ScheduleWatch(/*soon=*/!config_.user_code.empty());
+}
 
 WorkerPool::~WorkerPool() {
   code_.Fail(absl::CancelledError("the service ends"));
   context_.loop->Cancel(watch_timer_);
   for (const auto& slot : crew_.slots()) context_.loop->Cancel(slot->restart_timer);
-}
-
-void WorkerPool::Start() {
-  crew_.Resize(config_.workers);
-  for (const auto& slot : crew_.slots()) StartWorker(*slot);
-  ScheduleWatch(/*soon=*/!config_.user_code.empty());
 }
 
 void WorkerPool::AddStream(std::shared_ptr<Stream> stream) {
@@ -178,7 +178,7 @@ void WorkerPool::FailStreams(const absl::Status& status) {
 uint32_t WorkerPool::Recycle(std::optional<uint32_t> slot) {
   uint32_t count = 0;
   for (const auto& place : crew_.slots()) {
-    if (broken() || (slot.has_value() && *slot != place->index)) continue;
+    if (broken() || place->leaves || (slot.has_value() && *slot != place->index)) continue;
     place->asked = true;
     ++count;
   }
@@ -285,6 +285,7 @@ void WorkerPool::OnMessage(PoolWorker& worker, const internal::v1::FromWorker& m
       return;  // unknown to this version
   }
   replacement_.StopIfDrained();
+  tuning_.StopIfDrained(MonotonicNanos());
   Dispatch();
 }
 
@@ -353,9 +354,10 @@ void WorkerPool::OnExit(PoolWorker& worker, const WorkerEnd& told_end) {
   if (at_import && again && !crew_.AnyReady()) {
     FailAll(ImportError(config_, end));
   }
-  // A written-off worker's leases were blamed earlier.
-  const std::string work =
-      worker.written_off ? "" : blame_.OnDeath(worker, flight, end.cause, end.reason);
+  Slot& slot = crew_.SlotOf(worker);
+  // A written-off worker's leases were blamed earlier; one that had to go ended as told.
+  const bool blameless = worker.written_off || (slot.leaves && end.as_told);
+  const std::string work = blameless ? "" : blame_.OnDeath(worker, flight, end.cause, end.reason);
   flight.refused_stage = config_.WithCode(flight.refused_stage);
   const std::string refusal =
       DescribeRefusal(flight, worker.memory.peak_bytes(), config_.quota_bytes);
@@ -367,7 +369,6 @@ void WorkerPool::OnExit(PoolWorker& worker, const WorkerEnd& told_end) {
   segments_.OnGone(worker);
   verdict_.OnGone(worker, worker.outgrew || (grew && worker.bound));
 
-  Slot& slot = crew_.SlotOf(worker);
   const Crew::Standing standing = crew_.StandingOf(worker);
   if (standing == Crew::Standing::kInPlace) {
     if (!worker.bound) ++slot.failed_starts;
@@ -392,6 +393,8 @@ void WorkerPool::OnExit(PoolWorker& worker, const WorkerEnd& told_end) {
   }
   if (parked_ && standing == Crew::Standing::kInPlace) {
     OnUnmanned();
+  } else if (slot.leaves) {
+    crew_.RemoveEmptyPlaces();
   } else if (replacement_.OnExit(standing, slot, end)) {
     ScheduleWatch(/*soon=*/replacement_.active());
   } else {
@@ -476,6 +479,7 @@ void WorkerPool::Watch() {
     if (worker.written_off) stuck.push_back(&worker);
   });
   verdict_.Look(now_ns);
+  if (!broken() && !parked_) tuning_.Look(now_ns);
   if (context_.scratch != nullptr) context_.scratch->LookSoon();
   segments_.Tell();
   progress_watch_.TellActivity(streams_, now_ns);
@@ -496,7 +500,8 @@ void WorkerPool::WriteOff(PoolWorker& worker) {
   spdlog::warn("worker {} of pipeline {} (pid {}) was killed but does not exit, so it is given up",
                worker.slot, config_.name, worker.process->pid());
   const auto is_lost = [this](const auto& slot) {
-    return slot->worker == nullptr ? parked_ : slot->worker->written_off;
+    if (slot->worker == nullptr) return parked_ || slot->leaves;
+    return slot->worker->written_off || slot->leaves;
   };
   if (std::all_of(crew_.slots().begin(), crew_.slots().end(), is_lost)) {
     FailAll(MakeError(absl::StatusCode::kUnavailable, reason::kWorkerStuck,
@@ -517,6 +522,7 @@ void WorkerPool::AppendStatus(v1::GetStatusResponse& response) const {
     share_groups_.Describe(stream->id(), status);
   }
   verdict_.AppendStatus(response);
+  tuning_.AppendStatus(response);
   AppendTotals(response);
 }
 

@@ -17,6 +17,7 @@
 #include "server/supervisor/pool/pool_report.h"
 #include "server/supervisor/pool/pool_segments.h"
 #include "server/supervisor/pool/pool_streams.h"
+#include "server/supervisor/pool/pool_tuning.h"
 #include "server/supervisor/pool/pool_verdict.h"
 #include "server/supervisor/pool/progress_watch.h"
 #include "server/supervisor/pool/worker_starter.h"
@@ -33,6 +34,7 @@ namespace bulkhead {
 //   blame                    what caused a death; poison
 //   memory, progress watch   who holds too much, who hangs
 //   replacement              who is replaced before it reaches a limit
+//   tuning                   how many there are
 //   starter, segments, code  what a worker is given, and what it has loaded
 //   report, verdict          what all of them have done, and how their memory grows
 //   share groups             which batches are made once for several streams
@@ -40,6 +42,7 @@ namespace bulkhead {
 // Lives on the supervisor's thread.
 class WorkerPool {
  public:
+  // Starts the workers. Streams may be added at once.
   WorkerPool(PoolContext context, PipelineConfig config);
   ~WorkerPool();
 
@@ -47,11 +50,10 @@ class WorkerPool {
   const PoolStreams& streams() const { return streams_; }
   LoadedCode& code() { return code_; }
   PoolSegments& segments() { return segments_; }
+  PoolTuning& tuning() { return tuning_; }
   // A broken pool serves no streams any more: its workers could not be bound, or crash in a loop.
   bool broken() const { return !failure_.ok(); }
 
-  // Spawns the workers. Streams may be added at once.
-  void Start();
   void AddStream(std::shared_ptr<Stream> stream);
   // False if the pool has no such stream.
   bool RemoveStream(uint64_t stream_id);
@@ -106,6 +108,7 @@ class WorkerPool {
   Blame blame_;
   ProgressWatch progress_watch_;
   PlannedReplacement replacement_;
+  PoolTuning tuning_;
   PoolReport report_;
   PoolVerdict verdict_;
   ShareGroups share_groups_;

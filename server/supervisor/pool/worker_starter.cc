@@ -1,10 +1,13 @@
 #include "server/supervisor/pool/worker_starter.h"
 
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "server/base/error.h"
 #include "server/os/memory/memory_map.h"
@@ -19,6 +22,18 @@ namespace {
 LeaseTable::WorkerId NextWorkerId() {
   static LeaseTable::WorkerId next = 1;
   return next++;
+}
+
+// Where a worker opens the memory that the pipeline's client brought (worker_host.py).
+std::string DatasetVariable(const PipelineConfig& config) {
+  const auto path = [](std::string* out, const auto& memory) {
+    if (memory == nullptr) {
+      out->append("-");
+    } else {
+      absl::StrAppend(out, "/proc/", getpid(), "/fd/", memory->fd->get());
+    }
+  };
+  return absl::StrCat("BULKHEAD_DATASET=", absl::StrJoin(config.datasets, ":", path));
 }
 
 }  // namespace
@@ -56,6 +71,7 @@ absl::StatusOr<std::unique_ptr<PoolWorker>> WorkerStarter::Start(Slot& slot) con
   if (config_.python) {
     // What a dataset sees as its worker's number.
     program.environment.push_back(absl::StrCat("BULKHEAD_WORKER_SLOT=", raw.slot));
+    if (!config_.datasets.empty()) program.environment.push_back(DatasetVariable(config_));
   }
   BULKHEAD_ASSIGN_OR_RETURN(raw.process,
                             WorkerProcess::Start(*context_.loop, program, std::move(callbacks)));

@@ -1,6 +1,7 @@
 #include "server/supervisor/worker/python_stack.h"
 
 #include <algorithm>
+#include <iterator>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -14,7 +15,7 @@ namespace {
 
 constexpr absl::string_view kHost = "/bulkhead_host/";
 // Where the client's functions lie that call a dataset of the user.
-constexpr absl::string_view kDatasetHost = "/bulkhead/_dataset/worker/";
+constexpr absl::string_view kDatasetHosts[] = {"/bulkhead/_dataset/worker/", "/bulkhead/datasets/"};
 // The frame through which the worker calls a stage, the outermost of such a thread.
 constexpr absl::string_view kCallFile = "/bulkhead_host/calls.py";
 constexpr absl::string_view kCallFunction = "call";
@@ -45,7 +46,9 @@ std::string Describe(const std::vector<Frame>& frames) {
   std::vector<std::string> parts;
   for (const Frame& frame : frames) {
     const bool is_ours =
-        absl::StrContains(frame.file, kHost) || absl::StrContains(frame.file, kDatasetHost);
+        absl::StrContains(frame.file, kHost) ||
+        std::any_of(std::begin(kDatasetHosts), std::end(kDatasetHosts),
+                    [&](absl::string_view of) { return absl::StrContains(frame.file, of); });
     if (is_ours || parts.size() == kMaxFrames) break;
     parts.push_back(absl::StrCat(frame.file, ":", frame.line, " in ", frame.function));
   }

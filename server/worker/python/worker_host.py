@@ -46,12 +46,14 @@ def _move_home() -> None:
 
 
 def _open_dataset() -> None:
-    """Opens the memory of the user's dataset, which belongs to the trainer, before the sandbox is entered."""
+    """Opens the memory of the user's datasets, which belongs to others, before the sandbox is entered."""
     paths = os.environ.pop("BULKHEAD_DATASET", "")
     if not paths:
         return
-    for name, path in zip(("BULKHEAD_DATASET_FD", "BULKHEAD_DATASET_LISTS_FD"), paths.split(":")):
-        os.environ[name] = str(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+    # The dataset, the lists of its sampler ("-": there are none), and the other datasets of a mixture.
+    opened = [str(os.open(path, os.O_RDONLY | os.O_CLOEXEC)) if path != "-" else "-1" for path in paths.split(":")]
+    os.environ["BULKHEAD_DATASET_FD"], os.environ["BULKHEAD_DATASET_LISTS_FD"], *others = opened
+    os.environ["BULKHEAD_DATASET_OTHER_FDS"] = ",".join(others)
 
 
 def _confine(library: str, bind: bytes, binding: bytes) -> None:

@@ -160,6 +160,6 @@ def test_health_and_reflection_name_the_loader(folder, services):
         pool = descriptor_pool.DescriptorPool()
         add_with_imports(pool, seen, "bulkhead/v1/loader.proto")
         methods = [method.name for method in pool.FindServiceByName("bulkhead.v1.Loader").methods]
-        assert methods == ["Describe", "Stream", "GetStatus", "Recycle", "Quarantine", "Trace"]
+        assert methods == ["Describe", "Stream", "GetStatus", "Recycle", "Quarantine", "Trace", "PutDataset"]
         add_with_imports(pool, seen, "grpc/health/v1/health.proto")
         assert [method.name for method in pool.FindServiceByName("grpc.health.v1.Health").methods] == ["Check", "Watch"]

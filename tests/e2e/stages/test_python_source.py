@@ -126,14 +126,107 @@ def test_a_dataset_where_a_spec_is_wanted_is_told_its_place(make):
 
 
 @pytest.mark.parametrize("given", [lambda source: source, lambda source: {"source": {"python": source}}])
-def test_a_mixture_says_that_it_takes_no_dataset_and_what_to_do(given):
+def test_a_mixture_of_pipelines_says_how_a_dataset_is_mixed(given):
     source = bulkhead.Source(own.Pairs(3), ("x", "y"))
-    words = "a mixture takes no bulkhead.Source: let the dataset's __getitem__ read the other data, too, or write its samples to TFRecords"
-    others = {"weight": 1, "source": {"range": {"size": 3}}}
-    with pytest.raises(bulkhead.SpecError, match=r"^source.mixture.sources\[0\].source.python: " + words):
-        bulkhead.Loader({"source": {"mixture": {"sources": [{"weight": 1, "source": {"python": source}}, others]}}, "batch": {"size": 1}})
-    with pytest.raises(bulkhead.SpecError, match=r"^source.mixture.sources\[1\]: " + words):
+    with pytest.raises(bulkhead.SpecError, match=r"^source.mixture.sources\[1\]: Pipeline.mixture takes no bulkhead.Source: write the spec as a dict"):
         bulkhead.Pipeline.mixture([(1, bulkhead.Pipeline.range(3)), (1, given(source))])
+
+
+@pytest.mark.parametrize("dataset, kind, words", [
+    (own.Pairs(8, says=10), bulkhead.DataError, r"Pairs\[8\]: IndexError: 8; __len__ says 10 \(at "),
+    (own.Pairs(8, says=2.5), bulkhead.InvalidArgument, "own_sources.Pairs.__len__ gives no length: 'float' object"),
+    (own.Pairs(8, says=-1), bulkhead.InvalidArgument, "own_sources.Pairs.__len__ gives no length: .* >= 0"),
+    (own.Returns(None), bulkhead.InvalidArgument, "own_sources.Returns gives None for each sample: does __getitem__ return?"),
+    (own.Yields(None), bulkhead.DataError, "own_sources.Yields: it is a generator: return the values instead of yielding them"),
+])
+def test_a_dataset_that_keeps_no_word_is_told_which(dataset, kind, words):
+    with pytest.raises(kind, match=words):
+        list(bulkhead.Loader(spec_of(dataset, 1, ("x", "y") if isinstance(dataset, own.Pairs) else None), workers=1))
+
+
+def mixture_of(*sources, **more):
+    parts = [{"weight": 1, "order": "sequential", **source} for source in sources]
+    return {"source": {"mixture": {"sources": parts, "stop": "all_exhausted"}}, "epochs": 1, **more}
+
+
+def test_datasets_and_files_are_mixed(tmp_path):
+    (tmp_path / "list.csv").write_text("".join(f"{number}.png,{100 + number}\n" for number in range(4)))
+    for number in range(4):
+        (tmp_path / f"{number}.png").write_bytes(png(100 + number))
+    spec = mixture_of(
+        {"source": {"python": bulkhead.Source(own.Photos([png(number) for number in range(4)]))}, "stages": ["decode_image"]},
+        {"source": {"image_list": {"path": str(tmp_path / "list.csv")}}, "stages": ["decode_image"]},
+        {"source": {"python": bulkhead.Source(own.Photos([png(50 + number) for number in range(4)]))}, "stages": ["decode_image"]},
+        stages=[{"center_crop": {"size": 8}}],
+        outputs=["image", "label", "source_id"],
+        batch={"size": 12},
+    )
+    with bulkhead.Loader(spec, workers=1) as loader:
+        [batch] = loader
+    found = {}
+    for image, label, source in zip(batch["image"], batch["label"], batch["source_id"]):
+        found.setdefault(int(source), []).append((int(image[0, 0, 0]), int(label)))
+    assert found == {
+        0: [(number, number) for number in range(4)],
+        1: [(100 + number, 100 + number) for number in range(4)],
+        2: [(50 + number, number) for number in range(4)],
+    }
+
+
+def test_a_bad_sample_of_a_mixture_is_told_in_its_datasets_words():
+    spec = mixture_of(
+        {"source": {"python": bulkhead.Source(own.Pairs(8), ("x", "y"))}},
+        {"source": {"python": bulkhead.Source(own.Pairs(8, bad=5), ("x", "y"))}},
+        outputs=["y"],
+        batch={"size": 4},
+    )
+    with pytest.raises(bulkhead.DataError, match=r"^own_sources.Pairs\[5\]: ValueError: it is bad \(at .*own_sources.py"):
+        list(bulkhead.Loader(spec, workers=1))
+
+
+BOXES = {"name": "boxes", "dtype": "float32", "shape": [-1, 4], "max_count": 2}
+DECLARED = [{"name": "image", "dtype": "bytes", "max_count": 1 << 16}, {"name": "label", "dtype": np.int32},
+            {"name": "name", "dtype": "bytes", "max_count": 20}, BOXES]
+
+
+def test_declared_values_need_no_look_at_samples(tmp_path):
+    log = tmp_path / "reads"
+    dataset = own.Photos([png(number) for number in range(6)], log=str(log))
+    spec = {"source": {"python": bulkhead.Source(dataset, outputs=DECLARED)}, "batch": {"size": 3}, "outputs": ["label", "name", "boxes"], "epochs": 1}
+    with bulkhead.Loader(spec, workers=1, sandbox="none") as loader:
+        batches = list(loader)
+    assert batches[1]["label"].tolist() == [3, 4, 5] and batches[1]["label"].dtype == np.int32
+    assert batches[1]["name"].tolist() == [b"photo 3", b"photo 4", b"photo 5"]
+    assert batches[1]["boxes_count"].tolist() == [0, 1, 2] and batches[1]["boxes"][2].tolist() == [[5] * 4] * 2
+    assert sorted(log.read_text().split()) == list("012345"), "each was read once"
+
+
+@pytest.mark.parametrize("change, words", [
+    ({"boxes": {**BOXES, "max_count": 1}}, r"Photos\[2\]: its value\['boxes'\] takes 32 bytes, but there is room for 16, by `outputs`; give a larger max_count"),
+    ({"boxes": {**BOXES, "dtype": "float64"}}, r"Photos\[0\]: its value\['boxes'\] is a array of float32, by `outputs` float64"),
+    ({"boxes": {**BOXES, "shape": [-1, 5]}}, r"Photos\[0\]: its value\['boxes'\] has the shape \[0, 4\], but \[-1, 5\] by `outputs`"),
+    ({"label": {"name": "label", "dtype": "bytes", "max_count": 9}}, r"Photos\[0\]: its value\['label'\] is a int, by `outputs` it is bytes"),
+    ({"label": {"name": "label", "dtype": "uint8", "shape": [2]}}, r"Photos\[0\]: its value\['label'\] has the shape \[\], but \[2\] by `outputs`"),
+])
+def test_a_sample_that_is_not_as_declared_is_an_error(change, words):
+    outputs = [change.get(each["name"], each) for each in DECLARED]
+    with pytest.raises(bulkhead.DataError, match=words):
+        list(bulkhead.Loader({"source": {"python": bulkhead.Source(own.Photos([png(1)] * 3), outputs=outputs)}, "batch": {"size": 1}}, workers=1))
+
+
+@pytest.mark.parametrize("outputs, more, words", [
+    ({"image": "bytes"}, {}, "outputs is a list of what a sample has"),
+    ([{"name": "image", "dtype": "bytes"}], {}, r"outputs\[0\].max_count is required here"),
+    ([{"name": "x", "dtype": "float"}], {}, r"outputs\[0\].dtype: 'float' is no element type"),
+    ([{"name": "x", "shape": [3]}], {}, r"outputs\[0\]: a dtype is missing"),
+    ([{"name": "x", "dtype": "int64", "size": 3}], {}, r"outputs\[0\]: `size` is unknown"),
+    ([{"name": "x", "dtype": "int64", "shape": [3, -1]}], {}, r"outputs\[0\].shape: \[3, -1\] is no shape"),
+    ([{"name": "x", "dtype": "int64"}], {"fields": ("y",)}, "fields names y, but outputs x"),
+    ([{"name": "x", "dtype": "int64"}], {"room": 9}, "give max_count in outputs"),
+])
+def test_what_cannot_be_declared_is_said(outputs, more, words):
+    with pytest.raises(bulkhead.InvalidArgument, match=words):
+        bulkhead.Source(own.Pairs(3), outputs=outputs, **more)
 
 
 @pytest.mark.parametrize(
@@ -241,8 +334,6 @@ def test_a_cache_needs_to_know_which_data_it_keeps(tmp_path):
     assert labels(spec("valid", 10)) == [[10, 11, 12, 13]]
 
 
-def test_only_a_service_of_its_own_takes_a_dataset():
-    with pytest.raises(bulkhead.InvalidArgument, match="leave target out"):
-        bulkhead.Loader(spec_of(own.Pairs(3)), "unix:/tmp/nobody")
+def test_a_dataset_comes_in_a_source():
     with pytest.raises(bulkhead.InvalidArgument, match="must be a bulkhead.Source"):
         bulkhead.Loader({"source": {"python": own.Pairs(3)}, "batch": {"size": 1}})

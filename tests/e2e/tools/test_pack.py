@@ -14,6 +14,7 @@ import yaml
 import bulkhead
 from conftest import BIN, digest_of, tool, write_spec
 from tars import npy, write_tar
+from tf_records import read_examples, write_records
 
 SMALL = ["decode_image", {"resize": {"size": 16}}]
 
@@ -107,7 +108,12 @@ def test_a_run_that_was_killed_goes_on_and_gives_the_same_bytes(photos, folder):
     found = json.loads(tool("pack", *command[2:], "--json"))
     assert found["kept_files"] == len(kept) - 1 and found["files"] == 50
     assert bytes_of(folder / "packed") == bytes_of(folder / "whole")
-    assert "is not an empty folder, and holds what was packed whole; name another one" in tool("pack", *command[2:], code=1)
+    assert tool("pack", *command[2:]).startswith("already packed: 150 records in 50 files, which all read as they were written")
+    os.truncate(folder / "packed/part-007.tfrecord", 1000)
+    found = json.loads(tool("pack", *command[2:], "--json"))
+    assert (found["kept_files"], found["was_whole"]) == (49, False) and bytes_of(folder / "packed") == bytes_of(folder / "whole")
+    assert json.loads(tool("pack", *command[2:], "--json"))["was_whole"]
+    assert "holds a finished packing of other data, or with other options" in tool("pack", *command[2:4], "--records", 4, code=1)
 
 
 def test_a_folder_to_which_another_run_writes_is_left_alone(photos, folder):
@@ -137,6 +143,27 @@ def test_a_bad_record_is_named_and_nothing_is_lost(folder):
     write_tar(folder / "x.tar", [("a.cls", b"1"), ("b.cls", b"2"), ("c.cls", b"3")])
     tool("pack", spec, folder / "packed", "--records", 1)
     assert columns(write_spec(folder / "packed/all.json", source={"tfrecord": {"files": "*.tfrecord"}}, features={"label": "int64"}, batch={"size": 3}, epochs=1))["label"].tolist() == [1, 2, 3]
+
+
+def test_tfrecords_are_packed_byte_for_byte(photos, folder):
+    image = next((photos / "folder").rglob("*.jpg")).read_bytes()
+    write_records(folder / "a.tfrecord", [
+        {"image/encoded": ("bytes", [image]), "image/class/label": ("int64", [number]), "boxes": ("float", [0.5] * 4 * number),
+         "names": ("bytes", [b"a", b"bc"][: number % 3])}
+        for number in range(5)
+    ])
+    said = tool("pack", folder / "*.tfrecord", folder / "packed", "--records", 2)
+    assert "5 records in 3 files" in said and "the records have all their features" in said
+    assert b"".join(path.read_bytes() for path in sorted((folder / "packed").glob("part-*"))) == (folder / "a.tfrecord").read_bytes()
+    told = yaml.safe_load((folder / "packed/packed.yaml").read_text())
+    assert "epochs" not in told, "a training goes on"
+    with bulkhead.Loader(folder / "packed/packed.yaml", timeout=60) as loader:
+        assert len(next(iter(loader))["label"]) == 5
+    again = tool("pack", folder / "packed/part-*.tfrecord", folder / "again", "--key", "image=img")
+    assert "packed.yaml lies beside the data: pack it instead" in again
+    assert sorted(next(read_examples(folder / "again/part-000.tfrecord"))) == ["boxes", "image/class/label", "img", "names"]
+    assert "declares them" in tool("pack", folder / "a.tfrecord", folder / "small", "--longer-side", 9, code=1)
+    assert not (folder / "small").exists()
 
 
 def test_what_cannot_be_packed_is_said(photos, folder):

@@ -89,6 +89,7 @@ def test_boxes_of_coco_arrive_as_the_json_has_them_in_pixels_of_the_decoded_imag
     assert (folder / "packed/categories.csv").read_text() == 'label,category_id,name\n0,1,"person"\n1,18,"dog"\n2,44,"bottle"\n'
     # The spec as it was written trains.
     with bulkhead.Loader(spec, timeout=60) as loader:
+        assert loader.classes == ("person", "dog", "bottle")
         batch = next(iter(loader))
         assert batch["image"].shape[1:] == (640, 640, 3) and batch["boxes"].shape[1:] == (2, 4)
 

@@ -45,6 +45,16 @@ TEST(ByteAllowanceTest, AndInTheLongRunSoMuchASecond) {
   EXPECT_FALSE(allowance.Count(bytes + kPerSecond + 1, kNow + 1001 * kSecond));
 }
 
+TEST(ByteAllowanceTest, WhatIsForgivenDoesNotCountWhenItIsSeen) {
+  ByteAllowance allowance = Allowed();
+  ASSERT_TRUE(allowance.Count(0, kNow));
+  allowance.Forgive(1000);
+  EXPECT_TRUE(allowance.Count(kBurst + 1000, kNow));
+  allowance.Forgive(1000);  // seen before
+  EXPECT_TRUE(allowance.Count(kBurst + 2000, kNow));
+  EXPECT_FALSE(allowance.Count(kBurst + 2001, kNow));
+}
+
 TEST(ByteAllowanceTest, TimeWithoutBytesIsNotSaved) {
   ByteAllowance allowance = Allowed();
   EXPECT_TRUE(allowance.Count(0, kNow));

@@ -30,6 +30,7 @@ TEST(StreamMeterTest, OneOfTheTwoWaitsAtAnyMoment) {
   meter.Waits(StreamMeter::Waiting::kForTrainer, 12 * kSecond);
   meter.Waits(StreamMeter::Waiting::kForWorkers, 17 * kSecond);
   EXPECT_EQ(At(meter, 18 * kSecond).waiting_for_workers_seconds(), 3);
+  EXPECT_EQ(meter.WaitedForWorkers(18 * kSecond), 3);
   EXPECT_EQ(At(meter, 18 * kSecond).waiting_for_trainer_seconds(), 5);
   EXPECT_EQ(At(meter, 20 * kSecond).waiting_for_workers_seconds(), 5) << "it goes on";
 }

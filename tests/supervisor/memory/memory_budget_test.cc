@@ -52,6 +52,22 @@ TEST(MemoryBudgetTest, TakesTheLastByte) {
   EXPECT_FALSE(TenMiB()->Admit(Stream(4 * kMiB + 1, 1)).ok());
 }
 
+TEST(MemoryBudgetTest, AWorkersQuotaIsSplitOffAndComesBackAlone) {
+  const auto budget = TenMiB();
+  auto admission = budget->Admit(Stream(kMiB, 3));
+  ASSERT_TRUE(admission.ok());
+  MemoryClaim part = admission->workers.SplitQuota(2 * kMiB);
+  EXPECT_EQ(part.quota_bytes(), 2 * kMiB);
+  EXPECT_EQ(admission->workers.quota_bytes(), 4 * kMiB);
+  part.MarkReturning();
+  EXPECT_EQ(budget->returning_bytes(), 2 * kMiB);
+  part.Release();
+  EXPECT_EQ(budget->returning_bytes(), 0u);
+  EXPECT_EQ(budget->Snapshot().quota_bytes(), 4 * kMiB);
+  EXPECT_EQ(admission->workers.SplitQuota(100 * kMiB).quota_bytes(), 4 * kMiB)
+      << "no more than there is";
+}
+
 TEST(MemoryBudgetTest, RefusesWithTheArithmetic) {
   const auto budget = TenMiB();
   const auto first = budget->Admit(Stream(2 * kMiB, 2));

@@ -84,6 +84,32 @@ TEST_F(CrewTest, MorePlacesLeaveTheOthersAsTheyAre) {
   EXPECT_EQ(&crew_.SlotOf(Worker(5)), crew_.slots()[1].get());
 }
 
+TEST_F(CrewTest, APlaceThatLeavesGoesOnceNobodyBelongsToIt) {
+  crew_.slots()[1]->leaves = true;
+  EXPECT_EQ(crew_.staying(), 1u);
+  crew_.RemoveEmptyPlaces();
+  ASSERT_EQ(crew_.slots().size(), 2u) << "its worker is there";
+  crew_.TakeOut(Worker(2));
+  crew_.RemoveEmptyPlaces();
+  ASSERT_EQ(crew_.slots().size(), 2u) << "one of its workers is lost";
+  crew_.TakeOut(Worker(5));
+  crew_.RemoveEmptyPlaces();
+  EXPECT_EQ(crew_.slots().size(), 1u);
+}
+
+TEST_F(CrewTest, AnEmptyPlaceIsTakenBeforeAnotherIsMade) {
+  const Slot* const first = &crew_.AddPlace();
+  EXPECT_EQ(first->index, 2u);
+  EXPECT_EQ(crew_.AddPlace().index, 3u);
+  crew_.slots()[2]->leaves = true;
+  crew_.RemoveEmptyPlaces();
+  ASSERT_EQ(crew_.slots().size(), 4u) << "the last one stays, and keeps its number";
+  EXPECT_EQ(&crew_.AddPlace(), first);
+  EXPECT_EQ(crew_.staying(), 4u);
+  crew_.slots()[0]->leaves = true;
+  EXPECT_EQ(crew_.AddPlace().index, 4u) << "the first one is not empty";
+}
+
 TEST_F(CrewTest, WhatWasSaidOfAWorkerIsForgottenWithIt) {
   Slot& slot = *crew_.slots()[1];
   slot.asked = true;

@@ -31,6 +31,18 @@ TEST_F(DispatcherTest, FillsTheLeastBusyFirst) {
   EXPECT_FALSE(dispatcher_.GiveLeases()) << "nobody has room";
 }
 
+TEST_F(DispatcherTest, AWorkerThatLeavesGetsNothing) {
+  Man(2);
+  AddStream();
+  crew_.slots()[0]->leaves = true;
+  dispatcher_.GiveLeases();
+  EXPECT_TRUE(LeasesOf(WorkerAt(0)).empty());
+  EXPECT_EQ(LeasesOf(WorkerAt(1)).size(), 2u);
+  MakeSuspect(WorkerAt(1));
+  dispatcher_.GiveLeases();
+  EXPECT_TRUE(LeasesOf(WorkerAt(0)).empty()) << "nor a suspect";
+}
+
 TEST_F(DispatcherTest, StreamsTakeTurns) {
   Man(1);
   AddStream();

@@ -101,11 +101,11 @@ TEST(BoxTableTest, MistakesAreToldTogetherWithTheirLines) {
       "a.jpg,cat,1,2,inf,4\n");
   for (const char* told :
        {"boxes.csv:3: has 5 columns, the first line 6", "boxes.csv:4: has an empty path",
-        "boxes.csv:5: `x` is no number", "boxes.csv:6: has xmax below xmin",
-        "boxes.csv:7: has a box, but no label", "boxes.csv:8: lacks a number of its box",
+        "boxes.csv:5: column 5 (`xmax`): `x` is no number", "boxes.csv:6: has xmax below xmin",
+        "boxes.csv:7: has a box, but no label", "boxes.csv:8: column 4 (`ymin`): is empty",
         "boxes.csv:9: has a label, but no box",
         "boxes.csv:10: label `5` is a number, that of line 2 is a name",
-        "boxes.csv:11: `inf` is no number"}) {
+        "boxes.csv:11: column 5 (`xmax`): `inf` is no number"}) {
     EXPECT_THAT(problem, HasSubstr(told));
   }
   EXPECT_THAT(TableProblem("path,label,x,y,w,h\na.jpg,1,5,5,-2,3\n"),
@@ -115,7 +115,8 @@ TEST(BoxTableTest, MistakesAreToldTogetherWithTheirLines) {
 TEST(BoxTableTest, OnlyTheFirstMistakesAreTold) {
   std::string text = "path,label,xmin,ymin,xmax,ymax\n";
   for (int i = 0; i < 30; ++i) text += "a.jpg,cat,1,2,3,y\n";
-  EXPECT_THAT(TableProblem(text), EndsWith("boxes.csv:21: `y` is no number\n… and 10 more"));
+  EXPECT_THAT(TableProblem(text),
+              EndsWith("boxes.csv:21: column 6 (`ymax`): `y` is no number\n… and 10 more"));
 }
 
 TEST(BoxTableTest, SharesHaveToBeCalledSo) {

@@ -122,13 +122,16 @@ TEST(CocoJsonTest, AllMistakesAreToldAtOnce) {
   EXPECT_THAT(problem, HasSubstr("annotations[1].bbox"));
 }
 
-TEST(CocoJsonTest, ATextThatIsNoJsonIsToldWithItsOffset) {
+TEST(CocoJsonTest, ATextThatIsNoJsonIsToldWithLineAndColumn) {
   EXPECT_THAT(Problem({{"\"year\": 2017,", "\"year\" 2017,"}}),
-              HasSubstr("small.json@20: is not JSON here"));
+              HasSubstr("small.json:2:19: is not JSON here"));
+  EXPECT_THAT(Problem({{"\"year\": 2017,", "\n\n  \"year\" 2017,"}}),
+              AllOf(HasSubstr("small.json:4:10: is not JSON here"), HasSubstr("`2017,")));
   const TestDir dir;
   const std::string text = kSmall;
   const auto cut = ReadCocoJson(dir.Write("cut.json", text.substr(0, 200)), ClassList());
-  EXPECT_THAT(std::string(cut.status().message()), HasSubstr("was the file written to the end?"));
+  EXPECT_THAT(std::string(cut.status().message()),
+              HasSubstr("the file ends here, inside its JSON; was it written to the end?"));
   const auto more = ReadCocoJson(dir.Write("more.json", text + "]"), ClassList());
   EXPECT_THAT(std::string(more.status().message()), HasSubstr("is not JSON here"));
 }

@@ -82,7 +82,7 @@ TEST(PackingTest, TheNumberOfThreadsChangesNoByte) {
     EXPECT_EQ(ReadFile(entry.path()), ReadFile(other)) << other;
     ++files;
   }
-  EXPECT_EQ(files, 17);  // and the spec, and a side file
+  EXPECT_EQ(files, 18);  // and the spec, a side file, and what was packed
 }
 
 TEST(PackingTest, EachSetHasFilesOfItsOwnAndSideFilesAreWritten) {
@@ -95,11 +95,41 @@ TEST(PackingTest, EachSetHasFilesOfItsOwnAndSideFilesAreWritten) {
   for (const auto& entry : std::filesystem::directory_iterator(dir.path() / "out")) {
     names.push_back(entry.path().filename().string());
   }
-  EXPECT_THAT(names, UnorderedElementsAre("pos-000.tfrecord", "pos-001.tfrecord",
-                                          "neg-000.tfrecord", "classes.txt", "packed.yaml"));
+  EXPECT_THAT(names,
+              UnorderedElementsAre("pos-000.tfrecord", "pos-001.tfrecord", "neg-000.tfrecord",
+                                   "classes.txt", "packed.yaml", ".packed"));
   EXPECT_EQ(ReadFile(dir.path() / "out/classes.txt"), "cat\n");
   EXPECT_THAT(ReadFile(dir.path() / "out/packed.yaml"), HasSubstr("tfrecord"));
   EXPECT_THAT(ReadFile(dir.path() / "out/neg-000.tfrecord"), HasSubstr("record 3"));
+}
+
+TEST(PackingTest, AFinishedPackingIsCheckedAndMended) {
+  const TestDir dir;
+  const std::string out = (dir.path() / "out").string();
+  int read = 0;
+  const FakeSupply supply(5, [&](uint64_t index) {
+    ++read;
+    return absl::StrCat("record ", index);
+  });
+  ASSERT_TRUE(Pack(supply, out, 2).ok());
+  std::ofstream(out + "/packed.yaml") << "edited";
+  read = 0;
+  auto again = Pack(supply, out, 2);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_TRUE(again->was_whole);
+  EXPECT_EQ(read, 0);
+  std::filesystem::remove(out + "/part-001.tfrecord");
+  std::filesystem::remove(out + "/classes.txt");
+  again = Pack(supply, out, 2);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_FALSE(again->was_whole);
+  EXPECT_EQ(again->kept_files, 2u);
+  EXPECT_EQ(read, 2) << "of the file that was gone";
+  EXPECT_TRUE(std::filesystem::exists(out + "/classes.txt"));
+  EXPECT_EQ(ReadFile(out + "/packed.yaml"), "edited") << "the spec is its owner's";
+  const auto other = Pack(supply, out, 3);
+  EXPECT_THAT(std::string(other.status().message()),
+              HasSubstr("holds a finished packing of other data, or with other options"));
 }
 
 TEST(PackingTest, AnotherFileSizeIsAnotherPacking) {

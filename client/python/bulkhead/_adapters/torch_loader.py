@@ -16,7 +16,7 @@ from torch.utils.data._utils.pin_memory import pin_memory as pinned
 from .. import errors as _errors
 from .._batch.batch import cursor_from_dict
 from .._boundary import ends_at_caller, meant, public
-from .._dataset import stages
+from .._dataset import declared, stages
 from .._dataset.image import Image
 from .._dataset.words import of_data_loader
 from .._dataset.worker.bulkhead_leaves import Layout, TheOnlyOne, places
@@ -61,13 +61,16 @@ class DataLoader(torch.utils.data.DataLoader):
 
     `probe` samples, or whole batches, spread over the dataset, decide the layout: which values are arrays of one shape.
     Values whose sizes differ get room for 4 times the largest of these; `room` is another number of bytes. A sample
-    that does not fit is an error that says which `room` to give.
+    that does not fit is an error that says which `room` to give. `outputs` declares the values instead, so that no sample is
+    looked at: the structure of a sample with an element type, or a dict of `dtype`, `shape` and `max_count`, in the place of
+    each value: `outputs=({"dtype": "float32", "shape": [3, 224, 224]}, "int64")`. `explain()` says how each value travels.
 
     `errors="substitute"` puts another sample in the place of one whose `__getitem__` raises, of up to `max_fraction` of an
     epoch; it needs samples that no `collate_fn` or sampler arranges. `loader.substitutions` and `loader.quarantined` list
     them, where `loader` is this class's attribute of that name: the bulkhead.Loader of the last loop. `name` and `version` are part of the fingerprint, beside
     the dataset's class and length and the code of its modules: give another `version` when what the dataset reads has
-    changed. Further options go to bulkhead.Loader: `worker_quota`, `memory_budget`, `worker_hang_timeout`, `sandbox`,
+    changed. `target` and `credentials` name a service that was started with --allow-datasets, and has workers of its own:
+    `num_workers` then only says how far to work ahead. Further options go to bulkhead.Loader: `worker_quota`, `memory_budget`, `worker_hang_timeout`, `sandbox`,
     `metrics`, `log_level`, `cache_dir`, `trace_python`.
 
     `state_dict()` is the position after the last batch that the loop received; after `load_state_dict` the next loop gives the
@@ -105,6 +108,7 @@ class DataLoader(torch.utils.data.DataLoader):
         max_fraction: Optional[float] = None,
         room: Optional[int] = None,
         probe: int = stages.LOOKED_AT,
+        outputs: Any = None,
         **options: Any,
     ):
         self._image: Optional[Image] = None
@@ -146,14 +150,15 @@ class DataLoader(torch.utils.data.DataLoader):
         self._seed = torch.initial_seed() if seed is None else seed
         self._in_order = in_order
         workers = max(1, num_workers)
+        target = options.get("target")
+        own_service = {"workers": workers, "threads": 1, "worker_quota": _QUOTA}
         self._options = {
-            "workers": workers,
-            "threads": 1,
+            **(own_service if target is None else {}),
             "timeout": timeout or 300.0,
             "credits": max(2, workers * (prefetch_factor or 2)),
-            "worker_quota": _QUOTA,
             **options,
         }
+        self._workers = workers
         self._length = length
         self._class = stages.class_name(dataset)
         facts = {
@@ -172,28 +177,41 @@ class DataLoader(torch.utils.data.DataLoader):
         self._identity = stages.Identity(
             self._class, name, version, length, self._plan.sampler, self._image.code
         )
-        self._words = of_data_loader(self._class, self._plan.one_of_range())
+        self._words = of_data_loader(self._class, self._plan.one_of_range(), stages.options_in_words(target))
         self._lists = SamplerLists(self, self._plan.listed == "batches", length)
-        self._at = _At(self._seed)
+        self._pickled: Dict[int, int] = {}  # bytes by leaf, of all loops
+        self._at = _At(self._seed, layout=self._declared(outputs, room))
         self._resumed: Optional[Dict[str, Any]] = None
         self._loops = 0
 
     def __repr__(self) -> str:
         return (
             f"<bulkhead.torch.DataLoader of {self._class}, {self._length} samples, batch_size={self.batch_size}, "
-            f"{self._options['workers']} workers>"
+            f"{self._workers} workers>"
         )
 
     def _repr_html_(self) -> str:
         facts = {
             "dataset": f"{self._class}, {self._length} samples",
             "batch_size": self.batch_size,
-            "workers": self._options["workers"],
+            "workers": self._workers,
             "epoch": max(self._at.epoch, 0),
         }
         return html.card("bulkhead.torch.DataLoader", facts)
 
     # What the arguments come to.
+
+    def _declared(self, outputs: Any, room: Optional[int]) -> Optional[Layout]:
+        if outputs is None:
+            return None
+        if self._plan.function == "batch":
+            raise _errors.InvalidArgument(
+                "outputs declares samples, and here workers make whole batches: leave outputs out, or collate_fn, batch_sampler "
+                "and batch_size=None"
+            )
+        if room is not None:
+            raise _errors.InvalidArgument("room is for values whose sizes are learned: give max_count in outputs")
+        return declared.layout_of(outputs)
 
     def _collate(self, own_collate: bool) -> Any:
         if self.batch_size is None and self.batch_sampler is None:
@@ -243,7 +261,7 @@ class DataLoader(torch.utils.data.DataLoader):
     def _values(self, loader: stages.DatasetLoader, finish: Any) -> Iterator[Tuple[Any, Any]]:
         """The epoch's elements, each with the cursor behind it."""
         assert self._at.layout is not None
-        joining = Joining(self._at.layout, self._class)
+        joining = Joining(self._at.layout, self._class, self._pickled)
         whole = self._plan.function == "batch"
         for batch in loader:
             value = joining.whole(batch) if whole else joining.samples(batch, batch.valid_count)
@@ -334,7 +352,12 @@ class DataLoader(torch.utils.data.DataLoader):
             cursor = {**at.cursor, "epoch": epoch, "consumed": 0, "substitutions": 0}
         before = self._loader
         self._loader = stages.DatasetLoader(
-            self._image, self._spec(at, arguments), self._words, cursor=cursor, **self._options
+            self._image,
+            self._spec(at, arguments),
+            self._words,
+            bool(self._plan.listed),
+            cursor=cursor,
+            **self._options,
         )
         if before is not None:  # not earlier: with it the service would end
             before.close()
@@ -385,6 +408,16 @@ class DataLoader(torch.utils.data.DataLoader):
         )
 
     # Facts.
+
+    def explain(self) -> str:
+        """How the values of a sample, or of a batch that workers make, travel from workers to the loop: a line for each.
+
+        Known once the first loop has begun, or by `outputs`. Arrays and numbers of one shape lie where workers wrote them.
+        Values that are pickled are counted.
+        """
+        if self._at.layout is None:
+            return "not known yet: samples are looked at when the first loop begins"
+        return declared.explained(self._at.layout, places(self._at.layout.tree), self._pickled)
 
     def __len__(self) -> int:
         """The batches of an epoch."""

@@ -18,8 +18,6 @@ _NO_ITERABLE = (
 _RANKS = "give a DistributedSampler as sampler, which knows rank and world size"
 # Arguments of a Loader that have another form here.
 NOT_HERE = {
-    "target": "a dataset runs in a service that this process starts for itself (one that others use takes no code from its "
-    "clients): leave target out",
     "device": "pin_memory=True, and `images.to(device, non_blocking=True)` in the loop, move batches as with PyTorch",
     "rank": _RANKS,
     "world_size": _RANKS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from queue import SimpleQueue
-from typing import Any, Iterator, List
+from typing import Any, Dict, Iterator, List
 
 import numpy as np
 import torch
@@ -37,8 +37,9 @@ def _kind(value: Any) -> str:
 class Joining:
     """Puts the values of a batch together, as default_collate does."""
 
-    def __init__(self, layout: Layout, dataset: str):
-        """`dataset`: its class, for errors."""
+    def __init__(self, layout: Layout, dataset: str, pickled: Dict[int, int]):
+        """`dataset`: its class, for errors. `pickled` counts the bytes that come pickled, by leaf."""
+        self._pickled = pickled
         self._layout = layout
         self._dataset = dataset
 
@@ -93,6 +94,8 @@ class Joining:
             return None
         count = int(batch[f"{name}_count"][row])
         shape = batch[f"{name}_shape"][row].tolist() if leaf["kind"] == "ragged" else None
+        if leaf["kind"] == "object":
+            self._pickled[number] = self._pickled.get(number, 0) + count
         return decode(leaf, batch[name][row][:count], shape, _own_tensor)
 
 

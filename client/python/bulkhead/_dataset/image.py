@@ -6,16 +6,21 @@ import fcntl
 import hashlib
 import io
 import json
+import mmap
 import os
 import pickle
+import secrets
 import sys
-from typing import Any, Dict, List, Optional
+from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
 import numpy as np
 
 from .._service.embedded import refuse_in_worker
 from ..errors import InvalidArgument
 from .worker.bulkhead_leaves import TheOnlyOne, rebuilt_tensor
+
+if TYPE_CHECKING:
+    from .upload import ListToSend
 
 try:
     import cloudpickle as _by_value
@@ -29,6 +34,8 @@ _ALIGNMENT = 64
 _ADD_SEALS, _SEALS = 1033, 1 | 2 | 4 | 8
 # The pickle itself, which every worker unpickles for itself. Arrays lie beside it and do not count.
 _MOST_PICKLE_BYTES = 1 << 30
+
+_LIST_HEAD_WORDS = 3  # of a list (worker/bulkhead_dataset.py)
 
 _ADVICE = "; a dataset that opens its files when it is first read, not when it is made, can be sent"
 
@@ -96,6 +103,8 @@ class Image:
         self.lists_fd = -1
         self.lists_fd = _memory_file("bulkhead-lists")
         os.fchmod(self.lists_fd, 0o400)  # nobody else opens it for writing
+        self._digest = ""
+        self._list_id, self._list_room = "", 0  # at a service that somebody else started
 
     def check_process(self) -> None:
         """InvalidArgument in a forked child, which shares this memory with its parent."""
@@ -109,11 +118,39 @@ class Image:
         self.check_process()
         return [f"/proc/{self._owner}/fd/{fd}" for fd in (self.fd, self.lists_fd)]
 
+    # For a service that cannot open them (upload.py).
+
+    def size(self) -> int:
+        return os.fstat(self.fd).st_size
+
+    def part(self, offset: int, length: int) -> bytes:
+        return os.pread(self.fd, length, offset)
+
+    def digest(self) -> str:
+        """SHA-256 of the dataset's memory."""
+        if not self._digest:
+            with mmap.mmap(self.fd, self.size(), prot=mmap.PROT_READ) as memory:
+                self._digest = hashlib.sha256(memory).hexdigest()
+        return self._digest
+
+    def list_to_send(self) -> "ListToSend":
+        """The list that is written now. Its place stays the same while there is room for the list."""
+        from .upload import ListToSend
+
+        size = os.fstat(self.lists_fd).st_size
+        if size > self._list_room:
+            self._list_id, self._list_room = secrets.token_hex(16), 1 << max(12, size.bit_length())
+        with mmap.mmap(self.lists_fd, size, prot=mmap.PROT_READ) as memory:
+            written = memory[:]
+        head = 8 * _LIST_HEAD_WORDS
+        return ListToSend(self._list_id, self._list_room, written[:head], written[head:])
+
     def write_list(self, epoch: int, indices: Any, offsets: Optional[Any] = None) -> str:
         """Replaces the list; returns its digest. No stream reads the one before any more."""
         ends = np.zeros(0, np.int64) if offsets is None else np.asarray(offsets, np.int64)
         body = b"".join([ends.tobytes(), np.asarray(indices, np.int64).tobytes()])
         head = np.array([epoch + 1, len(indices), len(ends)], np.int64).tobytes()
+        assert len(head) == 8 * _LIST_HEAD_WORDS
         os.pwrite(self.lists_fd, bytes(len(head)), 0)  # of no epoch while it changes
         at = len(head)
         view = memoryview(body)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Tuple, Union
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Union
 
 from .._boundary import public
 from .._service.arguments import Arguments
 from ..errors import InvalidArgument
-from . import stages
+from . import declared, stages
+from .upload import of_target
 from .image import Image
-from .words import Words, of_source
-from .worker.bulkhead_leaves import Layout, Leaf
+from .words import Words, of_mixture, of_source
+from .worker.bulkhead_leaves import Layout, Leaf, is_declared
 
 # Of bytes that no batch has: only the part of a worker's room that a sample fills takes memory.
 _NOT_DELIVERED_ROOM = 16 << 20
@@ -45,10 +46,14 @@ class Source:
     and for at least 16 MiB of `bytes` that decode_image reads or that `outputs` leaves out. `room` is another number of bytes,
     or a dict of them by field. A sample that does not fit is a sample error, which says what `room` to give.
 
+    `outputs` declares the values instead, as a Python stage's outputs are: `[{"name": "image", "dtype": "bytes",
+    "max_count": 1 << 20}, {"name": "boxes", "dtype": "float32", "shape": [-1, 4], "max_count": 64}]`; `bytes` is also for a
+    `str`. Then no sample is looked at first, and one that is otherwise is a sample error.
+
     In the service this is a range with a first stage that reads the dataset, so messages call your first stage stages[1]; the
     record that they call "sample 17 of Files" is `range@17` in cursors and commands. `name` and `version` are part of the fingerprint, beside class, length and code.
 
-    Works with a service of this process's own, not with a `target`. Raises InvalidArgument when the dataset cannot be pickled,
+    A service at a `target` takes it if that was started with --allow-datasets, and this client may bring code. Raises InvalidArgument when the dataset cannot be pickled,
     with the part at fault.
     """
 
@@ -61,8 +66,14 @@ class Source:
         version: str = "",
         room: Union[int, Mapping[str, int], None] = None,
         probe: int = stages.LOOKED_AT,
+        outputs: Optional[Sequence[Mapping[str, Any]]] = None,
     ):
         self._fields = list(fields) if fields is not None else None
+        self._layout: Optional[Layout] = None
+        if outputs is not None:
+            if room is not None:
+                raise InvalidArgument("room is for values whose sizes are learned: give max_count in outputs")
+            self._layout = declared.layout_of_fields(outputs, fields)
         by_field = room if isinstance(room, Mapping) else {}
         self._rooms = {field: stages.checked_room(bytes_of) for field, bytes_of in by_field.items()}
         self._room = 0 if by_field else stages.checked_room(room)
@@ -73,7 +84,6 @@ class Source:
         self._identity = stages.Identity(
             facts["class"], name, version, length, "", self._image.code
         )
-        self._layout: Optional[Layout] = None
 
     def __len__(self) -> int:
         return self._identity.length
@@ -84,19 +94,13 @@ class Source:
     def __repr__(self) -> str:
         return f"<bulkhead.Source of {self._identity.dataset}, {len(self)} samples>"
 
-    def _words(self) -> Words:
-        return of_source(self._identity.dataset)
-
-    def _first_stage(self, spec: Mapping[str, Any], given: Arguments, timeout: float) -> Dict[str, Any]:
-        """The stage that reads the dataset; a worker of a service with these arguments looks at samples."""
+    def _first_stage(self, spec: Mapping[str, Any], options: Mapping[str, Any], part: int) -> Dict[str, Any]:
+        """The stage that reads the dataset, number `part` of those of the spec; a worker of the service of a loader with
+        these options looks at samples."""
         arguments = self._identity.arguments()
         if self._layout is None:
-            options = {
-                name: value for name, value in given._asdict().items() if value not in (None, ())
-            }
             more = {**arguments, "total": str(len(self))}
-            looking = {**options, "timeout": timeout}
-            learned = stages.learned(self._image, more, 0, 0, self._probe, looking)
+            learned = stages.learned(self._image, more, 0, 0, self._probe, dict(options))
             known = self._names(learned)
             unknown = sorted(set(self._rooms) - set(known))
             if unknown:
@@ -107,6 +111,8 @@ class Source:
         names = self._names(self._layout)
         layout = self._layout.with_room(lambda number: self._room_of(number, names, _not_delivered(spec, names)))
         outputs = [self._output(name, leaf) for name, leaf in zip(names, layout.leaves)]
+        if part > 0:
+            arguments["part"] = str(part)
         return stages.stage("record", {**arguments, "layout": json.dumps(list(layout))}, outputs)
 
     def _room_of(self, number: int, names: Sequence[str], not_delivered: Set[str]) -> int:
@@ -116,10 +122,14 @@ class Source:
             return given
         assert self._layout is not None
         leaf = self._layout.leaves[number]
+        if is_declared(leaf):
+            return 0
         return max(leaf["room"], _NOT_DELIVERED_ROOM) if leaf["kind"] == "bytes" else 0
 
     def _names(self, layout: Layout) -> List[str]:
         tree, count = layout.tree, len(layout.leaves)
+        if tree == 0 and layout.leaves[0]["kind"] == "none":
+            raise InvalidArgument(f"{self._identity.dataset} gives None for each sample: does __getitem__ return?")
         parts = (
             [0]
             if isinstance(tree, int)
@@ -184,23 +194,66 @@ def _product(extents: Sequence[int]) -> int:
     return product
 
 
-def resolved(
-    spec: Mapping[str, Any], given: Arguments, timeout: float
-) -> Tuple[Dict[str, Any], Arguments]:
-    """The spec with a range and a stage in the place of a Source, and the arguments of its service."""
-    source: Source = spec["source"]["python"]
-    following = _stages_of(spec)
-    if not source._is_named() and any(stage == "cache" or "cache" in stage for stage in following):
-        raise InvalidArgument(
-            "a `cache` stage finds its results again by the dataset's class, length, name and version: give "
-            "bulkhead.Source a name= or version=, another one for other data"
-        )
-    first = source._first_stage(spec, given, timeout)
-    whole = {**spec, "source": {"range": {"size": len(source)}}, "stages": [first, *following]}
-    return whole, given._replace(dataset=tuple(source._image.paths()))
+def resolved(spec: Mapping[str, Any], given: Arguments, **options: Any) -> stages.Resolved:
+    """`options`: others of the loader: target, credentials, timeout."""
+    own = {name: value for name, value in given._asdict().items() if value not in (None, ())}
+    found: Dict[int, Source] = {}  # by their place in a mixture; 0: it is none
+
+    def replaced(part: Mapping[str, Any], number: int, following: List[Any]) -> Dict[str, Any]:
+        source: Source = part["source"]["python"]
+        if not source._is_named() and any(stage == "cache" or "cache" in stage for stage in following):
+            raise InvalidArgument(
+                "a `cache` stage finds its results again by the dataset's class, length, name and version: give "
+                "bulkhead.Source a name= or version=, another one for other data"
+            )
+        delivers = {"outputs": spec.get("outputs"), "stages": following}
+        first = source._first_stage(delivers, {**own, **options}, len(found))
+        found[number] = source
+        return {**part, "source": {"range": {"size": len(source)}}, "stages": [first, *_stages_of(part)]}
+
+    parts = _parts_of(spec)
+    if parts is None:
+        whole = replaced(spec, 0, _stages_of(spec))
+    else:
+        common = _stages_of(spec)
+        mixed = [
+            replaced(part, number, [*_stages_of(part), *common]) if _is_source(part) else part
+            for number, part in enumerate(parts)
+        ]
+        whole = {**spec, "source": {"mixture": {**spec["source"]["mixture"], "sources": mixed}}}
+    target = options.get("target")
+    sources = list(found.values())
+    in_words = stages.options_in_words(target)
+    words = (
+        of_source(sources[0]._identity.dataset, in_words)
+        if parts is None
+        else of_mixture({number: source._identity.dataset for number, source in found.items()}, in_words)
+    )
+    upload = of_target([source._image for source in sources], target, listed=False)
+    if target is None:
+        first, *others = (source._image.paths() for source in sources)
+        given = given._replace(dataset=(*first, *(paths[0] for paths in others)))
+    return stages.Resolved(whole, given, sources, words, upload)
+
+
+def _is_source(part: Any) -> bool:
+    source = part.get("source") if isinstance(part, Mapping) else None
+    return isinstance(source, Mapping) and isinstance(source.get("python"), Source)
+
+
+def _parts_of(spec: Mapping[str, Any]) -> Optional[Sequence[Any]]:
+    """The sources of a mixture; None: it is none."""
+    source = spec.get("source")
+    mixture = source.get("mixture") if isinstance(source, Mapping) else None
+    parts = mixture.get("sources") if isinstance(mixture, Mapping) else None
+    return parts if isinstance(parts, (list, tuple)) else None
 
 
 def holds_dataset(spec: Any) -> bool:
-    """Whether a spec names a Source."""
-    source = spec.get("source") if isinstance(spec, Mapping) else None
-    return isinstance(source, Mapping) and isinstance(source.get("python"), Source)
+    """Whether a spec names a Source, perhaps in a mixture. InvalidArgument for anything else in the place of one."""
+    if not isinstance(spec, Mapping):
+        return False
+    source = spec.get("source")
+    if isinstance(source, Mapping) and "python" in source and not _is_source(spec):
+        raise InvalidArgument("source.python: must be a bulkhead.Source, made of your dataset")
+    return _is_source(spec) or any(map(_is_source, _parts_of(spec) or ()))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Dict, List, NamedTuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 from .._loader import Loader
-from .._service.arguments import Arguments
+from .._service.arguments import Arguments, in_arguments
 from ..errors import InvalidArgument
+from .upload import Upload, of_target
 from .image import Image
 from .words import Words, of_first_look
 from .worker.bulkhead_leaves import Layout, looked_at
@@ -52,25 +53,37 @@ def length_of(dataset: Any) -> int:
             f"{class_name(dataset)} has no {'__getitem__' if not hasattr(dataset, '__getitem__') else '__len__'}: a dataset "
             "is anything with __len__ and __getitem__, whose indices are 0 to len - 1"
         )
-    length = len(dataset)
+    try:
+        length = len(dataset)
+    except (TypeError, ValueError) as error:  # it gave something else than a length
+        raise InvalidArgument(f"{class_name(dataset)}.__len__ gives no length: {error}") from error
     if length < 1:
         raise InvalidArgument(f"{class_name(dataset)} is empty: its len is {length}")
     return length
 
 
+class Resolved(NamedTuple):
+    """A spec that reads datasets, as the service takes it."""
+
+    spec: Dict[str, Any]  # with a range and a stage in the place of each
+    arguments: Arguments  # of a service of the loader's own
+    kept: Sequence[Any]  # what has to live as long as the loader
+    words: Words
+    upload: Optional[Upload]  # what goes to another service
+
+
 class DatasetLoader(Loader):
     """A Loader whose service has the dataset in `image`."""
 
-    def __init__(self, image: Image, spec: Dict[str, Any], words: Words, **options: Any):
-        self._image = image
-        self._words_of_dataset = words
+    def __init__(self, image: Image, spec: Dict[str, Any], words: Words, listed: bool = False, **options: Any):
+        self._of_dataset = image, words, of_target([image], options.get("target"), listed)
         super().__init__(spec, **options)
 
-    def _words(self) -> Words:
-        return self._words_of_dataset
-
-    def _service_arguments(self, given: Arguments) -> Arguments:
-        return given._replace(dataset=tuple(self._image.paths()))
+    def _with_dataset(self, spec: Any, own: Arguments, **_: Any) -> Resolved:
+        image, words, upload = self._of_dataset
+        if upload is None:
+            own = own._replace(dataset=tuple(image.paths()))
+        return Resolved(spec, own, [image], words, upload)
 
 
 def stage(
@@ -112,16 +125,23 @@ def learned(
     spec = spec_of(1, stage("describe", arguments, [said]), ["layout"], {"size": 1}, epochs=1)
     known = not size and "listed" not in arguments and count <= _MOST_NAMED
     samples = f" {', '.join(map(str, looked_at(int(arguments['total']), count)))}" if known else ""
-    words = of_first_look(arguments["dataset"], samples)
-    # All are looked at in one call of the stage, which has the time of several.
-    patience = options.get("worker_hang_timeout", _HANG_SECONDS)
-    if isinstance(patience, (int, float)):  # the service refuses others
-        patience = max(patience, min(patience * (count // LOOKED_AT), _MOST_HANG_SECONDS))
-    options = {**options, "workers": 1, "credits": 1, "worker_hang_timeout": patience}
-    with DatasetLoader(image, spec, words, **options) as loader:
+    words = of_first_look(arguments["dataset"], samples, options_in_words(options.get("target")))
+    options = {**options, "credits": 1}
+    if options.get("target") is None:
+        # All are looked at in one call of the stage, which has the time of several.
+        patience = options.get("worker_hang_timeout", _HANG_SECONDS)
+        if isinstance(patience, (int, float)):  # the service refuses others
+            patience = max(patience, min(patience * (count // LOOKED_AT), _MOST_HANG_SECONDS))
+        options = {**options, "workers": 1, "worker_hang_timeout": patience}
+    with DatasetLoader(image, spec, words, "listed" in arguments, **options) as loader:
         for batch in loader:
             text = batch["layout"][0][: int(batch["layout_count"][0])].tobytes()
     return Layout(*json.loads(text))
+
+
+def options_in_words(target: Any) -> Words:
+    """Names options of the loader's own service as arguments; those of another one stay its flags."""
+    return in_arguments if target is None else str
 
 
 def checked_room(room: Any) -> int:

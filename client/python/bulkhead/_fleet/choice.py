@@ -16,13 +16,20 @@ AnyStream = Union[HealingStream, FleetStream]
 
 
 def endpoint_of(
-    target: Any, path: str, own: Arguments, timeout: float, suffix: str, words: Callable[[str], str]
+    target: Any,
+    path: str,
+    own: Arguments,
+    timeout: float,
+    suffix: str,
+    words: Callable[[str], str],
+    upload: Any = None,
 ) -> AnyEndpoint:
-    """Where the loader's service is; `path`: the target file that says so, or empty."""
+    """Where the loader's service is; `path`: the target file that says so, or empty; `upload`: the dataset that goes there
+    (Endpoint)."""
     targets = named_by(target)
     if targets is not None and is_fleet(targets):
-        return FleetEndpoint(targets, own, path)
-    return Endpoint(targets[0] if targets else target, own, timeout, suffix, words)
+        return FleetEndpoint(targets, own, path, words, upload)
+    return Endpoint(targets[0] if targets else target, own, timeout, suffix, words, upload)
 
 
 def stream_of(

@@ -184,8 +184,16 @@ class Keepers:
         return request
 
     def _try(self, member: Member, request: Any) -> None:
+        if self._endpoint.upload is not None:
+            self._endpoint.upload.send(member.target, self._credentials, member.replica.authority)
         stream = ReplicaStream(
-            member.target, self._credentials, member.replica.authority, request, self._events, self._fleet
+            member.target,
+            self._credentials,
+            member.replica.authority,
+            request,
+            self._events,
+            self._fleet,
+            self._endpoint.words,
         )
         try:
             with self._lock:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, List, Optional, Protocol
+from typing import Any, Callable, Dict, Iterable, List, Optional, Protocol
 
 import numpy as np
 
@@ -29,11 +29,20 @@ class Receiver(Protocol):
 class ReplicaStream(Stream):
     """Hands its batches to a receiver as they come, over gRPC."""
 
-    def __init__(self, target: str, credentials: Credentials, authority: str, open_request: Any, events: Events, receiver: Receiver):
-        """`authority`: the name that the service's certificate has; empty: the target's."""
+    def __init__(
+        self,
+        target: str,
+        credentials: Credentials,
+        authority: str,
+        open_request: Any,
+        events: Events,
+        receiver: Receiver,
+        words: Callable[[str], str] = str,
+    ):
+        """`authority`: the name that the service's certificate has; empty: the target's. `words`: as of an Endpoint."""
         self._receiver = receiver
         super().__init__(
-            target, credentials, open_request, None, None, 0, events, str, order=AssignedOrder, authority=authority
+            target, credentials, open_request, None, None, 0, events, words, order=AssignedOrder, authority=authority
         )
 
     @property

@@ -83,11 +83,20 @@ class FleetEndpoint:
 
     embedded = False
     service = None
-    words = str
 
-    def __init__(self, targets: Sequence[str], arguments: Arguments, path: str = ""):
-        """`path`: the target file that names them; it is read again when it changes. ServiceUnavailable for a name without addresses."""
+    def __init__(
+        self,
+        targets: Sequence[str],
+        arguments: Arguments,
+        path: str = "",
+        words: Callable[[str], str] = str,
+        upload: Any = None,
+    ):
+        """`path`: the target file that names them; it is read again when it changes. `words`, `upload`: as of an Endpoint, for a
+        dataset. ServiceUnavailable for a name without addresses."""
         refuse_options(arguments)
+        self.words = words if upload is not None else str
+        self.upload = upload
         self._path = path
         self._stamp = self._stamp_of_file()
         self._targets = list(targets)

@@ -15,7 +15,7 @@ Folders = Union[str, "os.PathLike[str]", Sequence[Union[str, "os.PathLike[str]"]
 class Arguments(NamedTuple):
     """Each is the flag of bulkheadd with its name; None: the service's default."""
 
-    workers: Optional[int] = None
+    workers: Union[int, str, None] = None
     threads: Optional[int] = None
     cache_dir: Optional[str] = None
     worker_quota: Optional[str] = None

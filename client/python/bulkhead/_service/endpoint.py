@@ -55,10 +55,12 @@ class Endpoint:
         timeout: float,
         suffix: str = "",
         words: Callable[[str], str] = in_arguments,
+        upload: Any = None,
     ):
         """`suffix`: what tells its loader's name from others' at a service that processes share.
 
-        `words`: what makes of an embedded service's message one in words that the program's author knows.
+        `words`: what makes of a message of an embedded service, or about a dataset, one in words that the program's author
+        knows. `upload`: the dataset that goes to the service at `target` (_dataset.upload.Upload), or None.
         """
         if target is not None:
             check_target(target)
@@ -66,7 +68,8 @@ class Endpoint:
         self._suffix = suffix
         self._arguments = arguments.absolute()  # the program may change its folder
         self.embedded = target is None
-        self.words = words if self.embedded else str
+        self.words = words if self.embedded or upload is not None else str
+        self.upload = upload
         self.service: Optional[embedded.Service] = None
         self.target = target or ""
         self.revive(timeout, lambda: False)

@@ -17,8 +17,8 @@ PathLike = Union[str, "os.PathLike[str]"]
 _Self = TypeVar("_Self", bound="PipelineBase")
 
 NOT_MIXED = (
-    "a mixture takes no bulkhead.Source: let the dataset's __getitem__ read the other data, too, or write its samples "
-    "to TFRecords and mix those"
+    "Pipeline.mixture takes no bulkhead.Source: write the spec as a dict, in which a source of a mixture may be "
+    '{"python": bulkhead.Source(dataset)}'
 )
 
 

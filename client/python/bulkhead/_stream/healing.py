@@ -37,6 +37,7 @@ _LOST = frozenset(
         "SERVICE_START_FAILED",
         "INDEX_DAMAGED",
         "STREAM_IDLE",
+        "DATASET_UNKNOWN",  # it was dropped since it was brought
         _TOO_OFTEN,
     )
 )
@@ -124,13 +125,18 @@ class HealingStream:
         self._pause = _FIRST_PAUSE
         self.reconnects = 0
         self.events = Events()
-        self._stream = self._start(open_request, 0, door_module.WELCOME_SECONDS)
+        try:
+            self._stream = self._start(open_request, 0, door_module.WELCOME_SECONDS)
+        except errors.ServiceUnavailable as failure:  # when a dataset is brought there
+            raise failure._final() from None
         open_streams.add(self)
 
     def _start(self, open_request, first_sequence: int, patience: float) -> Stream:
         request = proto.Open()
         request.CopyFrom(open_request)
         request.name = self._endpoint.name_on_the_wire(open_request.name)
+        if self._endpoint.upload is not None:
+            self._endpoint.upload.send(self._endpoint.target, self._credentials)
         demanded = self._demands_shm()
         door = self._open_door(patience)
         if door is not None:

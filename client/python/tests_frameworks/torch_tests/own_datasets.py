@@ -36,6 +36,13 @@ class Everything(Numbers):
         }
 
 
+class Several(Numbers):
+    """Values that travel in different ways."""
+
+    def __getitem__(self, index):
+        return {"image": np.full((2, 3), index, np.float32), "name": f"n{index}", "mixed": index if index % 2 else index / 2}
+
+
 class Uneven(Numbers):
     """Arrays of several lengths."""
 

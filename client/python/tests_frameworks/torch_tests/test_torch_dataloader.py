@@ -3,7 +3,9 @@
 import gc
 import json
 import os
+import pickle
 import signal
+import sys
 
 import bulkhead
 import numpy as np
@@ -12,7 +14,7 @@ import pytest
 import torch
 import torch.utils.data as data
 from bulkhead.torch import DataLoader
-from conftest import EXTENDED
+from conftest import BIN, EXTENDED
 
 SUBSET = [3, 5, 9, 11, 2, 0]
 
@@ -383,3 +385,45 @@ def test_torchvision_hdf5_and_hugging_face_give_what_they_give_pytorch(tmp_path)
     ):
         with DataLoader(dataset, batch_size=3) as loader:
             assert same(list(loader), list(data.DataLoader(dataset, batch_size=3)))
+
+
+def test_explain_says_how_each_value_travels():
+    with DataLoader(own.Several(12), batch_size=4) as loader:
+        assert loader.explain().startswith("not known yet")
+        list(loader)
+        said = {line.split("  ")[0]: line for line in loader.explain().splitlines()}
+    assert said["['image']"].endswith("float32 [2, 3]  in the batch, without a copy")
+    assert "str" in said["['name']"] and "copied row by row; room for 4096 bytes in each sample" in said["['name']"]
+    size = sum(len(pickle.dumps(own.Several()[index]["mixed"], protocol=5)) for index in range(12))
+    assert f"pickled by workers and unpickled here, {size} bytes so far" in said["['mixed']"]
+
+
+def test_declared_samples_are_not_looked_at_first():
+    outputs = {"image": {"dtype": torch.float32, "shape": [2, 3]}, "label": "int64", "weight": np.float32, "odd": "bool",
+               "name": {"dtype": "bytes", "max_count": 16}, "both": ("int16", own.Pair(["uint8"], {"dtype": "bytes", "max_count": 8}))}
+    with DataLoader(own.Everything(), batch_size=5, outputs=outputs) as loader:
+        mine = list(loader)
+    for batch, its in zip(mine, data.DataLoader(own.Everything(), batch_size=5)):
+        assert same(batch["image"], its["image"]) and same(batch["label"], its["label"]) and same(batch["odd"], its["odd"])
+        assert batch["weight"].dtype == torch.float32 and batch["weight"].tolist() == its["weight"].tolist()
+        assert [name.decode() for name in batch["name"]] == its["name"]
+        assert same(batch["both"][0], its["both"][0]) and same(batch["both"][1].first, its["both"][1].first)
+    with DataLoader(own.Numbers(8), batch_size=4, outputs={"dtype": "int64"}) as loader:
+        assert torch.cat(list(loader)).tolist() == list(range(8))
+        workers = bulkhead.service_status(loader.loader.target)["workers"]
+        assert len({worker["pipeline"] for worker in workers}) == 1, "no pipeline looked at samples"
+
+
+def test_at_a_service_that_runs_already(tmp_path):
+    from twice import Service
+
+    here = os.path.dirname(__file__)
+    service = Service(BIN / "bulkheadd", tmp_path, "--allow-datasets", "--python", sys.executable, "--python-path", here, "--workers", "2")
+    try:
+        for way in ("in order", "shuffled by a generator", "some twice", "batches by a sampler"):
+            its = data.DataLoader(own.Everything(), **WAYS[way]())
+            with DataLoader(own.Everything(), target=service.target, **WAYS[way]()) as loader:
+                for _ in range(2):
+                    assert same(list(loader), list(its)), way
+    finally:
+        service.kill()

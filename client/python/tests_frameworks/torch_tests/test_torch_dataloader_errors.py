@@ -112,7 +112,7 @@ def test_what_a_sample_may_not_do_is_said(dataset, kind, words):
 def test_a_len_that_lies_is_an_error_of_the_index():
     short = own.Numbers()
     short.length = [1, 2, 3]
-    with pytest.raises(TypeError):
+    with pytest.raises(bulkhead.InvalidArgument, match="Numbers.__len__ gives no length"):
         DataLoader(short)
     with (
         DataLoader(own.LongerThanItSays(), batch_size=4) as loader,
@@ -143,12 +143,14 @@ REFUSED = [
         lambda: DataLoader(own.Numbers(), multiprocessing_context="fork"),
         "multiprocessing_context has no meaning",
     ),
-    (lambda: DataLoader(own.Numbers(), target="unix:/tmp/x"), "leave target out"),
     (
         lambda: DataLoader(own.Numbers(), errors="substitute", sampler=SUBSET),
         "the service must choose the order",
     ),
     (lambda: DataLoader(own.Numbers(), room=0), "room is a number of bytes"),
+    (lambda: DataLoader(own.Numbers(), room=9, outputs="int64"), "give max_count in outputs"),
+    (lambda: DataLoader(own.Numbers(), collate_fn=list, outputs="int64"), "outputs declares samples, and here workers make whole batches"),
+    (lambda: DataLoader(own.Numbers(), outputs={"dtype": "float"}), "'float' is no element type"),
     (
         lambda: next(iter(DataLoader(own.Numbers(), sampler=itertools.repeat(1)))),
         "its list for an epoch must end",

@@ -6,6 +6,7 @@ stage is loaded, so that its imports count as those of any stage.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import mmap
@@ -31,8 +32,7 @@ class DatasetError(Exception):
 class _Dataset:
     """What the trainer sent: the dataset, and the functions that go with it."""
 
-    def __init__(self) -> None:
-        fd = int(os.environ["BULKHEAD_DATASET_FD"])
+    def __init__(self, fd: int, lists: int) -> None:
         self._memory = mmap.mmap(fd, os.fstat(fd).st_size, prot=mmap.PROT_READ)
         view = memoryview(self._memory)
         size = int.from_bytes(view[:8], "little")
@@ -44,14 +44,13 @@ class _Dataset:
         buffers = [view[begin : begin + count] for begin, count in self.facts["buffers"]]
         sent = pickle.Unpickler(io.BytesIO(view[at : at + length]), buffers=buffers).load()
         self.dataset, self.collate = sent["dataset"], sent["collate"]
-        self._lists = int(os.environ["BULKHEAD_DATASET_LISTS_FD"])
+        self._lists = lists
         self._number = int(os.environ.get("BULKHEAD_WORKER_SLOT", "0"))
         self._batched = callable(getattr(self.dataset, "__getitems__", None))
         self._introduced = False
         self._introduce()
         if sent["worker_init"] is not None:
             sent["worker_init"](self._number)
-        self.layouts: Dict[str, leaves.Layout] = {}
 
     def _introduce(self) -> None:
         """Lets torch.utils.data.get_worker_info() answer, once torch is loaded."""
@@ -89,6 +88,9 @@ class _Dataset:
             f": {said}" if said else ""
         )
         terminal = sys.modules.get("bulkhead_host.terminal")
+        if isinstance(error, IndexError):  # perhaps __len__, or a sampler, promises more than there is
+            with contextlib.suppress(Exception):
+                text += f"; __len__ says {len(self.dataset)}"
         # breakpoint() is no error of the sample.
         if terminal is not None and isinstance(error, terminal.NoTerminal):
             return terminal.NoTerminal(text).with_traceback(error.__traceback__)
@@ -157,6 +159,8 @@ def _short(indices: List[int]) -> str:
 
 def _become_main(program: Dict[str, str]) -> None:
     """What multiprocessing does when it spawns: classes of the trainer's program are found in `__main__`."""
+    if "__mp_main__" in sys.modules:  # of another dataset of the same trainer
+        return
     main = types.ModuleType("__mp_main__")
     sys.modules["__main__"] = sys.modules["__mp_main__"] = main
     if "module" in program:
@@ -177,16 +181,24 @@ def _seed(word: int) -> None:
         torch.default_generator.manual_seed(word)
 
 
-_opened: Optional[_Dataset] = None
-if "BULKHEAD_DATASET_FD" in os.environ:
-    _opened = _Dataset()
+def _open_all() -> List[_Dataset]:
+    if "BULKHEAD_DATASET_FD" not in os.environ:
+        return []
+    first = _Dataset(int(os.environ["BULKHEAD_DATASET_FD"]), int(os.environ["BULKHEAD_DATASET_LISTS_FD"]))
+    return [first, *(_Dataset(int(fd), -1) for fd in os.environ["BULKHEAD_DATASET_OTHER_FDS"].split(",") if fd)]
+
+
+_all = _open_all()
+_opened: Optional[_Dataset] = _all[0] if _all else None
+
+
+_layouts: Dict[str, leaves.Layout] = {}
 
 
 def _layout(text: str) -> leaves.Layout:
-    assert _opened is not None
-    layout = _opened.layouts.get(text)
+    layout = _layouts.get(text)
     if layout is None:
-        layout = _opened.layouts[text] = leaves.Layout(*json.loads(text))
+        layout = _layouts[text] = leaves.Layout(*json.loads(text))
     return layout
 
 
@@ -207,14 +219,14 @@ def sample(index, *, rng, epoch, layout, listed=False, **identity):
     return _encoded(layout, _opened.seeded(rng, lambda: _opened.at(index)), f"[{index}]")
 
 
-def record(index, *, rng, epoch, layout, **identity):
-    """One sample as features of a source."""
-    assert _opened is not None
-    value = _opened.seeded(rng, lambda: _opened.at(int(index)))
+def record(index, *, rng, epoch, layout, part=0, **identity):
+    """One sample as features of a source; `part`: which of a mixture's datasets it is."""
+    dataset = _all[part]
+    value = dataset.seeded(rng, lambda: dataset.at(int(index)))
     try:
         return _layout(layout).fields(value)
     except leaves.Unlike as unlike:
-        raise DatasetError(f"{_opened.facts['class']}[{int(index)}]: {unlike}") from None
+        raise DatasetError(f"{dataset.facts['class']}[{int(index)}]: {unlike}") from None
 
 
 def batch(index, *, rng, epoch, layout, size, total, listed=False, **identity):

@@ -9,6 +9,8 @@ A layout is JSON: `tree` is the structure, in which a number stands for a leaf; 
     none     None
     object   anything else, pickled
 
+`of` is what the value was, "tensor" or "int", say; where `outputs` declared it, "any" that has the dtype.
+
 Used in workers, where it needs only the standard library and NumPy, and by the trainer, which puts values together
 again.
 """
@@ -17,12 +19,13 @@ from __future__ import annotations
 
 import pickle
 import sys
+import types
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
 # Those of NumPy that travel as they are; bfloat16 as its bits.
-_DTYPES = frozenset(
+DTYPES = frozenset(
     "bool uint8 int8 uint16 int16 uint32 int32 uint64 int64 float16 float32 float64 complex64 complex128".split()
 )
 # Room for values that differ in size: several times the largest one that was seen.
@@ -55,7 +58,7 @@ class Layout(NamedTuple):
         roomy = []
         for number, leaf in enumerate(self.leaves):
             room = room_of(number) if "room" in leaf else 0
-            roomy.append({**leaf, "room": -(-room // _itemsize(leaf))} if room else leaf)
+            roomy.append({**leaf, "room": -(-room // itemsize(leaf))} if room else leaf)
         return Layout(self.tree, roomy)
 
     def outputs(self) -> List[Dict[str, Any]]:
@@ -85,11 +88,13 @@ class Layout(NamedTuple):
             try:
                 _encode(leaf, part, where, [])  # for its errors
             except TooLarge as error:
+                if is_declared(leaf):
+                    raise Unlike(f"{error.told}; give a larger max_count") from None
                 if not isinstance(self.tree, dict) or "dict" not in self.tree:
                     raise
                 name = self.tree["dict"][number][0]
                 raise Unlike(f"{error.told}; give bulkhead.Source room={{{name!r}: {error.room}}}") from None
-        return tuple(_as_field(part, where) for part, where in found)
+        return tuple(_as_field(leaf, part, where) for leaf, (part, where) in zip(self.leaves, found))
 
     def values(self, value: Any) -> Tuple[Any, ...]:
         """The outputs for one value. Unlike, if it is not of this layout."""
@@ -97,7 +102,12 @@ class Layout(NamedTuple):
         _gather(self.tree, value, found, "")
         outputs: List[Any] = []
         for leaf, (part, where) in zip(self.leaves, found):
-            _encode(leaf, part, where, outputs)
+            try:
+                _encode(leaf, part, where, outputs)
+            except TooLarge as error:
+                if is_declared(leaf):
+                    raise Unlike(f"{error.told}; give a larger max_count") from None
+                raise
         return tuple(outputs)
 
 
@@ -200,7 +210,7 @@ def _array_of(value: Any) -> Tuple[str, Optional[np.ndarray], str]:
         return _tensor_as_array(value)
     else:
         return "", None, ""
-    if not found or array.dtype.name not in _DTYPES:
+    if not found or array.dtype.name not in DTYPES:
         return "", None, ""
     return found, array, array.dtype.name
 
@@ -222,7 +232,7 @@ def _tensor_as_array(tensor: Any) -> Tuple[str, Optional[np.ndarray], str]:
         array = tensor.numpy()
     except TypeError:  # a dtype that NumPy lacks
         return "", None, ""
-    return ("tensor", array, array.dtype.name) if array.dtype.name in _DTYPES else ("", None, "")
+    return ("tensor", array, array.dtype.name) if array.dtype.name in DTYPES else ("", None, "")
 
 
 def _plain_tensors(torch: Any) -> Tuple[type, ...]:
@@ -237,6 +247,8 @@ def _plain_tensors(torch: Any) -> Tuple[type, ...]:
 
 
 def _pickled(value: Any, where: str) -> bytes:
+    if isinstance(value, types.GeneratorType):
+        raise Unlike(f"{_place(where)} is a generator: return the values instead of yielding them")
     try:
         return pickle.dumps(value, protocol=5)
     except MemoryError:
@@ -250,25 +262,23 @@ def _pickled(value: Any, where: str) -> bytes:
 def _encode(leaf: Leaf, value: Any, where: str, outputs: List[Any]) -> None:
     kind = leaf["kind"]
     if kind in ("array", "ragged"):
-        found, array, dtype = _array_of(value)
-        if found != leaf["of"] or dtype != leaf["dtype"]:
-            now = f"a {found} of {dtype}" if found else f"a {type(value).__name__}"
-            raise Unlike(
-                f"{_place(where)} is {now}, in the samples looked at first it was a {leaf['of']} of {leaf['dtype']}"
-            )
-        assert array is not None
+        array = _array_like(leaf, value, where)
         if kind == "array":
             if list(array.shape) != leaf["shape"]:
                 raise Unlike(
-                    f"{_place(where)} has the shape {list(array.shape)}, but {leaf['shape']} in all samples that were looked at "
-                    "first; give probe=64, say, to have more of them looked at"
+                    f"{_place(where)} has the shape {list(array.shape)}, but {leaf['shape']} "
+                    + (
+                        "by `outputs`"
+                        if is_declared(leaf)
+                        else "in all samples that were looked at first; give probe=64, say, to have more of them looked at"
+                    )
                 )
             outputs.append(array)
             return
         if array.ndim != leaf["rank"]:
-            raise Unlike(
-                f"{_place(where)} has {array.ndim} dimensions, in the samples looked at first {leaf['rank']}"
-            )
+            raise Unlike(f"{_place(where)} has {array.ndim} dimensions, {_known_by(leaf)} {leaf['rank']}")
+        if is_declared(leaf) and list(array.shape[1:]) != leaf["rest"]:
+            raise Unlike(f"{_place(where)} has the shape {list(array.shape)}, but {[-1, *leaf['rest']]} by `outputs`")
         _check_room(leaf, array.size, where)
         outputs.append(array.reshape(-1))
         outputs.append(np.array(array.shape, np.int64))
@@ -285,10 +295,12 @@ def _encode(leaf: Leaf, value: Any, where: str, outputs: List[Any]) -> None:
                 f"{_place(where)} is a {type(value).__name__}, in the samples looked at first it was a str"
             )
         data = value.encode("utf-8", "surrogatepass")
+    elif kind == "bytes" and is_declared(leaf) and type(value) is str:
+        data = value.encode("utf-8", "surrogatepass")
     elif kind == "bytes":
         if type(value) is not bytes:
             raise Unlike(
-                f"{_place(where)} is a {type(value).__name__}, in the samples looked at first it was bytes"
+                f"{_place(where)} is a {type(value).__name__}, {_known_by(leaf)} it {'is' if is_declared(leaf) else 'was'} bytes"
             )
         data = value
     else:
@@ -298,7 +310,32 @@ def _encode(leaf: Leaf, value: Any, where: str, outputs: List[Any]) -> None:
     outputs.append(np.frombuffer(data, np.uint8))
 
 
-def _as_field(value: Any, where: str) -> Any:
+def is_declared(leaf: Leaf) -> bool:
+    """By `outputs`, not by samples that were looked at."""
+    return leaf.get("of") == "any"
+
+
+def _known_by(leaf: Leaf) -> str:
+    return "by `outputs`" if is_declared(leaf) else "in the samples looked at first"
+
+
+def _array_like(leaf: Leaf, value: Any, where: str) -> np.ndarray:
+    """The value as an array of the leaf's dtype. A number of Python takes the dtype that was declared, if that holds it."""
+    found, array, dtype = _array_of(value)
+    if found in ("int", "float", "bool") and is_declared(leaf) and dtype != leaf["dtype"] and leaf["dtype"] != "bfloat16":
+        with np.errstate(all="ignore"):
+            cast = np.asarray(array).astype(leaf["dtype"])
+        if found == "float" and cast.dtype.kind == "f" or cast == array:
+            array, dtype = cast, leaf["dtype"]
+    if not found or dtype != leaf["dtype"] or not is_declared(leaf) and found != leaf["of"]:
+        now = f"a {found} of {dtype}" if found else f"a {type(value).__name__}"
+        wanted = leaf["dtype"] if is_declared(leaf) else f"it was a {leaf['of']} of {leaf['dtype']}"
+        raise Unlike(f"{_place(where)} is {now}, {_known_by(leaf)} {wanted}")
+    assert array is not None
+    return array
+
+
+def _as_field(leaf: Leaf, value: Any, where: str) -> Any:
     if type(value) is str:
         return value.encode("utf-8", "surrogatepass")
     if type(value) is bytes:
@@ -306,20 +343,22 @@ def _as_field(value: Any, where: str) -> Any:
     found, array, _ = _array_of(value)
     if not found:
         raise Unlike(f"{_place(where)} is a {type(value).__name__}, which is no array")
+    if is_declared(leaf):
+        return _array_like(leaf, value, where)
     return array
 
 
-def _itemsize(leaf: Leaf) -> int:
+def itemsize(leaf: Leaf) -> int:
     return np.dtype(leaf["dtype"].replace("bfloat16", "uint16")).itemsize if "dtype" in leaf else 1
 
 
 def _check_room(leaf: Leaf, size: int, where: str) -> None:
     if size > leaf["room"]:
-        itemsize = _itemsize(leaf)
+        each = itemsize(leaf)
         raise TooLarge(
-            f"{_place(where)} takes {size * itemsize} bytes, but there is room for {leaf['room'] * itemsize}, "
-            "by `room` or the largest of the samples looked at first",
-            1 << (2 * size * itemsize - 1).bit_length(),
+            f"{_place(where)} takes {size * each} bytes, but there is room for {leaf['room'] * each}, "
+            + ("by `outputs`" if is_declared(leaf) else "by `room` or the largest of the samples looked at first"),
+            1 << (2 * size * each - 1).bit_length(),
         )
 
 
@@ -354,9 +393,9 @@ def _leaf(values: List[Any], may_differ: bool) -> Leaf:
             return {"kind": "array", "of": found, "dtype": dtype, "shape": list(first.shape)}  # type: ignore[union-attr]
         if len({len(shape) for shape in shapes}) == 1:
             largest = max(array.size for _, array, _ in arrays)  # type: ignore[union-attr]
-            itemsize = first.dtype.itemsize  # type: ignore[union-attr]
+            each = first.dtype.itemsize  # type: ignore[union-attr]
             times = _ROOM_TIMES if len(shapes) > 1 else _ROOM_TIMES_OF_EQUALS
-            elements = -(-_room(largest * itemsize, times) // itemsize)
+            elements = -(-_room(largest * each, times) // each)
             leaf = {
                 "kind": "ragged",
                 "of": found,
@@ -404,7 +443,7 @@ def decode(leaf: Leaf, data: Any, shape: Any, as_tensor: Callable[[np.ndarray, s
         return pickle.loads(data.tobytes())
     array = data.reshape(shape) if kind == "ragged" else data
     of = leaf["of"]
-    if of == "tensor":
+    if of == "tensor" or kind == "ragged" and of == "any":
         return as_tensor(array, leaf["dtype"])
     if of in ("int", "float", "bool"):
         return array[()].item() if isinstance(array, np.ndarray) else array.item()

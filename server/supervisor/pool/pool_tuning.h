@@ -1,0 +1,85 @@
+#ifndef BULKHEAD_SERVER_SUPERVISOR_POOL_POOL_TUNING_H_
+#define BULKHEAD_SERVER_SUPERVISOR_POOL_POOL_TUNING_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "server/base/rate_limit.h"
+#include "server/supervisor/pool/crew.h"
+#include "server/supervisor/pool/dispatcher.h"
+#include "server/supervisor/pool/pipeline_config.h"
+#include "server/supervisor/pool/pool_context.h"
+#include "server/supervisor/pool/pool_streams.h"
+#include "server/supervisor/tuning/worker_tuner.h"
+
+namespace bulkhead {
+
+// Adds workers to a pool and gives some up, as WorkerTuner decides or because another stream needs
+// their memory. A worker that is given up gets no more leases, finishes those that it holds, and
+// ends; then its place goes. Without PipelineConfig::tuning it does nothing. Lives on the
+// supervisor's thread.
+class PoolTuning {
+ public:
+  // Starts a worker in a place.
+  using StartFn = std::function<void(Slot&)>;
+
+  PoolTuning(const PoolContext& context, const PipelineConfig& config, Crew& crew,
+             const PoolStreams& streams, const Dispatcher& dispatcher, StartFn start);
+
+  // Takes a reading, twice a second, and does what follows from it.
+  void Look(int64_t now_ns);
+  // Memory of the workers beyond those that the pool began with.
+  uint64_t spare_bytes() const;
+  // Gives up one of these workers for another stream, which does not wait for long leases. False if
+  // there is none that can go.
+  bool GiveUpOne();
+  // Ends those workers on their way that hold no lease, and some that were given up for others.
+  void StopIfDrained(int64_t now_ns);
+
+  // Adds how the pool is tuned, if it is.
+  void AppendStatus(v1::GetStatusResponse& response) const;
+
+ private:
+  // A worker's counters.
+  struct Work {
+    double busy_seconds = 0;
+    double cpu_seconds = 0;
+    uint64_t samples = 0;
+  };
+
+  TuningReading Read(int64_t now_ns);
+  // Adds the work since the last reading.
+  void ReadWork(TuningReading& reading);
+  // Of the stream that waited longest, since the last reading.
+  double ReadWait(int64_t now_ns);
+  bool HasRoom() const;
+  // Fewer, if the memory is gone.
+  void Add(int workers);
+  // The last one that serves; false if none can go.
+  bool GiveUp(int64_t leave_by_ns);
+  void Tell(TuningDecision decision, int64_t now_ns);
+
+  const PoolContext& context_;
+  const PipelineConfig& config_;
+  Crew& crew_;
+  const PoolStreams& streams_;
+  const Dispatcher& dispatcher_;
+  const StartFn start_;
+  const uint64_t quota_bytes_;  // that the budget holds for each worker
+  std::optional<WorkerTuner> tuner_;
+  int64_t read_ns_ = 0;
+  std::map<LeaseTable::WorkerId, Work> works_;
+  std::map<uint64_t, double> waits_;  // by stream
+  int64_t leave_by_ns_ = 0;           // for workers given up for others; 0: there are none
+  v1::TuningState state_ = v1::TUNING_STATE_WARM_UP;
+  std::string text_ = "too little was seen so far";
+  RateLimit log_{0.1, 20};
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_SUPERVISOR_POOL_POOL_TUNING_H_
