@@ -13,7 +13,6 @@
 #include "absl/strings/str_cat.h"
 #include "server/base/checksum.h"
 #include "server/base/error.h"
-#include "server/blocks/file_bytes.h"
 #include "server/os/files/filesystem.h"
 
 namespace bulkhead {
@@ -118,7 +117,7 @@ absl::StatusOr<ObjectBlocks> ObjectBlocks::Take(UniqueFd data, UniqueFd blocks,
                                                 bool writable) {
   Header header;
   const Header expected;
-  if (!ReadFileBytes(blocks.get(), 0, reinterpret_cast<char*>(&header), sizeof(header)) ||
+  if (!ReadExactly(blocks.get(), 0, reinterpret_cast<char*>(&header), sizeof(header)) ||
       std::memcmp(header.magic, expected.magic, sizeof(header.magic)) != 0 ||
       header.size_bytes > kMostBytes) {
     return absl::DataLossError("no block table of this version");
@@ -178,14 +177,14 @@ bool ObjectBlocks::Read(uint64_t block, uint64_t offset, char* to, size_t size) 
   if (word == 0) return false;
   const size_t bytes = extent->bytes;
   if (offset == 0 && size == bytes) {
-    return ReadFileBytes(data_fd_.get(), extent->begin, to, size) &&
+    return ReadExactly(data_fd_.get(), extent->begin, to, size) &&
            (kPresent | Crc32c({to, size})) == word;
   }
   if (offset > bytes || size > bytes - offset) return false;
   std::array<char, kBlockBytes> small;
   std::string large(bytes > small.size() ? bytes : 0, '\0');
   char* const whole = large.empty() ? small.data() : large.data();
-  if (!ReadFileBytes(data_fd_.get(), extent->begin, whole, bytes) ||
+  if (!ReadExactly(data_fd_.get(), extent->begin, whole, bytes) ||
       (kPresent | Crc32c({whole, bytes})) != word) {
     return false;
   }
@@ -200,7 +199,7 @@ bool ObjectBlocks::IsRight(uint64_t block) const {
   uint32_t crc = 0;
   for (uint64_t done = 0; done < extent->bytes;) {
     const size_t size = std::min<uint64_t>(part.size(), extent->bytes - done);
-    if (!ReadFileBytes(data_fd_.get(), extent->begin + done, part.data(), size)) return false;
+    if (!ReadExactly(data_fd_.get(), extent->begin + done, part.data(), size)) return false;
     crc = Crc32c({part.data(), size}, crc);
     done += size;
   }
@@ -212,7 +211,7 @@ absl::Status ObjectBlocks::WritePart(uint64_t block, Part& part, absl::string_vi
   if (!extent.has_value() || bytes.size() > extent->bytes - std::min(part.bytes, extent->bytes)) {
     return absl::InternalError("a block of another size");
   }
-  BULKHEAD_RETURN_IF_ERROR(WriteFileBytes(data_fd_.get(), extent->begin + part.bytes, bytes));
+  BULKHEAD_RETURN_IF_ERROR(WriteExactly(data_fd_.get(), extent->begin + part.bytes, bytes));
   part.crc = Crc32c(bytes, part.crc);
   part.bytes += bytes.size();
   if (part.bytes == extent->bytes) SetWord(block, kPresent | part.crc);

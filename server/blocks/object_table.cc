@@ -8,7 +8,6 @@
 #include "server/base/checksum.h"
 #include "server/base/error.h"
 #include "server/base/little_endian.h"
-#include "server/blocks/file_bytes.h"
 #include "server/blocks/object_blocks.h"
 #include "server/os/files/filesystem.h"
 
@@ -165,7 +164,7 @@ absl::Status ObjectTableWriter::Append(absl::string_view bytes) {
 }
 
 absl::Status ObjectTableWriter::Flush() {
-  BULKHEAD_RETURN_IF_ERROR(WriteFileBytes(fd_.get(), written_, buffer_));
+  BULKHEAD_RETURN_IF_ERROR(WriteExactly(fd_.get(), written_, buffer_));
   written_ += buffer_.size();
   buffer_.clear();
   return absl::OkStatus();
@@ -219,7 +218,7 @@ absl::StatusOr<std::string> ObjectTableWriter::Finish() {
   }
   BULKHEAD_RETURN_IF_ERROR(Flush());
   header.crc = HeaderCrc(header);
-  BULKHEAD_RETURN_IF_ERROR(WritePrefix(fd_.get(), RawBytes(header)));
+  BULKHEAD_RETURN_IF_ERROR(WriteExactly(fd_.get(), 0, RawBytes(header)));
   std::string name = key.FinishHex().substr(0, 32);
   const std::string path = absl::StrCat(folder_, "/", name);
   if (!IsWhole(path)) BULKHEAD_RETURN_IF_ERROR(PublishFile(fd_.get(), path + ".table"));
