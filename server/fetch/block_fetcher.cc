@@ -29,7 +29,7 @@ absl::Status CannotKeep(absl::string_view url, const absl::Status& why) {
 struct BlockFetcher::Object {
   ObjectInfo info;
   ObjectBlocks* cached = nullptr;
-  std::optional<ObjectBlocks> spare;
+  std::optional<ObjectBlocks> spare;  // open while a request wants the object
   // How many requests want each block.
   absl::flat_hash_map<uint64_t, uint32_t> wanted;
   std::map<uint64_t, std::shared_ptr<Read>> reads;  // on their way, by first block
@@ -70,14 +70,15 @@ BlockFetcher::BlockFetcher(ObjectStore& store, ObjectFolder& cache, std::string 
 BlockFetcher::~BlockFetcher() { *alive_ = false; }
 
 absl::StatusOr<BlockFetcher::Object*> BlockFetcher::Find(const internal::v1::FoundObject& found,
-                                                         bool check) {
+                                                         Trust trust) {
   const std::string& key = found.object().key();
   const std::string spare_path = absl::StrCat(spare_folder_, "/", key);
   const ObjectBlocks::Object state{found.size_bytes(), found.mtime_ns()};
   const auto known = objects_.find(key);
-  if (known != objects_.end() && !check) return known->second.get();
+  const bool is_open = known != objects_.end() && known->second->spare.has_value();
+  if (is_open && trust == internal::v1::FetchParts::TRUST_UNSPECIFIED) return known->second.get();
   BULKHEAD_ASSIGN_OR_RETURN(ObjectBlocks* const cached, cache_.Open(key, state));
-  if (known != objects_.end() && known->second->spare->IsAt(spare_path)) return known->second.get();
+  if (is_open && known->second->spare->IsAt(spare_path)) return known->second.get();
   BULKHEAD_ASSIGN_OR_RETURN(ObjectBlocks spare, ObjectBlocks::OpenForWriting(spare_path, state));
   std::unique_ptr<Object>& object = objects_[key];
   if (object == nullptr) object = std::make_unique<Object>();
@@ -88,10 +89,10 @@ absl::StatusOr<BlockFetcher::Object*> BlockFetcher::Find(const internal::v1::Fou
   return object.get();
 }
 
-bool BlockFetcher::IsThere(const Object& object, uint64_t block, bool check) {
+bool BlockFetcher::IsThere(const Object& object, uint64_t block, Trust trust) {
   const auto has = [&](const ObjectBlocks& blocks) {
     if (!blocks.Has(block)) return false;
-    if (!check) return true;
+    if (trust == internal::v1::FetchParts::TRUST_UNSPECIFIED) return true;
     std::string bytes(blocks.BytesOf(block), '\0');
     return blocks.Read(block, 0, bytes.data(), bytes.size());
   };
@@ -105,7 +106,7 @@ void BlockFetcher::Fetch(const internal::v1::FetchParts& message) {
   requests_[message.id()] = request;
   ++request->reads_left;  // this function itself
   for (const internal::v1::FetchParts::Part& part : message.parts()) {
-    const auto object = Find(part.object(), message.check());
+    const auto object = Find(part.object(), message.trust());
     if (!object.ok()) {
       return Finish(*request, CannotKeep(part.object().object().url(), object.status()));
     }
@@ -118,19 +119,22 @@ void BlockFetcher::Fetch(const internal::v1::FetchParts& message) {
           (end_byte + ObjectBlocks::kBlockBytes - 1) / ObjectBlocks::kBlockBytes};
       request->runs.push_back(run);
       for (uint64_t block = run.begin; block < run.end; ++block) ++(*object)->wanted[block];
+      if (message.trust() == internal::v1::FetchParts::TRUST_NOTHING) {
+        Forget(**object, run.begin, run.end);
+      }
     }
   }
   for (const Request::Run& run : request->runs) {
     // Missing blocks, with small gaps between them.
     constexpr uint64_t kGapBlocks = kGapBytes / ObjectBlocks::kBlockBytes;
     for (uint64_t begin = run.begin; begin < run.end;) {
-      if (IsThere(*run.object, begin, message.check())) {
+      if (IsThere(*run.object, begin, message.trust())) {
         ++begin;
         continue;
       }
       uint64_t end = begin + 1;
       for (uint64_t block = end; block < run.end && block <= end + kGapBlocks; ++block) {
-        if (!IsThere(*run.object, block, message.check())) end = block + 1;
+        if (!IsThere(*run.object, block, message.trust())) end = block + 1;
       }
       Want(*run.object, begin, end, request);
       begin = end;
@@ -231,6 +235,7 @@ void BlockFetcher::End(Read& read, const absl::Status& status) {
     }
   }
   Drop(object, read.begin, read.end);
+  CloseIfIdle(object);
 }
 
 void BlockFetcher::Finish(Request& request, const absl::Status& status) {
@@ -250,9 +255,15 @@ void BlockFetcher::Release(uint64_t id) {
     }
     Drop(*run.object, run.begin, run.end);
   }
+  for (const Request::Run& run : request->runs) CloseIfIdle(*run.object);
+}
+
+void BlockFetcher::CloseIfIdle(Object& object) {
+  if (object.wanted.empty() && object.reads.empty()) object.spare.reset();
 }
 
 void BlockFetcher::Drop(Object& object, uint64_t begin, uint64_t end) {
+  if (!object.spare.has_value()) return;
   uint64_t first = begin;  // of those to drop
   for (uint64_t block = begin; block <= end; ++block) {
     const bool drops = block < end && object.spare->Has(block) && object.wanted.count(block) == 0;
@@ -265,9 +276,19 @@ void BlockFetcher::Drop(Object& object, uint64_t begin, uint64_t end) {
   }
 }
 
+void BlockFetcher::Forget(Object& object, uint64_t begin, uint64_t end) {
+  for (uint64_t block = begin; block < end; ++block) {
+    if (object.spare->Has(block)) {
+      spare_bytes_ -= std::min(spare_bytes_, object.spare->BytesOf(block));
+    }
+  }
+  object.spare->Drop(begin, end);
+  object.cached->Drop(begin, end);  // counted until the folder is measured again
+}
+
 void BlockFetcher::ForgetRest() {
   for (const auto& [key, object] : objects_) {
-    Drop(*object, 0, object->spare->block_count());
+    if (object->spare.has_value()) Drop(*object, 0, object->spare->block_count());
   }
 }
 

@@ -16,6 +16,8 @@ struct ObjectPart {
   std::string key;  // StoredObject.key
   uint64_t begin = 0;
   uint64_t end = 0;
+
+  bool operator==(const ObjectPart&) const = default;
 };
 
 // The object of a resolved file; false if it is a file.

@@ -227,11 +227,13 @@ absl::Status AllocateFile(int fd, uint64_t bytes) {
   return absl::ResourceExhaustedError(std::string(SystemError(error, what).message()));
 }
 
-absl::Status WritePrefix(int fd, absl::string_view bytes) {
-  const ssize_t written = pwrite(fd, bytes.data(), bytes.size(), 0);
+absl::Status WriteFileAt(int fd, uint64_t offset, absl::string_view bytes) {
+  const ssize_t written = pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
   if (written == static_cast<ssize_t>(bytes.size())) return absl::OkStatus();
   return SystemError(written < 0 ? errno : EIO, "writing a file");
 }
+
+absl::Status WritePrefix(int fd, absl::string_view bytes) { return WriteFileAt(fd, 0, bytes); }
 
 bool TryLockFile(int fd) { return flock(fd, LOCK_EX | LOCK_NB) == 0; }
 

@@ -79,7 +79,8 @@ absl::StatusOr<UniqueFd> OpenFile(const std::string& path, bool writable);
 // RESOURCE_EXHAUSTED if the disk is full.
 absl::Status AllocateFile(int fd, uint64_t bytes);
 
-// Writes `bytes` at the start of an open file, whatever its position.
+// Writes `bytes` at `offset` of an open file, or at its start, whatever its position.
+absl::Status WriteFileAt(int fd, uint64_t offset, absl::string_view bytes);
 absl::Status WritePrefix(int fd, absl::string_view bytes);
 
 // Locks an open file until the last descriptor of this opening is closed, in any process. False if
