@@ -9,8 +9,8 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 readonly TOOLS=$ROOT/build/s3 GATEWAY_VERSION=v1.8.0 MOTO_VERSION=5.2.5
-export AWS_ACCESS_KEY_ID=bulkhead AWS_SECRET_ACCESS_KEY=of-a-test AWS_REGION=us-east-1 AWS_EC2_METADATA_DISABLED=true
-export BULKHEAD_BIN_DIR=${BULKHEAD_BIN_DIR:-$BIN}
+export AWS_ACCESS_KEY_ID=bulkhead AWS_SECRET_ACCESS_KEY=of-a-test AWS_REGION=us-east-1 AWS_DEFAULT_REGION=us-east-1 AWS_EC2_METADATA_DISABLED=true
+export BULKHEAD_S3_PYTHON=$TOOLS/moto/bin/python BULKHEAD_BIN_DIR=${BULKHEAD_BIN_DIR:-$BIN}
 
 work=$(mktemp -d)
 server=
@@ -18,27 +18,25 @@ trap '[[ -z $server ]] || kill "$server"; wait; rm -rf "$work"' EXIT
 
 free_port() { /usr/bin/python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 
-ask() {  # METHOD PATH
-  curl --silent --show-error --fail --request "$1" --aws-sigv4 "aws:amz:$AWS_REGION:s3" \
-    --user "$AWS_ACCESS_KEY_ID:$AWS_SECRET_ACCESS_KEY" "$AWS_ENDPOINT_URL$2"
+# Asks until the server answers, and makes the bucket.
+make_bucket() {
+  "$BULKHEAD_S3_PYTHON" -c 'import boto3
+from botocore.config import Config
+store = boto3.client("s3", config=Config(retries={"total_max_attempts": 30, "mode": "standard"}))
+store.create_bucket(Bucket="bulkhead")'
 }
 
 # Starts a server with the given words, makes the bucket and runs the tests: NAME, whether it checks signatures, its command.
 try() {
-  local name=$1 signed=$2 attempt
+  local name=$1 signed=$2
   shift 2
   "$@" >"$work/$name.log" 2>&1 &
   server=$!
-  for attempt in {1..300}; do
-    if ask GET / >/dev/null 2>&1; then break; fi
-    if ! kill -0 "$server" 2>/dev/null || ((attempt == 300)); then
-      cat "$work/$name.log" >&2
-      echo "s3: $name does not answer at $AWS_ENDPOINT_URL" >&2
-      return 1
-    fi
-    sleep 0.1
-  done
-  ask PUT /bulkhead
+  if ! make_bucket; then
+    tail -n 20 "$work/$name.log" >&2
+    echo "s3: $name does not serve at $AWS_ENDPOINT_URL" >&2
+    return 1
+  fi
   echo "s3: $name"
   BULKHEAD_S3_SERVER=$name BULKHEAD_S3_SIGNED=$signed PYTHONPATH=$ROOT/tests/e2e:$ROOT/client/python \
     /usr/bin/python3 -m pytest -q -p no:cacheprovider "$ROOT/tests/e2e/objects/test_foreign_store.py"
@@ -68,10 +66,6 @@ versitygw() {
 }
 
 moto() {
-  if [[ ! -x $TOOLS/moto/bin/moto_server ]]; then
-    /usr/bin/python3 -m venv "$TOOLS/moto"
-    "$TOOLS/moto/bin/python" -m pip install -q "moto[s3,server]==$MOTO_VERSION"
-  fi
   local port
   port=$(free_port)
   AWS_ENDPOINT_URL=http://127.0.0.1:$port
@@ -79,6 +73,10 @@ moto() {
   try moto 0 "$TOOLS/moto/bin/moto_server" --host 127.0.0.1 --port "$port"
 }
 
+if [[ ! -x $TOOLS/moto/bin/moto_server ]]; then
+  /usr/bin/python3 -m venv "$TOOLS/moto"
+  "$TOOLS/moto/bin/python" -m pip install -q "moto[s3,server]==$MOTO_VERSION"
+fi
 servers=("$@")
 if ((${#servers[@]} == 0)); then servers=(moto versitygw); fi
 for name in "${servers[@]}"; do

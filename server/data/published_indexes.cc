@@ -191,8 +191,8 @@ absl::StatusOr<std::vector<size_t>> PublishedIndexes::Adopt(const IndexKind& kin
   refusals.Tell();
   if (!without.empty()) {
     spdlog::info(
-        "{} object(s) have no published record index, so each is read whole for it; `bulkhead "
-        "index SPEC --publish` spares every host that; the first: {}",
+        "{} object(s) have no published record index, so each is read whole for it; "
+        "`bulkhead index SPEC --publish` spares every host that; the first: {}",
         without.size(), without[0]);
   }
   return std::vector<size_t>(left.begin(), left.end());

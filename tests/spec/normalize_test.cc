@@ -262,7 +262,8 @@ TEST(NormalizeTest, RefusesAPatternOverAnyNumberOfFolders) {
 }
 
 TEST(NormalizeTest, RefusesUrlsThatNobodyReads) {
-  auto spec = FolderSpec("az://container/photos");
+  auto spec = FolderSpec("");
+  spec.mutable_source()->mutable_image_folder()->set_path("az://container/photos");
   EXPECT_THAT(std::string(Normalize(spec).message()),
               HasSubstr("source.image_folder.path: az://container/photos is neither a path nor a "
                         "URL that is known here; URLs begin with s3://"));

@@ -154,9 +154,9 @@ TEST(ExplainReportTest, TellsWhatEachOrderReadsOfObjectStores) {
                           {"sequential", false, 100 << 10, 100 << 10, 0.025}};
   const std::string text = ExplanationText(explanation);
   EXPECT_THAT(LinesBehind(text, "16 KiB"),
-              ElementsAre("  order       a sample  of it its record  requests a sample",
-                          "  global        120KiB           100KiB              1.000  the spec's",
-                          "  sequential    100KiB           100KiB              0.025"));
+              ElementsAre("order       a sample  its record  requests a sample",
+                          "global        120KiB      100KiB              1.000  the spec's",
+                          "sequential    100KiB      100KiB              0.025"));
   explanation.readings.clear();
   explanation.not_read = "no network";
   EXPECT_THAT(ExplanationText(explanation),

@@ -6,12 +6,14 @@ namespace bulkhead::tools {
 namespace {
 
 constexpr uint64_t kBlock = 16 << 10;
-constexpr uint64_t kMiB = 1 << 20;
+constexpr uint64_t kOneMiB = 1 << 20;
 
-BlockCount CountOf(uint64_t object_bytes) { return BlockCount({{"a", object_bytes}, {"b", kMiB}}); }
+BlockCount CountOf(uint64_t object_bytes) {
+  return BlockCount({{"a", object_bytes}, {"b", kOneMiB}});
+}
 
 TEST(ObjectReadingTest, ARecordCostsItsBlocks) {
-  BlockCount count = CountOf(kMiB);
+  BlockCount count = CountOf(kOneMiB);
   count.Add({{"a", 100, 200}});
   EXPECT_EQ(count.bytes(), kBlock);
   count.Add({{"a", kBlock - 1, kBlock + 1}});
@@ -23,17 +25,17 @@ TEST(ObjectReadingTest, ARecordCostsItsBlocks) {
 }
 
 TEST(ObjectReadingTest, NeighboursOfABatchAreOneRequest) {
-  BlockCount count = CountOf(kMiB);
+  BlockCount count = CountOf(kOneMiB);
   count.Add({{"a", 3 * kBlock, 5 * kBlock}, {"a", 0, 3 * kBlock}});
   EXPECT_EQ(count.bytes(), 5 * kBlock);
   EXPECT_EQ(count.requests(), 1u);
 }
 
 TEST(ObjectReadingTest, LongRangesAreReadInParts) {
-  BlockCount count = CountOf(100 * kMiB);
-  count.Add({{"a", 0, 10 * kMiB}});
+  BlockCount count = CountOf(100 * kOneMiB);
+  count.Add({{"a", 0, 10 * kOneMiB}});
   EXPECT_EQ(count.requests(), 3u);
-  EXPECT_EQ(count.bytes(), 10 * kMiB);
+  EXPECT_EQ(count.bytes(), 10 * kOneMiB);
 }
 
 TEST(ObjectReadingTest, TheLastBlockEndsWithTheObject) {
@@ -43,7 +45,7 @@ TEST(ObjectReadingTest, TheLastBlockEndsWithTheObject) {
 }
 
 TEST(ObjectReadingTest, SmallGapsThatAreHereAreReadWithTheRest) {
-  BlockCount count = CountOf(kMiB);
+  BlockCount count = CountOf(kOneMiB);
   count.Add({{"a", 2 * kBlock, 3 * kBlock}});
   count.Add({{"a", 20 * kBlock, 30 * kBlock}});
   count.Add({{"a", 0, 40 * kBlock}});

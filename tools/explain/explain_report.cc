@@ -184,7 +184,7 @@ std::string ReadingTable(const Explanation& explanation) {
                         "\n");
   }
   if (explanation.readings.empty()) return "";
-  std::vector<Row> rows = {{"order", "a sample", "of it its record", "requests a sample", ""}};
+  std::vector<Row> rows = {{"order", "a sample", "its record", "requests a sample", ""}};
   for (const ExplainedReading& reading : explanation.readings) {
     rows.push_back(
         {reading.order, FormatBytes(reading.sample_bytes), FormatBytes(reading.record_bytes),

@@ -1,11 +1,10 @@
 """A server of S3 that others wrote: `scripts/s3_servers.sh` starts each of them, makes the bucket `bulkhead` there, and runs
-this with AWS_ENDPOINT_URL and credentials set. Objects are uploaded by curl, which signs by its own means.
+this with AWS_ENDPOINT_URL and credentials set. Objects are uploaded by boto3, of the interpreter $BULKHEAD_S3_PYTHON.
 """
 
 import json
 import os
 import subprocess
-import urllib.parse
 
 import object_sets
 import pytest
@@ -21,17 +20,18 @@ MANY = 1003  # keys: more than one page of a listing
 pytestmark = pytest.mark.skipif(not SERVER, reason="scripts/s3_servers.sh runs it")
 
 
-def curl(*words):
-    user = f"{os.environ['AWS_ACCESS_KEY_ID']}:{os.environ['AWS_SECRET_ACCESS_KEY']}"
-    subprocess.run(
-        ["curl", "--silent", "--show-error", "--fail-with-body", "--aws-sigv4", f"aws:amz:{os.environ['AWS_REGION']}:s3",
-         "--user", user, *map(str, words)],
-        check=True, stdout=subprocess.DEVNULL,
-    )
+UPLOAD = """
+import boto3, json, sys
+store = boto3.client("s3")
+for key, path in json.load(sys.stdin).items():
+    store.upload_file(path, sys.argv[1], key)
+"""
 
 
-def url_of(key):
-    return f"{os.environ['AWS_ENDPOINT_URL']}/{BUCKET}/{urllib.parse.quote(key)}"
+def upload(paths):
+    """`paths`: by key."""
+    subprocess.run([os.environ["BULKHEAD_S3_PYTHON"], "-c", UPLOAD, BUCKET], check=True, text=True,
+                   input=json.dumps({key: str(path) for key, path in paths.items()}))
 
 
 @pytest.fixture(scope="module")
@@ -39,8 +39,7 @@ def shards(photos, tmp_path_factory):
     """The shards as files, and in the bucket."""
     root = tmp_path_factory.mktemp("foreign")
     object_sets.write_shards(photos, root / BUCKET)
-    for path in (path for path in sorted((root / BUCKET).rglob("*")) if path.is_file()):
-        curl("--upload-file", path, url_of(str(path.relative_to(root / BUCKET))))
+    upload({str(path.relative_to(root / BUCKET)): path for path in (root / BUCKET).rglob("*.t*") if path.is_file()})
     return root
 
 
@@ -73,7 +72,7 @@ def test_keys_with_strange_characters(folder, shards):
     copy = shards / STRANGE / "part-0.tfrecord"
     copy.parent.mkdir(parents=True)
     copy.write_bytes(path.read_bytes())
-    curl("--upload-file", path, url_of(f"{STRANGE}/part-0.tfrecord"))
+    upload({f"{STRANGE}/part-0.tfrecord": path})
     specs = [write_spec(folder / f"{number}.json", **spec_of("train", f"{start}/part-*"))
              for number, start in enumerate((shards / STRANGE, f"s3://{BUCKET}/{STRANGE}"))]
     assert digest_of("cpp", specs[0]) == digest_of("cpp", specs[1])
@@ -82,10 +81,7 @@ def test_keys_with_strange_characters(folder, shards):
 def test_a_listing_of_several_pages(folder, shards):
     record = next(object_sets.frames((shards / BUCKET / "train" / NAMES["train"].format(0)).read_bytes()))
     (shards / "one.tfrecord").write_bytes(record)
-    config = "".join(f'upload-file = "{shards}/one.tfrecord"\nurl = "{url_of(f"many/{number:04}.tfrecord")}"\n'
-                     for number in range(MANY))
-    (folder / "uploads").write_text(config)
-    curl("--config", folder / "uploads")
+    upload({f"many/{number:04}.tfrecord": shards / "one.tfrecord" for number in range(MANY)})
     spec = write_spec(folder / "s.json", **spec_of("train", f"s3://{BUCKET}/many/*.tfrecord"))
     assert json.loads(tool("order", spec, "--json"))["records"] == MANY
 
