@@ -80,7 +80,7 @@ set(BULKHEAD_PYTEST_JOBS ${jobs} CACHE STRING "Tests of a large Python suite tha
 # ALONE: nothing beside it. What its slow_tests.txt names is left out unless BULKHEAD_EXTENDED is set.
 function(bulkhead_pytest name)
   cmake_parse_arguments(ARG "SPREAD;ALONE" "PATH;TIMEOUT" "LABELS" ${ARGN})
-  set(options -q -p no:cacheprovider -p slow_tests)
+  set(options -q -p no:cacheprovider -p slow_tests -p tidy_tests)
   if(ARG_SPREAD)
     list(APPEND options -n ${BULKHEAD_PYTEST_JOBS})
   endif()

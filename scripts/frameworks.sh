@@ -40,7 +40,7 @@ prepare() {
 # where the user's environment keeps nothing compiled.
 run_tests() {
   local started=$SECONDS failed=0 said
-  said=$(PYTHONDONTWRITEBYTECODE='' PYTHONPATH=$ROOT/tests/e2e "$ENVIRONMENTS/$1/bin/python" -m pytest -p slow_tests -p no:cacheprovider -q --durations=5 "$TESTS/${1}_tests" 2>&1) || failed=1
+  said=$(PYTHONDONTWRITEBYTECODE='' PYTHONPATH=$ROOT/tests/e2e "$ENVIRONMENTS/$1/bin/python" -m pytest -p slow_tests -p tidy_tests -p no:cacheprovider -q --durations=5 "$TESTS/${1}_tests" 2>&1) || failed=1
   printf '%s\n' "frameworks: $1" "$said" "frameworks: $1 took $((SECONDS - started)) s"
   return $failed
 }

@@ -17,24 +17,28 @@ class ValueMap final : public ValueStore {
   explicit ValueMap(uint64_t most_bytes = std::numeric_limits<uint64_t>::max())
       : most_bytes_(most_bytes) {}
 
+  bool Has(const StoreKey& key) override {
+    const auto found = values_.find(Order(key));
+    return found != values_.end() && !found->second.empty();
+  }
   bool Find(const StoreKey& key, std::string& value) override {
     const auto found = values_.find(Order(key));
     if (found == values_.end()) return false;
     value = found->second;
     return true;
   }
-  bool FindPart(const StoreKey& key, size_t head_bytes, ChoosePart choose,
-                std::string& part) override {
+  std::optional<absl::string_view> FindPart(const StoreKey& key, size_t head_bytes,
+                                            ChoosePart choose, std::string& buffer) override {
     const auto found = values_.find(Order(key));
-    if (found == values_.end()) return false;
+    if (found == values_.end()) return std::nullopt;
     const absl::string_view value = found->second;
     const std::optional<ValuePart> chosen = choose(value.substr(0, head_bytes));
     if (!chosen.has_value() || chosen->begin > value.size() ||
         chosen->bytes > value.size() - chosen->begin) {
-      return false;
+      return std::nullopt;
     }
-    part.assign(value.data() + chosen->begin, chosen->bytes);
-    return true;
+    buffer.assign(value.data() + chosen->begin, chosen->bytes);
+    return buffer;
   }
   bool HasRoom() override { return has_room; }
   bool Add(const StoreKey& key, absl::string_view value) override {

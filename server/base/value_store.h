@@ -35,13 +35,15 @@ using ChoosePart = absl::FunctionRef<std::optional<ValuePart>(absl::string_view 
 class ValueStore {
  public:
   virtual ~ValueStore() = default;
+  // Whether there seems to be a value of `key` that is not empty; it may be damaged.
+  virtual bool Has(const StoreKey& key) = 0;
   // Copies the value of `key` to `value`. False if there is none, or it is damaged.
   virtual bool Find(const StoreKey& key, std::string& value) = 0;
-  // Copies to `part` what of the value of `key` the caller chooses when it has seen the first
-  // `head_bytes` of it. Nothing is compared with the value's checksum, so these and the part must
-  // have their own, which cover the key. False if there is no such part.
-  virtual bool FindPart(const StoreKey& key, size_t head_bytes, ChoosePart choose,
-                        std::string& part) = 0;
+  // What of the value of `key` the caller chooses when it has seen the first `head_bytes` of it,
+  // copied into `buffer`, which only grows. Nothing is compared with the value's checksum, so these
+  // and the part must have their own, which cover the key. Nothing if there is no such part.
+  virtual std::optional<absl::string_view> FindPart(const StoreKey& key, size_t head_bytes,
+                                                    ChoosePart choose, std::string& buffer) = 0;
   // Whether Add would keep a value.
   virtual bool HasRoom() = 0;
   // The same, after it has waited a while for room that may soon be there. By default it does not.

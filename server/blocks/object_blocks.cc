@@ -71,7 +71,7 @@ absl::Status Make(const std::string& path, uint64_t bytes, absl::string_view pre
   } else if (ftruncate(made.get(), static_cast<off_t>(bytes)) != 0) {
     return SystemError(errno, absl::StrCat("making ", path));
   }
-  BULKHEAD_RETURN_IF_ERROR(WritePrefix(made.get(), prefix));
+  BULKHEAD_RETURN_IF_ERROR(WriteExactly(made.get(), 0, prefix));
   const absl::Status named = NameFile(made.get(), path);
   return absl::IsAlreadyExists(named) ? absl::OkStatus() : named;
 }

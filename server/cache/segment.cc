@@ -1,6 +1,7 @@
 #include "server/cache/segment.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <bit>
 #include <cstring>
@@ -10,8 +11,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/base/checksum.h"
+#include "server/base/error.h"
 #include "server/base/random.h"
-#include "server/base/read_fault.h"
 #include "server/os/files/filesystem.h"
 
 namespace bulkhead {
@@ -24,10 +25,8 @@ constexpr uint64_t kBytesPerSlot = 1024;
 // The largest share of slots that a segment fills, in eighths.
 constexpr uint64_t kMostEighths = 6;
 
-// Bytes that a fault maps around the accessed ones, and mapped bytes at which the mapping is
-// dropped.
-constexpr uint64_t kTouchedAround = uint64_t{64} << 10;
-constexpr uint64_t kMostTouched = uint64_t{1} << 20;
+// Slots that are read at a time, of the nearest three quarters taken.
+constexpr uint64_t kSlotsAtOnce = 8;
 
 constexpr uint32_t kFree = 0;
 constexpr uint32_t kTaken = 1;
@@ -35,6 +34,13 @@ constexpr uint32_t kTaken = 1;
 uint32_t Checksum(const StoreKey& key, absl::string_view value) {
   const absl::string_view words(reinterpret_cast<const char*>(key.words), sizeof(key.words));
   return Crc32c(value, Crc32c(words));
+}
+
+uint64_t HashOf(const StoreKey& key) { return MixBits(key.words[0], key.words[1]); }
+
+template <typename Value>
+absl::string_view BytesOf(const Value& value) {
+  return {reinterpret_cast<const char*>(&value), sizeof(value)};
 }
 
 uint64_t RoundedUp(uint64_t bytes) {
@@ -92,14 +98,10 @@ absl::Status Segment::Format(int fd, uint64_t bytes) {
   header.bytes = bytes;
   header.slot_count = std::bit_floor(bytes / kBytesPerSlot);
   header.crc32c = HeaderChecksum(header);
-  return WritePrefix(fd, {reinterpret_cast<const char*>(&header), sizeof(header)});
+  return WriteExactly(fd, 0, BytesOf(header));
 }
 
-Segment::Header& Segment::header() const { return *reinterpret_cast<Header*>(map_.data()); }
-
-Segment::Slot& Segment::slot(uint64_t number) const {
-  return reinterpret_cast<Slot*>(map_.data() + sizeof(Header))[number & slot_mask_];
-}
+uint64_t Segment::PlaceOfSlot(uint64_t number) { return sizeof(Header) + number * sizeof(Slot); }
 
 absl::StatusOr<Segment> Segment::Open(int fd, bool writable) {
   Header header;
@@ -112,11 +114,10 @@ absl::StatusOr<Segment> Segment::Open(int fd, bool writable) {
                      header.bytes <= kMostBytes &&
                      header.slot_count <= header.bytes / (2 * sizeof(Slot));
   if (!sound) return NotASegment();
-  auto map = writable ? MemoryMap::Map(fd, header.bytes) : MemoryMap::MapReadOnly(fd, header.bytes);
-  if (!map.ok()) return map.status();
-  Segment segment(*std::move(map));
-  segment.slot_mask_ = header.slot_count - 1;
-  if (writable && !ReadGuarded([&] { segment.FindEnd(); })) return NotASegment();
+  BULKHEAD_ASSIGN_OR_RETURN(UniqueFd own, DuplicateFd(fd));
+  Segment segment(std::move(own), header.bytes, header.slot_count - 1);
+  if (!segment.IsWhole()) return NotASegment();
+  if (writable) segment.FindEnd();
   return segment;
 }
 
@@ -129,12 +130,12 @@ bool Segment::IsFull(int fd) {
   return ReadHeader(fd, header) && header.full != 0;
 }
 
-bool Segment::full() const {
-  bool full = true;
-  const bool readable = !is_unusable() && ReadGuarded([&] {
-    full = std::atomic_ref(header().full).load(std::memory_order_relaxed) != 0;
-  });
-  return full || !readable;
+bool Segment::full() const { return !IsWhole() || IsFull(fd_.get()); }
+
+bool Segment::IsWhole() const {
+  if (is_unusable()) return false;
+  const absl::StatusOr<uint64_t> bytes = FileSize(fd_.get());
+  return (bytes.ok() && *bytes >= bytes_) || NoteUnusable();
 }
 
 bool Segment::is_unusable() const {
@@ -146,129 +147,122 @@ bool Segment::NoteUnusable() const {
   return false;
 }
 
-void Segment::FindEnd() {
-  end_ = RoundedUp(sizeof(Header) + (slot_mask_ + 1) * sizeof(Slot));
-  for (uint64_t i = 0; i <= slot_mask_; ++i) {
-    const Slot& taken = slot(i);
-    if (taken.state != kTaken) continue;
-    ++values_;
-    const uint64_t end = RoundedUp(uint64_t{taken.place} * kValueAlignment + taken.bytes);
-    if (end <= map_.size()) end_ = std::max(end_, end);
+bool Segment::Read(uint64_t place, uint64_t bytes, void* to) const {
+  return ReadExactly(fd_.get(), place, static_cast<char*>(to), bytes) || NoteUnusable();
+}
+
+template <uint64_t kAtOnce, typename Use>
+bool Segment::ForEachSlot(uint64_t hash, const Use& use) const {
+  std::array<Slot, kAtOnce> slots;
+  for (uint64_t seen = 0; seen <= slot_mask_ && !is_unusable();) {
+    const uint64_t first = (hash + seen) & slot_mask_;
+    const uint64_t count = std::min({kAtOnce, slot_mask_ + 1 - first, slot_mask_ + 1 - seen});
+    if (!Read(PlaceOfSlot(first), count * sizeof(Slot), slots.data())) return false;
+    for (uint64_t i = 0; i < count; ++i) {
+      if (use(slots[i], first + i)) return true;
+    }
+    seen += count;
   }
+  return false;
 }
 
-void Segment::Touched(uint64_t bytes) const {
-  const std::atomic_ref touched(touched_);
-  const uint64_t now =
-      touched.fetch_add(bytes + kTouchedAround, std::memory_order_relaxed) + bytes + kTouchedAround;
-  if (now < kMostTouched) return;
-  touched.store(0, std::memory_order_relaxed);
-  map_.Forget(0, map_.size());
-}
-
-bool Segment::Find(const StoreKey& key, std::string& value) const {
-  if (is_unusable()) return false;
-  bool found = false;
-  const bool readable = ReadGuarded([&] { found = FindMapped(key, value); });
-  return readable ? found : NoteUnusable();
-}
-
-bool Segment::Add(const StoreKey& key, absl::string_view value) {
-  if (is_unusable()) return false;
-  bool added = false;
-  const bool writable = ReadGuarded([&] { added = AddMapped(key, value); });
-  return writable ? added : NoteUnusable();
+void Segment::FindEnd() {
+  end_ = RoundedUp(PlaceOfSlot(slot_mask_ + 1));
+  ForEachSlot<2048>(0, [&](const Slot& slot, uint64_t /*number*/) {
+    if (slot.state != kTaken) return false;
+    ++values_;
+    const uint64_t end = RoundedUp(uint64_t{slot.place} * kValueAlignment + slot.bytes);
+    if (end <= bytes_) end_ = std::max(end_, end);
+    return false;
+  });
 }
 
 template <typename Use>
 bool Segment::ForEachValue(const StoreKey& key, const Use& use) const {
-  const uint64_t hash = MixBits(key.words[0], key.words[1]);
-  for (uint64_t i = 0; i <= slot_mask_; ++i) {
-    Slot& found = slot(hash + i);
-    if (std::atomic_ref(found.state).load(std::memory_order_acquire) != kTaken) return false;
-    if (found.key != key) continue;
-    // Copied, because another process may change them.
-    const uint64_t place = uint64_t{found.place} * kValueAlignment;
-    const uint64_t bytes = found.bytes;
-    const uint32_t crc32c = found.crc32c;
-    if (place > map_.size() || bytes > map_.size() - place) continue;
-    if (use(absl::string_view(reinterpret_cast<const char*>(map_.data()) + place, bytes), crc32c)) {
-      return true;
-    }
-  }
-  return false;
-}
-
-bool Segment::FindMapped(const StoreKey& key, std::string& value) const {
-  return ForEachValue(key, [&](absl::string_view mapped, uint32_t crc32c) {
-    value.reserve(mapped.size());  // the copy may be aborted by a fault, so it must not allocate
-    value.assign(mapped.data(), mapped.size());
-    Touched(mapped.size());
-    return Checksum(key, value) == crc32c;
+  bool used = false;
+  ForEachSlot<kSlotsAtOnce>(HashOf(key), [&](const Slot& slot, uint64_t /*number*/) {
+    if (slot.state != kTaken) return true;
+    if (slot.key != key) return false;
+    const ValuePart value = {uint64_t{slot.place} * kValueAlignment, slot.bytes};
+    if (value.begin > bytes_ || value.bytes > bytes_ - value.begin) return false;
+    return used = use(value, slot.crc32c);
   });
+  return used;
 }
 
-bool Segment::CopyHead(const StoreKey& key, uint64_t number, absl::string_view& mapped,
-                       std::string& head) const {
-  return ForEachValue(key, [&](absl::string_view value, uint32_t /*crc32c*/) {
-    if (number-- > 0) return false;
-    mapped = value;
-    head.resize(std::min(head.size(), value.size()));
-    std::memcpy(head.data(), value.data(), head.size());
-    Touched(head.size());
+bool Segment::Has(const StoreKey& key) const {
+  bool has = false;
+  ForEachValue(key, [&](const ValuePart& value, uint32_t /*crc32c*/) {
+    has = value.bytes > 0;
     return true;
   });
+  return has;
 }
 
-bool Segment::FindPart(const StoreKey& key, size_t head_bytes, ChoosePart choose,
-                       std::string& part) const {
-  if (is_unusable()) return false;
-  absl::string_view mapped;
-  std::optional<ValuePart> chosen;
-  // A damaged value may have been made anew.
-  for (uint64_t number = 0; !chosen.has_value(); ++number) {
-    bool found = false;
-    part.resize(head_bytes);
-    if (!ReadGuarded([&] { found = CopyHead(key, number, mapped, part); })) return NoteUnusable();
-    if (!found) return false;
-    chosen = choose(part);
-  }
-  if (chosen->begin > mapped.size() || chosen->bytes > mapped.size() - chosen->begin) return false;
-  part.resize(chosen->bytes);
-  const bool readable = ReadGuarded([&] {
-    std::memcpy(part.data(), mapped.data() + chosen->begin, chosen->bytes);
-    Touched(chosen->bytes);
+bool Segment::Find(const StoreKey& key, std::string& value) const {
+  return ForEachValue(key, [&](const ValuePart& found, uint32_t crc32c) {
+    value.resize(found.bytes);
+    return Read(found.begin, found.bytes, value.data()) && Checksum(key, value) == crc32c;
   });
-  return readable || NoteUnusable();
 }
 
-bool Segment::AddMapped(const StoreKey& key, absl::string_view value) {
-  if (value.size() > map_.size() / 2) {
+std::optional<absl::string_view> Segment::FindPart(const StoreKey& key, size_t head_bytes,
+                                                   ChoosePart choose, std::string& buffer) const {
+  std::optional<absl::string_view> part;
+  const auto read = [&](uint64_t place, uint64_t bytes) {
+    if (buffer.size() < bytes) buffer.resize(bytes);
+    return Read(place, bytes, buffer.data());
+  };
+  ForEachValue(key, [&](const ValuePart& value, uint32_t /*crc32c*/) {
+    const uint64_t head = std::min<uint64_t>(head_bytes, value.bytes);
+    if (!read(value.begin, head)) return true;
+    const std::optional<ValuePart> chosen = choose({buffer.data(), head});
+    // A damaged value may have been made anew.
+    if (!chosen.has_value()) return false;
+    if (chosen->begin <= value.bytes && chosen->bytes <= value.bytes - chosen->begin &&
+        read(value.begin + chosen->begin, chosen->bytes)) {
+      part = absl::string_view(buffer.data(), chosen->bytes);
+    }
+    return true;
+  });
+  return part;
+}
+
+bool Segment::Add(const StoreKey& key, absl::string_view value) {
+  if (!IsWhole()) return false;
+  if (value.size() > bytes_ / 2) {
     // If the first value is too large, others will be too; the next segment is larger.
-    if (values_ == 0 && map_.size() < kLargeBytes) NoteFull();
+    if (values_ == 0 && bytes_ < kLargeBytes) NoteFull();
     return false;
   }
-  const bool has_room = 8 * (values_ + 1) <= kMostEighths * (slot_mask_ + 1) &&
-                        end_ <= map_.size() && value.size() <= map_.size() - end_;
-  const uint64_t hash = MixBits(key.words[0], key.words[1]);
-  for (uint64_t i = 0; has_room && i <= slot_mask_; ++i) {
-    Slot& free = slot(hash + i);
-    if (free.state != kFree) continue;
-    std::memcpy(map_.data() + end_, value.data(), value.size());
-    Touched(value.size());
-    free.key = key;
-    free.place = static_cast<uint32_t>(end_ / kValueAlignment);
-    free.bytes = static_cast<uint32_t>(value.size());
-    free.crc32c = Checksum(key, value);
-    std::atomic_ref(free.state).store(kTaken, std::memory_order_release);
-    ++values_;
-    end_ = RoundedUp(end_ + value.size());
-    return true;
+  const bool has_room = 8 * (values_ + 1) <= kMostEighths * (slot_mask_ + 1) && end_ <= bytes_ &&
+                        value.size() <= bytes_ - end_;
+  std::optional<uint64_t> free;
+  if (has_room) {
+    ForEachSlot<kSlotsAtOnce>(HashOf(key), [&](const Slot& slot, uint64_t number) {
+      if (slot.state == kFree) free = number;
+      return free.has_value();
+    });
   }
-  NoteFull();
-  return false;
+  if (!free.has_value()) {
+    NoteFull();
+    return false;
+  }
+  const Slot slot = {key, static_cast<uint32_t>(end_ / kValueAlignment),
+                     static_cast<uint32_t>(value.size()), Checksum(key, value), kTaken};
+  // The value exists once its slot says so.
+  if (!WriteExactly(fd_.get(), end_, value).ok() ||
+      !WriteExactly(fd_.get(), PlaceOfSlot(*free), BytesOf(slot)).ok()) {
+    return NoteUnusable();
+  }
+  ++values_;
+  end_ = RoundedUp(end_ + value.size());
+  return true;
 }
 
-void Segment::NoteFull() { std::atomic_ref(header().full).store(1, std::memory_order_relaxed); }
+void Segment::NoteFull() {
+  const uint32_t full = 1;
+  if (!WriteExactly(fd_.get(), offsetof(Header, full), BytesOf(full)).ok()) NoteUnusable();
+}
 
 }  // namespace bulkhead

@@ -3,12 +3,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "server/base/value_store.h"
-#include "server/os/memory/memory_map.h"
+#include "server/os/files/fd.h"
 
 namespace bulkhead {
 
@@ -26,7 +28,8 @@ namespace bulkhead {
 // checksum. So segments have trust domains. Pipelines of built-in stages share one. A pipeline with
 // user code reads theirs and writes its own, which no other pipeline reads.
 //
-// Values do not stay in the process's memory after use, only in the page cache.
+// All access is by the descriptor: a fault for each few mapped pages costs more than the copy, and
+// mapped pages would count as the process's memory.
 //
 // Find may run while another process, or another thread, adds. Only one thread at a time may Add.
 class Segment {
@@ -39,18 +42,22 @@ class Segment {
   // disk is full.
   static absl::Status Format(int fd, uint64_t bytes);
 
-  // DATA_LOSS if `fd` holds no segment of this version.
+  // DATA_LOSS if `fd`, which stays the caller's, holds no segment of this version.
   static absl::StatusOr<Segment> OpenForReading(int fd);
   static absl::StatusOr<Segment> OpenForWriting(int fd);
 
   // Whether the file takes no more values, from its header alone. False if it is not a segment.
   static bool IsFull(int fd);
 
+  // ValueStore::Has, which looks at the first one of `key`.
+  bool Has(const StoreKey& key) const;
+
   // Copies the value of `key` to `value`; false if there is no undamaged one.
   bool Find(const StoreKey& key, std::string& value) const;
 
   // ValueStore::FindPart.
-  bool FindPart(const StoreKey& key, size_t head_bytes, ChoosePart choose, std::string& part) const;
+  std::optional<absl::string_view> FindPart(const StoreKey& key, size_t head_bytes,
+                                            ChoosePart choose, std::string& buffer) const;
 
   // For a segment open for writing. False if there is no room; the file then notes that it is full,
   // which ends further attempts. Also false for a value larger than half the segment, because a few
@@ -66,33 +73,32 @@ class Segment {
   struct Header;
   struct Slot;
 
-  explicit Segment(MemoryMap map) : map_(std::move(map)) {}
+  Segment(UniqueFd fd, uint64_t bytes, uint64_t slot_mask)
+      : fd_(std::move(fd)), bytes_(bytes), slot_mask_(slot_mask) {}
   static absl::StatusOr<Segment> Open(int fd, bool writable);
-  Header& header() const;
-  Slot& slot(uint64_t number) const;
-  // Calls `use` with the place and the slot of each value of `key`, until it returns true.
+  static uint64_t PlaceOfSlot(uint64_t number);
+  // Calls `use` with each slot from that of `hash` on, and its number, until it returns true. False
+  // if it never did, or the file cannot be read.
+  template <uint64_t kAtOnce, typename Use>
+  bool ForEachSlot(uint64_t hash, const Use& use) const;
+  // Calls `use` with the place in the file and the checksum of each value of `key`, until it
+  // returns true.
   template <typename Use>
   bool ForEachValue(const StoreKey& key, const Use& use) const;
-  // Find, CopyHead, Add and full, which access the mapped file and are aborted by a fault.
-  bool FindMapped(const StoreKey& key, std::string& value) const;
-  // Copies the first bytes of the key's value of that number, as many as `head` has or fewer.
-  bool CopyHead(const StoreKey& key, uint64_t number, absl::string_view& mapped,
-                std::string& head) const;
-  bool AddMapped(const StoreKey& key, absl::string_view value);
+  bool Read(uint64_t place, uint64_t bytes, void* to) const;
   // Sets where the writer continues: after the last valid value.
   void FindEnd();
   void NoteFull();
+  // Whether the file has its size and was always readable.
+  bool IsWhole() const;
   bool is_unusable() const;
   bool NoteUnusable() const;  // returns false
-  // Notes an access to a value; now and then drops accessed pages from the process.
-  void Touched(uint64_t bytes) const;
 
-  MemoryMap map_;
+  UniqueFd fd_;
+  uint64_t bytes_ = 0;  // of the file
   uint64_t slot_mask_ = 0;
-  uint64_t end_ = 0;     // of the values, from the start of the file
-  uint64_t values_ = 0;  // slots in use
-  // Bytes of the file that may be mapped; written by any thread.
-  mutable uint64_t touched_ = 0;
+  uint64_t end_ = 0;               // of the values, from the start of the file
+  uint64_t values_ = 0;            // slots in use
   mutable uint32_t unusable_ = 0;  // written by any thread
 };
 

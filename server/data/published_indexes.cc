@@ -205,7 +205,7 @@ absl::Status PublishedIndexes::AdoptOne(const IndexKind& kind,
   PublishedReader reader(kind.claim(file));
   uint64_t written = 0;
   const auto write = [&](absl::string_view bytes) -> absl::Status {
-    BULKHEAD_RETURN_IF_ERROR(WriteFileAt(fd.get(), written, bytes));
+    BULKHEAD_RETURN_IF_ERROR(WriteExactly(fd.get(), written, bytes));
     written += bytes.size();
     return absl::OkStatus();
   };
@@ -220,8 +220,8 @@ absl::Status PublishedIndexes::AdoptOne(const IndexKind& kind,
   // A copy of the object has the same ETag and another time.
   header.file_mtime_ns = file.mtime_ns();
   const auto head = header.Serialize();
-  BULKHEAD_RETURN_IF_ERROR(WritePrefix(
-      fd.get(), absl::string_view(reinterpret_cast<const char*>(head.data()), head.size())));
+  BULKHEAD_RETURN_IF_ERROR(WriteExactly(
+      fd.get(), 0, absl::string_view(reinterpret_cast<const char*>(head.data()), head.size())));
   const std::string path = kind.path(file, header);
   BULKHEAD_RETURN_IF_ERROR(folder_.Publish(fd.get(), path));
   kind.adopt(header, path, file);

@@ -12,7 +12,7 @@ bool HasAvx2() { return __builtin_cpu_supports("avx2") != 0; }
 bool HasAvx512() {
   return __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
          __builtin_cpu_supports("avx512vl") != 0 && __builtin_cpu_supports("avx512dq") != 0 &&
-         __builtin_cpu_supports("avx512vbmi") != 0;
+         __builtin_cpu_supports("avx512vbmi") != 0 && __builtin_cpu_supports("avx512vbmi2") != 0;
 }
 #else
 bool HasAvx2() { return false; }

@@ -18,6 +18,6 @@
 
 // What server/image/simd.h asks for under these names.
 #define BULKHEAD_AVX2 "avx2"
-#define BULKHEAD_AVX512 "avx512f,avx512bw,avx512vl,avx512dq,avx512vbmi"
+#define BULKHEAD_AVX512 "avx512f,avx512bw,avx512vl,avx512dq,avx512vbmi,avx512vbmi2"
 
 #endif  // BULKHEAD_SERVER_IMAGE_SIMD_TARGET_H_

@@ -1,5 +1,6 @@
 #include "server/worker/segment_store.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "server/os/monotonic_wait.h"
@@ -28,6 +29,12 @@ absl::Status SegmentStore::AddSegment(int fd, bool writable) {
   return absl::OkStatus();
 }
 
+bool SegmentStore::Has(const StoreKey& key) {
+  absl::ReaderMutexLock lock(&segments_mutex_);
+  return std::any_of(segments_.rbegin(), segments_.rend(),
+                     [&](const Segment& segment) { return segment.Has(key); });
+}
+
 bool SegmentStore::Find(const StoreKey& key, std::string& value) {
   absl::ReaderMutexLock lock(&segments_mutex_);
   for (auto segment = segments_.rbegin(); segment != segments_.rend(); ++segment) {
@@ -36,13 +43,14 @@ bool SegmentStore::Find(const StoreKey& key, std::string& value) {
   return false;
 }
 
-bool SegmentStore::FindPart(const StoreKey& key, size_t head_bytes, ChoosePart choose,
-                            std::string& part) {
+std::optional<absl::string_view> SegmentStore::FindPart(const StoreKey& key, size_t head_bytes,
+                                                        ChoosePart choose, std::string& buffer) {
   absl::ReaderMutexLock lock(&segments_mutex_);
   for (auto segment = segments_.rbegin(); segment != segments_.rend(); ++segment) {
-    if (segment->FindPart(key, head_bytes, choose, part)) return true;
+    const auto part = segment->FindPart(key, head_bytes, choose, buffer);
+    if (part.has_value()) return part;
   }
-  return false;
+  return std::nullopt;
 }
 
 bool SegmentStore::AwaitRoom() {

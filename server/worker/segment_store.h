@@ -33,9 +33,10 @@ class SegmentStore final : public ValueStore {
   // Adds nothing more until the next writable segment.
   void StopWriting();
 
+  bool Has(const StoreKey& key) override;
   bool Find(const StoreKey& key, std::string& value) override;
-  bool FindPart(const StoreKey& key, size_t head_bytes, ChoosePart choose,
-                std::string& part) override;
+  std::optional<absl::string_view> FindPart(const StoreKey& key, size_t head_bytes,
+                                            ChoosePart choose, std::string& buffer) override;
   bool HasRoom() override { return has_room_.load(std::memory_order_relaxed); }
   // Waits up to kPatience for a writable segment: the first one, or the one after a full one.
   bool AwaitRoom() override;

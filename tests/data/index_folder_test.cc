@@ -38,7 +38,8 @@ class IndexFolderTest : public testing::Test {
     header.payload_bytes = payload_bytes;
     const auto bytes = header.Serialize();
     EXPECT_TRUE(
-        WritePrefix(file.get(), {reinterpret_cast<const char*>(bytes.data()), bytes.size()}).ok());
+        WriteExactly(file.get(), 0, {reinterpret_cast<const char*>(bytes.data()), bytes.size()})
+            .ok());
     EXPECT_EQ(ftruncate(file.get(), static_cast<off_t>(bytes.size() + payload_bytes)), 0);
     EXPECT_TRUE(folder.Publish(file.get(), PathOf(name)).ok());
     return PathOf(name);
@@ -62,7 +63,8 @@ TEST_F(IndexFolderTest, AnIndexIsCutBehindItsEndAndNeverTooShort) {
     header.payload_bytes = payload_bytes;
     const auto bytes = header.Serialize();
     EXPECT_TRUE(
-        WritePrefix(file.get(), {reinterpret_cast<const char*>(bytes.data()), bytes.size()}).ok());
+        WriteExactly(file.get(), 0, {reinterpret_cast<const char*>(bytes.data()), bytes.size()})
+            .ok());
     EXPECT_EQ(ftruncate(file.get(), static_cast<off_t>(bytes.size() + written_bytes)), 0);
     return CheckIndex(file.get(), kind).ok() ? *FileSize(file.get()) - bytes.size() : ~uint64_t{0};
   };

@@ -64,6 +64,11 @@ void ConvertCmykRow(const uint8_t* cmyk, int width, PixelFormat format, uint8_t*
   }
 }
 
+// Whether the options ask for the pixels that own decoding gives.
+bool HasUsualPixels(const DecodeOptions& options) {
+  return options.scale == 1 && options.fancy_upsampling && options.dct == DctMethod::kIslow;
+}
+
 }  // namespace
 
 JpegDecoder::Way JpegDecoder::DefaultWay() {
@@ -84,10 +89,35 @@ JpegDecoder::~JpegDecoder() = default;
 absl::StatusOr<ImageSize> JpegDecoder::Open(absl::string_view file, uint64_t max_pixels,
                                             const DecodeOptions& options) {
   jpeg_abort_decompress(&codec_->info);
-  BULKHEAD_ASSIGN_OR_RETURN(const JpegStructure structure,
-                            ScanJpeg(file, max_pixels, options.accept_truncated > 0));
   file_ = file;
+  max_pixels_ = max_pixels;
   codec_->options = options;
+  has_key_ = false;
+  reads_kept_ =
+      UsesCoefficients(options) && (stores_.making == Making::kAll || policy_.ShouldRead());
+  unscanned_ = reads_kept_ && OpenKept(max_pixels);
+  if (!unscanned_) return OpenScanned();
+  codec_->truncated = false;
+  fallback_ = jpeg::Fallback::kNone;
+  return own_->header().size;
+}
+
+bool JpegDecoder::UsesCoefficients(const DecodeOptions& options) const {
+  return stores_.coefficients != nullptr && way_ != Way::kLibjpeg &&
+         file_.size() <= kMostKeptFile && HasUsualPixels(options);
+}
+
+bool JpegDecoder::OpenKept(uint64_t max_pixels) {
+  SetKey();
+  if (!stores_.coefficients->Has(key_) || own_->Open(file_) != jpeg::Fallback::kNone) return false;
+  const ImageSize size = own_->header().size;
+  return uint64_t{1} * size.height * size.width <= max_pixels;
+}
+
+absl::StatusOr<ImageSize> JpegDecoder::OpenScanned() {
+  const DecodeOptions& options = codec_->options;
+  BULKHEAD_ASSIGN_OR_RETURN(const JpegStructure structure,
+                            ScanJpeg(file_, max_pixels_, options.accept_truncated > 0));
   codec_->truncated = structure.truncated;
   fallback_ = ChooseWay(structure);
   if (fallback_ == jpeg::Fallback::kNone) return structure.size;
@@ -106,9 +136,7 @@ jpeg::Fallback JpegDecoder::ChooseWay(const JpegStructure& structure) {
   const DecodeOptions& options = codec_->options;
   if (way_ == Way::kLibjpeg) return jpeg::Fallback::kForced;
   if (structure.truncated) return jpeg::Fallback::kTruncated;
-  if (options.scale != 1 || !options.fancy_upsampling || options.dct != DctMethod::kIslow) {
-    return jpeg::Fallback::kOptions;
-  }
+  if (!HasUsualPixels(options)) return jpeg::Fallback::kOptions;
   if (structure.scan_count != 1) return jpeg::Fallback::kScans;
   return own_->Open(file_);
 }
@@ -171,6 +199,15 @@ uint64_t JpegDecoder::PlannedBytes(PixelFormat format, const Rect& rect) const {
 }
 
 absl::StatusOr<ImageView> JpegDecoder::Decode(PixelFormat format, const Rect& rect, Image& buffer) {
+  if (unscanned_) {
+    unscanned_ = false;
+    const MutableImageView out = buffer.Reshape({rect.height, rect.width}, ChannelCount(format));
+    if (DecodeKept(format, rect, out, Making::kNone) == jpeg::Fallback::kNone) {
+      Count(rect);
+      return ImageView(out);
+    }
+    BULKHEAD_RETURN_IF_ERROR(OpenScanned().status());
+  }
   const bool scans = fallback_ == jpeg::Fallback::kScans && stores_.coefficients != nullptr;
   const bool tried = fallback_ == jpeg::Fallback::kNone || scans;
   if (tried) {
@@ -204,19 +241,23 @@ StoreKey JpegDecoder::FileKey(const StoreKey& record, absl::string_view file) {
   return KeyOf({reinterpret_cast<const char*>(parts), sizeof(parts)});
 }
 
-void JpegDecoder::SetKey() { key_ = FileKey(stores_.record, file_); }
+void JpegDecoder::SetKey() {
+  if (!has_key_) key_ = FileKey(stores_.record, file_);
+  has_key_ = true;
+}
 
 bool JpegDecoder::DecodeScans(PixelFormat format, const Rect& rect, const MutableImageView& out) {
   if (own_->Open(file_, jpeg::Scans::kAny) != jpeg::Fallback::kNone) return false;
   SetKey();
-  return DecodeKept(format, rect, out) == jpeg::Fallback::kNone;
+  return DecodeKept(format, rect, out, stores_.making) == jpeg::Fallback::kNone;
 }
 
 jpeg::Fallback JpegDecoder::DecodeHere(PixelFormat format, const Rect& rect,
                                        const MutableImageView& out) {
   if (file_.size() > std::numeric_limits<uint32_t>::max()) stores_ = {};
   if (stores_.seek != nullptr || stores_.coefficients != nullptr) SetKey();
-  if (DecodeKept(format, rect, out) == jpeg::Fallback::kNone) return jpeg::Fallback::kNone;
+  if (DecodeKept(format, rect, out, stores_.making) == jpeg::Fallback::kNone)
+    return jpeg::Fallback::kNone;
   const double begin = Now();
   const bool whole = rect == WholeImage(own_->header().size);
   const jpeg::Fallback reason =
@@ -226,11 +267,10 @@ jpeg::Fallback JpegDecoder::DecodeHere(PixelFormat format, const Rect& rect,
 }
 
 jpeg::Fallback JpegDecoder::DecodeKept(PixelFormat format, const Rect& rect,
-                                       const MutableImageView& out) {
+                                       const MutableImageView& out, Making making) {
+  if (!reads_kept_) return jpeg::Fallback::kForced;
   ValueStore* const store = stores_.coefficients;
-  if (store == nullptr || file_.size() > kMostKeptFile) return jpeg::Fallback::kForced;
-  const bool all = stores_.making == Making::kAll;
-  if (!policy_.ShouldRead() && !all) return jpeg::Fallback::kForced;
+  const bool all = making == Making::kAll;
   const double begin = Now();
   const auto [top, bottom] = own_->BandsOf(format, rect);
   bool has_none = false;
@@ -240,17 +280,20 @@ jpeg::Fallback JpegDecoder::DecodeKept(PixelFormat format, const Rect& rect,
     return coefficients_.PartOf(top, bottom);
   };
   const size_t head_bytes = jpeg::Coefficients::HeadBytes(own_->header());
-  const bool found = store->FindPart(key_, head_bytes, part_of, value_);
-  absl::string_view bands = value_;
-  if (!found) {
+  const auto part = store->FindPart(key_, head_bytes, part_of, value_);
+  const bool found = part.has_value();
+  absl::string_view bands;
+  if (found) {
+    bands = *part;
+  } else {
     const bool may_make =
         all ? store->AwaitRoom()
-            : stores_.making != Making::kNone && store->HasRoom() && policy_.MayMake(begin);
+            : making != Making::kNone && store->HasRoom() && policy_.MayMake(begin);
     if (has_none || !may_make) return jpeg::Fallback::kForced;
     const absl::string_view made = MakeCoefficients();
-    const std::optional<ValuePart> part = part_of(made);
-    if (!part.has_value()) return jpeg::Fallback::kData;
-    bands = made.substr(part->begin, part->bytes);
+    const std::optional<ValuePart> needed = part_of(made);
+    if (!needed.has_value()) return jpeg::Fallback::kData;
+    bands = made.substr(needed->begin, needed->bytes);
   }
   if (!coefficients_.SetBands(bands, top, bottom)) return jpeg::Fallback::kData;
   const jpeg::Fallback reason = own_->DecodeKept(format, rect, out, coefficients_);

@@ -88,12 +88,20 @@ class JpegDecoder {
   const jpeg::DecodeCounts& counts() const { return counts_; }
 
  private:
+  // Whether coefficients of a file may be used that is decoded so.
+  bool UsesCoefficients(const DecodeOptions& options) const;
+  // Opens a file without a walk through its markers, if coefficients are kept of its bytes: then it
+  // is whole. They may turn out to be damaged.
+  bool OpenKept(uint64_t max_pixels);
+  // Opens any file.
+  absl::StatusOr<ImageSize> OpenScanned();
   // Decodes the file without libjpeg.
   jpeg::Fallback DecodeHere(PixelFormat format, const Rect& rect, const MutableImageView& out);
   jpeg::Fallback DecodeCrop(PixelFormat format, const Rect& rect, const MutableImageView& out);
-  // By the file's coefficients, which are made if they are missing and may be. Not kNone: they are
+  // By the file's coefficients, which are made by `making` if they are missing. Not kNone: they are
   // not used, which says nothing of the file.
-  jpeg::Fallback DecodeKept(PixelFormat format, const Rect& rect, const MutableImageView& out);
+  jpeg::Fallback DecodeKept(PixelFormat format, const Rect& rect, const MutableImageView& out,
+                            Making making);
   // Makes and keeps them; empty if there are none.
   absl::string_view MakeCoefficients();
   // Takes them from libjpeg, for a file of several scans. False if they do not give its pixels.
@@ -113,9 +121,13 @@ class JpegDecoder {
 
   const Way way_;
   absl::string_view file_;
+  uint64_t max_pixels_ = 0;
+  bool reads_kept_ = false;                            // coefficients are looked for
+  bool unscanned_ = false;                             // opened by OpenKept
   jpeg::Fallback fallback_ = jpeg::Fallback::kForced;  // of the opened file
   jpeg::DecodeCounts counts_;
   Stores stores_;
+  bool has_key_ = false;
   StoreKey key_;       // of the opened file: who it is, and what it holds
   std::string value_;  // of the opened file, from one of them
   std::unique_ptr<JpegCodec> codec_;

@@ -140,6 +140,62 @@ BULKHEAD_FOR_AVX2 size_t PackAvx2(int16_t* block, uint64_t map, char* values) {
   }
   return static_cast<size_t>(values - begin);
 }
+
+#define BULKHEAD_FOR_AVX512 __attribute__((target(BULKHEAD_AVX512 ",bmi2,popcnt")))
+
+BULKHEAD_FOR_AVX512 __m512i ExpandWideAvx512(uint32_t map, const char* values) {
+  const auto here = static_cast<unsigned>(_mm_popcnt_u32(map));
+  return _mm512_maskz_expand_epi16(map,
+                                   _mm512_maskz_loadu_epi16(_bzhi_u32(~uint32_t{0}, here), values));
+}
+
+BULKHEAD_FOR_AVX512 void ExpandBlocksAvx512(const PackedRow& row, int first, int count,
+                                            const char* values, int16_t* out, uint8_t* last) {
+  for (int i = 0; i < count; ++i, out += kBlockCoefficients) {
+    const uint64_t map = MapOf(row, first + i);
+    const int16_t dc = DcOf(row, first + i);
+    last[i] = LastOf(map);
+    __m512i low;
+    __m512i high;
+    if (IsWide(dc)) {
+      const auto low_map = static_cast<uint32_t>(map);
+      const auto high_map = static_cast<uint32_t>(map >> 32);
+      low = ExpandWideAvx512(low_map, values);
+      values += sizeof(int16_t) * static_cast<unsigned>(_mm_popcnt_u32(low_map));
+      high = ExpandWideAvx512(high_map, values);
+      values += sizeof(int16_t) * static_cast<unsigned>(_mm_popcnt_u32(high_map));
+    } else {
+      const auto here = static_cast<unsigned>(_mm_popcnt_u64(map));
+      const __m512i packed = _mm512_maskz_loadu_epi8(_bzhi_u64(~uint64_t{0}, here), values);
+      const __m512i block = _mm512_maskz_expand_epi8(map, packed);
+      low = _mm512_cvtepi8_epi16(_mm512_castsi512_si256(block));
+      high = _mm512_cvtepi8_epi16(_mm512_extracti64x4_epi64(block, 1));
+      values += here;
+    }
+    _mm512_storeu_si512(out, _mm512_mask_set1_epi16(low, 1, static_cast<int16_t>(dc >> 1)));
+    _mm512_storeu_si512(out + 32, high);
+  }
+}
+
+// The map of a block, and with `bytes` what PackAvx2 gives: one look at the block for both.
+BULKHEAD_FOR_AVX512 uint64_t PackAvx512(int16_t* block, char* values, size_t& bytes) {
+  const __m512i low = _mm512_loadu_si512(block);
+  const __m512i high = _mm512_loadu_si512(block + 32);
+  const uint64_t map = uint64_t{_mm512_test_epi16_mask(low, low)} |
+                       uint64_t{_mm512_test_epi16_mask(high, high)} << 32;
+  const __m256i narrow_low = _mm512_cvtepi16_epi8(low);
+  const __m256i narrow_high = _mm512_cvtepi16_epi8(high);
+  const bool wide = (_mm512_cmpneq_epi16_mask(_mm512_cvtepi8_epi16(narrow_low), low) |
+                     _mm512_cmpneq_epi16_mask(_mm512_cvtepi8_epi16(narrow_high), high)) != 0;
+  bytes = 0;
+  if (wide) return map;
+  const __m512i narrow = _mm512_inserti64x4(_mm512_castsi256_si512(narrow_low), narrow_high, 1);
+  _mm512_storeu_si512(values, _mm512_maskz_compress_epi8(map, narrow));
+  _mm512_storeu_si512(block, _mm512_setzero_si512());
+  _mm512_storeu_si512(block + 32, _mm512_setzero_si512());
+  bytes = static_cast<size_t>(_mm_popcnt_u64(map));
+  return map;
+}
 #endif
 
 }  // namespace
@@ -156,6 +212,7 @@ BULKHEAD_FOR_POPCNT size_t ValueBytes(const PackedRow& row, int first, int count
 void ExpandBlocks(const PackedRow& row, int first, int count, const char* values, int16_t* out,
                   uint8_t* last, [[maybe_unused]] Simd simd) {
 #if defined(__x86_64__)
+  if (UseAvx512(simd)) return ExpandBlocksAvx512(row, first, count, values, out, last);
   const bool avx2 = UseAvx2(simd);
 #endif
   for (int i = 0; i < count; ++i, out += kBlockCoefficients) {
@@ -187,10 +244,13 @@ void RowPacker::Add(int16_t* block, [[maybe_unused]] Simd simd) {
   block[0] = 0;
 #if defined(__x86_64__)
   if (UseAvx2(simd)) {
-    const uint64_t map = MapAvx2(block);
+    char* const values = values_.data() + value_bytes_;
+    size_t bytes = 0;
+    const bool avx512 = UseAvx512(simd);
+    const uint64_t map = avx512 ? PackAvx512(block, values, bytes) : MapAvx2(block);
     maps_[count_++] = map;
     if (map == 0) return;
-    const size_t bytes = PackAvx2(block, map, values_.data() + value_bytes_);
+    if (!avx512) bytes = PackAvx2(block, map, values);
     value_bytes_ += bytes;
     if (bytes == 0) AddWide(block, map);
     return;

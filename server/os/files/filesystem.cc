@@ -227,13 +227,16 @@ absl::Status AllocateFile(int fd, uint64_t bytes) {
   return absl::ResourceExhaustedError(std::string(SystemError(error, what).message()));
 }
 
-absl::Status WriteFileAt(int fd, uint64_t offset, absl::string_view bytes) {
-  const ssize_t written = pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
-  if (written == static_cast<ssize_t>(bytes.size())) return absl::OkStatus();
-  return SystemError(written < 0 ? errno : EIO, "writing a file");
+absl::Status WriteExactly(int fd, uint64_t offset, absl::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t put = pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) return SystemError(put == 0 ? ENOSPC : errno, "writing a file");
+    bytes.remove_prefix(static_cast<size_t>(put));
+    offset += static_cast<uint64_t>(put);
+  }
+  return absl::OkStatus();
 }
-
-absl::Status WritePrefix(int fd, absl::string_view bytes) { return WriteFileAt(fd, 0, bytes); }
 
 bool TryLockFile(int fd) { return flock(fd, LOCK_EX | LOCK_NB) == 0; }
 
@@ -320,6 +323,18 @@ absl::StatusOr<std::string> ReadPrefix(int fd, size_t bytes) {
   }
   prefix.resize(got);
   return prefix;
+}
+
+bool ReadExactly(int fd, uint64_t offset, char* to, size_t size) {
+  while (size > 0) {
+    const ssize_t got = pread(fd, to, size, static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return false;
+    to += got;
+    offset += static_cast<uint64_t>(got);
+    size -= static_cast<size_t>(got);
+  }
+  return true;
 }
 
 absl::StatusOr<std::string> Sha256OfFile(const std::string& path) {

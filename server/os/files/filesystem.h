@@ -79,9 +79,9 @@ absl::StatusOr<UniqueFd> OpenFile(const std::string& path, bool writable);
 // RESOURCE_EXHAUSTED if the disk is full.
 absl::Status AllocateFile(int fd, uint64_t bytes);
 
-// Writes `bytes` at `offset` of an open file, or at its start, whatever its position.
-absl::Status WriteFileAt(int fd, uint64_t offset, absl::string_view bytes);
-absl::Status WritePrefix(int fd, absl::string_view bytes);
+// Writes all of `bytes` into an open file, from `offset` on. RESOURCE_EXHAUSTED if the disk is
+// full.
+absl::Status WriteExactly(int fd, uint64_t offset, absl::string_view bytes);
 
 // Locks an open file until the last descriptor of this opening is closed, in any process. False if
 // another opening holds the lock.
@@ -142,6 +142,9 @@ uint64_t NamelessBytes(pid_t pid, const std::string& folder);
 // Up to `bytes` from the start of a file. Takes memory for what is there, not for `bytes`.
 absl::StatusOr<std::string> ReadPrefix(const std::string& path, size_t bytes);
 absl::StatusOr<std::string> ReadPrefix(int fd, size_t bytes);
+
+// Reads bytes [offset, offset + size) of a file. False if it ends before, or cannot be read.
+bool ReadExactly(int fd, uint64_t offset, char* to, size_t size);
 
 // Marks an open file as in use by its modification time, to within an hour. Best effort.
 void NoteUse(int fd);

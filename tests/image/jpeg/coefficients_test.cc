@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/base/checksum.h"
+#include "server/base/error.h"
 #include "server/base/little_endian.h"
 #include "server/base/value_map.h"
 #include "server/image/codecs/jpeg_decoder.h"
@@ -110,6 +111,23 @@ TEST(JpegCoefficientsTest, AreNotMadeOfAProgressiveFileThatLacksAScan) {
   for (int i = 0; i < 2; ++i) decoders.ExpectEqual(file, kWholeShare, PixelFormat::kRgb);
   EXPECT_EQ(decoders.map.only(), jpeg::Coefficients::None());
   EXPECT_EQ(DecodeShareOf(decoders.with, file, PixelFormat::kRgb, kWholeShare).reason, "");
+}
+
+// A file whose coefficients are kept is opened without a look at all of its markers.
+TEST(JpegCoefficientsTest, ChangeNoLimitAndNoVerdictAfterTheyWereDamaged) {
+  const std::string file = MakeJpegFile(PhotoRecipe());
+  Keeping decoders;
+  for (int i = 0; i < 2; ++i) decoders.ExpectEqual(file, kMiddleShare, PixelFormat::kRgb);
+  EXPECT_EQ(decoders.with.counts().coefficients_found, 1u);
+  const auto kept = decoders.with.Open(file, 100);
+  const auto scanned = decoders.without.Open(file, 100);
+  EXPECT_EQ(kept.status(), scanned.status());
+  EXPECT_EQ(GetErrorInfo(kept.status())->reason, reason::kImageTooLarge);
+
+  for (char& byte : decoders.map.only()) byte = static_cast<char>(byte ^ 1);
+  decoders.Use(1, JpegDecoder::Making::kNone);
+  decoders.ExpectEqual(file, kMiddleShare, PixelFormat::kRgb);
+  EXPECT_EQ(decoders.with.counts().coefficients_found, 1u);
 }
 
 TEST(JpegCoefficientsTest, NothingOfTheScanIsDecodedAgain) {
@@ -264,7 +282,7 @@ TEST(JpegCoefficientsTest, BlocksSurviveInEveryTwin) {
             static_cast<int16_t>(random.NextBelow(2 * limit + 1)) - limit;
       }
     }
-    for (const Simd pack : {Simd::kScalar, Simd::kBest}) {
+    for (const Simd pack : {Simd::kScalar, Simd::kAvx2, Simd::kBest}) {
       alignas(64) int16_t spent[kNumbers];
       std::memcpy(spent, blocks, sizeof(spent));
       jpeg::RowPacker packer;

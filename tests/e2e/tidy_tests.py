@@ -1,0 +1,19 @@
+"""A plugin of pytest, `-p tidy_tests`: removes the folder of each test that passed. What a failed one left stays.
+
+The services of the tests keep caches of up to 2 GB each there; all of them together would fill a disk.
+"""
+
+import shutil
+
+import pytest
+
+_FAILED = pytest.StashKey[bool]()
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    del call
+    outcome = yield
+    item.stash[_FAILED] = item.stash.get(_FAILED, False) or outcome.get_result().failed
+    if outcome.get_result().when == "teardown" and not item.stash[_FAILED] and "tmp_path" in item.fixturenames:
+        shutil.rmtree(item.funcargs["tmp_path"], ignore_errors=True)
