@@ -79,6 +79,7 @@ TEST(StreamMeterTest, OfAWaitForWorkersItKnowsHowLongTheyWaitedForObjects) {
   meter.SetFetching(false, 13 * kSecond);
   meter.Waits(StreamMeter::Waiting::kForTrainer, 15 * kSecond);
   meter.SetFetching(true, 16 * kSecond);  // ahead of the trainer
+  meter.Waits(StreamMeter::Waiting::kForTrainer, 18 * kSecond);
   EXPECT_EQ(At(meter, 20 * kSecond).waiting_for_objects_seconds(), 3);
   EXPECT_EQ(At(meter, 20 * kSecond).waiting_for_workers_seconds(), 5);
   EXPECT_EQ(At(meter, 20 * kSecond).waiting_for_trainer_seconds(), 5);
