@@ -1,10 +1,10 @@
 """Data in a bucket beside the same data in a folder, in one run.
 
-    bench/objects.py FOLDER [--copies N] [--rounds N] [--rate MIB]
+    bench/objects.py FOLDER [--images] [--copies N] [--rounds N] [--rate MIB]
 
-FOLDER holds photos, of which TFRecords of 32 MiB are made. They are read from the folder, and from a local server that
-speaks S3 and checks signatures (tests/e2e/object_server.py), in interleaved rounds: random crops to 224 px by one worker
-pinned to one core, its trainer and the server on another. Prints for each round samples/s of the first and of the second
+FOLDER holds photos, of which TFRecords of 32 MiB are made, or with --images folders of images, each an object. They are
+read from the folder, and from a local server that speaks S3 and checks signatures (tests/e2e/object_server.py), in
+interleaved rounds: random crops to 224 px by one worker pinned to one core, its trainer and the server on another. Prints for each round samples/s of the first and of the second
 epoch, and at the end the medians, their ratios, and bytes fetched for each byte of data.
 """
 
@@ -26,8 +26,7 @@ from object_server import ObjectServer  # noqa: E402
 
 BIN = ROOT / "build/release/bin"
 SPEC = """
-source: {{tfrecord: {{files: "{files}"}}}}
-features: {{image: {{bytes: {{}}}}}}
+{source}
 stages:
   - decode_image: {{channels: 3}}
   - random_resized_crop: {{size: [224, 224]}}
@@ -36,6 +35,20 @@ order: {{{order}}}
 seed: 1
 epochs: 2
 """
+RECORDS = """source: {{tfrecord: {{files: "{place}/*/*.tfrecord"}}}}
+features: {{image: {{bytes: {{}}}}}}"""
+IMAGES = """source: {{image_folder: {{path: "{place}"}}}}"""
+
+
+def make_data(photos: pathlib.Path, data: pathlib.Path, copies: int, images: bool) -> int:
+    """Makes the data set; gives its bytes."""
+    for copy in range(copies):
+        if images:
+            shutil.copytree(photos, data / str(copy))
+        else:
+            subprocess.run([BIN / "bulkhead", "pack", photos, data / str(copy), "--file-size", "32MiB"],
+                           check=True, stdout=subprocess.DEVNULL)
+    return sum(file.stat().st_size for file in data.rglob("*") if file.is_file())
 
 
 def epochs(spec: pathlib.Path, cache: pathlib.Path, block_cache: str) -> list[float]:
@@ -62,6 +75,7 @@ def epochs(spec: pathlib.Path, cache: pathlib.Path, block_cache: str) -> list[fl
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("--images", action="store_true", help="each image is an object")
     parser.add_argument("--copies", type=int, default=4, help="of the photos in the data set (default: 4)")
     parser.add_argument("--rounds", type=int, default=5, help="(default: 5)")
     parser.add_argument("--rate", type=float, help="of the server, in MiB/s (default: as fast as it can)")
@@ -69,12 +83,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as work_name:
         work = pathlib.Path(work_name)
         data = work / "store/bucket/train"
-        for copy in range(arguments.copies):
-            subprocess.run([BIN / "bulkhead", "pack", arguments.folder, data / str(copy), "--file-size", "32MiB"],
-                           check=True, stdout=subprocess.DEVNULL)
-        size = sum(file.stat().st_size for file in data.rglob("*.tfrecord"))
+        size = make_data(arguments.folder, data, arguments.copies, arguments.images)
         cpu = next(line for line in open("/proc/cpuinfo") if line.startswith("model name")).split(": ")[1].strip()
-        print(f"{cpu}, {os.cpu_count()} CPUs; {arguments.copies} x {arguments.folder}: {size / 2**20:.0f} MiB of TFRecords")
+        print(f"{cpu}, {os.cpu_count()} CPUs; {arguments.copies} x {arguments.folder}: {size / 2**20:.0f} MiB of "
+              f"{'images' if arguments.images else 'TFRecords'}")
         print(f"{sys.argv[0]} {' '.join(sys.argv[1:])}\n")
         print("| order | data | block cache | first epoch | second epoch | bytes fetched for each of the data |")
         print("|---|---|---|---|---|---|")
@@ -88,8 +100,9 @@ def main() -> None:
                 for way in ways:
                     order, where, block_cache = way
                     spec, cache = work / "spec.yaml", work / f"cache-{number}-{order[:5]}-{where}-{block_cache}"
-                    files = f"{data}/*/*.tfrecord" if where == "folder" else "s3://bucket/train/*/*.tfrecord"
-                    spec.write_text(SPEC.format(files=files, order=order))
+                    place = data if where == "folder" else "s3://bucket/train"
+                    source = (IMAGES if arguments.images else RECORDS).format(place=place)
+                    spec.write_text(SPEC.format(source=source, order=order))
                     before = server.bytes_sent("train")
                     rates[way].append(epochs(spec, cache, block_cache))
                     fetched[way].append((server.bytes_sent("train") - before) / size)

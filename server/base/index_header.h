@@ -20,6 +20,8 @@ struct IndexHeader {
 
   // Added to the kind of a selection, which lists the index's records that a pipeline reads.
   static constexpr uint32_t kSelection = 0x100;
+  // Added to the kind of a file of URLs (BuildIndex.urls_only).
+  static constexpr uint32_t kUrls = 0x200;
 
   uint32_t kind = 0;                   // Source.source_case() of the spec
   uint64_t record_count = 0;           // samples in the file, or kept by the selection

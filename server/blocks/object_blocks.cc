@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <memory>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -20,45 +21,33 @@ namespace {
 // In the byte order of this host, whose processes alone share the files.
 struct Header {
   char magic[8] = {'B', 'H', 'B', 'L', 'O', 'C', 'K', '1'};
-  uint64_t block_bytes = ObjectBlocks::kBlockBytes;
+  uint64_t block_bytes = ObjectBlocks::kBlockBytes;  // 0: a block is an object of a table
   uint64_t size_bytes = 0;
   int64_t mtime_ns = 0;
-  uint64_t unused[4] = {};
+  uint64_t block_count = 0;
+  uint64_t unused[3] = {};
 };
 static_assert(sizeof(Header) == 64);
 
 constexpr uint64_t kPresent = uint64_t{1} << 32;
-// An object of S3 has at most 5 TiB.
-constexpr uint64_t kMostBytes = uint64_t{16} << 40;
+constexpr size_t kCheckBytes = 64 << 10;
 
-uint64_t WordOf(absl::string_view bytes) { return kPresent | Crc32c(bytes); }
-
-uint64_t TableBytes(uint64_t size_bytes) {
-  const uint64_t blocks = (size_bytes + ObjectBlocks::kBlockBytes - 1) / ObjectBlocks::kBlockBytes;
-  return sizeof(Header) + blocks * sizeof(uint64_t);
+Header HeaderOf(const ObjectBlocks::Object& object) {
+  Header header;
+  header.size_bytes = object.size_bytes;
+  header.mtime_ns = object.mtime_ns;
+  header.block_count =
+      (object.size_bytes + ObjectBlocks::kBlockBytes - 1) / ObjectBlocks::kBlockBytes;
+  if (object.table != nullptr) {
+    header.block_bytes = 0;
+    header.size_bytes = object.table->data_bytes();
+    header.block_count = object.table->count();
+  }
+  return header;
 }
 
-bool ReadAll(int fd, uint64_t offset, char* to, size_t size) {
-  while (size > 0) {
-    const ssize_t got = pread(fd, to, size, static_cast<off_t>(offset));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return false;
-    to += got;
-    offset += static_cast<uint64_t>(got);
-    size -= static_cast<size_t>(got);
-  }
-  return true;
-}
-
-absl::Status WriteAll(int fd, uint64_t offset, absl::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t put = pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
-    if (put < 0 && errno == EINTR) continue;
-    if (put <= 0) return SystemError(put == 0 ? ENOSPC : errno, "writing to the block cache");
-    bytes.remove_prefix(static_cast<size_t>(put));
-    offset += static_cast<uint64_t>(put);
-  }
-  return absl::OkStatus();
+uint64_t TableBytes(const Header& header) {
+  return sizeof(Header) + header.block_count * sizeof(uint64_t);
 }
 
 // Makes a file of `bytes` zeros that begins with `prefix`, unless there is one. Without a prefix it
@@ -92,57 +81,83 @@ uint64_t ObjectBlocks::NumberOf(absl::string_view key) {
   return number;
 }
 
-absl::StatusOr<ObjectBlocks> ObjectBlocks::Open(const std::string& path) {
+absl::StatusOr<ObjectBlocks> ObjectBlocks::Open(const std::string& path,
+                                                std::shared_ptr<const ObjectTable> table) {
   BULKHEAD_ASSIGN_OR_RETURN(UniqueFd data, OpenFile(path + ".data", /*writable=*/false));
   BULKHEAD_ASSIGN_OR_RETURN(UniqueFd blocks, OpenFile(path + ".blocks", /*writable=*/false));
-  BULKHEAD_ASSIGN_OR_RETURN(ObjectBlocks opened,
-                            Take(std::move(data), std::move(blocks), /*writable=*/false));
+  BULKHEAD_ASSIGN_OR_RETURN(ObjectBlocks opened, Take(std::move(data), std::move(blocks),
+                                                      std::move(table), /*writable=*/false));
   opened.blocks_fd_.reset();  // the mapping stays; a thread may have many objects open
   return opened;
 }
 
 absl::StatusOr<ObjectBlocks> ObjectBlocks::OpenForWriting(const std::string& path,
                                                           const Object& object) {
-  if (object.size_bytes > kMostBytes) {
+  const Header header = HeaderOf(object);
+  if (header.size_bytes > kMostBytes) {
     return absl::InvalidArgumentError("the object is larger than 16 TiB");
   }
-  Header header;
-  header.size_bytes = object.size_bytes;
-  header.mtime_ns = object.mtime_ns;
   const absl::string_view prefix(reinterpret_cast<const char*>(&header), sizeof(header));
   // The table last: whoever finds it finds the data.
-  BULKHEAD_RETURN_IF_ERROR(Make(path + ".data", object.size_bytes, ""));
-  BULKHEAD_RETURN_IF_ERROR(Make(path + ".blocks", TableBytes(object.size_bytes), prefix));
+  BULKHEAD_RETURN_IF_ERROR(Make(path + ".data", header.size_bytes, ""));
+  BULKHEAD_RETURN_IF_ERROR(Make(path + ".blocks", TableBytes(header), prefix));
   BULKHEAD_ASSIGN_OR_RETURN(UniqueFd data, OpenOwnFile(path + ".data", /*writable=*/true));
   BULKHEAD_ASSIGN_OR_RETURN(UniqueFd blocks, OpenOwnFile(path + ".blocks", /*writable=*/true));
-  BULKHEAD_ASSIGN_OR_RETURN(ObjectBlocks opened,
-                            Take(std::move(data), std::move(blocks), /*writable=*/true));
+  BULKHEAD_ASSIGN_OR_RETURN(ObjectBlocks opened, Take(std::move(data), std::move(blocks),
+                                                      object.table, /*writable=*/true));
   const Object& found = opened.object();
-  if (found.size_bytes != object.size_bytes || found.mtime_ns != object.mtime_ns) {
+  if (found.size_bytes != header.size_bytes || found.mtime_ns != header.mtime_ns) {
     return absl::DataLossError("the block table is of another state of the object");
   }
   return opened;
 }
 
-absl::StatusOr<ObjectBlocks> ObjectBlocks::Take(UniqueFd data, UniqueFd blocks, bool writable) {
+absl::StatusOr<ObjectBlocks> ObjectBlocks::Take(UniqueFd data, UniqueFd blocks,
+                                                std::shared_ptr<const ObjectTable> table,
+                                                bool writable) {
   Header header;
   const Header expected;
-  if (!ReadAll(blocks.get(), 0, reinterpret_cast<char*>(&header), sizeof(header)) ||
+  if (!ReadExactly(blocks.get(), 0, reinterpret_cast<char*>(&header), sizeof(header)) ||
       std::memcmp(header.magic, expected.magic, sizeof(header.magic)) != 0 ||
-      header.block_bytes != kBlockBytes || header.size_bytes > kMostBytes) {
+      header.size_bytes > kMostBytes) {
     return absl::DataLossError("no block table of this version");
   }
-  const uint64_t table_bytes = TableBytes(header.size_bytes);
+  const Object object{header.size_bytes, header.mtime_ns, std::move(table)};
+  const Header wanted = HeaderOf(object);
+  if (header.block_bytes != wanted.block_bytes || header.size_bytes != wanted.size_bytes ||
+      header.block_count != wanted.block_count) {
+    return absl::DataLossError("no block table of this version");
+  }
+  const uint64_t table_bytes = TableBytes(header);
   auto map = writable ? MemoryMap::Map(blocks.get(), table_bytes)
                       : MemoryMap::MapReadOnly(blocks.get(), table_bytes);
   if (!map.ok()) return absl::DataLossError(map.status().message());
-  return ObjectBlocks(std::move(data), std::move(blocks), *std::move(map),
-                      {header.size_bytes, header.mtime_ns});
+  return ObjectBlocks(std::move(data), std::move(blocks), *std::move(map), object,
+                      header.block_count);
+}
+
+std::optional<ObjectBlocks::Extent> ObjectBlocks::Find(uint64_t block) const {
+  if (block >= block_count_) return std::nullopt;
+  if (object_.table == nullptr) {
+    const uint64_t begin = block * kBlockBytes;
+    return Extent{begin, std::min(kBlockBytes, object_.size_bytes - begin)};
+  }
+  const auto entry = object_.table->Get(block);
+  const bool lies_inside = entry.ok() && entry->place <= object_.size_bytes &&
+                           entry->size_bytes <= object_.size_bytes - entry->place;
+  if (!lies_inside) return std::nullopt;
+  return Extent{entry->place, entry->size_bytes};
 }
 
 uint64_t ObjectBlocks::BytesOf(uint64_t block) const {
-  const uint64_t begin = block * kBlockBytes;
-  return std::min(kBlockBytes, object_.size_bytes - std::min(begin, object_.size_bytes));
+  return Find(block).value_or(Extent()).bytes;
+}
+
+uint64_t ObjectBlocks::DiskBytesOf(uint64_t block) const {
+  const uint64_t bytes = BytesOf(block);
+  if (object_.table == nullptr) return bytes;
+  return (bytes + ObjectTable::kPlaceBytes - 1) / ObjectTable::kPlaceBytes *
+         ObjectTable::kPlaceBytes;
 }
 
 uint64_t ObjectBlocks::Word(uint64_t block) const {
@@ -157,31 +172,70 @@ void ObjectBlocks::SetWord(uint64_t block, uint64_t word) {
 }
 
 bool ObjectBlocks::Read(uint64_t block, uint64_t offset, char* to, size_t size) const {
-  const uint64_t word = Word(block);
+  const std::optional<Extent> extent = Find(block);
+  const uint64_t word = extent.has_value() ? Word(block) : 0;
   if (word == 0) return false;
-  const uint64_t bytes = BytesOf(block);
+  const size_t bytes = extent->bytes;
   if (offset == 0 && size == bytes) {
-    return ReadAll(data_fd_.get(), block * kBlockBytes, to, size) && WordOf({to, size}) == word;
+    return ReadExactly(data_fd_.get(), extent->begin, to, size) &&
+           (kPresent | Crc32c({to, size})) == word;
   }
-  std::array<char, kBlockBytes> whole;
-  if (offset + size > bytes || !ReadAll(data_fd_.get(), block * kBlockBytes, whole.data(), bytes) ||
-      WordOf({whole.data(), bytes}) != word) {
+  if (offset > bytes || size > bytes - offset) return false;
+  std::array<char, kBlockBytes> small;
+  std::string large(bytes > small.size() ? bytes : 0, '\0');
+  char* const whole = large.empty() ? small.data() : large.data();
+  if (!ReadExactly(data_fd_.get(), extent->begin, whole, bytes) ||
+      (kPresent | Crc32c({whole, bytes})) != word) {
     return false;
   }
-  std::memcpy(to, whole.data() + offset, size);
+  std::memcpy(to, whole + offset, size);
   return true;
+}
+
+bool ObjectBlocks::IsRight(uint64_t block) const {
+  const std::optional<Extent> extent = Find(block);
+  if (!extent.has_value() || Word(block) == 0) return false;
+  std::array<char, kCheckBytes> part;
+  uint32_t crc = 0;
+  for (uint64_t done = 0; done < extent->bytes;) {
+    const size_t size = std::min<uint64_t>(part.size(), extent->bytes - done);
+    if (!ReadExactly(data_fd_.get(), extent->begin + done, part.data(), size)) return false;
+    crc = Crc32c({part.data(), size}, crc);
+    done += size;
+  }
+  return (kPresent | crc) == Word(block);
+}
+
+absl::Status ObjectBlocks::WritePart(uint64_t block, Part& part, absl::string_view bytes) {
+  const std::optional<Extent> extent = Find(block);
+  if (!extent.has_value() || bytes.size() > extent->bytes - std::min(part.bytes, extent->bytes)) {
+    return absl::InternalError("a block of another size");
+  }
+  BULKHEAD_RETURN_IF_ERROR(WriteExactly(data_fd_.get(), extent->begin + part.bytes, bytes));
+  part.crc = Crc32c(bytes, part.crc);
+  part.bytes += bytes.size();
+  if (part.bytes == extent->bytes) SetWord(block, kPresent | part.crc);
+  return absl::OkStatus();
 }
 
 absl::Status ObjectBlocks::Write(uint64_t block, absl::string_view bytes) {
   if (bytes.size() != BytesOf(block)) return absl::InternalError("a block of another size");
-  BULKHEAD_RETURN_IF_ERROR(WriteAll(data_fd_.get(), block * kBlockBytes, bytes));
-  SetWord(block, WordOf(bytes));
-  return absl::OkStatus();
+  Part part;
+  return WritePart(block, part, bytes);
+}
+
+void ObjectBlocks::Prefetch(uint64_t block) const {
+  const Extent extent = Find(block).value_or(Extent());
+  ReadAhead(data_fd_.get(), extent.begin, extent.bytes);
 }
 
 void ObjectBlocks::Drop(uint64_t begin, uint64_t end) {
+  if (begin >= end) return;
   for (uint64_t block = begin; block < end; ++block) SetWord(block, 0);
-  if (begin < end) PunchHole(data_fd_.get(), begin * kBlockBytes, (end - begin) * kBlockBytes);
+  const Extent first = Find(begin).value_or(Extent());
+  const Extent last = Find(end - 1).value_or(Extent());
+  const uint64_t behind = last.begin + DiskBytesOf(end - 1);
+  if (behind > first.begin) PunchHole(data_fd_.get(), first.begin, behind - first.begin);
 }
 
 }  // namespace bulkhead

@@ -13,6 +13,7 @@
 #include "server/base/checksum.h"
 #include "server/base/error.h"
 #include "server/base/random.h"
+#include "server/base/read_fault.h"
 #include "server/os/files/filesystem.h"
 
 namespace bulkhead {
@@ -27,6 +28,11 @@ constexpr uint64_t kMostEighths = 6;
 
 // Slots that are read at a time, of the nearest three quarters taken.
 constexpr uint64_t kSlotsAtOnce = 8;
+
+// Bytes that a fault maps around the written ones, and mapped bytes at which the mapping is
+// dropped.
+constexpr uint64_t kTouchedAround = uint64_t{64} << 10;
+constexpr uint64_t kMostTouched = uint64_t{1} << 20;
 
 constexpr uint32_t kFree = 0;
 constexpr uint32_t kTaken = 1;
@@ -117,7 +123,10 @@ absl::StatusOr<Segment> Segment::Open(int fd, bool writable) {
   BULKHEAD_ASSIGN_OR_RETURN(UniqueFd own, DuplicateFd(fd));
   Segment segment(std::move(own), header.bytes, header.slot_count - 1);
   if (!segment.IsWhole()) return NotASegment();
-  if (writable) segment.FindEnd();
+  if (writable) {
+    BULKHEAD_ASSIGN_OR_RETURN(segment.map_, MemoryMap::Map(fd, header.bytes));
+    segment.FindEnd();
+  }
   return segment;
 }
 
@@ -149,6 +158,18 @@ bool Segment::NoteUnusable() const {
 
 bool Segment::Read(uint64_t place, uint64_t bytes, void* to) const {
   return ReadExactly(fd_.get(), place, static_cast<char*>(to), bytes) || NoteUnusable();
+}
+
+bool Segment::Write(uint64_t place, absl::string_view bytes) {
+  if (!ReadGuarded([&] { std::memcpy(map_.data() + place, bytes.data(), bytes.size()); })) {
+    return NoteUnusable();
+  }
+  touched_ += bytes.size() + kTouchedAround;
+  if (touched_ >= kMostTouched) {
+    touched_ = 0;
+    map_.Forget(0, map_.size());
+  }
+  return true;
 }
 
 template <uint64_t kAtOnce, typename Use>
@@ -249,11 +270,12 @@ bool Segment::Add(const StoreKey& key, absl::string_view value) {
     return false;
   }
   const Slot slot = {key, static_cast<uint32_t>(end_ / kValueAlignment),
-                     static_cast<uint32_t>(value.size()), Checksum(key, value), kTaken};
+                     static_cast<uint32_t>(value.size()), Checksum(key, value), kFree};
   // The value exists once its slot says so.
-  if (!WriteExactly(fd_.get(), end_, value).ok() ||
-      !WriteExactly(fd_.get(), PlaceOfSlot(*free), BytesOf(slot)).ok()) {
-    return NoteUnusable();
+  const uint64_t place = PlaceOfSlot(*free);
+  if (!Write(end_, value) || !Write(place, BytesOf(slot)) ||
+      !Write(place + offsetof(Slot, state), BytesOf(kTaken))) {
+    return false;
   }
   ++values_;
   end_ = RoundedUp(end_ + value.size());
@@ -262,7 +284,7 @@ bool Segment::Add(const StoreKey& key, absl::string_view value) {
 
 void Segment::NoteFull() {
   const uint32_t full = 1;
-  if (!WriteExactly(fd_.get(), offsetof(Header, full), BytesOf(full)).ok()) NoteUnusable();
+  Write(offsetof(Header, full), BytesOf(full));
 }
 
 }  // namespace bulkhead

@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "server/base/value_store.h"
 #include "server/os/files/fd.h"
+#include "server/os/memory/memory_map.h"
 
 namespace bulkhead {
 
@@ -28,8 +29,9 @@ namespace bulkhead {
 // checksum. So segments have trust domains. Pipelines of built-in stages share one. A pipeline with
 // user code reads theirs and writes its own, which no other pipeline reads.
 //
-// All access is by the descriptor: a fault for each few mapped pages costs more than the copy, and
-// mapped pages would count as the process's memory.
+// It is read by the descriptor: a fault for each few mapped pages costs more than the copy, and
+// mapped pages would count as the process's memory. It is written by a mapping, since a worker's
+// RLIMIT_FSIZE lets it write to no file.
 //
 // Find may run while another process, or another thread, adds. Only one thread at a time may Add.
 class Segment {
@@ -86,6 +88,7 @@ class Segment {
   template <typename Use>
   bool ForEachValue(const StoreKey& key, const Use& use) const;
   bool Read(uint64_t place, uint64_t bytes, void* to) const;
+  bool Write(uint64_t place, absl::string_view bytes);
   // Sets where the writer continues: after the last valid value.
   void FindEnd();
   void NoteFull();
@@ -95,7 +98,9 @@ class Segment {
   bool NoteUnusable() const;  // returns false
 
   UniqueFd fd_;
-  uint64_t bytes_ = 0;  // of the file
+  MemoryMap map_;         // of the writer
+  uint64_t touched_ = 0;  // bytes of it that may be mapped
+  uint64_t bytes_ = 0;    // of the file
   uint64_t slot_mask_ = 0;
   uint64_t end_ = 0;               // of the values, from the start of the file
   uint64_t values_ = 0;            // slots in use

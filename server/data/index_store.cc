@@ -31,11 +31,19 @@ constexpr int64_t kTellNs = 1'000'000'000;
 std::optional<ObjectFetcher::Trust> TrustAfter(const absl::Status& status) {
   const auto info = GetErrorInfo(status);
   if (!info.has_value()) return std::nullopt;
-  if (info->reason == reason::kNotFetched) return internal::v1::FetchParts::TRUST_CHECKSUMS;
+  if (info->reason == reason::kNotFetched && info->metadata.count("urls") == 0) {
+    return internal::v1::FetchParts::TRUST_CHECKSUMS;
+  }
   const bool is_wrong =
       info->reason == reason::kCorruptRecord || info->reason == reason::kTruncatedRecord;
   if (is_wrong) return internal::v1::FetchParts::TRUST_NOTHING;
   return std::nullopt;
+}
+
+// A list names objects, and there is no table of them.
+bool WantsTable(const absl::Status& status) {
+  const auto info = GetErrorInfo(status);
+  return info.has_value() && info->reason == reason::kNotFetched && info->metadata.count("urls");
 }
 
 // Copies an index header's facts to the file.
@@ -138,7 +146,74 @@ absl::Status IndexStore::EnsureIndexes(const v1::Source& source,
   kind.belongs = [](const IndexHeader&, const auto&) { return true; };
   if (cacheable) kind.claim = [&](const auto& file) { return ClaimOf(source, file); };
   kind.is_done = [](const auto& file) { return !file.index_path().empty(); };
+  if (source.has_image_folder() && IsObjectUrl(source.image_folder().path())) {
+    BULKHEAD_RETURN_IF_ERROR(ListFolder(resolved, progress, cancelled));
+  }
+  const absl::Status built = Build(kind, missing, resolved, progress, cancelled);
+  if (!WantsTable(built)) return built;
+  BULKHEAD_RETURN_IF_ERROR(ListUrls(kind, resolved, progress, cancelled));
   return Build(kind, missing, resolved, progress, cancelled);
+}
+
+absl::Status IndexStore::ListFolder(internal::v1::ResolvedSource& resolved,
+                                    const FindProgressFn& progress,
+                                    const FindCancelledFn& cancelled) {
+  internal::v1::ResolvedFile& folder = *resolved.mutable_files(0);
+  internal::v1::ListObjects list;
+  list.set_folder(folder.path());
+  return List(std::move(list), nullptr, absl::StrCat("listing ", ShownUrl(folder.path())), folder,
+              progress, cancelled);
+}
+
+absl::Status IndexStore::ListUrls(const IndexKind& indexing, internal::v1::ResolvedSource& resolved,
+                                  const FindProgressFn& progress,
+                                  const FindCancelledFn& cancelled) {
+  internal::v1::ResolvedFile& file = *resolved.mutable_files(0);
+  if (objects_ == nullptr) {
+    return MakeError(absl::StatusCode::kPermissionDenied, reason::kPathNotAllowed,
+                     absl::StrCat(file.name(),
+                                  ": names objects of a store by their URLs, and this command "
+                                  "reads the data in its own process, and only files there; use "
+                                  "`bulkhead stream`, whose service reads object stores"),
+                     {{"file", file.name()}});
+  }
+  std::string path;
+  IndexKind urls = indexing;
+  urls.activity = "looking for the objects in";
+  urls.header_kind = indexing.header_kind + IndexHeader::kUrls;
+  urls.request = [&](const internal::v1::ResolvedFile& list) {
+    internal::v1::BuildIndex request = indexing.request(list);
+    request.set_urls_only(true);
+    return request;
+  };
+  urls.adopt = [&](const IndexHeader&, const std::string& built, const auto&) { path = built; };
+  urls.is_done = [&](const auto&) { return !path.empty(); };
+  BULKHEAD_RETURN_IF_ERROR(Build(urls, {0}, resolved, progress, cancelled));
+  BULKHEAD_ASSIGN_OR_RETURN(UniqueFd fd, OpenOwnFile(path, /*writable=*/false));
+  internal::v1::ListObjects list;
+  *list.mutable_roots() = resolved.roots();
+  return Annotate(
+      List(std::move(list), std::make_shared<const UniqueFd>(std::move(fd)),
+           absl::StrCat("looking up the objects of ", file.name()), file, progress, cancelled),
+      file.name());
+}
+
+absl::Status IndexStore::List(internal::v1::ListObjects list, SharedFd urls,
+                              const std::string& what, internal::v1::ResolvedFile& file,
+                              const FindProgressFn& progress, const FindCancelledFn& cancelled) {
+  int64_t told_ns = 0;
+  const auto tell = [&](uint64_t objects) {
+    if (MonotonicNanos() - told_ns < kTellNs) return;
+    told_ns = MonotonicNanos();
+    v1::Progress report;
+    report.set_activity(what);
+    report.set_files_total(1);
+    report.set_records(objects);
+    progress(report);
+  };
+  BULKHEAD_ASSIGN_OR_RETURN(*file.mutable_table(),
+                            objects_->List(std::move(list), std::move(urls), tell, cancelled));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<ClassNames> IndexStore::NamesOf(const internal::v1::ResolvedSource& resolved) const {

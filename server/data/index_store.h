@@ -10,6 +10,7 @@
 #include "server/data/index_folder.h"
 #include "server/data/index_kind.h"
 #include "server/data/object_fetcher.h"
+#include "server/os/files/fd_parcel.h"
 
 namespace bulkhead {
 
@@ -56,6 +57,17 @@ class IndexStore {
 
  private:
   std::string CachedPath(const v1::Source& source, const internal::v1::ResolvedFile& file) const;
+
+  // Sets the table of a source whose images are objects: of those below a folder's URL, or of those
+  // that a list names, which are found first, by the request of `indexing`.
+  absl::Status ListFolder(internal::v1::ResolvedSource& resolved, const FindProgressFn& progress,
+                          const FindCancelledFn& cancelled);
+  absl::Status ListUrls(const IndexKind& indexing, internal::v1::ResolvedSource& resolved,
+                        const FindProgressFn& progress, const FindCancelledFn& cancelled);
+  // Sets the table of the objects that `list` asks for.
+  absl::Status List(internal::v1::ListObjects list, SharedFd urls, const std::string& what,
+                    internal::v1::ResolvedFile& file, const FindProgressFn& progress,
+                    const FindCancelledFn& cancelled);
 
   // Builds missing files of one kind, then removes old ones.
   absl::Status Build(const IndexKind& kind, const std::vector<size_t>& missing,

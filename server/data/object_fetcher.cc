@@ -79,6 +79,7 @@ struct ObjectFetcher::Answer : std::enable_shared_from_this<Answer> {
 class ObjectFetcher::Process {
  public:
   using Found = std::function<void(absl::StatusOr<internal::v1::ObjectsFound>)>;
+  using Listed = std::function<void(absl::StatusOr<internal::v1::ObjectsListed>)>;
 
   static absl::StatusOr<std::unique_ptr<Process>> Create(const Config& config) {
     auto loop = EventLoop::Create();
@@ -129,6 +130,27 @@ class ObjectFetcher::Process {
     return Ask(id, {std::move(message), nullptr, std::move(done)});
   }
 
+  // `urls`: as the message's file; null for a folder.
+  uint64_t List(internal::v1::ListObjects list, SharedFd urls, Listed listed) {
+    const uint64_t id = next_id_++;
+    internal::v1::ToFetch message;
+    *message.mutable_list() = std::move(list);
+    message.mutable_list()->set_id(id);
+    Request request{std::move(message), nullptr, nullptr};
+    request.listed = std::move(listed);
+    request.fd = std::move(urls);
+    return Ask(id, std::move(request));
+  }
+
+  // Where the table of this key and the bytes of its objects lie.
+  internal::v1::TableOfObjects TableOf(const std::string& key) const {
+    internal::v1::TableOfObjects table;
+    table.set_key(key);
+    table.set_path(absl::StrCat(blocks_folder_, "/", key));
+    table.set_spare_path(absl::StrCat(spare_folder_, "/", key));
+    return table;
+  }
+
   uint64_t Put(const std::string& url, std::string content, Done done) {
     internal::v1::ToFetch message;
     const uint64_t id = next_id_++;
@@ -164,13 +186,21 @@ class ObjectFetcher::Process {
     Found found;
     Done done;
     bool answered = false;  // its parts are kept
+    Listed listed = nullptr;
+    SharedFd fd = nullptr;  // goes with the message
+  };
+
+  // What a process is to get.
+  struct Queued {
+    std::string bytes;
+    SharedFd fd;
   };
 
   uint64_t Ask(uint64_t id, Request request) {
     loop_->Post([this, id, request = std::move(request)]() mutable {
       requests_[id] = std::move(request);
       if (!unusable_.ok()) return FailAll(unusable_);
-      Send(requests_[id].message);
+      Send(requests_[id].message, requests_[id].fd);
     });
     return id;
   }
@@ -216,7 +246,7 @@ class ObjectFetcher::Process {
            request.message.fetch().trust() == internal::v1::FetchParts::TRUST_UNSPECIFIED)) {
         request.message.mutable_fetch()->set_trust(internal::v1::FetchParts::TRUST_CHECKSUMS);
       }
-      Send(request.message);
+      Send(request.message, request.fd);
     }
     internal::v1::ToFetch rest;
     rest.mutable_forget_rest();
@@ -240,17 +270,24 @@ class ObjectFetcher::Process {
     return absl::OkStatus();
   }
 
-  void Send(const internal::v1::ToFetch& message) {
+  void Send(const internal::v1::ToFetch& message, const SharedFd& fd = nullptr) {
     if (!socket_.has_value()) return;  // sent when it starts
-    std::string bytes = message.SerializeAsString();
-    if (queue_.empty() && !absl::IsUnavailable(socket_->Send(bytes, {}, /*wait=*/false))) return;
-    queue_.push_back(std::move(bytes));
+    Queued next{message.SerializeAsString(), fd};
+    if (queue_.empty() && TrySend(next)) return;
+    queue_.push_back(std::move(next));
     (void)loop_->WatchWritable(socket_->fd(), [this] { SendQueued(); });
+  }
+
+  // False if the process has yet to read others.
+  bool TrySend(const Queued& next) const {
+    std::vector<int> fds;
+    if (next.fd != nullptr) fds.push_back(next.fd->get());
+    return !absl::IsUnavailable(socket_->Send(next.bytes, fds, /*wait=*/false));
   }
 
   void SendQueued() {
     while (!queue_.empty()) {
-      if (absl::IsUnavailable(socket_->Send(queue_.front(), {}, /*wait=*/false))) return;
+      if (!TrySend(queue_.front())) return;
       queue_.pop_front();
     }
     loop_->UnwatchWritable(socket_->fd());
@@ -282,6 +319,7 @@ class ObjectFetcher::Process {
       return;
     }
     deaths_ = 0;
+    if (message.has_listed()) return OnListed(message.listed());
     if (message.has_found()) return OnAnswer(message.found(), message);
     if (message.has_fetched()) {
       NoteCounts(message.fetched().counts());
@@ -293,6 +331,18 @@ class ObjectFetcher::Process {
   void NoteCounts(const internal::v1::FetchCounts& counts) {
     absl::MutexLock lock(&counts_mutex_);
     counts_ = counts;
+  }
+
+  void OnListed(const internal::v1::ObjectsListed& answer) {
+    const auto request = requests_.find(answer.id());
+    if (request == requests_.end() || request->second.listed == nullptr) return;  // released
+    const Listed listed = request->second.listed;
+    if (answer.has_error()) {
+      requests_.erase(request);
+      return listed(StatusFromWorkerError(answer.error()));
+    }
+    if (!answer.key().empty()) requests_.erase(request);
+    listed(answer);
   }
 
   // `answer` is the one that `message` has.
@@ -353,6 +403,7 @@ class ObjectFetcher::Process {
   void FailAll(const absl::Status& status) {
     for (auto& [id, request] : std::exchange(requests_, {})) {
       if (request.found != nullptr) request.found(status);
+      if (request.listed != nullptr) request.listed(status);
       if (request.done != nullptr && !request.answered) request.done(status);
     }
   }
@@ -375,7 +426,7 @@ class ObjectFetcher::Process {
   UniqueFd spare_lock_;
   std::optional<ChildProcess> child_;
   std::optional<PacketSocket> socket_;
-  std::deque<std::string> queue_;  // for a process that does not read
+  std::deque<Queued> queue_;  // for a process that does not read
   std::map<uint64_t, Request> requests_;
   absl::Status unusable_;
   int deaths_ = 0;  // since an answer
@@ -442,6 +493,48 @@ absl::StatusOr<std::vector<ObjectFetcher::Found>> ObjectFetcher::FindAll(
     results.emplace_back(std::move(files));
   }
   return results;
+}
+
+absl::StatusOr<internal::v1::TableOfObjects> ObjectFetcher::List(
+    internal::v1::ListObjects list, SharedFd urls,
+    const std::function<void(uint64_t objects)>& progress, const std::function<bool()>& cancelled) {
+  BULKHEAD_ASSIGN_OR_RETURN(Process* const process, Started());
+  struct Told {
+    std::atomic<uint64_t> objects{0};
+    std::string key;
+  };
+  const auto answer = std::make_shared<Answer>();
+  const auto told = std::make_shared<Told>();
+  const uint64_t id = process->List(
+      std::move(list), std::move(urls),
+      [done = answer->Take(), told](const absl::StatusOr<internal::v1::ObjectsListed>& listed) {
+        if (listed.ok()) {
+          told->objects = listed->objects();
+          told->key = listed->key();
+        }
+        if (!listed.ok() || !told->key.empty()) done(listed.status());
+      });
+  const bool is_here = answer->Await([&] {
+    progress(told->objects);
+    return cancelled();
+  });
+  if (!is_here) {
+    process->Release(id);
+    return CallerHasGone();
+  }
+  BULKHEAD_RETURN_IF_ERROR(answer->status);
+  internal::v1::TableOfObjects table = process->TableOf(told->key);
+  // Another service that needs room must not remove it while the process is replaced.
+  absl::StatusOr<UniqueFd> held = OpenOwnFile(table.path() + ".table", /*writable=*/false);
+  if (!held.ok() || !ShareFile(held->get())) {
+    return MakeError(absl::StatusCode::kUnavailable, reason::kFileUnreadable,
+                     absl::StrCat(table.path(),
+                                  ".table: the table of objects was removed; open "
+                                  "the stream again"));
+  }
+  absl::MutexLock lock(&mutex_);
+  held_[told->key] = *std::move(held);
+  return table;
 }
 
 uint64_t ObjectFetcher::Fetch(const Parts& parts, Trust trust, Done done) {

@@ -14,6 +14,8 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "bulkhead/internal/v1/fetch.pb.h"
+#include "server/os/files/fd.h"
+#include "server/os/files/fd_parcel.h"
 
 namespace bulkhead {
 
@@ -21,7 +23,7 @@ namespace bulkhead {
 // when it ends: all requests that have no answer are then sent again, and the parts that are kept
 // are looked at. So its death delays batches, and changes nothing.
 //
-//   Find ─▶ objects      Fetch ─▶ done ─▶ … ─▶ Release      Put ─▶ done
+//   Find ─▶ objects      List ─▶ table      Fetch ─▶ done ─▶ … ─▶ Release      Put ─▶ done
 //
 // Thread-safe. Callbacks are called on a thread of this object, and must not block.
 class ObjectFetcher {
@@ -64,6 +66,15 @@ class ObjectFetcher {
   absl::StatusOr<std::vector<Found>> FindAll(const std::vector<std::string>& patterns,
                                              const std::function<bool()>& cancelled);
 
+  // Makes a table of the objects of `list`, whose id is filled in; `urls` is its file, or null.
+  // Blocks; calls `progress` ten times a second. Errors: those of the store; RESOURCE_EXHAUSTED if
+  // there are too many, or the disk is full; CANCELLED. Another service does not remove the table
+  // while this lives.
+  absl::StatusOr<internal::v1::TableOfObjects> List(
+      internal::v1::ListObjects list, SharedFd urls,
+      const std::function<void(uint64_t objects)>& progress,
+      const std::function<bool()>& cancelled);
+
   // Brings the parts to this host and keeps them there until Release; `done` says that they are
   // there. Returns the request's number.
   using Trust = internal::v1::FetchParts::Trust;
@@ -105,7 +116,8 @@ class ObjectFetcher {
   const Config config_;
   mutable absl::Mutex mutex_;
   std::shared_ptr<void> admission_ ABSL_GUARDED_BY(mutex_);
-  std::unique_ptr<Process> process_ ABSL_GUARDED_BY(mutex_);  // null: not needed yet
+  std::unique_ptr<Process> process_ ABSL_GUARDED_BY(mutex_);      // null: not needed yet
+  std::map<std::string, UniqueFd> held_ ABSL_GUARDED_BY(mutex_);  // tables in use, by key
 };
 
 // The part of an object that holds all of it, or nothing yet.

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "absl/functional/function_ref.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
@@ -24,17 +23,6 @@ namespace {
 
 constexpr size_t kFetchesAtOnce = 32;
 constexpr int64_t kReportNs = 1'000'000'000;
-constexpr char kWildcards[] = "*?[\\";
-
-// A pattern that matches only what begins as `url` does.
-std::string Escaped(absl::string_view url) {
-  std::string pattern;
-  for (const char c : url) {
-    if (absl::StrContains(kWildcards, c)) pattern += '\\';
-    pattern += c;
-  }
-  return pattern;
-}
 
 // Calls `take` with all bytes of an object, which were fetched, block by block.
 absl::Status ReadWhole(const internal::v1::ResolvedFile& file,
@@ -82,14 +70,14 @@ std::vector<std::string> PatternsOfPublished(const std::vector<std::string>& url
   for (const auto& [folder, inside] : folders) {
     if (inside.size() == 1) {
       const bool literal = inside[0].find_first_of("*?[") == std::string::npos;
-      patterns.push_back(PublishedUrl(literal ? inside[0] : Escaped(inside[0])));
+      patterns.push_back(PublishedUrl(literal ? inside[0] : EscapedUrl(inside[0])));
       continue;
     }
     const auto [least, most] = std::minmax_element(inside.begin(), inside.end());
     const size_t common = static_cast<size_t>(
         std::mismatch(least->begin(), least->end(), most->begin(), most->end()).first -
         least->begin());
-    patterns.push_back(absl::StrCat(Escaped(least->substr(0, common)), "*", kPublishedEnding));
+    patterns.push_back(absl::StrCat(EscapedUrl(least->substr(0, common)), "*", kPublishedEnding));
   }
   return patterns;
 }

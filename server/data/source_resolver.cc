@@ -85,11 +85,14 @@ class Resolver {
         roots_(roots),
         find_objects_(find_objects) {}
 
+  absl::Status NotAllowed(const std::string& path) const;
   // Adds the files that match pattern number `number` of the spec.
   absl::Status AddPattern(const std::string& pattern, size_t number);
   // Adds the file or folder at `path` as `name`; empty: its last component.
   absl::Status AddPath(const std::string& path, bool want_directory, std::string name = "",
                        size_t pattern = 0);
+  // Adds a folder of objects. They are not looked at.
+  absl::Status AddUrlFolder(const std::string& url);
   // The same file or folder, without adding it.
   absl::StatusOr<internal::v1::ResolvedFile> FindPath(const std::string& path, bool want_directory,
                                                       std::string name = "") const;
@@ -98,6 +101,8 @@ class Resolver {
   absl::StatusOr<internal::v1::ResolvedSource> Take();
 
  private:
+  // Whether the objects of this URL may be read here.
+  absl::Status CheckUrl(const std::string& url) const;
   // AddPattern for a URL.
   absl::Status AddObjects(const std::string& pattern, size_t number);
   std::string Absolute(const std::string& path) const {
@@ -107,7 +112,6 @@ class Resolver {
   std::string Straight(const std::string& path) const;
   // The same for any absolute path, which need not exist.
   bool IsAllowed(const std::string& path) const { return LiesInside(PlaceOf(path), roots_); }
-  absl::Status NotAllowed(const std::string& path) const;
   // What is said of a path that leads nowhere.
   std::string Missing(const std::string& path) const;
   // "; did you mean photos?" of a path or pattern with a component that is nearly there; what lies
@@ -245,26 +249,34 @@ bool IsIndexOfOther(absl::string_view pattern, absl::string_view found) {
   return absl::EndsWith(found, kPublishedEnding) && !absl::EndsWith(pattern, kPublishedEnding);
 }
 
-absl::Status Resolver::AddObjects(const std::string& pattern, size_t number) {
-  BULKHEAD_ASSIGN_OR_RETURN(const ObjectUrl url, ParseObjectUrl(pattern));
-  const auto holds = [&](const std::string& root) {
-    return IsObjectUrl(root) && absl::StartsWith(pattern, root) &&
-           (absl::EndsWith(root, "/") || pattern.size() == root.size() ||
-            pattern[root.size()] == '/');
-  };
-  const bool allowed =
-      roots_.unrestricted || std::any_of(roots_.roots.begin(), roots_.roots.end(), holds);
-  if (!allowed || !find_objects_) {
-    return MakeError(
-        absl::StatusCode::kPermissionDenied, reason::kPathNotAllowed,
-        absl::StrCat(ShownUrl(pattern),
-                     find_objects_ ? ": this service may not read it; start bulkheadd "
-                                     "with --root URL for what it begins with, too"
-                                   : ": this command reads the data in its own process, and only "
-                                     "files there; `bulkhead stream` shows what a "
-                                     "service reads of it, or copy it to this host"),
-        {{"file", ShownUrl(pattern)}});
+absl::Status Resolver::CheckUrl(const std::string& url) const {
+  BULKHEAD_RETURN_IF_ERROR(ParseObjectUrl(url).status());
+  if (!find_objects_) {
+    return MakeError(absl::StatusCode::kPermissionDenied, reason::kPathNotAllowed,
+                     absl::StrCat(ShownUrl(url),
+                                  ": this command reads the data in its own process, and only "
+                                  "files there; `bulkhead stream` shows what a "
+                                  "service reads of it, or copy it to this host"),
+                     {{"file", ShownUrl(url)}});
   }
+  const bool allowed = roots_.unrestricted ||
+                       std::any_of(roots_.roots.begin(), roots_.roots.end(),
+                                   [&](const std::string& root) { return IsBelowUrl(url, root); });
+  return allowed ? absl::OkStatus() : UrlNotAllowed(url);
+}
+
+absl::Status Resolver::AddUrlFolder(const std::string& url) {
+  // Its objects are listed with each index of it.
+  internal::v1::ResolvedFile folder;
+  folder.set_path(absl::StrCat(absl::StripSuffix(url, "/"), "/"));
+  folder.set_name(NameFromPattern("", url));
+  BULKHEAD_RETURN_IF_ERROR(CheckUrl(absl::StrCat(folder.path(), "x")));
+  found_.push_back({0, std::move(folder)});
+  return absl::OkStatus();
+}
+
+absl::Status Resolver::AddObjects(const std::string& pattern, size_t number) {
+  BULKHEAD_RETURN_IF_ERROR(CheckUrl(pattern));
   BULKHEAD_ASSIGN_OR_RETURN(std::vector<internal::v1::ResolvedFile> objects,
                             find_objects_(pattern));
   objects.erase(std::remove_if(objects.begin(), objects.end(),
@@ -279,7 +291,8 @@ absl::Status Resolver::AddObjects(const std::string& pattern, size_t number) {
         {{"file", ShownUrl(pattern)}});
   }
   for (internal::v1::ResolvedFile& object : objects) {
-    object.set_name(NameFromPattern(pattern, object.object().url()));
+    // A signature in a query changes, and is a secret.
+    object.set_name(NameFromPattern(WithoutQuery(pattern), WithoutQuery(object.object().url())));
     BULKHEAD_RETURN_IF_ERROR(CheckText(object.name()));
     found_.push_back({number, std::move(object)});
   }
@@ -427,15 +440,21 @@ absl::StatusOr<internal::v1::ResolvedSource> ResolveSource(const v1::Source& sou
       break;
     }
     case v1::Source::kImageList:
-      if (!source.image_list().path().empty()) {
-        BULKHEAD_RETURN_IF_ERROR(Annotate(resolver.AddPath(source.image_list().path(), false), "",
-                                          {{"path", "source.image_list.path"}}));
+      if (const std::string& path = source.image_list().path(); !path.empty()) {
+        BULKHEAD_RETURN_IF_ERROR(Annotate(
+            IsObjectUrl(path) ? resolver.AddPattern(path, 0) : resolver.AddPath(path, false), "",
+            {{"path", "source.image_list.path"}}));
+      } else if (!roots.unrestricted && roots.roots.empty()) {
+        return resolver.NotAllowed("source.image_list.entries");
       }
       break;
-    case v1::Source::kImageFolder:
-      BULKHEAD_RETURN_IF_ERROR(Annotate(resolver.AddPath(source.image_folder().path(), true), "",
-                                        {{"path", "source.image_folder.path"}}));
+    case v1::Source::kImageFolder: {
+      const std::string& path = source.image_folder().path();
+      BULKHEAD_RETURN_IF_ERROR(
+          Annotate(IsObjectUrl(path) ? resolver.AddUrlFolder(path) : resolver.AddPath(path, true),
+                   "", {{"path", "source.image_folder.path"}}));
       break;
+    }
     default:
       break;
   }

@@ -11,6 +11,11 @@
 namespace bulkhead {
 namespace {
 
+// A block of more bytes is written in parts.
+constexpr size_t kPartBytes = 256 << 10;
+
+}  // namespace
+
 absl::Status CannotKeep(absl::string_view url, const absl::Status& why) {
   const std::string shown = ShownUrl(url);
   const absl::string_view cure =
@@ -23,11 +28,24 @@ absl::Status CannotKeep(absl::string_view url, const absl::Status& why) {
       {{"file", shown}});
 }
 
-}  // namespace
-
-// An object that requests have named.
+// An object, or a table of objects, that requests have named.
 struct BlockFetcher::Object {
-  ObjectInfo info;
+  // Those of a table are blocks.
+  bool is_table() const { return cached->object().table != nullptr; }
+  // What has this block.
+  absl::StatusOr<ObjectInfo> InfoOf(uint64_t block) const {
+    if (!is_table()) return info;
+    const ObjectTable& table = *cached->object().table;
+    BULKHEAD_ASSIGN_OR_RETURN(const ObjectTable::Entry entry, table.Get(block));
+    return ObjectInfo{table.UrlOf(entry), entry.size_bytes, std::string(entry.etag),
+                      entry.mtime_ns};
+  }
+  // The URL of the object or of the table's folder; empty: that of a list.
+  std::string url() const {
+    return is_table() ? std::string(cached->object().table->base()) : info.url;
+  }
+
+  ObjectInfo info;  // unless it is a table
   ObjectBlocks* cached = nullptr;
   std::optional<ObjectBlocks> spare;  // open while a request wants the object
   // How many requests want each block.
@@ -41,9 +59,12 @@ struct BlockFetcher::Read {
   uint64_t begin = 0;  // blocks
   uint64_t end = 0;
   bool to_cache = false;
-  uint64_t reserved = 0;  // bytes of the cache
-  std::string block;      // the bytes of the block that has begun
-  uint64_t next = 0;      // that block
+  ObjectInfo info;
+  uint64_t next_byte = 0;   // of the object that is read
+  uint64_t reserved = 0;    // bytes of the cache
+  uint64_t next = 0;        // the block that has begun
+  ObjectBlocks::Part part;  // what was written of it
+  std::string block;        // the bytes of it that follow
   std::vector<std::weak_ptr<Request>> waiting;
 };
 
@@ -69,14 +90,20 @@ BlockFetcher::BlockFetcher(ObjectStore& store, ObjectFolder& cache, std::string 
 
 BlockFetcher::~BlockFetcher() { *alive_ = false; }
 
-absl::StatusOr<BlockFetcher::Object*> BlockFetcher::Find(const internal::v1::FoundObject& found,
+absl::StatusOr<BlockFetcher::Object*> BlockFetcher::Find(const internal::v1::FetchParts::Part& part,
                                                          Trust trust) {
-  const std::string& key = found.object().key();
+  const internal::v1::FoundObject& found = part.object();
+  const std::string& key = part.has_table() ? part.table().key() : found.object().key();
   const std::string spare_path = absl::StrCat(spare_folder_, "/", key);
-  const ObjectBlocks::Object state{found.size_bytes(), found.mtime_ns()};
   const auto known = objects_.find(key);
   const bool is_open = known != objects_.end() && known->second->spare.has_value();
   if (is_open && trust == internal::v1::FetchParts::TRUST_UNSPECIFIED) return known->second.get();
+  ObjectBlocks::Object state{found.size_bytes(), found.mtime_ns()};
+  if (part.has_table() && known != objects_.end()) {
+    state = known->second->cached->object();
+  } else if (part.has_table()) {
+    BULKHEAD_ASSIGN_OR_RETURN(state.table, ObjectTable::Open(part.table().path()));
+  }
   BULKHEAD_ASSIGN_OR_RETURN(ObjectBlocks* const cached, cache_.Open(key, state));
   if (is_open && known->second->spare->IsAt(spare_path)) return known->second.get();
   BULKHEAD_ASSIGN_OR_RETURN(ObjectBlocks spare, ObjectBlocks::OpenForWriting(spare_path, state));
@@ -91,10 +118,8 @@ absl::StatusOr<BlockFetcher::Object*> BlockFetcher::Find(const internal::v1::Fou
 
 bool BlockFetcher::IsThere(const Object& object, uint64_t block, Trust trust) {
   const auto has = [&](const ObjectBlocks& blocks) {
-    if (!blocks.Has(block)) return false;
-    if (trust == internal::v1::FetchParts::TRUST_UNSPECIFIED) return true;
-    std::string bytes(blocks.BytesOf(block), '\0');
-    return blocks.Read(block, 0, bytes.data(), bytes.size());
+    return trust == internal::v1::FetchParts::TRUST_UNSPECIFIED ? blocks.Has(block)
+                                                                : blocks.IsRight(block);
   };
   return has(*object.cached) || has(*object.spare);
 }
@@ -106,17 +131,19 @@ void BlockFetcher::Fetch(const internal::v1::FetchParts& message) {
   requests_[message.id()] = request;
   ++request->reads_left;  // this function itself
   for (const internal::v1::FetchParts::Part& part : message.parts()) {
-    const auto object = Find(part.object(), message.trust());
+    const auto object = Find(part, message.trust());
     if (!object.ok()) {
-      return Finish(*request, CannotKeep(part.object().object().url(), object.status()));
+      const std::string& what =
+          part.has_table() ? part.table().path() : part.object().object().url();
+      return Finish(*request, CannotKeep(what, object.status()));
     }
+    // A table's bounds are of blocks.
+    const uint64_t unit = (*object)->is_table() ? 1 : ObjectBlocks::kBlockBytes;
+    const uint64_t count = (*object)->cached->block_count();
     for (int i = 0; i + 1 < part.bounds_size(); i += 2) {
-      const uint64_t size = (*object)->info.size_bytes;
-      const uint64_t end_byte = std::min(part.bounds(i + 1), size);
-      if (part.bounds(i) >= end_byte) continue;
-      const Request::Run run{
-          *object, part.bounds(i) / ObjectBlocks::kBlockBytes,
-          (end_byte + ObjectBlocks::kBlockBytes - 1) / ObjectBlocks::kBlockBytes};
+      const uint64_t end = part.bounds(i + 1) / unit + (part.bounds(i + 1) % unit > 0 ? 1 : 0);
+      const Request::Run run{*object, part.bounds(i) / unit, std::min(end, count)};
+      if (part.bounds(i) >= part.bounds(i + 1) || run.begin >= run.end) continue;
       request->runs.push_back(run);
       for (uint64_t block = run.begin; block < run.end; ++block) ++(*object)->wanted[block];
       if (message.trust() == internal::v1::FetchParts::TRUST_NOTHING) {
@@ -126,14 +153,15 @@ void BlockFetcher::Fetch(const internal::v1::FetchParts& message) {
   }
   for (const Request::Run& run : request->runs) {
     // Missing blocks, with small gaps between them.
-    constexpr uint64_t kGapBlocks = kGapBytes / ObjectBlocks::kBlockBytes;
+    const uint64_t gap_blocks = run.object->is_table() ? 0 : kGapBytes / ObjectBlocks::kBlockBytes;
     for (uint64_t begin = run.begin; begin < run.end;) {
       if (IsThere(*run.object, begin, message.trust())) {
         ++begin;
         continue;
       }
       uint64_t end = begin + 1;
-      for (uint64_t block = end; block < run.end && block <= end + kGapBlocks; ++block) {
+      for (uint64_t block = end; block < run.end && block <= end + gap_blocks && gap_blocks > 0;
+           ++block) {
         if (!IsThere(*run.object, block, message.trust())) end = block + 1;
       }
       Want(*run.object, begin, end, request);
@@ -165,19 +193,31 @@ void BlockFetcher::Want(Object& object, uint64_t begin, uint64_t end,
 
 void BlockFetcher::Begin(Object& object, uint64_t begin, uint64_t end,
                          const std::shared_ptr<Request>& request) {
+  absl::StatusOr<ObjectInfo> info = object.InfoOf(begin);
+  if (info.ok() && info->size_bytes == 0) {  // an empty object of a table
+    const absl::Status written = object.cached->Write(begin, "");
+    if (written.ok()) return;
+    info = written;
+  }
+  if (!info.ok()) return Finish(*request, CannotKeep(object.url(), info.status()));
   auto read = std::make_shared<Read>();
   read->object = &object;
   read->begin = read->next = begin;
   read->end = end;
-  const uint64_t first_byte = begin * ObjectBlocks::kBlockBytes;
-  const uint64_t end_byte = std::min(end * ObjectBlocks::kBlockBytes, object.info.size_bytes);
-  read->to_cache = cache_.Reserve(end_byte - first_byte);
-  if (read->to_cache) read->reserved = end_byte - first_byte;
+  read->info = *std::move(info);
+  read->next_byte = object.is_table() ? 0 : begin * ObjectBlocks::kBlockBytes;
+  const uint64_t end_byte = object.is_table()
+                                ? read->info.size_bytes
+                                : std::min(end * ObjectBlocks::kBlockBytes, read->info.size_bytes);
+  const uint64_t disk_bytes =
+      object.is_table() ? object.cached->DiskBytesOf(begin) : end_byte - read->next_byte;
+  read->to_cache = cache_.Reserve(disk_bytes);
+  if (read->to_cache) read->reserved = disk_bytes;
   read->waiting.push_back(request);
   ++request->reads_left;
   object.reads[begin] = read;
   store_.Read(
-      object.info, first_byte, end_byte,
+      read->info, read->next_byte, end_byte,
       [this, read, alive = alive_](uint64_t offset, absl::string_view bytes) {
         return *alive ? Take(*read, offset, bytes) : absl::CancelledError("the fetcher ends");
       },
@@ -187,32 +227,39 @@ void BlockFetcher::Begin(Object& object, uint64_t begin, uint64_t end,
 }
 
 absl::Status BlockFetcher::Take(Read& read, uint64_t offset, absl::string_view bytes) {
-  if (offset != read.next * ObjectBlocks::kBlockBytes + read.block.size()) {
+  if (offset != read.next_byte) {
     return absl::InternalError("the store's bytes came out of order");
   }
+  read.next_byte += bytes.size();
   Object& object = *read.object;
+  ObjectBlocks& blocks = read.to_cache ? *object.cached : *object.spare;
   while (!bytes.empty() && read.next < read.end) {
-    const uint64_t whole = object.cached->BytesOf(read.next);
-    const size_t count = std::min<uint64_t>(whole - read.block.size(), bytes.size());
+    const uint64_t left = blocks.BytesOf(read.next) - read.part.bytes - read.block.size();
+    const size_t count = std::min<uint64_t>(left, bytes.size());
     read.block.append(bytes.data(), count);
     bytes.remove_prefix(count);
-    if (read.block.size() < whole) break;
-    ObjectBlocks& blocks = read.to_cache ? *object.cached : *object.spare;
+    const bool is_whole = count == left;
+    if (!is_whole && read.block.size() < kPartBytes) break;
     const bool was_there = blocks.Has(read.next);
-    if (absl::Status written = blocks.Write(read.next, read.block); !written.ok()) {
-      return CannotKeep(object.info.url, written);
-    }
-    const uint64_t added = was_there ? 0 : whole;
-    if (read.to_cache) {
-      cache_.Unreserve(whole, added);
-      read.reserved -= whole;
-    } else {
-      spare_bytes_ += added;
-    }
+    const absl::Status written = blocks.WritePart(read.next, read.part, read.block);
+    if (!written.ok()) return CannotKeep(read.info.url, written);
     read.block.clear();
-    ++read.next;
+    if (is_whole) EndBlock(read, was_there);
   }
   return absl::OkStatus();
+}
+
+void BlockFetcher::EndBlock(Read& read, bool was_there) {
+  const uint64_t bytes = read.object->cached->DiskBytesOf(read.next);
+  const uint64_t added = was_there ? 0 : bytes;
+  if (read.to_cache) {
+    cache_.Unreserve(bytes, added);
+    read.reserved -= bytes;
+  } else {
+    spare_bytes_ += added;
+  }
+  read.part = {};
+  ++read.next;
 }
 
 void BlockFetcher::End(Read& read, const absl::Status& status) {
@@ -221,6 +268,8 @@ void BlockFetcher::End(Read& read, const absl::Status& status) {
   const std::shared_ptr<Read> holds = found->second;
   object.reads.erase(found);
   cache_.Unreserve(read.reserved, 0);
+  // A part of a block takes disk.
+  if (read.part.bytes > 0 && !read.to_cache) object.spare->Drop(read.next, read.next + 1);
   absl::Status ended = status;
   if (ended.ok() && read.next < read.end)
     ended = absl::InternalError("the store's bytes are short");
@@ -268,7 +317,7 @@ void BlockFetcher::Drop(Object& object, uint64_t begin, uint64_t end) {
   for (uint64_t block = begin; block <= end; ++block) {
     const bool drops = block < end && object.spare->Has(block) && object.wanted.count(block) == 0;
     if (drops) {
-      spare_bytes_ -= std::min(spare_bytes_, object.spare->BytesOf(block));
+      spare_bytes_ -= std::min(spare_bytes_, object.spare->DiskBytesOf(block));
       continue;
     }
     object.spare->Drop(first, block);

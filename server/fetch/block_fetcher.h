@@ -25,8 +25,9 @@ namespace bulkhead {
 //     └──────── all there ────────────────────────────────────────────────────────────────────▶
 //     done
 //
-// The blocks of a request stay until Release: those in the cache for longer, those in the spare
-// folder no longer, unless another request wants them. Used by one thread, the store's.
+// An object of a table is a block, and read at once. The blocks of a request stay until Release:
+// those in the cache for longer, those in the spare folder no longer, unless another request wants
+// them. Used by one thread, the store's.
 class BlockFetcher {
  public:
   using Done = std::function<void(uint64_t id, const absl::Status& status)>;
@@ -55,7 +56,7 @@ class BlockFetcher {
 
   using Trust = internal::v1::FetchParts::Trust;
   // Without full trust its files may have been removed.
-  absl::StatusOr<Object*> Find(const internal::v1::FoundObject& found, Trust trust);
+  absl::StatusOr<Object*> Find(const internal::v1::FetchParts::Part& part, Trust trust);
   // Whether the block is there.
   static bool IsThere(const Object& object, uint64_t block, Trust trust);
   // Of many objects few are wanted at a time: the others keep no file of the spare folder open.
@@ -66,6 +67,8 @@ class BlockFetcher {
   void Want(Object& object, uint64_t begin, uint64_t end, const std::shared_ptr<Request>& request);
   void Begin(Object& object, uint64_t begin, uint64_t end, const std::shared_ptr<Request>& request);
   absl::Status Take(Read& read, uint64_t offset, absl::string_view bytes);
+  // The block `next` of a read is written.
+  void EndBlock(Read& read, bool was_there);
   void End(Read& read, const absl::Status& status);
   void Finish(Request& request, const absl::Status& status);
   // Drops blocks of the spare folder that nobody wants.
@@ -81,6 +84,10 @@ class BlockFetcher {
   // Against calls of the store after the end of this.
   const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
+
+// Says that the bytes of the object `url` cannot be kept on this host, and what to do:
+// FILE_UNREADABLE with the code of `why`.
+absl::Status CannotKeep(absl::string_view url, const absl::Status& why);
 
 }  // namespace bulkhead
 

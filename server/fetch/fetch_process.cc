@@ -15,6 +15,7 @@
 #include "server/base/error.h"
 #include "server/base/version.h"
 #include "server/fetch/block_fetcher.h"
+#include "server/fetch/object_lister.h"
 #include "server/os/event_loop.h"
 #include "server/os/process/process_usage.h"
 #include "server/os/sandbox/sandbox.h"
@@ -69,7 +70,7 @@ class FetchProcess {
       const absl::StatusOr<Packet> packet = socket_.Receive(/*wait=*/store_ == nullptr);
       if (packet.ok()) {
         internal::v1::ToFetch message;
-        if (!message.ParseFromString(packet->bytes) || !Handle(std::move(message))) {
+        if (!message.ParseFromString(packet->bytes) || !Handle(std::move(message), packet->fds)) {
           return kExitProtocol;
         }
         continue;
@@ -83,7 +84,7 @@ class FetchProcess {
 
  private:
   // False if the message is not allowed.
-  bool Handle(internal::v1::ToFetch message) {
+  bool Handle(internal::v1::ToFetch message, const std::vector<UniqueFd>& fds) {
     if (message.has_begin()) return store_ == nullptr && Begin(message.begin());
     if (store_ == nullptr) return false;
     switch (message.message_case()) {
@@ -95,6 +96,11 @@ class FetchProcess {
         return true;
       case internal::v1::ToFetch::kRelease:
         fetcher_->Release(message.release().id());
+        lister_->Release(message.release().id());
+        return true;
+      case internal::v1::ToFetch::kList:
+        if (message.list().folder().empty() == fds.empty()) return false;
+        lister_->List(message.list(), fds.empty() ? -1 : fds[0].get());
         return true;
       case internal::v1::ToFetch::kPut:
         Put(std::move(*message.mutable_put()));
@@ -144,6 +150,12 @@ class FetchProcess {
                        }
                        Send(done);
                      });
+    lister_.emplace(
+        *store_, folder_->path(),
+        [this](uint64_t id, uint64_t objects) { Listed(id, "", objects); },
+        [this](uint64_t id, absl::StatusOr<std::string> key, uint64_t objects) {
+          Listed(id, std::move(key), objects);
+        });
     return Send(message);
   }
 
@@ -175,6 +187,29 @@ class FetchProcess {
                  });
   }
 
+  void Listed(uint64_t id, absl::StatusOr<std::string> key, uint64_t objects) {
+    internal::v1::FromFetch message;
+    message.mutable_listed()->set_id(id);
+    if (key.ok() && !key->empty()) {
+      // The table belongs to the blocks: it is removed with them.
+      const std::string path = absl::StrCat(folder_->path(), "/", *key);
+      absl::Status kept;
+      if (auto table = ObjectTable::Open(path); !table.ok()) {
+        kept = table.status();
+      } else {
+        kept = folder_->Open(*key, {0, 0, *std::move(table)}).status();
+      }
+      if (!kept.ok()) key = CannotKeep(path, kept);
+    }
+    if (key.ok()) {
+      message.mutable_listed()->set_key(*key);
+    } else {
+      *message.mutable_listed()->mutable_error() = ToWorkerError(key.status());
+    }
+    message.mutable_listed()->set_objects(objects);
+    Send(message);
+  }
+
   void Put(internal::v1::PutObject put) {
     store_->Put(put.url(), std::move(*put.mutable_content()),
                 [this, id = put.id()](const absl::Status& status) {
@@ -200,6 +235,7 @@ class FetchProcess {
   bool SendCounts() {
     if (MonotonicNanos() - counted_ns_ < kCountsNs) return true;
     counted_ns_ = MonotonicNanos();
+    lister_->Report();
     internal::v1::FromFetch message;
     *message.mutable_counts() = Counts();
     std::string bytes = message.counts().SerializeAsString();
@@ -222,6 +258,7 @@ class FetchProcess {
   std::unique_ptr<ObjectStore> store_;  // null: not begun
   std::optional<ObjectFolder> folder_;
   std::optional<BlockFetcher> fetcher_;
+  std::optional<ObjectLister> lister_;
   int64_t counted_ns_ = 0;
   std::string counts_;  // the last ones, serialized
 };

@@ -80,9 +80,13 @@ bool ObjectFolder::RemoveOne() {
     const std::string path = absl::StrCat(path_, "/", key);
     const auto table = OpenOwnFile(path + ".blocks", /*writable=*/false);
     if (!table.ok() || !TryLockFile(table->get())) continue;
+    // A service may hold the table of objects while its bulkhead-fetch is replaced.
+    const auto objects = OpenOwnFile(path + ".table", /*writable=*/false);
+    if (objects.ok() && !TryLockFile(objects->get())) continue;
     // The table first: whoever finds it finds the data.
     RemoveFile(path + ".blocks");
     RemoveFile(path + ".data");
+    RemoveFile(path + ".table");
     Measure();
     return true;
   }

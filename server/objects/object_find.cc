@@ -51,6 +51,34 @@ void FindByGet(CallRunner* calls, const std::string& url, const ObjectUrl& targe
   calls->Start(std::move(call));
 }
 
+// Asks for one page of the keys of the bucket `target`.
+void AskForKeys(CallRunner* calls, const ObjectUrl& target, std::string shown, NamedValues query,
+                const std::string& token, ObjectStore::OnListed done) {
+  ObjectCall call;
+  call.shown = std::move(shown);
+  call.operation.target = target;
+  call.operation.query = {
+      {"list-type", "2"}, {"max-keys", absl::StrCat(kPageObjects)}, {"encoding-type", "url"}};
+  for (auto& value : query) call.operation.query.push_back(std::move(value));
+  if (!token.empty()) call.operation.query.emplace_back("continuation-token", token);
+  call.most_body_bytes = kMostPageBytes;
+  const auto page = std::make_shared<Listing>();
+  call.check = [page](const HttpResponse& response) -> absl::Status {
+    absl::StatusOr<Listing> parsed = ParseListing(response.body);
+    if (!parsed.ok()) {
+      return absl::UnavailableError(
+          absl::StrCat("the store answers with ", parsed.status().message()));
+    }
+    *page = *std::move(parsed);
+    return absl::OkStatus();
+  };
+  call.done = [done = std::move(done), page](const absl::StatusOr<HttpResponse>& response) {
+    if (!response.ok()) return done(response.status());
+    done(std::move(*page));
+  };
+  calls->Start(std::move(call));
+}
+
 // A listing, page after page.
 class Matching : public std::enable_shared_from_this<Matching> {
  public:
@@ -67,31 +95,13 @@ class Matching : public std::enable_shared_from_this<Matching> {
   }
 
   void AskForPage(const std::string& token) {
-    ObjectCall call;
-    call.shown = shown_;
-    call.operation.target = target_;
-    call.operation.query = {{"list-type", "2"},
-                            {"max-keys", absl::StrCat(kPageObjects)},
-                            {"encoding-type", "url"},
-                            {"prefix", pattern_.prefix()}};
-    if (pattern_.is_of_one_folder()) call.operation.query.emplace_back("delimiter", "/");
-    if (!token.empty()) call.operation.query.emplace_back("continuation-token", token);
-    call.most_body_bytes = kMostPageBytes;
-    const auto page = std::make_shared<Listing>();
-    call.check = [page](const HttpResponse& response) -> absl::Status {
-      absl::StatusOr<Listing> parsed = ParseListing(response.body);
-      if (!parsed.ok()) {
-        return absl::UnavailableError(
-            absl::StrCat("the store answers with ", parsed.status().message()));
-      }
-      *page = *std::move(parsed);
-      return absl::OkStatus();
-    };
-    call.done = [self = shared_from_this(), page](const absl::StatusOr<HttpResponse>& response) {
-      if (!response.ok()) return self->done_(response.status());
-      self->Take(std::move(*page));
-    };
-    calls_->Start(std::move(call));
+    NamedValues query = {{"prefix", pattern_.prefix()}};
+    if (pattern_.is_of_one_folder()) query.emplace_back("delimiter", "/");
+    AskForKeys(calls_, target_, shown_, std::move(query), token,
+               [self = shared_from_this()](absl::StatusOr<Listing> page) {
+                 if (!page.ok()) return self->done_(page.status());
+                 self->Take(*std::move(page));
+               });
   }
 
  private:
@@ -133,6 +143,17 @@ class Matching : public std::enable_shared_from_this<Matching> {
 };
 
 }  // namespace
+
+void ListPage(CallRunner* calls, const ListQuery& query, const ObjectUrl& target,
+              ObjectStore::OnListed done) {
+  NamedValues values = {{"prefix", target.key}};
+  if (query.one_level) values.emplace_back("delimiter", "/");
+  if (!query.start_after.empty()) values.emplace_back("start-after", query.start_after);
+  ObjectUrl bucket = target;
+  bucket.key.clear();
+  AskForKeys(calls, bucket, ShownUrl(query.folder), std::move(values), query.token,
+             std::move(done));
+}
 
 void FindOne(CallRunner* calls, const std::string& url, const ObjectUrl& target,
              ObjectStore::OnFound done) {

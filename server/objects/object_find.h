@@ -16,6 +16,10 @@ void FindOne(CallRunner* calls, const std::string& url, const ObjectUrl& target,
 void FindMatches(CallRunner* calls, const std::string& pattern, const ObjectUrl& target,
                  size_t most, ObjectStore::OnFound done);
 
+// ObjectStore::List of a folder that was parsed.
+void ListPage(CallRunner* calls, const ListQuery& query, const ObjectUrl& target,
+              ObjectStore::OnListed done);
+
 }  // namespace bulkhead
 
 #endif  // BULKHEAD_SERVER_OBJECTS_OBJECT_FIND_H_

@@ -56,6 +56,22 @@ void ObjectStore::Find(std::string pattern, size_t most, OnFound done) {
   FindOne(&state_->calls, pattern, *target, std::move(done));
 }
 
+void ObjectStore::List(const ListQuery& query, OnListed done) {
+  // With a key, since a bucket alone is no URL of an object.
+  absl::StatusOr<ObjectUrl> target = ParseObjectUrl(absl::StrCat(query.folder, "x"));
+  if (target.ok() && !target->is_bucket()) {
+    target = MakeError(absl::StatusCode::kInvalidArgument, reason::kSpecInvalid,
+                       absl::StrCat(ShownUrl(query.folder),
+                                    ": servers of http have no listing; write an image_list"));
+  }
+  if (!target.ok()) {
+    state_->timers.After(absl::ZeroDuration(), [done, status = target.status()] { done(status); });
+    return;
+  }
+  target->key.pop_back();
+  ListPage(&state_->calls, query, *target, std::move(done));
+}
+
 void ObjectStore::Read(const ObjectInfo& object, uint64_t begin, uint64_t end, Sink sink,
                        OnRead done) {
   const absl::StatusOr<ObjectUrl> target = ParseObjectUrl(object.url);

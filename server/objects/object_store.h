@@ -14,6 +14,7 @@
 #include "server/objects/aws_file.h"
 #include "server/objects/object_call.h"
 #include "server/objects/store_config.h"
+#include "server/objects/store_xml.h"
 
 namespace bulkhead {
 
@@ -25,21 +26,31 @@ struct ObjectInfo {
   int64_t mtime_ns = 0;  // in whole seconds; 0: unknown
 };
 
+// Which keys of a bucket are listed.
+struct ListQuery {
+  std::string folder;       // "s3://bucket/" or "s3://bucket/train/": what all begin with
+  bool one_level = false;   // of keys in folders below it, only those folders
+  std::string start_after;  // a key; only those behind it, by their bytes
+  std::string token;        // Listing.next_token of the page before
+};
+
 // Finds, reads and writes the objects of s3://bucket/key, gs://bucket/key and http(s)://host/path.
 //
 //   auto store = ObjectStore::Create(*StoreConfig::FromEnvironment(getenv), getenv);
 //   (*store)->Find("s3://bucket/train-*.tar", 1000, [&](auto found) { … (*store)->Read(…) … });
 //   while (…) (*store)->Poll(absl::Seconds(1), socket);
 //
-// One thread uses a store. All callbacks are called from Poll; they may call Find, Read and
-// Put, not Poll. Nothing blocks but Poll, and short reads of files with credentials. Requests that
-// fail for a cause that may pass are sent again (object_call.h); errors are those of store_error.h,
-// and their words say what to do. Destruction drops what is under way, without callbacks.
+// One thread uses a store. All callbacks are called from Poll; they may call all
+// functions but Poll. Nothing blocks but Poll, and short reads of files with credentials. Requests
+// that fail for a cause that may pass are sent again (object_call.h); errors are those of
+// store_error.h, and their words say what to do. Destruction drops what is under way, without
+// callbacks.
 class ObjectStore {
  public:
   using Environment = bulkhead::Environment;
   using OnFound = std::function<void(absl::StatusOr<std::vector<ObjectInfo>>)>;
   using Sink = std::function<absl::Status(uint64_t offset, absl::string_view data)>;
+  using OnListed = std::function<void(absl::StatusOr<Listing>)>;
   using OnRead = std::function<void(absl::Status)>;
   using OnPut = std::function<void(absl::Status)>;
 
@@ -57,6 +68,10 @@ class ObjectStore {
   // the path of http or https, which have no listing. RESOURCE_EXHAUSTED, SPEC_INVALID: more than
   // `most` objects match, or the listing has more than 10,000 pages.
   void Find(std::string pattern, size_t most, OnFound done);
+
+  // One page of a listing of s3 or gs, of at most 1,000 keys, whole ones. INVALID_ARGUMENT,
+  // SPEC_INVALID: `folder` is none.
+  void List(const ListQuery& query, OnListed done);
 
   // Reads the bytes [begin, end) of `object`. `sink` gets all of them once, in order; an error of
   // the sink ends the read with this error. A later attempt asks for the bytes that are still

@@ -20,7 +20,7 @@ struct ProxyConfig {
 
 // How much is asked of a store, and for how long.
 struct StoreLimits {
-  size_t connections = 32;
+  size_t connections = 64;
   int attempts = 5;  // of one request, the first one included
   // A read of an object that was found is tried for so long, however many attempts that takes: a
   // store that restarts must not end a stream.

@@ -105,6 +105,9 @@ class ListingReader {
     if (path.size() == 1) root_ = path[0];
     if (path.size() == 2) TakeOfPage(path[1], text);
     if (path.size() == 3 && path[1] == "Contents") TakeOfObject(path[2], text);
+    if (path.size() == 3 && path[1] == "CommonPrefixes" && path[2] == "Prefix") {
+      listing_.prefixes.push_back(text);
+    }
     if (path.size() == 2 && path[0] == "Error" && path[1] == "Code") error_ = CodeOnly(text);
   }
 
@@ -118,6 +121,7 @@ class ListingReader {
     if (!is_truncated_) listing_.next_token.clear();
     if (is_encoded_) {
       for (ListedObject& object : listing_.objects) object.key = PercentDecoded(object.key);
+      for (std::string& prefix : listing_.prefixes) prefix = PercentDecoded(prefix);
     }
     return std::move(listing_);
   }

@@ -33,6 +33,8 @@ struct ListedObject {
 // One page of ListObjectsV2.
 struct Listing {
   std::vector<ListedObject> objects;
+  std::vector<std::string>
+      prefixes;            // what stands for several keys, where a delimiter was asked for
   std::string next_token;  // of the next page; empty: this is the last one
 };
 // DATA_LOSS: `xml` is no such page, or an error in an answer 200; then the message has its code.

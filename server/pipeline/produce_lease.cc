@@ -256,6 +256,9 @@ std::vector<internal::v1::ObjectParts> PartsOf(const Pipeline& pipeline, const S
       objects.emplace_back().set_key(part.key);
     }
     auto& bounds = *objects.back().mutable_bounds();
+    // An image that is read twice is fetched once.
+    const bool is_new = bounds.empty() || part.end > *bounds.rbegin();
+    if (is_new) objects.back().set_bytes(objects.back().bytes() + part.bytes);
     if (!bounds.empty() && part.begin <= *bounds.rbegin()) {
       *bounds.rbegin() = std::max(*bounds.rbegin(), part.end);
     } else {

@@ -243,7 +243,12 @@ InputFetcher Preparer::FetcherOf(const internal::v1::ResolvedSource& resolved) c
   const auto objects = std::make_shared<Objects>();
   const auto add = [&](const internal::v1::ResolvedSource& source) {
     for (const internal::v1::ResolvedFile& file : source.files()) {
-      if (file.has_object()) objects->emplace(file.object().key(), PartOf(file));
+      // The list of an image source is not read again.
+      if (file.has_table()) {
+        *(*objects)[file.table().key()].mutable_table() = file.table();
+      } else if (file.has_object()) {
+        objects->emplace(file.object().key(), PartOf(file));
+      }
     }
   };
   add(resolved);

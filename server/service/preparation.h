@@ -14,6 +14,7 @@
 #include "server/data/source_resolver.h"
 #include "server/spec/signature.h"
 #include "server/spec/yaml/yaml.h"
+#include "server/supervisor/leases/stream_inputs.h"
 #include "server/supervisor/memory/memory_budget.h"
 
 namespace bulkhead {

@@ -11,11 +11,12 @@
 
 namespace bulkhead {
 
-// Bytes [begin, end) of an object of an object store.
+// Bytes [begin, end) of an object of an object store; or objects [begin, end) of a table.
 struct ObjectPart {
-  std::string key;  // StoredObject.key
+  std::string key;  // StoredObject.key or TableOfObjects.key
   uint64_t begin = 0;
   uint64_t end = 0;
+  uint64_t bytes = 0;  // of the objects of a table
 
   bool operator==(const ObjectPart&) const = default;
 };

@@ -82,9 +82,12 @@ std::string RecordsText(const v1::Source& source, const internal::v1::ResolvedSo
   std::string text = absl::StrCat("source=", SourceOrderText(source), "\n");
   for (const internal::v1::ResolvedFile& file : resolved.files()) {
     if (source.has_range()) break;  // its only file is its selection
-    // What a folder is called may be one machine's affair; its records are named below it.
-    const std::string name = source.has_image_folder() ? "." : file.name();
-    absl::StrAppend(&text, "file=", CanonicalString(name), " size=", file.size_bytes(),
+    // What a folder is called may be one machine's affair, and its size is one file system's; its
+    // records are named below it.
+    const bool is_folder = source.has_image_folder();
+    const std::string name = is_folder ? "." : file.name();
+    absl::StrAppend(&text, "file=", CanonicalString(name),
+                    " size=", is_folder ? 0 : file.size_bytes(),
                     " records=", file.record_count(),
                     " checksum=", absl::BytesToHexString(file.checksum()), "\n");
   }

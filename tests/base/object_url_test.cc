@@ -97,5 +97,34 @@ TEST(ObjectUrlTest, WhatSeemsToBeAnotherUrlIsNoPath) {
   EXPECT_EQ(WhyNot("S3://b/k"), "s3://b/k: write s3:// in small letters");
 }
 
+TEST(ObjectUrlTest, ARootHasWhatLiesBelowIt) {
+  EXPECT_TRUE(IsBelowUrl("s3://b/train/x", "s3://b/train"));
+  EXPECT_TRUE(IsBelowUrl("s3://b/train/x", "s3://b/train/"));
+  EXPECT_TRUE(IsBelowUrl("s3://b/train", "s3://b/train"));
+  EXPECT_FALSE(IsBelowUrl("s3://b/training/x", "s3://b/train"));
+  EXPECT_FALSE(IsBelowUrl("gs://b/train/x", "s3://b/train"));
+  EXPECT_FALSE(IsBelowUrl("/train/x", "/train"));
+}
+
+TEST(ObjectUrlTest, AListNamesObjectsAsItNamesFiles) {
+  const std::string folder = FolderOfUrl("s3://b/lists/train.txt");
+  EXPECT_EQ(folder, "s3://b/lists");
+  EXPECT_EQ(FolderOfUrl("https://h/lists/train.txt?a=/b"), "https://h/lists");
+  EXPECT_EQ(JoinUrl(folder, "cats/a b.jpg"), "s3://b/lists/cats/a b.jpg");
+  EXPECT_EQ(JoinUrl(folder, "./../cats//x/../a.jpg"), "s3://b/cats/a.jpg");
+  EXPECT_EQ(JoinUrl(folder, "gs://c/a.jpg"), "gs://c/a.jpg");
+  EXPECT_EQ(JoinUrl("https://h/lists", "a b%?#ä.jpg"), "https://h/lists/a%20b%25%3F%23%C3%A4.jpg");
+  EXPECT_EQ(JoinUrl("s3://b", "a.jpg"), "s3://b/a.jpg");
+  EXPECT_EQ(EscapedUrl("s3://b/a[1]*.jpg"), "s3://b/a\\[1]\\*.jpg");
+  EXPECT_EQ(WithoutQuery("https://h/p?q"), "https://h/p");
+  EXPECT_EQ(WithoutQuery("s3://b/p?q"), "s3://b/p?q");
+  // Nothing lies above a bucket.
+  EXPECT_FALSE(ParseObjectUrl(JoinUrl(folder, "../../a.jpg")).ok());
+  EXPECT_TRUE(NamesObject(folder, "a.jpg"));
+  EXPECT_TRUE(NamesObject("/data", "s3://b/a.jpg"));
+  EXPECT_FALSE(NamesObject(folder, "/data/a.jpg"));
+  EXPECT_FALSE(NamesObject("/data", "a.jpg"));
+}
+
 }  // namespace
 }  // namespace bulkhead

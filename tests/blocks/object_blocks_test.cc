@@ -10,7 +10,7 @@ namespace bulkhead {
 namespace {
 
 constexpr uint64_t kBlock = ObjectBlocks::kBlockBytes;
-constexpr ObjectBlocks::Object kObject{3 * kBlock + 100, 1'700'000'000'000'000'000};
+const ObjectBlocks::Object kObject{3 * kBlock + 100, 1'700'000'000'000'000'000};
 
 class ObjectBlocksTest : public testing::Test {
  protected:

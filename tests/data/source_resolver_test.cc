@@ -69,6 +69,35 @@ TEST_F(SourceResolverTest, APublishedIndexIsNoData) {
               ElementsAre("a.rec"));
 }
 
+TEST_F(SourceResolverTest, AFolderOfObjectsIsNamedAndNotLookedAt) {
+  roots_.roots = {"s3://b/train"};
+  v1::Source source;
+  source.mutable_image_folder()->set_path("s3://b/train/photos");
+  const FindObjectsFn none =
+      [](const std::string&) -> absl::StatusOr<std::vector<internal::v1::ResolvedFile>> {
+    return absl::InternalError("asks the store");
+  };
+  const auto refused = [&](const FindObjectsFn& find) {
+    return GetErrorInfo(ResolveSource(source, "/", roots_, find).status())->reason;
+  };
+  const auto resolved = ResolveSource(source, "/", roots_, none).value();
+  ASSERT_EQ(resolved.files_size(), 1);
+  EXPECT_EQ(resolved.files(0).path(), "s3://b/train/photos/");
+  EXPECT_EQ(resolved.files(0).name(), "photos");
+  source.mutable_image_folder()->set_path("s3://b/training/photos");
+  EXPECT_EQ(refused(none), reason::kPathNotAllowed);
+  source.mutable_image_folder()->set_path("s3://b/train/photos");
+  EXPECT_EQ(refused(nullptr), reason::kPathNotAllowed);
+}
+
+TEST_F(SourceResolverTest, WithoutARootNoEntryIsRead) {
+  v1::Source source;
+  source.mutable_image_list()->add_entries("/etc/passwd 0");
+  const absl::Status refused = ResolveSource(source, "/", {}).status();
+  EXPECT_EQ(GetErrorInfo(refused)->reason, reason::kPathNotAllowed);
+  EXPECT_TRUE(ResolveSource(source, "/", {{}, /*unrestricted=*/true}).ok());
+}
+
 TEST_F(SourceResolverTest, AUrlThatMatchesNothingIsAnError) {
   roots_.roots = {"s3://b"};
   const FindObjectsFn none = [](const std::string&) {

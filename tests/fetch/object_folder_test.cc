@@ -10,7 +10,7 @@ namespace bulkhead {
 namespace {
 
 constexpr uint64_t kBlock = ObjectBlocks::kBlockBytes;
-constexpr ObjectBlocks::Object kObject{8 * kBlock, 1};
+const ObjectBlocks::Object kObject{8 * kBlock, 1};
 // The disk of a table of 8 words.
 constexpr uint64_t kTable = 4096;
 constexpr uint64_t kWhole = 8 * kBlock + kTable;

@@ -44,6 +44,7 @@ TEST(StoreXmlTest, ReadsAPage) {
   EXPECT_EQ(listing.objects[1].key, "b");
   EXPECT_EQ(listing.objects[1].etag, "");
   EXPECT_EQ(listing.next_token, "1ueGcxLPRx1Tr/XYExHnhbYLgveDs2J");
+  EXPECT_THAT(listing.prefixes, testing::ElementsAre("photos/"));
 }
 
 TEST(StoreXmlTest, KeysAreDecodedIfTheStoreEncodesThem) {
@@ -51,6 +52,8 @@ TEST(StoreXmlTest, KeysAreDecodedIfTheStoreEncodesThem) {
   EXPECT_EQ(ParseListing(Page(object))->objects[0].key, "a%0A+%2B%");
   EXPECT_EQ(ParseListing(Page(object + "<EncodingType>url</EncodingType>"))->objects[0].key,
             "a\n +%");
+  const std::string prefix = "<CommonPrefixes><Prefix>a%2B/</Prefix></CommonPrefixes>";
+  EXPECT_EQ(ParseListing(Page(prefix + "<EncodingType>url</EncodingType>"))->prefixes[0], "a+/");
 }
 
 TEST(StoreXmlTest, WhatIsNoPageIsSaid) {

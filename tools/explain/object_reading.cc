@@ -66,7 +66,9 @@ ExplainedReading ReadingOf(const SampleOrder& order, uint64_t batch_size, const 
     for (uint64_t i = 0; i < batch_size && looked < samples; ++i) {
       records.AddParts(order.RecordAt(0, looked++), parts);
     }
-    for (const ObjectPart& part : parts) reading.record_bytes += part.end - part.begin;
+    for (const ObjectPart& part : parts) {
+      reading.record_bytes += part.bytes > 0 ? part.bytes : part.end - part.begin;
+    }
     count.Add(std::move(parts));
   }
   looked = std::max<uint64_t>(1, looked);
@@ -108,6 +110,11 @@ std::vector<v1::Order> OtherOrders() {
 }  // namespace
 
 void BlockCount::Add(std::vector<ObjectPart> batch) {
+  const auto of_table = [](const ObjectPart& part) { return part.bytes > 0; };
+  for (const ObjectPart& part : batch) {
+    if (of_table(part)) ReadObjects(part);
+  }
+  batch.erase(std::remove_if(batch.begin(), batch.end(), of_table), batch.end());
   std::sort(batch.begin(), batch.end(), [](const ObjectPart& a, const ObjectPart& b) {
     return std::tie(a.key, a.begin) < std::tie(b.key, b.begin);
   });
@@ -119,6 +126,16 @@ void BlockCount::Add(std::vector<ObjectPart> batch) {
     }
     Read(first.key, first.begin / ObjectBlocks::kBlockBytes, BlocksOf(end));
   }
+}
+
+void BlockCount::ReadObjects(const ObjectPart& part) {
+  absl::flat_hash_set<uint64_t>& here = blocks_[part.key];
+  uint64_t missing = 0;
+  for (uint64_t object = part.begin; object < part.end; ++object) {
+    missing += here.insert(object).second ? 1 : 0;
+  }
+  bytes_ += part.bytes * missing / (part.end - part.begin);
+  requests_ += missing;
 }
 
 void BlockCount::Read(const std::string& key, uint64_t begin, uint64_t end) {

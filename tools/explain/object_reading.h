@@ -37,6 +37,8 @@ class BlockCount {
   uint64_t requests() const { return requests_; }
 
  private:
+  // Reads the missing ones of the objects of a table: whole ones, each by a request.
+  void ReadObjects(const ObjectPart& part);
   // Reads the missing ones of blocks [begin, end) of an object.
   void Read(const std::string& key, uint64_t begin, uint64_t end);
 

@@ -14,9 +14,13 @@ namespace bulkhead::tools {
 std::vector<std::string> UrlsOf(const v1::PipelineSpec& spec) {
   std::vector<std::string> urls;
   const auto add = [&](const v1::Source& source) {
-    if (!HasRecordFiles(source)) return;
-    for (const std::string& pattern : *RecordFilesOf(source).files) {
-      if (IsObjectUrl(pattern)) urls.push_back(pattern);
+    std::vector<std::string> named = {source.image_folder().path(), source.image_list().path()};
+    for (const std::string& entry : source.image_list().entries()) named.push_back(entry);
+    if (HasRecordFiles(source)) {
+      for (const std::string& pattern : *RecordFilesOf(source).files) named.push_back(pattern);
+    }
+    for (std::string& name : named) {
+      if (IsObjectUrl(name)) urls.push_back(std::move(name));
     }
   };
   add(spec.source());

@@ -4,10 +4,12 @@
 #include <array>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "server/base/error.h"
@@ -131,6 +133,21 @@ absl::Status CheckBucket(absl::string_view url, const Cut& cut) {
   return absl::OkStatus();
 }
 
+// A component of a path.
+std::string PercentEncoded(absl::string_view text) {
+  constexpr char kDigits[] = "0123456789ABCDEF";
+  std::string encoded;
+  for (const char c : text) {
+    if (absl::ascii_isalnum(c) || absl::StrContains("-._~!$&'()+,;=:@", c)) {
+      encoded += c;
+      continue;
+    }
+    const auto byte = static_cast<unsigned char>(c);
+    encoded += {'%', kDigits[byte >> 4], kDigits[byte & 15]};
+  }
+  return encoded;
+}
+
 }  // namespace
 
 bool IsObjectUrl(absl::string_view text) { return CutUrl(text).has_value(); }
@@ -169,6 +186,58 @@ absl::StatusOr<ObjectUrl> ParseObjectUrl(absl::string_view url) {
   if (!cut->path.empty()) parsed.key = std::string(cut->path.substr(1));
   if (!cut->query.empty()) parsed.query = std::string(cut->query.substr(1));
   return parsed;
+}
+
+bool IsBelowUrl(absl::string_view url, absl::string_view root) {
+  return IsObjectUrl(root) && absl::StartsWith(url, root) &&
+         (absl::EndsWith(root, "/") || url.size() == root.size() || url[root.size()] == '/');
+}
+
+absl::Status UrlNotAllowed(absl::string_view url) {
+  return MakeError(absl::StatusCode::kPermissionDenied, reason::kPathNotAllowed,
+                   absl::StrCat(ShownUrl(url),
+                                ": this service may not read it; start bulkheadd with --root URL "
+                                "for what it begins with, too"),
+                   {{"file", ShownUrl(url)}});
+}
+
+std::string EscapedUrl(absl::string_view url) {
+  std::string pattern;
+  for (const char c : url) {
+    if (absl::StrContains("*?[\\", c)) pattern += '\\';
+    pattern += c;
+  }
+  return pattern;
+}
+
+absl::string_view WithoutQuery(absl::string_view url) {
+  const std::optional<Cut> cut = CutUrl(url);
+  return cut.has_value() ? url.substr(0, url.size() - cut->query.size()) : url;
+}
+
+std::string FolderOfUrl(absl::string_view url) {
+  url = WithoutQuery(url);
+  return std::string(url.substr(0, url.rfind('/')));
+}
+
+bool NamesObject(absl::string_view folder, absl::string_view path) {
+  return IsObjectUrl(path) || (IsObjectUrl(folder) && !absl::StartsWith(path, "/"));
+}
+
+std::string JoinUrl(absl::string_view folder, absl::string_view path) {
+  const std::optional<Cut> cut = CutUrl(folder);
+  if (!cut.has_value() || IsObjectUrl(path)) return std::string(path);
+  std::vector<std::string> components = absl::StrSplit(cut->path, '/', absl::SkipEmpty());
+  const bool is_web = cut->scheme == Scheme::kHttp || cut->scheme == Scheme::kHttps;
+  for (const absl::string_view component : absl::StrSplit(path, '/')) {
+    if (component.empty() || component == ".") continue;
+    if (component == ".." && !components.empty()) {
+      components.pop_back();
+    } else {
+      components.push_back(is_web ? PercentEncoded(component) : std::string(component));
+    }
+  }
+  return absl::StrCat(cut->start, cut->authority, "/", absl::StrJoin(components, "/"));
 }
 
 std::string ShownUrl(absl::string_view url) {

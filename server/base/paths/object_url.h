@@ -38,6 +38,25 @@ bool LooksLikeUrl(absl::string_view text);
 // which the message does not repeat.
 absl::StatusOr<ObjectUrl> ParseObjectUrl(absl::string_view url);
 
+// Whether `url` is `root` or lies below it, as paths do: "s3://b/train" has s3://b/train/x, and not
+// s3://b/training. A `root` that is no URL has none.
+bool IsBelowUrl(absl::string_view url, absl::string_view root);
+// PERMISSION_DENIED, PATH_NOT_ALLOWED: `url` lies below no root of the service.
+absl::Status UrlNotAllowed(absl::string_view url);
+
+// The folder of the object `url`, without "/" at its end and without a query.
+std::string FolderOfUrl(absl::string_view url);
+// Whether `path`, as a list writes it, names an object: it is a URL, or relative to `folder` that
+// is one. An absolute path is a file.
+bool NamesObject(absl::string_view folder, absl::string_view path);
+// The URL of that object, valid or not. "." and ".." are those of paths; for a web server the path
+// is percent-encoded.
+std::string JoinUrl(absl::string_view folder, absl::string_view path);
+// `url`, of s3 or gs, in patterns: every character that has a meaning there stands for itself.
+std::string EscapedUrl(absl::string_view url);
+// The URL without a query of http and https, which may be a signature that changes.
+absl::string_view WithoutQuery(absl::string_view url);
+
 // `url`, valid or not, as messages and logs show it: without what could be a user's name or
 // password, without the query of http and https, and printable.
 std::string ShownUrl(absl::string_view url);

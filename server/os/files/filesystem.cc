@@ -231,7 +231,7 @@ absl::Status WriteExactly(int fd, uint64_t offset, absl::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t put = pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (put < 0 && errno == EINTR) continue;
-    if (put <= 0) return SystemError(put == 0 ? ENOSPC : errno, "writing a file");
+    if (put <= 0) return SystemError(put == 0 ? ENOSPC : errno, "writing a file of the cache folder");
     bytes.remove_prefix(static_cast<size_t>(put));
     offset += static_cast<uint64_t>(put);
   }
@@ -245,6 +245,11 @@ bool ShareFile(int fd) { return flock(fd, LOCK_SH | LOCK_NB) == 0; }
 void PunchHole(int fd, uint64_t offset, uint64_t bytes) {
   (void)fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
                   static_cast<off_t>(bytes));
+}
+
+void ReadAhead(int fd, uint64_t offset, uint64_t bytes) {
+  (void)posix_fadvise(fd, static_cast<off_t>(offset), static_cast<off_t>(bytes),
+                      POSIX_FADV_WILLNEED);
 }
 
 bool IsFileAt(int fd, const std::string& path) {

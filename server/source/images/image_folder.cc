@@ -7,18 +7,22 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
 #include "server/base/little_endian.h"
 #include "server/base/nearest_name.h"
+#include "server/base/paths/object_url.h"
 #include "server/base/record_name.h"
 #include "server/source/file.h"
 #include "server/source/images/image_rows.h"
+#include "server/source/images/stored_images.h"
 #include "server/source/roots.h"
 #include "server/spec/source_signature.h"
 
@@ -56,6 +60,32 @@ class FolderIndexer {
     }
   }
 
+  // Of the objects of a table instead.
+  absl::StatusOr<uint64_t> RunOn(const ObjectTable& objects) {
+    std::set<std::string> classes;
+    for (uint64_t i = 0; i < objects.count(); ++i) {
+      BULKHEAD_ASSIGN_OR_RETURN(const ObjectTable::Entry entry, EntryOf(objects, i));
+      const size_t slash = entry.name.find('/');
+      if (slash == absl::string_view::npos || IsHidden(entry.name.substr(0, slash))) continue;
+      classes.emplace(entry.name.substr(0, slash));
+    }
+    BULKHEAD_ASSIGN_OR_RETURN(const Labels labels, NumberClasses({classes.begin(), classes.end()}));
+    for (uint64_t i = 0; i < objects.count(); ++i) {
+      BULKHEAD_ASSIGN_OR_RETURN(const ObjectTable::Entry entry, EntryOf(objects, i));
+      const size_t slash = entry.name.find('/');
+      const bool is_in_class = slash != absl::string_view::npos;
+      const std::string name(entry.name);
+      if (IsHidden(name) || !IsImage(name) || (!is_in_class && !folder_.unlabeled())) continue;
+      BULKHEAD_RETURN_IF_ERROR(ParseObjectUrl(objects.UrlOf(entry)).status());
+      const auto label = labels.find(name.substr(0, slash));
+      const int64_t number = folder_.unlabeled()     ? kUnlabeled
+                             : label == labels.end() ? kNoClass
+                                                     : label->second;
+      BULKHEAD_RETURN_IF_ERROR(Add(name, {entry.size_bytes, entry.mtime_ns, i}, number));
+    }
+    return Finish(0, 0);
+  }
+
   absl::StatusOr<uint64_t> Run() {
     struct stat info;
     if (stat(root_.c_str(), &info) != 0) return FileError(errno, name_, "opened");
@@ -66,15 +96,33 @@ class FolderIndexer {
     } else {
       BULKHEAD_RETURN_IF_ERROR(WalkClasses(entries));
     }
-    if (rows_.count() == 0) return NoSamples();
-    const int64_t mtime_ns =
-        static_cast<int64_t>(info.st_mtim.tv_sec) * 1'000'000'000 + info.st_mtim.tv_nsec;
-    BULKHEAD_RETURN_IF_ERROR(rows_.Finish(v1::Source::kImageFolder, paths_.Finish(),
-                                          static_cast<uint64_t>(info.st_size), mtime_ns));
-    return rows_.count();
+    const FileIdentity folder = IdentityOf(info);
+    return Finish(folder.size_bytes, folder.mtime_ns);
   }
 
  private:
+  using Labels = std::map<std::string, int64_t>;  // numbers, by class
+
+  absl::StatusOr<ObjectTable::Entry> EntryOf(const ObjectTable& objects, uint64_t i) const {
+    absl::StatusOr<ObjectTable::Entry> entry = objects.Get(i);
+    if (entry.ok()) return entry;
+    return MakeError(
+        entry.status().code(), reason::kFileUnreadable,
+        absl::StrCat(Printable(name_), ": ", entry.status().message(), "; open the stream again"));
+  }
+
+  // Whether a component begins with a dot.
+  static bool IsHidden(absl::string_view name) {
+    return absl::StartsWith(name, ".") || absl::StrContains(name, "/.");
+  }
+
+  absl::StatusOr<uint64_t> Finish(uint64_t size_bytes, int64_t mtime_ns) {
+    if (rows_.count() == 0) return NoSamples();
+    BULKHEAD_RETURN_IF_ERROR(
+        rows_.Finish(v1::Source::kImageFolder, paths_.Finish(), size_bytes, mtime_ns));
+    return rows_.count();
+  }
+
   absl::Status NoSamples() const {
     const std::string why =
         folder_.unlabeled()
@@ -94,15 +142,7 @@ class FolderIndexer {
     for (const Entry& entry : entries) {
       if (entry.is_folder()) classes.push_back(entry.name);
     }
-    std::sort(classes.begin(), classes.end());
-    if (!folder_.classes().empty()) {
-      classes.assign(folder_.classes().begin(), folder_.classes().end());
-    }
-    BULKHEAD_RETURN_IF_ERROR(rows_.AddNames({{"label", classes}}));
-    std::map<std::string, int64_t> labels;
-    for (const std::string& name : classes) {
-      labels.emplace(name, static_cast<int64_t>(labels.size()));
-    }
+    BULKHEAD_ASSIGN_OR_RETURN(const Labels labels, NumberClasses(std::move(classes)));
     for (const Entry& entry : entries) {
       if (!entry.is_folder()) continue;
       const auto label = labels.find(entry.name);
@@ -110,6 +150,21 @@ class FolderIndexer {
           WalkFolder(entry.name, entry, label == labels.end() ? kNoClass : label->second));
     }
     return absl::OkStatus();
+  }
+
+  // The numbers of the folders `found`, or of the spec's classes, whose names become the index's.
+  absl::StatusOr<Labels> NumberClasses(std::vector<std::string> found) {
+    Labels labels;
+    if (folder_.unlabeled()) return labels;
+    std::sort(found.begin(), found.end());
+    if (!folder_.classes().empty()) {
+      found.assign(folder_.classes().begin(), folder_.classes().end());
+    }
+    BULKHEAD_RETURN_IF_ERROR(rows_.AddNames({{"label", found}}));
+    for (const std::string& name : found) {
+      labels.emplace(name, static_cast<int64_t>(labels.size()));
+    }
+    return labels;
   }
 
   absl::Status NotAClass(const std::string& relative) const {
@@ -146,13 +201,14 @@ class FolderIndexer {
       if (entry.is_folder()) {
         BULKHEAD_RETURN_IF_ERROR(WalkFolder(relative, entry, label));
       } else if (entry.is_missing || (S_ISREG(entry.info.st_mode) && IsImage(entry.name))) {
-        BULKHEAD_RETURN_IF_ERROR(Add(relative, entry, label));
+        BULKHEAD_RETURN_IF_ERROR(
+            Add(relative, entry.is_missing ? ImageRow::kMissing : IdentityOf(entry.info), label));
       }
     }
     return absl::OkStatus();
   }
 
-  absl::Status Add(const std::string& relative, const Entry& entry, int64_t label) {
+  absl::Status Add(const std::string& relative, const FileIdentity& image, int64_t label) {
     if (label == kNoClass) return NotAClass(relative);
     const uint64_t bound =
         folder_.max_path_bytes() == 0 ? kDefaultMaxPathBytes : folder_.max_path_bytes();
@@ -168,8 +224,7 @@ class FolderIndexer {
     std::string labels;
     if (label != kUnlabeled) AppendLittle<int64_t>(labels, label);
     row_.labels = labels;
-    row_.images.assign(1,
-                       {relative, entry.is_missing ? ImageRow::kMissing : IdentityOf(entry.info)});
+    row_.images.assign(1, {relative, image});
     BULKHEAD_RETURN_IF_ERROR(rows_.Add(row_));
     if (progress_ && rows_.count() % kProgressRecords == 0) progress_(rows_.count(), 0);
     return absl::OkStatus();
@@ -237,7 +292,10 @@ absl::StatusOr<uint64_t> BuildImageFolderIndex(const internal::v1::BuildIndex& r
                                                const IndexProgressFn& progress) {
   const internal::v1::ResolvedFile& resolved = request.file();
   const std::string& name = resolved.name().empty() ? resolved.path() : resolved.name();
-  return FolderIndexer(request, name, fd, progress).Run();
+  FolderIndexer indexer(request, name, fd, progress);
+  if (!resolved.has_table()) return indexer.Run();
+  BULKHEAD_ASSIGN_OR_RETURN(const auto objects, OpenTable(resolved.table(), name));
+  return indexer.RunOn(*objects);
 }
 
 }  // namespace bulkhead

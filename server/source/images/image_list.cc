@@ -3,18 +3,25 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/functional/function_ref.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "server/base/checksum.h"
 #include "server/base/error.h"
+#include "server/base/paths/object_url.h"
 #include "server/base/record_name.h"
 #include "server/source/file.h"
 #include "server/source/images/image_rows.h"
 #include "server/source/images/label_reader.h"
 #include "server/source/images/list_parser.h"
+#include "server/source/images/stored_images.h"
+#include "server/source/index/index_file.h"
+#include "server/source/objects.h"
 #include "server/source/roots.h"
 
 namespace bulkhead {
@@ -60,8 +67,10 @@ absl::Status EachLine(const DataFile& file, absl::FunctionRef<void(absl::string_
 
 class ListIndexer {
  public:
+  // `folder`: where relative paths start, a URL for a list that is an object. `objects`: those that
+  // it names; null: not known yet.
   ListIndexer(const internal::v1::BuildIndex& request, absl::string_view name, std::string folder,
-              int fd, const IndexProgressFn& progress)
+              std::shared_ptr<const ObjectTable> objects, int fd, const IndexProgressFn& progress)
       : list_(request.source().image_list()),
         labels_(list_),
         learner_(list_, name, &labels_),
@@ -70,6 +79,7 @@ class ListIndexer {
         keep_malformed_(request.keep_malformed()),
         name_(name),
         folder_(std::move(folder)),
+        objects_(std::move(objects)),
         roots_(request.roots()),
         rows_(fd),
         progress_(progress) {}
@@ -177,14 +187,41 @@ class ListIndexer {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<FileIdentity> Identify(absl::string_view path) {
-    const absl::StatusOr<std::string> full = roots_.Check(JoinPath(folder_, path), path);
-    absl::Status status = full.status();
-    if (full.ok()) {
-      absl::StatusOr<FileIdentity> image = IdentifyFile(*full, path);
-      if (image.ok()) return image;
-      status = image.status();
+  // The object that `path` names.
+  absl::StatusOr<FileIdentity> IdentifyObject(absl::string_view path) const {
+    const std::string url = JoinUrl(folder_, path);
+    BULKHEAD_RETURN_IF_ERROR(ParseObjectUrl(url).status());
+    if (objects_ == nullptr) {
+      return MakeError(absl::StatusCode::kFailedPrecondition, reason::kNotFetched,
+                       "the list names objects, which were not looked for", {{"urls", ""}});
     }
+    const absl::StatusOr<uint64_t> number = objects_->Find(url);
+    if (absl::IsNotFound(number.status())) {
+      return MakeError(absl::StatusCode::kNotFound, reason::kFileNotFound,
+                       absl::StrCat(ShownUrl(url), ": there is no such object"),
+                       {{"file", ShownUrl(url)}});
+    }
+    absl::Status status = number.status();
+    if (number.ok()) {
+      const auto entry = objects_->Get(*number);
+      if (entry.ok()) return FileIdentity{entry->size_bytes, entry->mtime_ns, *number};
+      status = entry.status();
+    }
+    return MakeError(
+        status.code(), reason::kFileUnreadable,
+        absl::StrCat(ShownUrl(url), ": ", status.message(), "; open the stream again"));
+  }
+
+  absl::StatusOr<FileIdentity> IdentifyLocal(absl::string_view path) const {
+    BULKHEAD_ASSIGN_OR_RETURN(const std::string full, roots_.Check(JoinPath(folder_, path), path));
+    return IdentifyFile(full, path);
+  }
+
+  absl::StatusOr<FileIdentity> Identify(absl::string_view path) {
+    absl::StatusOr<FileIdentity> image =
+        NamesObject(folder_, path) ? IdentifyObject(path) : IdentifyLocal(path);
+    if (image.ok()) return image;
+    absl::Status status = image.status();
     const auto info = GetErrorInfo(status);
     const bool missing = info.has_value() && info->reason == reason::kFileNotFound;
     // A title would become a sample that is always missing, and a class.
@@ -219,6 +256,7 @@ class ListIndexer {
   const bool keep_malformed_;
   const std::string name_;
   const std::string folder_;
+  const std::shared_ptr<const ObjectTable> objects_;
   const Roots roots_;
   ImageRowsWriter rows_;
   const IndexProgressFn& progress_;
@@ -228,25 +266,99 @@ class ListIndexer {
   uint64_t bytes_done_ = 0;  // the same, of what became rows
 };
 
+// The URLs of the objects that a list names.
+class UrlWriter {
+ public:
+  UrlWriter(const v1::ImageListSource& list, absl::string_view name, std::string folder, int fd,
+            const IndexProgressFn& progress)
+      : labels_(list),
+        parser_(list, name, &labels_),
+        folder_(std::move(folder)),
+        out_(fd),
+        progress_(progress) {}
+
+  absl::StatusOr<bool> AddLine(absl::string_view line) {
+    // What is wrong with a line is told when the index is built.
+    const absl::StatusOr<bool> sample =
+        line.size() <= kMaxLineBytes ? parser_.Parse(line) : parser_.Parse("");
+    if (!sample.ok() || !*sample) return true;
+    for (const absl::string_view path : parser_.paths()) {
+      if (!NamesObject(folder_, path)) continue;
+      const std::string url = absl::StrCat(JoinUrl(folder_, path), "\n");
+      urls_.Update(url);
+      BULKHEAD_RETURN_IF_ERROR(out_.Append(url));
+      ++count_;
+      if (progress_ && count_ % kProgressLines == 0) progress_(count_, out_.payload_bytes());
+    }
+    return true;
+  }
+
+  absl::StatusOr<uint64_t> Finish() {
+    const std::string digest = urls_.Finish();
+    IndexHeader header;
+    header.kind = v1::Source::kImageList + IndexHeader::kUrls;
+    header.record_count = count_;
+    std::memcpy(header.checksum.data(), digest.data(), header.checksum.size());
+    BULKHEAD_RETURN_IF_ERROR(out_.Finish(header));
+    return count_;
+  }
+
+ private:
+  LabelReader labels_;
+  ListParser parser_;
+  const std::string folder_;
+  IndexFileWriter out_;
+  const IndexProgressFn& progress_;
+  Sha256 urls_;
+  uint64_t count_ = 0;
+};
+
 }  // namespace
+
+std::string FolderOfList(const internal::v1::ResolvedFile& list, const std::string& base_dir) {
+  if (list.path().empty()) return base_dir;
+  return list.has_object() ? FolderOfUrl(list.object().url()) : FolderOf(list.path());
+}
 
 absl::StatusOr<uint64_t> BuildImageListIndex(const internal::v1::BuildIndex& request, int fd,
                                              const IndexProgressFn& progress) {
   const internal::v1::ResolvedFile& resolved = request.file();
-  if (resolved.path().empty()) {
-    ListIndexer indexer(request, "source.image_list.entries", request.base_dir(), fd, progress);
+  const v1::ImageListSource& list = request.source().image_list();
+  const bool is_inline = resolved.path().empty();
+  const std::string name = is_inline                 ? "source.image_list.entries"
+                           : resolved.name().empty() ? resolved.path()
+                                                     : resolved.name();
+  const std::string folder = FolderOfList(resolved, request.base_dir());
+  std::optional<DataFile> file;
+  if (!is_inline) {
+    BULKHEAD_ASSIGN_OR_RETURN(file, OpenData(resolved, Roots(request.roots()), name));
+    BULKHEAD_RETURN_IF_ERROR(
+        file->CheckUnchanged({resolved.size_bytes(), resolved.mtime_ns(), resolved.inode()}));
+  }
+  if (request.urls_only()) {
+    UrlWriter urls(list, name, folder, fd, progress);
+    for (const std::string& entry : list.entries()) {
+      BULKHEAD_RETURN_IF_ERROR(urls.AddLine(entry).status());
+    }
+    if (!is_inline) {
+      BULKHEAD_RETURN_IF_ERROR(EachLine(
+          *file, [](absl::string_view) {},
+          [&](absl::string_view line) { return urls.AddLine(line); }));
+    }
+    return urls.Finish();
+  }
+  std::shared_ptr<const ObjectTable> objects;
+  if (resolved.has_table()) {
+    BULKHEAD_ASSIGN_OR_RETURN(objects, OpenTable(resolved.table(), name));
+  }
+  ListIndexer indexer(request, name, folder, std::move(objects), fd, progress);
+  if (is_inline) {
     BULKHEAD_RETURN_IF_ERROR(indexer.AddEntries());
     return indexer.Finish({});
   }
-  const std::string& name = resolved.name().empty() ? resolved.path() : resolved.name();
-  BULKHEAD_ASSIGN_OR_RETURN(const DataFile file,
-                            Roots(request.roots()).Open(resolved.path(), name));
-  BULKHEAD_RETURN_IF_ERROR(
-      file.CheckUnchanged({resolved.size_bytes(), resolved.mtime_ns(), resolved.inode()}));
-  ListIndexer indexer(request, name, FolderOf(resolved.path()), fd, progress);
-  BULKHEAD_RETURN_IF_ERROR(indexer.AddFile(file));
-  BULKHEAD_RETURN_IF_ERROR(file.CheckStill());
-  return indexer.Finish(file.identity());
+  BULKHEAD_RETURN_IF_ERROR(indexer.AddFile(*file));
+  BULKHEAD_RETURN_IF_ERROR(file->CheckStill());
+  return indexer.Finish(file->identity());
 }
 
 }  // namespace bulkhead

@@ -8,10 +8,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
+#include "server/base/paths/object_url.h"
 #include "server/base/record_name.h"
 #include "server/source/file.h"
+#include "server/source/images/image_list.h"
 #include "server/source/images/image_rows.h"
 #include "server/source/images/list_parser.h"
+#include "server/source/images/stored_images.h"
 #include "server/source/records/byte_buffer.h"
 #include "server/source/roots.h"
 #include "server/spec/image_lists.h"
@@ -83,8 +86,9 @@ class ImageSource final : public Source {
  public:
   struct Parts {
     ImageRows rows;
-    std::string name;    // of the list; empty for folders
-    std::string folder;  // where relative paths start
+    std::string name;                            // of the list; empty for folders
+    std::string folder;                          // where relative paths start; of objects a URL
+    std::unique_ptr<const StoredImages> stored;  // null: all images are files
     std::vector<Column> columns;
     uint64_t window = 1;    // rows of a record
     bool overlaps = false;  // neighbouring windows have rows in common
@@ -146,7 +150,9 @@ class ImageSource final : public Source {
     uint64_t line = 0;
     BULKHEAD_ASSIGN_OR_RETURN(const ImageRow::Image image, parts_.rows.FirstImage(index, line));
     if (image.is_malformed()) return Malformed(image, line);
-    return RecordIdentity{parts_.is_clip ? ClipOf(image.path) : image.path, 0};
+    // A signature in a query changes.
+    const absl::string_view path = WithoutQuery(image.path);
+    return RecordIdentity{parts_.is_clip ? ClipOf(path) : path, 0};
   }
 
   void NameRecord(uint64_t index, std::string& name) const override {
@@ -188,7 +194,11 @@ class ImageSource final : public Source {
       if (column.kind != Column::Kind::kImage || column.frame != frame) continue;
       if (context.IsExpected(row, column.number) || IsRead(row, column.number, context)) continue;
       const ImageRow::Image& image = context.expected_row.images[column.number];
-      if (image.is_missing()) continue;
+      if (image.is_missing() || image.file.size_bytes > kMaxImageBytes) continue;
+      if (IsStored(image)) {
+        ExpectStored(image, context);
+        continue;
+      }
       absl::StatusOr<DataFile> file = OpenImage(image, context);
       if (!file.ok()) return false;
       file->Prefetch(0, image.file.size_bytes);
@@ -199,6 +209,15 @@ class ImageSource final : public Source {
       context.expected.push_back({row, column.number, *std::move(file)});
     }
     return true;
+  }
+
+  bool IsStored(const ImageRow::Image& image) const {
+    return parts_.stored != nullptr && NamesObject(parts_.folder, image.path);
+  }
+
+  void ExpectStored(const ImageRow::Image& image, RowContext& context) const {
+    if (context.wanted == nullptr) return parts_.stored->Prefetch(image);
+    if (image.file.size_bytes > 0) context.wanted->push_back(parts_.stored->PartOf(image));
   }
 
   // Whether the bytes of an image were read for a window that had it.
@@ -226,6 +245,10 @@ class ImageSource final : public Source {
 
   // A list may spell the path of one file in many ways.
   static void NamePath(absl::string_view path, std::string& name) {
+    if (IsObjectUrl(path)) {
+      name = ShownUrl(path);
+      return;
+    }
     name.assign(path.data(), path.size());
     name = PlainPath(std::move(name));
     if (!IsPrintable(name)) name = Printable(name);
@@ -266,22 +289,32 @@ class ImageSource final : public Source {
                                       " bytes, more than the limit of ", kMaxImageBytes),
                          {{"file", std::string(image.path)}});
     }
+    const size_t size = static_cast<size_t>(image.file.size_bytes);
+    char* const buffer = read.buffer.Reserve(size);
+    if (IsStored(image)) {
+      BULKHEAD_ASSIGN_OR_RETURN(read.file, parts_.stored->Read(image, buffer));
+    } else {
+      BULKHEAD_ASSIGN_OR_RETURN(read.file, ReadFile(image, row_number, number, context, buffer));
+    }
+    read.row = row_number;
+    read.bytes = absl::string_view(buffer, size);
+    read.is_read = true;
+    return absl::OkStatus();
+  }
+
+  // Reads the file of an image to `buffer`.
+  absl::StatusOr<FileIdentity> ReadFile(const ImageRow::Image& image, uint64_t row_number,
+                                        size_t number, RowContext& context, char* buffer) const {
     std::optional<DataFile> opened = context.Take(row_number, number);
     if (!opened.has_value()) {
       BULKHEAD_ASSIGN_OR_RETURN(opened, OpenImage(image, context));
     }
-    const DataFile& file = *opened;
-    BULKHEAD_RETURN_IF_ERROR(file.CheckUnchanged(image.file));
+    BULKHEAD_RETURN_IF_ERROR(opened->CheckUnchanged(image.file));
     const size_t size = static_cast<size_t>(image.file.size_bytes);
-    char* const buffer = read.buffer.Reserve(size);
-    BULKHEAD_ASSIGN_OR_RETURN(const size_t got, file.ReadAt(0, buffer, size));
-    BULKHEAD_RETURN_IF_ERROR(file.CheckStill());
+    BULKHEAD_ASSIGN_OR_RETURN(const size_t got, opened->ReadAt(0, buffer, size));
+    BULKHEAD_RETURN_IF_ERROR(opened->CheckStill());
     if (got != size) return FileError(EIO, image.path, "read");
-    read.row = row_number;
-    read.file = file.identity();
-    read.bytes = absl::string_view(buffer, size);
-    read.is_read = true;
-    return absl::OkStatus();
+    return opened->identity();
   }
 
   const Parts parts_;
@@ -342,14 +375,23 @@ absl::StatusOr<std::unique_ptr<Source>> OpenImageSource(
            : file.name().empty() ? file.path()
                                  : file.name();
   }
-  std::string folder = !is_list              ? file.path()
-                       : file.path().empty() ? resolved.base_dir()
-                                             : FolderOf(file.path());
+  std::string folder = is_list ? FolderOfList(file, resolved.base_dir()) : file.path();
+  std::unique_ptr<const StoredImages> stored;
+  if (file.has_table()) {
+    BULKHEAD_ASSIGN_OR_RETURN(stored, StoredImages::Open(file.table(), file.name()));
+  }
   const v1::Frames* const frames = FramesOf(source);
   std::vector<Column> columns = Columns(list, label_bytes, frames != nullptr, signatures);
-  ImageSource::Parts parts{
-      std::move(rows), Printable(name),   std::move(folder),       std::move(columns),   1,
-      false,           frames != nullptr, Roots(resolved.roots()), std::move(signatures)};
+  ImageSource::Parts parts{std::move(rows),
+                           Printable(name),
+                           std::move(folder),
+                           std::move(stored),
+                           std::move(columns),
+                           1,
+                           false,
+                           frames != nullptr,
+                           Roots(resolved.roots()),
+                           std::move(signatures)};
   if (frames != nullptr) {
     parts.window = frames->window();
     parts.overlaps = frames->stride() < frames->window();

@@ -8,6 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "server/base/class_names.h"
 #include "server/base/error.h"
 #include "server/base/paths/object_url.h"
@@ -41,12 +42,34 @@ void CheckIsFileName(const std::string& value, const std::string& path, SpecProb
   }
 }
 
-void CheckIsLocal(const std::string& value, const std::string& path, SpecProblems& problems) {
-  if (!IsObjectUrl(value)) return CheckIsFileName(value, path, problems);
-  problems.Add(path,
-               absl::StrCat(ShownUrl(value),
-                            ": only tfrecord and tar sources read URLs of objects; write a path, "
-                            "or pack the images as shards (bulkhead pack)"));
+// That the URL `value` of an object or of several is one.
+void CheckUrl(const std::string& value, const std::string& path, SpecProblems& problems) {
+  if (const auto url = ParseObjectUrl(value); !url.ok()) {
+    problems.Add(path, std::string(url.status().message()));
+  }
+}
+
+// The URL of a folder of objects.
+void CheckFolderUrl(const std::string& value, const std::string& path, SpecProblems& problems) {
+  const auto url = ParseObjectUrl(absl::StrCat(absl::StripSuffix(value, "/"), "/x"));
+  if (url.ok() && !url->is_bucket()) {
+    problems.Add(path, absl::StrCat(ShownUrl(value),
+                                    ": servers of http have no listing; write an image_list of "
+                                    "URLs, or of paths beside the list's own URL"));
+  } else if (!url.ok()) {
+    problems.Add(path, std::string(url.status().message()));
+  }
+}
+
+// The URL of one object.
+void CheckOneUrl(const std::string& value, const std::string& path, SpecProblems& problems) {
+  CheckUrl(value, path, problems);
+  const auto url = ParseObjectUrl(value);
+  if (url.ok() && url->is_bucket() && url->key.find_first_of("*?[") != url->key.npos) {
+    problems.Add(path, absl::StrCat(ShownUrl(value),
+                                    ": a list is one object; wildcards are not "
+                                    "read here"));
+  }
 }
 
 void CheckPath(const std::string& value, const std::string& path, absl::string_view what,
@@ -54,15 +77,15 @@ void CheckPath(const std::string& value, const std::string& path, absl::string_v
   if (value.empty()) {
     problems.Add(path, absl::StrCat("is required: ", what));
   } else {
-    CheckIsLocal(value, path, problems);
+    CheckIsFileName(value, path, problems);
   }
 }
 
 void CheckPattern(const std::string& value, const std::string& path, SpecProblems& problems) {
   if (!IsObjectUrl(value)) {
     CheckPath(value, path, "a path or a glob", problems);
-  } else if (const auto url = ParseObjectUrl(value); !url.ok()) {
-    problems.Add(path, std::string(url.status().message()));
+  } else {
+    CheckUrl(value, path, problems);
   }
   const std::vector<absl::string_view> parts = absl::StrSplit(value, '/');
   if (std::find(parts.begin(), parts.end(), "**") != parts.end()) {
@@ -113,6 +136,11 @@ void CheckClasses(const Files& source, bool labeled, const std::string& source_p
   if (!source.classes_file().empty()) {
     const std::string path = source_path + ".classes_file";
     CheckPath(source.classes_file(), path, "the file with a name a line", problems);
+    if (IsObjectUrl(source.classes_file())) {
+      problems.Add(path, absl::StrCat(ShownUrl(source.classes_file()),
+                                      ": is read from this host only; write a path, or give the "
+                                      "names as `classes`"));
+    }
     if (!classes.empty()) problems.Add(path, "replaces `classes`; give only one of them");
     if (!labeled) problems.Add(path, "names classes, but there are no labels of type int64");
     return;
@@ -127,7 +155,9 @@ void NormalizeList(v1::ImageListSource& source, SpecProblems& problems) {
   const std::string path = "source.image_list";
   NormalizeOptions(source, path, problems);
   if (source.has_frames()) NormalizeOptions(*source.mutable_frames(), path + ".frames", problems);
-  if (source.entries().empty()) {
+  if (source.entries().empty() && IsObjectUrl(source.path())) {
+    CheckOneUrl(source.path(), path + ".path", problems);
+  } else if (source.entries().empty()) {
     CheckPath(source.path(), path + ".path", "the list's file (or `entries`, its lines)", problems);
   } else if (!source.path().empty()) {
     problems.Add(path + ".entries", "replaces `path`; give only one of them");
@@ -162,7 +192,11 @@ void NormalizeFolder(v1::ImageFolderSource& source, SpecProblems& problems) {
   const std::string path = "source.image_folder";
   NormalizeOptions(source, path, problems);
   if (source.has_frames()) NormalizeOptions(*source.mutable_frames(), path + ".frames", problems);
-  CheckIsLocal(source.path(), path + ".path", problems);
+  if (IsObjectUrl(source.path())) {
+    CheckFolderUrl(source.path(), path + ".path", problems);
+  } else {
+    CheckIsFileName(source.path(), path + ".path", problems);
+  }
   std::set<std::string> extensions;
   for (int i = 0; i < source.extensions_size(); ++i) {
     const std::string& extension = source.extensions(i);

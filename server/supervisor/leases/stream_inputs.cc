@@ -18,6 +18,8 @@ constexpr uint64_t kMostMissing = 100;
 uint64_t BytesOf(const InputFetcher::Parts& parts) {
   uint64_t bytes = 0;
   for (const internal::v1::ObjectParts& object : parts) {
+    bytes += object.bytes();
+    if (object.bytes() > 0) continue;
     for (int i = 0; i + 1 < object.bounds_size(); i += 2) {
       bytes += object.bounds(i + 1) - std::min(object.bounds(i), object.bounds(i + 1));
     }

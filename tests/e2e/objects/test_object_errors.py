@@ -261,17 +261,6 @@ def test_tools_without_a_service_say_that_they_read_files_only_or_read_it(folder
     assert tool("validate", local)
 
 
-@pytest.mark.parametrize("source", [
-    {"image_list": {"path": "s3://bucket/list.txt"}},
-    {"image_folder": {"path": "s3://bucket/train"}},
-])
-def test_sources_that_read_no_objects_say_so(store, start, source):
-    spec = {"source": source, "stages": ["decode_image", {"resize": {"size": 8}}], "batch": {"size": 2}, "epochs": 1}
-    error = error_of(spec, start(roots=("/", "s3://bucket")))
-    assert error.code in ("INVALID_ARGUMENT", "NOT_FOUND", "PERMISSION_DENIED"), error
-    assert "tfrecord" in str(error) or "URL" in str(error), "what can be done"
-
-
 @pytest.mark.parametrize("root, words", [
     ("s3://", "--root s3://: names no bucket or host; write s3://BUCKET"),
     ("s3://bucket/*", "--root s3://bucket/*: has a wildcard; a root is what the URLs of specs begin with"),

@@ -44,6 +44,14 @@ TEST(ObjectReadingTest, TheLastBlockEndsWithTheObject) {
   EXPECT_EQ(count.bytes(), 7u);
 }
 
+TEST(ObjectReadingTest, ObjectsOfATableAreReadWholeAndOnce) {
+  BlockCount count = CountOf(kOneMiB);
+  count.Add({{"table", 7, 8, 5000}, {"a", 0, 1}, {"table", 3, 4, 100}});
+  count.Add({{"table", 7, 8, 5000}});
+  EXPECT_EQ(count.bytes(), 5100 + kBlock);
+  EXPECT_EQ(count.requests(), 3u);
+}
+
 TEST(ObjectReadingTest, SmallGapsThatAreHereAreReadWithTheRest) {
   BlockCount count = CountOf(kOneMiB);
   count.Add({{"a", 2 * kBlock, 3 * kBlock}});

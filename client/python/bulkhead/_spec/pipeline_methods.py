@@ -271,8 +271,8 @@ class Sources(PipelineBase):
         classes, whose numbers are delivered. Between commas and semicolons, a column that
         begins with `"` is quoted, as in CSV files.
 
-        path: The list; image paths in it are relative to the list's own folder. Either this or
-            `entries`.
+        path: The list, a path or a URL (`s3://…`); images in it are URLs, or paths relative to
+            the list's own folder. Either this or `entries`.
         entries: The lines themselves, for small lists; image paths are relative to the spec's
             folder.
         delimiter: What separates columns. Allowed: `tab`, `space`, `comma`, `semicolon`.
@@ -320,7 +320,8 @@ class Sources(PipelineBase):
         endings, and ordered by path. Gives `image` (encoded bytes), `label` (int64) and `path`
         (relative to the folder).
 
-        path: The folder, relative to the spec's folder. Required.
+        path: The folder, relative to the spec's folder, or the URL of a folder of objects
+            (`s3://…`). Required.
         extensions: File endings that count as images, without the dot, in any case. (Others,
             such as GIF, are not decoded.) Default: bmp, jpeg, jpg, pgm, png, ppm, tif, tiff,
             webp.

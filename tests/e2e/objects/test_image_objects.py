@@ -1,0 +1,413 @@
+"""Image folders and lists in an object store: the samples of the same folder and list on disk, one object for each image."""
+
+import json
+import os
+import shutil
+import subprocess
+
+import bulkhead
+import object_sets
+import pytest
+from conftest import digest_of, finish_digest, start_digest, tool, write_spec
+from object_sets import PATIENCE, again_and_again, blocks_folder, disk_use, kill_all, spares
+
+STAGES = object_sets.STAGES
+FOLDER = {"image_folder": {"path": "s3://bucket/folder"}}
+
+
+@pytest.fixture
+def images(photos, folder, own_store):
+    """The photos as objects bucket/folder/CLASS/NAME.jpg, bucket/list.txt beside the folder; and a folder of the same."""
+    bucket = folder / "store/bucket"
+    shutil.copytree(photos / "folder", bucket / "folder")
+    shutil.copy(photos / "list.txt", bucket / "list.txt")
+    own_store.page_size = 7  # so that folders take several pages
+    return bucket
+
+
+@pytest.fixture
+def start(services, folder, images):
+    def start_one(*options, cache="64MiB", workers=2, roots=("s3://bucket", "gs://bucket")):
+        words = [word for root in (*roots, folder / "store") for word in ("--root", root)]
+        return services(folder, *words, "--workers", workers, "--block-cache-bytes", cache, *options)
+
+    return start_one
+
+
+def spec_of(source, **more):
+    spec = {"source": source, "stages": STAGES, "batch": {"size": 10}, "order": "global", "seed": 5, "epochs": 2, **more}
+    return {key: value for key, value in spec.items() if value is not None}
+
+
+def result(folder, source, service, client="cpp", **more):
+    spec = write_spec(folder / "spec.json", **spec_of(source, **more))
+    found = finish_digest(start_digest(client, spec, target=service.target, timeout=PATIENCE))
+    return {name: found[name] for name in ("digest", "batches", "samples", "cursor", "epochs_ended")}
+
+
+def error_of(source, service, **more):
+    with pytest.raises(bulkhead.BulkheadError) as caught:
+        with bulkhead.Loader(spec_of(source, **more), service.target, timeout=PATIENCE) as loader:
+            for _ in loader.stream():
+                pass
+    print(caught.value.code, caught.value.reason, caught.value)
+    return caught.value
+
+
+def size_of(images):
+    return sum(path.stat().st_size for path in (images / "folder").rglob("*.jpg"))
+
+
+@pytest.mark.parametrize("options", [{}, {"unlabeled": True}, {"extensions": ["jpg"]}])
+def test_a_folder_of_objects_is_the_folder_on_disk(folder, images, own_store, start, options):
+    (images / "folder/notes.txt").write_text("no image")
+    (images / "folder/.hidden").mkdir()
+    shutil.copy(next((images / "folder").rglob("*.jpg")), images / "folder/.hidden/a.jpg")
+    if options.get("unlabeled"):
+        shutil.copy(next((images / "folder").rglob("*.jpg")), images / "folder/loose.jpg")
+    service = start()
+    split = {"split": {"parts": {"a": 0.7, "b": 0.3}, "use": "a"}}
+    for more in ({}, split, {"order": {"block": {"block_size": 7, "window": 3}}}):
+        local = result(folder, {"image_folder": {"path": str(images / "folder"), **options}}, service, **more)
+        assert local["samples"] > 0
+        for url in ("s3://bucket/folder", "gs://bucket/folder/"):
+            assert result(folder, {"image_folder": {"path": url, **options}}, service, **more) == local
+    assert own_store.count("LIST", "folder/") > 0 and own_store.count("LIST", ".hidden") == 0
+
+
+@pytest.mark.parametrize("client", ["cpp", "python"])
+def test_an_embedded_service_reads_images_of_a_store(folder, images, client):
+    local = digest_of("cpp", write_spec(folder / "l.json", **spec_of({"image_folder": {"path": str(images / "folder")}})))
+    assert digest_of(client, write_spec(folder / "s.json", **spec_of(FOLDER)), workers=2) == local
+
+
+def test_class_names_are_those_of_the_folders(images, start):
+    with bulkhead.Loader(spec_of(FOLDER), start().target, timeout=PATIENCE) as loader:
+        assert list(loader.classes) == sorted(path.name for path in (images / "folder").iterdir())
+
+
+def test_a_cursor_of_a_folder_goes_on_with_its_objects(folder, images, start):
+    service = start()
+    local = spec_of({"image_folder": {"path": str(images / "folder")}})
+    half = finish_digest(start_digest("cpp", write_spec(folder / "l.json", **local), target=service.target, batches=8))
+    cursor = json.dumps(half["cursor"])
+    rest = digest_of("cpp", folder / "l.json", target=service.target, cursor=cursor)
+    assert digest_of("cpp", write_spec(folder / "r.json", **spec_of(FOLDER)), target=service.target, cursor=cursor) == rest
+
+
+@pytest.mark.parametrize("where", ["list in the store", "http", "list of URLs", "entries", "mixed"])
+def test_a_list_of_objects_is_the_list_on_disk(folder, images, start, own_store, where):
+    """Those of URLs have other paths, and so another identity, but the same bytes."""
+    service = start(roots=("s3://bucket", own_store.url))
+    local = result(folder, {"image_list": {"path": str(images / "list.txt")}}, service)
+    lines = [line for line in (images / "list.txt").read_text().splitlines() if line and line[0] != "#"]
+    if where == "list in the store":
+        assert result(folder, {"image_list": {"path": "s3://bucket/list.txt"}}, service) == local
+    elif where == "http":
+        own_store.check = None
+        assert result(folder, {"image_list": {"path": f"{own_store.url}/bucket/list.txt"}}, service) == local
+    else:
+        urls = [f"s3://bucket/{line}" for line in lines]
+        if where == "mixed":
+            urls[::2] = [str(images / line) for line in lines[::2]]
+        (folder / "store/urls.txt").write_text("\n".join(urls))
+        source = {"entries": urls} if where == "entries" else {"path": str(folder / "store/urls.txt")}
+        # All outputs but `path`.
+        these = {"outputs": ["image", "label"]}
+        local = result(folder, {"image_list": {"path": str(images / "list.txt")}}, service, **these)
+        found = result(folder, {"image_list": source}, service, **these)
+        assert (found["digest"], found["samples"]) == (local["digest"], local["samples"])
+
+
+def test_a_list_may_lead_upwards_and_name_an_image_twice(folder, images, start):
+    lines = [line for line in (images / "list.txt").read_text().splitlines() if line and line[0] != "#"]
+    (images / "lists").mkdir()
+    (images / "lists/train.txt").write_text("\n".join(f"../lists/.././{line}" for line in [*lines, *lines[:20]]))
+    service = start()
+    local = result(folder, {"image_list": {"path": str(images / "lists/train.txt")}}, service)
+    assert result(folder, {"image_list": {"path": "s3://bucket/lists/train.txt"}}, service) == local
+
+
+def test_lists_and_folders_in_a_mixture(folder, images, start):
+    def mixture(place):
+        sources = [{"image_folder": {"path": f"{place}/folder"}}, {"image_list": {"path": f"{place}/list.txt"}}]
+        return {"mixture": {"sources": [{"weight": weight, "source": source, "order": "global"}
+                                        for weight, source in zip((0.6, 0.4), sources)]}}
+
+    service = start()
+    local = result(folder, mixture(images), service, order=None)
+    assert result(folder, mixture("s3://bucket"), service, order=None) == local
+
+
+def test_each_image_is_fetched_once_and_a_second_run_fetches_nothing(folder, images, own_store, start):
+    service = start()
+    local = result(folder, {"image_folder": {"path": str(images / "folder")}}, service)
+    assert result(folder, FOLDER, service) == local
+    first = own_store.bytes_sent("folder/")
+    assert size_of(images) <= first <= 1.3 * size_of(images), "with the listings"
+    asked = own_store.count("GET", "folder/")
+    assert service.stop() == 0
+    assert result(folder, FOLDER, start()) == local
+    assert own_store.count("GET", "folder/") == asked
+    kept = {path.suffix for path in blocks_folder(folder / "cache").iterdir()}
+    assert kept == {".data", ".blocks", ".table"}
+    assert len(list(blocks_folder(folder / "cache").iterdir())) == 3, "however many images there are"
+
+
+def test_two_services_share_what_they_fetch(services, folder, images, own_store, start):
+    one, two = (services(folder / name, "--root", "s3://bucket", "--workers", "1", "--cache-dir", folder / "cache")
+                for name in ("a", "b"))
+    first = result(folder, FOLDER, one)
+    asked = own_store.count("GET", "folder/")
+    assert result(folder, FOLDER, two) == first
+    assert own_store.count("GET", "folder/") == asked
+
+
+@pytest.mark.parametrize("cache", ["0", "300KiB"])
+def test_a_cache_smaller_than_the_epoch(folder, images, own_store, start, cache):
+    """Batches of one image, since 64 batches are fetched ahead."""
+    service = start(cache=cache)
+    more = {"batch": {"size": 1}, "epochs": 4}
+    local = result(folder, {"image_folder": {"path": str(images / "folder")}}, service, **more)
+    assert result(folder, FOLDER, service, **more) == local
+    asked = [own_store.count("GET", str(path.relative_to(images))) for path in (images / "folder").rglob("*.jpg")]
+    once = sum(count == 1 for count in asked)
+    print("images that were fetched once:", once, "requests:", sum(asked))
+    used = disk_use(blocks_folder(folder / "cache"))
+    tables = 64 << 10
+    assert used <= (300 << 10) + tables
+    assert sum(asked) >= 2 * len(asked)
+    if cache != "0":  # what came first stays
+        assert used > 100 << 10 and once >= 8
+    assert sum(disk_use(spare) for spare in spares(folder / "cache")) < size_of(images) / 2
+    assert service.stop() == 0 and not spares(folder / "cache")
+
+
+def test_another_data_set_takes_the_room_of_one_that_is_not_in_use(folder, images, start):
+    room = f"{(size_of(images) * 3 // 2) >> 10}KiB"
+    service = start(cache=room)
+    first = result(folder, FOLDER, service)
+    [table] = blocks_folder(folder / "cache").glob("*.table")
+    assert service.stop() == 0
+    shutil.copytree(images / "folder", images / "other")
+    service = start(cache=room)
+    assert result(folder, {"image_folder": {"path": "s3://bucket/other"}}, service)["digest"] == first["digest"]
+    assert not table.exists()
+    assert len(list(blocks_folder(folder / "cache").iterdir())) == 3
+
+
+@pytest.mark.parametrize("cache", ["0", "64MiB"])
+@pytest.mark.parametrize("program", ["bulkhead-fetch", "bulkhead-worker"])
+def test_kill_9_again_and_again(folder, images, own_store, start, program, cache):
+    service = start(cache=cache)
+    small = {"batch": {"size": 2}}
+    local = result(folder, {"image_folder": {"path": str(images / "folder")}}, service, **small)
+    own_store.rate(4 << 20)
+    spec = write_spec(folder / "s.json", **spec_of(FOLDER, **small))
+    process = start_digest("cpp", spec, target=service.target, pause_after=3, timeout=PATIENCE)
+    for line in process.stdout:
+        if line.strip() == "paused":
+            break
+    assert kill_all(service.process.pid, program) > 0
+    with again_and_again(lambda: kill_all(service.process.pid, program), 0.3):
+        process.stdin.write("\n")
+        process.stdin.flush()
+        assert finish_digest(process)["digest"] == local["digest"]
+
+
+def test_bulkhead_fetch_dies_while_it_lists(folder, images, own_store, start):
+    service = start()
+    local = result(folder, {"image_folder": {"path": str(images / "folder")}}, service)
+    own_store.delay(0.05)
+    own_store.page_size = 2
+    kills = []  # more would leave no listing the time to end
+
+    def kill():
+        if sum(kills) < 2:
+            kills.append(kill_all(service.process.pid, "bulkhead-fetch"))
+
+    with again_and_again(kill, 0.4):
+        assert result(folder, FOLDER, service) == local
+    assert sum(kills) == 2
+
+
+def test_kill_9_of_the_service(folder, images):
+    local = digest_of("cpp", write_spec(folder / "l.json", **spec_of({"image_folder": {"path": str(images / "folder")}})))
+    spec = write_spec(folder / "s.json", **spec_of(FOLDER))
+    process = start_digest("cpp", spec, workers=2, pause_after=5)
+    for line in process.stdout:
+        if line.strip() == "paused":
+            break
+    assert kill_all(process.pid, "bulkheadd") == 1
+    process.stdin.write("\n")
+    process.stdin.flush()
+    assert finish_digest(process)["digest"] == local
+
+
+@pytest.mark.parametrize("ending, damage", [("data", "flip"), ("data", "cut"), ("data", "remove"), ("blocks", "cut"),
+                                            ("blocks", "remove"), ("table", "flip"), ("table", "cut"), ("table", "remove")])
+def test_what_is_damaged_is_fetched_again(folder, images, start, ending, damage):
+    service = start()
+    expected = result(folder, FOLDER, service)
+    assert service.stop() == 0
+    [path] = blocks_folder(folder / "cache").glob(f"*.{ending}")
+    if damage == "remove":
+        path.unlink()
+    elif damage == "cut":
+        os.truncate(path, path.stat().st_size // 2)
+    else:
+        content = bytearray(path.read_bytes())
+        for offset in range(100, len(content), 4099 if ending == "data" else 211):
+            content[offset] ^= 0x40
+        path.write_bytes(content)
+    assert result(folder, FOLDER, start()) == expected
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts")
+@pytest.mark.parametrize("cache", ["64MiB", "0"])
+def test_a_full_disk_names_the_object_and_the_cure(services, folder, images, start, cache):
+    disk = folder / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=500k,mode=700", "tmpfs", disk]
+    if subprocess.run(mount, check=False, capture_output=True).returncode != 0:
+        pytest.skip("may not mount")
+    try:
+        service = start("--cache-dir", disk, cache=cache)
+        error = error_of(FOLDER, service, batch={"size": 50})
+        assert (error.code, error.reason) == ("RESOURCE_EXHAUSTED", "FILE_UNREADABLE")
+        assert "s3://bucket/folder/" in str(error) and "--block-cache-bytes" in str(error)
+        subprocess.run(["mount", "-o", "remount,size=64m", disk], check=True)
+        local = result(folder, {"image_folder": {"path": str(images / "folder")}}, service)
+        assert result(folder, FOLDER, service) == local, "with more disk it goes on"
+        assert service.stop() == 0
+    finally:
+        subprocess.run(["umount", "-l", disk], check=True)
+
+
+def test_an_object_that_is_replaced_during_a_stream_is_named(folder, images, start):
+    service = start(cache="0")
+    with bulkhead.Loader(spec_of(FOLDER, batch={"size": 2}, epochs=None), service.target, timeout=PATIENCE) as loader:
+        batches = loader.stream()
+        next(batches)
+        path = sorted((images / "folder").rglob("*.jpg"))[5]
+        (folder / "new").write_bytes(path.read_bytes()[::-1])  # of the same size
+        os.replace(folder / "new", path)
+        with pytest.raises(bulkhead.BulkheadError) as caught:
+            for _ in batches:
+                pass
+    assert (caught.value.code, caught.value.reason) == ("FAILED_PRECONDITION", "FILE_CHANGED")
+    assert f"s3://bucket/{path.relative_to(images)}" in str(caught.value)
+
+
+def test_an_object_that_is_removed_during_a_stream_is_named(images, start):
+    service = start(cache="0")
+    with bulkhead.Loader(spec_of(FOLDER, batch={"size": 2}, epochs=None), service.target, timeout=PATIENCE) as loader:
+        batches = loader.stream()
+        next(batches)
+        path = sorted((images / "folder").rglob("*.jpg"))[5]
+        path.unlink()
+        with pytest.raises(bulkhead.BulkheadError) as caught:
+            for _ in batches:
+                pass
+    assert (caught.value.code, caught.value.reason) == ("NOT_FOUND", "FILE_NOT_FOUND")
+    assert f"s3://bucket/{path.relative_to(images)}" in str(caught.value)
+
+
+def test_a_missing_object_of_a_list_is_named_with_its_line_or_substituted(folder, images, start):
+    lines = (images / "list.txt").read_text().splitlines()
+    number = next(i for i, line in enumerate(lines) if i > 9 and line and line[0] != "#")
+    (images / lines[number].split("\t")[0]).unlink()
+    service = start()
+    source = {"image_list": {"path": "s3://bucket/list.txt"}}
+    error = error_of(source, service)
+    assert (error.code, error.reason) == ("NOT_FOUND", "FILE_NOT_FOUND")
+    assert f"list.txt:{number + 1}" in str(error) and "s3://bucket/folder/" in str(error) and "substitute" in str(error)
+    errors = {"errors": {"policy": "substitute", "max_fraction": 0.5}}
+    local = result(folder, {"image_list": {"path": str(images / "list.txt")}}, service, **errors)
+    assert result(folder, source, service, **errors) == local
+
+
+@pytest.mark.parametrize("source", [FOLDER, {"image_list": {"path": "s3://bucket/list.txt"}}])
+def test_an_image_that_is_a_web_page_is_a_sample_error(folder, images, start, source):
+    path = sorted((images / "folder").rglob("*.jpg"))[9]
+    path.write_text("<!DOCTYPE html><html><body>Sign in</body></html>")
+    service = start()
+    error = error_of(source, service)
+    assert "web page" in str(error) and str(path.relative_to(images / "folder")) in str(error)
+    errors = {"errors": {"policy": "substitute", "max_fraction": 0.5}}
+    kind, options = next(iter(source.items()))
+    local = result(folder, {kind: {"path": options["path"].replace("s3://bucket", str(images))}}, service, **errors)
+    assert result(folder, source, service, **errors) == local
+
+
+def test_an_empty_image_is_a_sample_error(folder, images, start):
+    sorted((images / "folder").rglob("*.jpg"))[9].write_bytes(b"")
+    service = start()
+    errors = {"errors": {"policy": "substitute", "max_fraction": 0.5}}
+    local = result(folder, {"image_folder": {"path": str(images / "folder")}}, service, **errors)
+    assert result(folder, FOLDER, service, **errors) == local
+
+
+@pytest.mark.parametrize("source, reason, said", [
+    ({"image_folder": {"path": "s3://bucket/nothing"}}, "FILE_NOT_FOUND", "s3://bucket/nothing/"),
+    ({"image_folder": {"path": "s3://nowhere/photos"}}, "FILE_NOT_FOUND", "no such bucket"),
+    ({"image_folder": {"path": "s3://bucket/folder", "extensions": ["bmp"]}}, "NO_SAMPLES", "extensions"),
+    ({"image_folder": {"path": "http://127.0.0.1:1/photos"}}, "SPEC_INVALID", "image_list"),
+    ({"image_folder": {"path": "s3://other/photos"}}, "PATH_NOT_ALLOWED", "--root"),
+    ({"image_list": {"path": "s3://bucket/none.txt"}}, "FILE_NOT_FOUND", "s3://bucket/none.txt"),
+    ({"image_list": {"path": "s3://bucket/*.txt"}}, "SPEC_INVALID", "wildcards"),
+    ({"image_list": {"entries": ["s3://other/a.jpg 0"]}}, "PATH_NOT_ALLOWED", "s3://other/a.jpg"),
+    ({"image_list": {"path": "s3://bucket/list.txt", "classes_file": "s3://bucket/classes.txt"}}, "SPEC_INVALID", "classes"),
+])
+def test_what_cannot_be_read_is_named(start, source, reason, said):
+    error = error_of(source, start(roots=("s3://bucket", "s3://nowhere", "http://127.0.0.1:1")))
+    assert error.reason == reason
+    assert said in str(error)
+
+
+def test_no_right_to_list_is_named(own_store, start):
+    own_store.fail(None, 403)
+    error = error_of(FOLDER, start())
+    assert (error.code, error.reason) == ("PERMISSION_DENIED", "FILE_UNREADABLE")
+    assert "s3://bucket/folder" in str(error) and "right to read" in str(error)
+
+
+def test_a_list_that_may_not_be_listed_is_looked_up_one_by_one(folder, images, own_store, start):
+    service = start()
+    source = {"image_list": {"path": "s3://bucket/list.txt"}}
+    local = result(folder, {"image_list": {"path": str(images / "list.txt")}}, service)
+    own_store.fail(None, 403, method="LIST")
+    assert result(folder, source, service) == local
+    assert own_store.count("HEAD", "folder/") > 100
+
+
+def test_a_long_list_takes_pages_and_no_questions(folder, images, own_store, start):
+    own_store.page_size = 1000
+    assert result(folder, {"image_list": {"path": "s3://bucket/list.txt"}}, start())["samples"] == 300
+    sizes = [len(list(path.iterdir())) for path in (images / "folder").iterdir()]
+    assert own_store.count("HEAD", "folder/") == sum(size for size in sizes if size <= 8)
+    assert own_store.count("LIST", "folder/") == sum(size > 8 for size in sizes)
+
+
+def test_a_daemon_without_a_root_reads_no_entries(services, folder, images):
+    image = next((images / "folder").rglob("*.jpg"))
+    error = error_of({"image_list": {"entries": [f"{image} 0"]}}, services(folder, "--workers", "1"))
+    assert error.reason == "PATH_NOT_ALLOWED" and "--root" in str(error)
+
+
+def test_commands_read_images_of_a_store_or_say_why_not(folder, images):
+    spec = write_spec(folder / "s.json", **spec_of(FOLDER))
+    assert tool("validate", spec)
+    local = write_spec(folder / "l.json", **spec_of({"image_folder": {"path": str(images / "folder")}}))
+    orders = [json.loads(tool("order", each, "--json")) for each in (spec, local)]
+    assert {**orders[0], "spec": ""} == {**orders[1], "spec": ""}
+    assert "150" in tool("validate", "--data", spec)
+    tool("preview", spec, "--out", folder / "preview.png")
+    assert (folder / "preview.png").stat().st_size > 0
+    assert tool("explain", spec)
+    for words in (("pack", spec, folder / "out"), ("order", spec, "--feature", "label", "--png", folder / "o.png")):
+        assert "bulkhead stream" in tool(*words, code=1)
+    urls = [f"s3://bucket/folder/{path.relative_to(images / 'folder')} 0" for path in (images / "folder").rglob("*.jpg")]
+    (folder / "urls.txt").write_text("\n".join(urls))
+    listed = write_spec(folder / "u.json", **spec_of({"image_list": {"path": str(folder / "urls.txt")}}))
+    assert "bulkhead stream" in tool("validate", "--data", listed, code=1)
