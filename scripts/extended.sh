@@ -37,6 +37,7 @@ readonly TESTS=(
   "kubernetes: the manifests against Kubernetes' schemas, kube-score and Pod Security's level restricted (needs Go)"
   "systemd: the unit under a real systemd with cgroup v2, in user-mode Linux (as root)"
   "grpcurl: a running service described and called by its reflection alone (needs Go 1.23)"
+  "s3: an epoch of TFRecords and tars, and published indexes, from servers of S3 that others wrote (needs Go for one of them)"
   "skew: the clients of the commit before TLS with today's service, and the reverse"
   "flood: what a trainer keeps beside each kind of flood, at least 0.9 of what the flooder's CPU leaves; on a machine with nothing else to do"
   "fresh-debian: quickstart.sh and test.sh on a bare Debian 12 (as root; needs mmdebstrap)"
@@ -94,6 +95,7 @@ run_test() {
     kubernetes) "$ROOT/deploy/kubernetes/test.sh" ;;
     systemd) "$ROOT/deploy/systemd/test.sh" "$BIN" ;;
     grpcurl) "$ROOT/scripts/grpcurl.sh" "$BIN" ;;
+    s3) "$ROOT/scripts/s3_servers.sh" ;;
     skew) "$ROOT/scripts/skew.sh" ;;
     flood) "$ROOT/bench/flood.py" --rounds 5 --least 0.9 ;;
     fresh-debian) "$ROOT/scripts/chroot_test.sh" "$LOGS/fresh-debian-root" ;;

@@ -79,5 +79,6 @@ int main(int argc, char** argv) {
   auto log = std::make_shared<spdlog::sinks::stderr_sink_mt>();
   spdlog::set_default_logger(std::make_shared<spdlog::logger>("bulkhead", std::move(log)));
   spdlog::set_pattern("bulkhead: %v");
+  spdlog::set_level(spdlog::level::warn);
   return bulkhead::tools::RunCommandLine(bulkhead::tools::Root(), words);
 }

@@ -82,11 +82,23 @@ absl::StatusOr<std::vector<std::string>> Folders(const char* option,
 }
 
 // Checks a URL below which objects may be read: "s3://bucket" or "s3://bucket/prefix".
-absl::Status ParseObjectRoot(const std::string& url) {
+absl::Status CheckObjectRoot(const std::string& url) {
+  const auto invalid = [](absl::string_view why) {
+    return absl::InvalidArgumentError(absl::StrCat("--root ", why));
+  };
+  if (absl::EndsWith(url, "://")) {
+    return invalid(absl::StrCat(url,
+                                ": names no bucket or host; write s3://BUCKET, or "
+                                "s3://BUCKET/PREFIX"));
+  }
+  if (url.find_first_of("*?[") != std::string::npos) {
+    return invalid(absl::StrCat(ShownUrl(url),
+                                ": has a wildcard; a root is what the URLs of specs begin with, "
+                                "such as s3://BUCKET/PREFIX"));
+  }
   const bool ends = absl::EndsWith(url, "/");
   const absl::Status status = ParseObjectUrl(absl::StrCat(url, ends ? "x" : "/x")).status();
-  if (status.ok()) return status;
-  return absl::InvalidArgumentError(absl::StrCat("--root ", status.message()));
+  return status.ok() ? status : invalid(status.message());
 }
 
 absl::StatusOr<DataRoots> Roots(const DaemonOptions& options) {
@@ -99,7 +111,7 @@ absl::StatusOr<DataRoots> Roots(const DaemonOptions& options) {
   }
   BULKHEAD_ASSIGN_OR_RETURN(roots.roots, Folders("--root", folders));
   for (std::string& url : urls) {
-    if (const auto parsed = ParseObjectRoot(url); !parsed.ok()) return parsed;
+    BULKHEAD_RETURN_IF_ERROR(CheckObjectRoot(url));
     roots.roots.push_back(std::move(url));
   }
   return roots;

@@ -26,10 +26,18 @@ namespace {
 
 constexpr int64_t kTellNs = 1'000'000'000;
 
-// Bytes of an object are not on this host.
-bool IsNotFetched(const absl::Status& status) {
+// How the object is to be fetched once more for an index that could not be built; absent: it would
+// not help.
+std::optional<ObjectFetcher::Trust> TrustAfter(const absl::Status& status) {
   const auto info = GetErrorInfo(status);
-  return info.has_value() && info->reason == reason::kNotFetched && !info->metadata.count("urls");
+  if (!info.has_value()) return std::nullopt;
+  if (info->reason == reason::kNotFetched && info->metadata.count("urls") == 0) {
+    return internal::v1::FetchParts::TRUST_CHECKSUMS;
+  }
+  const bool is_wrong =
+      info->reason == reason::kCorruptRecord || info->reason == reason::kTruncatedRecord;
+  if (is_wrong) return internal::v1::FetchParts::TRUST_NOTHING;
+  return std::nullopt;
 }
 
 // A list names objects, and there is no table of them.
@@ -295,9 +303,9 @@ absl::Status IndexStore::BuildOfObjects(const IndexKind& kind, const std::vector
                                         const FindCancelledFn& cancelled) {
   const uint64_t total = static_cast<uint64_t>(resolved.files_size());
   uint64_t records = 0;
-  const auto begin = [&](size_t i, bool check) {
+  const auto begin = [&](size_t i, ObjectFetcher::Trust trust) {
     return std::make_unique<ObjectFetcher::WholeFetch>(
-        *objects_, resolved.files(static_cast<int>(missing[i])), check);
+        *objects_, resolved.files(static_cast<int>(missing[i])), trust);
   };
   // One is fetched while the one before it is indexed.
   std::unique_ptr<ObjectFetcher::WholeFetch> next;
@@ -326,12 +334,12 @@ absl::Status IndexStore::BuildOfObjects(const IndexKind& kind, const std::vector
       return build_(kind, {missing[i]}, folder_, resolved, report, cancelled);
     };
     std::unique_ptr<ObjectFetcher::WholeFetch> fetch = std::move(next);
-    if (fetch == nullptr) fetch = begin(i, /*check=*/false);
-    if (i + 1 < missing.size()) next = begin(i + 1, /*check=*/false);
+    if (fetch == nullptr) fetch = begin(i, internal::v1::FetchParts::TRUST_UNSPECIFIED);
+    if (i + 1 < missing.size()) next = begin(i + 1, internal::v1::FetchParts::TRUST_UNSPECIFIED);
     absl::Status built = build(*fetch);
-    if (IsNotFetched(built)) {
-      // Blocks that are damaged on the disk: once more, with those fetched again.
-      fetch = begin(i, /*check=*/true);
+    // Blocks that are damaged on the disk, or bytes that arrived wrong.
+    if (const auto trust = TrustAfter(built); trust.has_value()) {
+      fetch = begin(i, *trust);
       built = build(*fetch);
     }
     BULKHEAD_RETURN_IF_ERROR(built);

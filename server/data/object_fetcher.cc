@@ -35,6 +35,14 @@ constexpr int kMostDeaths = 8;
 constexpr char kSpare[] = "spare-";
 constexpr absl::Duration kLookForCancel = absl::Milliseconds(100);
 
+// Of a process that has told none yet: nothing was done, and what lies on the disk stays.
+internal::v1::FetchCounts FetchCountsOfNone(const internal::v1::FetchCounts& past) {
+  internal::v1::FetchCounts counts;
+  counts.set_cached_bytes(past.cached_bytes());
+  counts.set_spare_bytes(past.spare_bytes());
+  return counts;
+}
+
 absl::Status CallerHasGone() { return absl::CancelledError("the caller has gone"); }
 
 }  // namespace
@@ -113,11 +121,11 @@ class ObjectFetcher::Process {
     return Ask(id, {std::move(message), std::move(found), nullptr});
   }
 
-  uint64_t Fetch(const Parts& parts, bool check, Done done) {
+  uint64_t Fetch(const Parts& parts, Trust trust, Done done) {
     internal::v1::ToFetch message;
     const uint64_t id = next_id_++;
     message.mutable_fetch()->set_id(id);
-    message.mutable_fetch()->set_check(check);
+    message.mutable_fetch()->set_trust(trust);
     *message.mutable_fetch()->mutable_parts() = parts;
     return Ask(id, {std::move(message), nullptr, std::move(done)});
   }
@@ -164,7 +172,7 @@ class ObjectFetcher::Process {
   uint64_t restarts() const { return restarts_; }
   internal::v1::FetchCounts counts() const {
     absl::MutexLock lock(&counts_mutex_);
-    internal::v1::FetchCounts sum = counts_;
+    internal::v1::FetchCounts sum = counts_.has_value() ? *counts_ : FetchCountsOfNone(past_);
     sum.set_requests(sum.requests() + past_.requests());
     sum.set_retries(sum.retries() + past_.retries());
     sum.set_hedges(sum.hedges() + past_.hedges());
@@ -233,7 +241,11 @@ class ObjectFetcher::Process {
     Send(begin);
     for (auto& [id, request] : requests_) {
       // What is kept may have been written by a process that died at it.
-      if (request.message.has_fetch()) request.message.mutable_fetch()->set_check(true);
+      if (request.message.has_fetch() &&
+          (request.answered ||
+           request.message.fetch().trust() == internal::v1::FetchParts::TRUST_UNSPECIFIED)) {
+        request.message.mutable_fetch()->set_trust(internal::v1::FetchParts::TRUST_CHECKSUMS);
+      }
       Send(request.message, request.fd);
     }
     internal::v1::ToFetch rest;
@@ -299,11 +311,7 @@ class ObjectFetcher::Process {
   }
 
   void OnMessage(const internal::v1::FromFetch& message) {
-    if (message.has_counts()) {
-      absl::MutexLock lock(&counts_mutex_);
-      counts_ = message.counts();
-      return;
-    }
+    if (message.has_counts()) return NoteCounts(message.counts());
     if (message.has_begun()) {
       unusable_ = absl::OkStatus();
       if (message.begun().has_error()) unusable_ = StatusFromWorkerError(message.begun().error());
@@ -313,8 +321,16 @@ class ObjectFetcher::Process {
     deaths_ = 0;
     if (message.has_listed()) return OnListed(message.listed());
     if (message.has_found()) return OnAnswer(message.found(), message);
-    if (message.has_fetched()) return OnAnswer(message.fetched(), message);
+    if (message.has_fetched()) {
+      NoteCounts(message.fetched().counts());
+      return OnAnswer(message.fetched(), message);
+    }
     if (message.has_put()) return OnAnswer(message.put(), message);
+  }
+
+  void NoteCounts(const internal::v1::FetchCounts& counts) {
+    absl::MutexLock lock(&counts_mutex_);
+    counts_ = counts;
   }
 
   void OnListed(const internal::v1::ObjectsListed& answer) {
@@ -364,7 +380,7 @@ class ObjectFetcher::Process {
       const internal::v1::FetchCounts sum = counts();
       absl::MutexLock lock(&counts_mutex_);
       past_ = sum;
-      counts_.Clear();
+      counts_.reset();
     }
     const bool by_signal = exit->outcome == ProcessExit::Outcome::kSignaled;
     OnEnd(absl::StrCat(by_signal ? "killed by signal " : "exited with code ", exit->code));
@@ -415,8 +431,9 @@ class ObjectFetcher::Process {
   absl::Status unusable_;
   int deaths_ = 0;  // since an answer
   mutable absl::Mutex counts_mutex_;
-  internal::v1::FetchCounts counts_ ABSL_GUARDED_BY(counts_mutex_);  // of this process
-  internal::v1::FetchCounts past_ ABSL_GUARDED_BY(counts_mutex_);    // of those before it
+  // Of this process, if it has told any, and of those before it.
+  std::optional<internal::v1::FetchCounts> counts_ ABSL_GUARDED_BY(counts_mutex_);
+  internal::v1::FetchCounts past_ ABSL_GUARDED_BY(counts_mutex_);
   std::thread thread_;
 };
 
@@ -520,9 +537,9 @@ absl::StatusOr<internal::v1::TableOfObjects> ObjectFetcher::List(
   return table;
 }
 
-uint64_t ObjectFetcher::Fetch(const Parts& parts, bool check, Done done) {
+uint64_t ObjectFetcher::Fetch(const Parts& parts, Trust trust, Done done) {
   const absl::StatusOr<Process*> process = Started();
-  if (process.ok()) return (*process)->Fetch(parts, check, std::move(done));
+  if (process.ok()) return (*process)->Fetch(parts, trust, std::move(done));
   done(process.status());
   return 0;
 }
@@ -532,13 +549,13 @@ void ObjectFetcher::Release(uint64_t id) {
 }
 
 ObjectFetcher::WholeFetch::WholeFetch(ObjectFetcher& fetcher,
-                                      const internal::v1::ResolvedFile& file, bool check)
+                                      const internal::v1::ResolvedFile& file, Trust trust)
     : fetcher_(fetcher), answer_(std::make_shared<Answer>()) {
   Parts parts;
   internal::v1::FetchParts::Part& part = *parts.Add() = PartOf(file);
   part.add_bounds(0);
   part.add_bounds(file.size_bytes());
-  id_ = fetcher_.Fetch(parts, check, answer_->Take());
+  id_ = fetcher_.Fetch(parts, trust, answer_->Take());
 }
 
 absl::Status ObjectFetcher::WholeFetch::Wait(const std::function<bool()>& cancelled) {

@@ -28,13 +28,17 @@ namespace bulkhead {
 // Thread-safe. Callbacks are called on a thread of this object, and must not block.
 class ObjectFetcher {
  public:
+  // The quota of the process in a service, and what it takes as a rule.
+  static constexpr uint64_t kQuotaBytes = uint64_t{128} << 20;
+  static constexpr uint64_t kUsualBytes = uint64_t{20} << 20;
+
   struct Config {
     std::string program;  // bulkhead-fetch, absolute
     // The folder below which objects are kept, as blocks/KEY and spare-NAME/KEY; made when needed.
     // A spare folder is locked by its service, and removed by another one if that was killed.
     std::string folder;
-    uint64_t cache_bytes = 0;                    // limit of blocks/
-    uint64_t quota_bytes = uint64_t{128} << 20;  // of the process, which takes 20 MiB; 0: none
+    uint64_t cache_bytes = 0;            // limit of blocks/
+    uint64_t quota_bytes = kQuotaBytes;  // of the process; 0: none
     // Called once, when the process is needed: the result holds its quota's place in the budget. An
     // error is that of each request. May be empty.
     std::function<absl::StatusOr<std::shared_ptr<void>>()> admit;
@@ -72,15 +76,17 @@ class ObjectFetcher {
       const std::function<bool()>& cancelled);
 
   // Brings the parts to this host and keeps them there until Release; `done` says that they are
-  // there. `check`: a worker did not find them. Returns the request's number.
-  uint64_t Fetch(const Parts& parts, bool check, Done done);
+  // there. Returns the request's number.
+  using Trust = internal::v1::FetchParts::Trust;
+  uint64_t Fetch(const Parts& parts, Trust trust, Done done);
   void Release(uint64_t id);
 
   // A whole object: begins to fetch it, and keeps it until this goes.
   class WholeFetch {
    public:
-    // `fetcher` must outlive this. `check` as in Fetch.
-    WholeFetch(ObjectFetcher& fetcher, const internal::v1::ResolvedFile& file, bool check = false);
+    // `fetcher` must outlive this.
+    WholeFetch(ObjectFetcher& fetcher, const internal::v1::ResolvedFile& file,
+               Trust trust = internal::v1::FetchParts::TRUST_UNSPECIFIED);
     ~WholeFetch() { fetcher_.Release(id_); }
     WholeFetch(const WholeFetch&) = delete;
     WholeFetch& operator=(const WholeFetch&) = delete;

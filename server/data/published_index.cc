@@ -4,7 +4,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "server/base/checksum.h"
+#include "server/base/error.h"
 #include "server/base/index_header.h"
 #include "server/base/paths/object_url.h"
 #include "server/spec/record_files.h"
@@ -12,11 +12,9 @@
 namespace bulkhead {
 namespace {
 
-std::string ChecksumLine(absl::string_view index) {
-  Sha256 hash;
-  hash.Update(index);
-  return absl::StrCat("sha256 ", hash.FinishHex(), "\n");
-}
+std::string ChecksumLine(Sha256& hash) { return absl::StrCat("sha256 ", hash.FinishHex(), "\n"); }
+
+constexpr size_t kChecksumLineBytes = 7 + 64 + 1;
 
 }  // namespace
 
@@ -38,22 +36,34 @@ uint64_t MostPublishedBytes(uint64_t object_bytes) {
 }
 
 std::string ToPublished(absl::string_view claim, absl::string_view index) {
-  return absl::StrCat(claim, ChecksumLine(index), index);
+  Sha256 hash;
+  hash.Update(index);
+  return absl::StrCat(claim, ChecksumLine(hash), index);
 }
 
-absl::StatusOr<std::string> FromPublished(absl::string_view claim, std::string published) {
-  if (!absl::StartsWith(published, claim)) {
-    return absl::FailedPreconditionError(
-        "it is of another state of the object, or of another version of Bulkhead");
+absl::Status PublishedReader::CheckClaim() const {
+  if (absl::StartsWith(head_, claim_)) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "it is of another state of the object, or of another version of Bulkhead");
+}
+
+absl::Status PublishedReader::Add(absl::string_view bytes,
+                                  absl::FunctionRef<absl::Status(absl::string_view)> write) {
+  const size_t of_head = std::min(bytes.size(), claim_.size() + kChecksumLineBytes - head_.size());
+  if (of_head > 0) {
+    head_.append(bytes.data(), of_head);
+    bytes.remove_prefix(of_head);
+    if (head_.size() >= claim_.size()) BULKHEAD_RETURN_IF_ERROR(CheckClaim());
   }
-  const size_t checksum_bytes = ChecksumLine("").size();
-  const absl::string_view rest = absl::string_view(published).substr(claim.size());
-  if (rest.size() < checksum_bytes ||
-      rest.substr(0, checksum_bytes) != ChecksumLine(rest.substr(checksum_bytes))) {
-    return absl::DataLossError("it is damaged");
-  }
-  published.erase(0, claim.size() + checksum_bytes);
-  return published;
+  if (bytes.empty()) return absl::OkStatus();
+  hash_.Update(bytes);
+  return write(bytes);
+}
+
+absl::Status PublishedReader::Finish() {
+  BULKHEAD_RETURN_IF_ERROR(CheckClaim());
+  if (head_.substr(claim_.size()) == ChecksumLine(hash_)) return absl::OkStatus();
+  return absl::DataLossError("it is damaged");
 }
 
 }  // namespace bulkhead

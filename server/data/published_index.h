@@ -3,11 +3,14 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
-#include "absl/status/statusor.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "bulkhead/internal/v1/worker.pb.h"
 #include "bulkhead/v1/pipeline.pb.h"
+#include "server/base/checksum.h"
 
 namespace bulkhead {
 
@@ -42,9 +45,30 @@ uint64_t MostPublishedBytes(uint64_t object_bytes);
 // What is to be published for an index.
 std::string ToPublished(absl::string_view claim, absl::string_view index);
 
-// The index in `published`. FAILED_PRECONDITION if it makes another claim, DATA_LOSS if it is
-// damaged.
-absl::StatusOr<std::string> FromPublished(absl::string_view claim, std::string published);
+// Takes a published index apart while its bytes come, so that it need not be in memory as a whole:
+//
+//   PublishedReader reader(claim);
+//   RETURN_IF_ERROR(reader.Add(bytes, write));  // again and again
+//   RETURN_IF_ERROR(reader.Finish());
+class PublishedReader {
+ public:
+  // `claim`: the one that it must make.
+  explicit PublishedReader(std::string claim) : claim_(std::move(claim)) {}
+
+  // The next bytes; calls `write` with those of the index among them. FAILED_PRECONDITION if it
+  // makes another claim; errors of `write`.
+  absl::Status Add(absl::string_view bytes,
+                   absl::FunctionRef<absl::Status(absl::string_view)> write);
+  // All bytes have come. FAILED_PRECONDITION as Add's, DATA_LOSS if it is damaged.
+  absl::Status Finish();
+
+ private:
+  absl::Status CheckClaim() const;
+
+  const std::string claim_;
+  std::string head_;  // what has come of both lines
+  Sha256 hash_;
+};
 
 }  // namespace bulkhead
 

@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
@@ -23,19 +24,21 @@ namespace {
 constexpr size_t kFetchesAtOnce = 32;
 constexpr int64_t kReportNs = 1'000'000'000;
 
-// All bytes of an object, which were fetched.
-absl::StatusOr<std::string> ReadWhole(const internal::v1::ResolvedFile& file) {
+// Calls `take` with all bytes of an object, which were fetched, block by block.
+absl::Status ReadWhole(const internal::v1::ResolvedFile& file,
+                       absl::FunctionRef<absl::Status(absl::string_view)> take) {
   const absl::StatusOr<ObjectBlocks> cached = ObjectBlocks::Open(file.path());
   const absl::StatusOr<ObjectBlocks> spare = ObjectBlocks::Open(file.object().spare_path());
-  std::string bytes(file.size_bytes(), '\0');
-  for (uint64_t offset = 0; offset < bytes.size(); offset += ObjectBlocks::kBlockBytes) {
+  std::string bytes;
+  for (uint64_t offset = 0; offset < file.size_bytes(); offset += ObjectBlocks::kBlockBytes) {
     const uint64_t block = offset / ObjectBlocks::kBlockBytes;
-    const size_t size = std::min<size_t>(ObjectBlocks::kBlockBytes, bytes.size() - offset);
-    const bool read = (cached.ok() && cached->Read(block, 0, bytes.data() + offset, size)) ||
-                      (spare.ok() && spare->Read(block, 0, bytes.data() + offset, size));
+    bytes.resize(std::min<size_t>(ObjectBlocks::kBlockBytes, file.size_bytes() - offset));
+    const bool read = (cached.ok() && cached->Read(block, 0, bytes.data(), bytes.size())) ||
+                      (spare.ok() && spare->Read(block, 0, bytes.data(), bytes.size()));
     if (!read) return absl::DataLossError("its bytes were lost on this host's disk");
+    BULKHEAD_RETURN_IF_ERROR(take(bytes));
   }
-  return bytes;
+  return absl::OkStatus();
 }
 
 // Why indexes beside objects were not used; told in one line.
@@ -134,12 +137,18 @@ absl::StatusOr<std::vector<size_t>> PublishedIndexes::Adopt(const IndexKind& kin
   const auto take_first = [&]() -> absl::Status {
     const Fetching first = std::move(fetching.front());
     fetching.pop_front();
-    absl::Status status = first.fetch->Wait(told_cancelled);
-    if (absl::IsCancelled(status)) return status;
-    if (status.ok()) {
-      status =
-          AdoptOne(kind, *first.published, *resolved.mutable_files(static_cast<int>(first.file)));
+    const auto adopt = [&](ObjectFetcher::WholeFetch& fetch) -> absl::Status {
+      BULKHEAD_RETURN_IF_ERROR(fetch.Wait(told_cancelled));
+      return AdoptOne(kind, *first.published,
+                      *resolved.mutable_files(static_cast<int>(first.file)));
+    };
+    absl::Status status = adopt(*first.fetch);
+    if (absl::IsDataLoss(status)) {  // it may have arrived so
+      ObjectFetcher::WholeFetch again(objects_, *first.published,
+                                      internal::v1::FetchParts::TRUST_NOTHING);
+      status = adopt(again);
     }
+    if (absl::IsCancelled(status)) return status;
     if (status.ok()) {
       left.erase(first.file);
     } else {
@@ -147,10 +156,14 @@ absl::StatusOr<std::vector<size_t>> PublishedIndexes::Adopt(const IndexKind& kin
     }
     return absl::OkStatus();
   };
+  std::vector<std::string> without;
   for (const size_t i : candidates) {
     const internal::v1::ResolvedFile& file = resolved.files(static_cast<int>(i));
     const auto published = found.find(PublishedUrl(file.object().url()));
-    if (published == found.end()) continue;
+    if (published == found.end()) {
+      without.push_back(ShownUrl(file.object().url()));
+      continue;
+    }
     const uint64_t most = MostPublishedBytes(file.size_bytes());
     if (const uint64_t bytes = published->second.size_bytes(); bytes > most) {
       refusals.Add(published->first, absl::ResourceExhaustedError(absl::StrCat(
@@ -164,17 +177,29 @@ absl::StatusOr<std::vector<size_t>> PublishedIndexes::Adopt(const IndexKind& kin
   }
   while (!fetching.empty()) BULKHEAD_RETURN_IF_ERROR(take_first());
   refusals.Tell();
+  if (!without.empty()) {
+    spdlog::info(
+        "{} object(s) have no published record index, so each is read whole for it; "
+        "`bulkhead index SPEC --publish` spares every host that; the first: {}",
+        without.size(), without[0]);
+  }
   return std::vector<size_t>(left.begin(), left.end());
 }
 
 absl::Status PublishedIndexes::AdoptOne(const IndexKind& kind,
                                         const internal::v1::ResolvedFile& published,
                                         internal::v1::ResolvedFile& file) {
-  BULKHEAD_ASSIGN_OR_RETURN(std::string bytes, ReadWhole(published));
-  BULKHEAD_ASSIGN_OR_RETURN(const std::string index,
-                            FromPublished(kind.claim(file), std::move(bytes)));
   BULKHEAD_ASSIGN_OR_RETURN(const UniqueFd fd, folder_.Create());
-  BULKHEAD_RETURN_IF_ERROR(WriteExactly(fd.get(), 0, index));
+  PublishedReader reader(kind.claim(file));
+  uint64_t written = 0;
+  const auto write = [&](absl::string_view bytes) -> absl::Status {
+    BULKHEAD_RETURN_IF_ERROR(WriteExactly(fd.get(), written, bytes));
+    written += bytes.size();
+    return absl::OkStatus();
+  };
+  BULKHEAD_RETURN_IF_ERROR(
+      ReadWhole(published, [&](absl::string_view bytes) { return reader.Add(bytes, write); }));
+  BULKHEAD_RETURN_IF_ERROR(reader.Finish());
   BULKHEAD_ASSIGN_OR_RETURN(IndexHeader header, CheckIndex(fd.get(), kind));
   // Every record takes some bytes of the index.
   if (header.file_size_bytes != file.size_bytes() || header.record_count > header.payload_bytes) {

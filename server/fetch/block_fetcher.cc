@@ -47,7 +47,7 @@ struct BlockFetcher::Object {
 
   ObjectInfo info;  // unless it is a table
   ObjectBlocks* cached = nullptr;
-  std::optional<ObjectBlocks> spare;
+  std::optional<ObjectBlocks> spare;  // open while a request wants the object
   // How many requests want each block.
   absl::flat_hash_map<uint64_t, uint32_t> wanted;
   std::map<uint64_t, std::shared_ptr<Read>> reads;  // on their way, by first block
@@ -91,12 +91,13 @@ BlockFetcher::BlockFetcher(ObjectStore& store, ObjectFolder& cache, std::string 
 BlockFetcher::~BlockFetcher() { *alive_ = false; }
 
 absl::StatusOr<BlockFetcher::Object*> BlockFetcher::Find(const internal::v1::FetchParts::Part& part,
-                                                         bool check) {
+                                                         Trust trust) {
   const internal::v1::FoundObject& found = part.object();
   const std::string& key = part.has_table() ? part.table().key() : found.object().key();
   const std::string spare_path = absl::StrCat(spare_folder_, "/", key);
   const auto known = objects_.find(key);
-  if (known != objects_.end() && !check) return known->second.get();
+  const bool is_open = known != objects_.end() && known->second->spare.has_value();
+  if (is_open && trust == internal::v1::FetchParts::TRUST_UNSPECIFIED) return known->second.get();
   ObjectBlocks::Object state{found.size_bytes(), found.mtime_ns()};
   if (part.has_table() && known != objects_.end()) {
     state = known->second->cached->object();
@@ -104,7 +105,7 @@ absl::StatusOr<BlockFetcher::Object*> BlockFetcher::Find(const internal::v1::Fet
     BULKHEAD_ASSIGN_OR_RETURN(state.table, ObjectTable::Open(part.table().path()));
   }
   BULKHEAD_ASSIGN_OR_RETURN(ObjectBlocks* const cached, cache_.Open(key, state));
-  if (known != objects_.end() && known->second->spare->IsAt(spare_path)) return known->second.get();
+  if (is_open && known->second->spare->IsAt(spare_path)) return known->second.get();
   BULKHEAD_ASSIGN_OR_RETURN(ObjectBlocks spare, ObjectBlocks::OpenForWriting(spare_path, state));
   std::unique_ptr<Object>& object = objects_[key];
   if (object == nullptr) object = std::make_unique<Object>();
@@ -115,9 +116,10 @@ absl::StatusOr<BlockFetcher::Object*> BlockFetcher::Find(const internal::v1::Fet
   return object.get();
 }
 
-bool BlockFetcher::IsThere(const Object& object, uint64_t block, bool check) {
+bool BlockFetcher::IsThere(const Object& object, uint64_t block, Trust trust) {
   const auto has = [&](const ObjectBlocks& blocks) {
-    return check ? blocks.IsRight(block) : blocks.Has(block);
+    return trust == internal::v1::FetchParts::TRUST_UNSPECIFIED ? blocks.Has(block)
+                                                                : blocks.IsRight(block);
   };
   return has(*object.cached) || has(*object.spare);
 }
@@ -129,7 +131,7 @@ void BlockFetcher::Fetch(const internal::v1::FetchParts& message) {
   requests_[message.id()] = request;
   ++request->reads_left;  // this function itself
   for (const internal::v1::FetchParts::Part& part : message.parts()) {
-    const auto object = Find(part, message.check());
+    const auto object = Find(part, message.trust());
     if (!object.ok()) {
       const std::string& what =
           part.has_table() ? part.table().path() : part.object().object().url();
@@ -144,20 +146,23 @@ void BlockFetcher::Fetch(const internal::v1::FetchParts& message) {
       if (part.bounds(i) >= part.bounds(i + 1) || run.begin >= run.end) continue;
       request->runs.push_back(run);
       for (uint64_t block = run.begin; block < run.end; ++block) ++(*object)->wanted[block];
+      if (message.trust() == internal::v1::FetchParts::TRUST_NOTHING) {
+        Forget(**object, run.begin, run.end);
+      }
     }
   }
   for (const Request::Run& run : request->runs) {
     // Missing blocks, with small gaps between them.
     const uint64_t gap_blocks = run.object->is_table() ? 0 : kGapBytes / ObjectBlocks::kBlockBytes;
     for (uint64_t begin = run.begin; begin < run.end;) {
-      if (IsThere(*run.object, begin, message.check())) {
+      if (IsThere(*run.object, begin, message.trust())) {
         ++begin;
         continue;
       }
       uint64_t end = begin + 1;
       for (uint64_t block = end; block < run.end && block <= end + gap_blocks && gap_blocks > 0;
            ++block) {
-        if (!IsThere(*run.object, block, message.check())) end = block + 1;
+        if (!IsThere(*run.object, block, message.trust())) end = block + 1;
       }
       Want(*run.object, begin, end, request);
       begin = end;
@@ -279,6 +284,7 @@ void BlockFetcher::End(Read& read, const absl::Status& status) {
     }
   }
   Drop(object, read.begin, read.end);
+  CloseIfIdle(object);
 }
 
 void BlockFetcher::Finish(Request& request, const absl::Status& status) {
@@ -298,9 +304,15 @@ void BlockFetcher::Release(uint64_t id) {
     }
     Drop(*run.object, run.begin, run.end);
   }
+  for (const Request::Run& run : request->runs) CloseIfIdle(*run.object);
+}
+
+void BlockFetcher::CloseIfIdle(Object& object) {
+  if (object.wanted.empty() && object.reads.empty()) object.spare.reset();
 }
 
 void BlockFetcher::Drop(Object& object, uint64_t begin, uint64_t end) {
+  if (!object.spare.has_value()) return;
   uint64_t first = begin;  // of those to drop
   for (uint64_t block = begin; block <= end; ++block) {
     const bool drops = block < end && object.spare->Has(block) && object.wanted.count(block) == 0;
@@ -313,9 +325,19 @@ void BlockFetcher::Drop(Object& object, uint64_t begin, uint64_t end) {
   }
 }
 
+void BlockFetcher::Forget(Object& object, uint64_t begin, uint64_t end) {
+  for (uint64_t block = begin; block < end; ++block) {
+    if (object.spare->Has(block)) {
+      spare_bytes_ -= std::min(spare_bytes_, object.spare->BytesOf(block));
+    }
+  }
+  object.spare->Drop(begin, end);
+  object.cached->Drop(begin, end);  // counted until the folder is measured again
+}
+
 void BlockFetcher::ForgetRest() {
   for (const auto& [key, object] : objects_) {
-    Drop(*object, 0, object->spare->block_count());
+    if (object->spare.has_value()) Drop(*object, 0, object->spare->block_count());
   }
 }
 

@@ -54,10 +54,15 @@ class BlockFetcher {
   struct Read;
   struct Request;
 
-  // `check`: its files may have been removed.
-  absl::StatusOr<Object*> Find(const internal::v1::FetchParts::Part& part, bool check);
+  using Trust = internal::v1::FetchParts::Trust;
+  // Without full trust its files may have been removed.
+  absl::StatusOr<Object*> Find(const internal::v1::FetchParts::Part& part, Trust trust);
   // Whether the block is there.
-  static bool IsThere(const Object& object, uint64_t block, bool check);
+  static bool IsThere(const Object& object, uint64_t block, Trust trust);
+  // Of many objects few are wanted at a time: the others keep no file of the spare folder open.
+  static void CloseIfIdle(Object& object);
+  // Makes blocks [begin, end) absent, whoever wants them.
+  void Forget(Object& object, uint64_t begin, uint64_t end);
   // Waits for blocks [begin, end) that are on their way, and reads the missing ones.
   void Want(Object& object, uint64_t begin, uint64_t end, const std::shared_ptr<Request>& request);
   void Begin(Object& object, uint64_t begin, uint64_t end, const std::shared_ptr<Request>& request);

@@ -25,7 +25,8 @@ namespace {
 
 // Objects of one URL with wildcards. Their names and states take some 300 bytes each.
 constexpr size_t kMostFound = 200'000;
-constexpr uint64_t kMostOpenFiles = 65'536;
+// Two for each object that a stream has asked for, as far as the host allows.
+constexpr uint64_t kMostOpenFiles = 524'288;
 constexpr int64_t kCountsNs = 1'000'000'000;
 
 const char* Getenv(const char* name) { return std::getenv(name); }
@@ -143,6 +144,7 @@ class FetchProcess {
                      [this](uint64_t id, const absl::Status& status) {
                        internal::v1::FromFetch done;
                        done.mutable_fetched()->set_id(id);
+                       *done.mutable_fetched()->mutable_counts() = Counts();
                        if (!status.ok()) {
                          *done.mutable_fetched()->mutable_error() = ToWorkerError(status);
                        }
@@ -218,12 +220,8 @@ class FetchProcess {
                 });
   }
 
-  bool SendCounts() {
-    if (MonotonicNanos() - counted_ns_ < kCountsNs) return true;
-    counted_ns_ = MonotonicNanos();
-    lister_->Report();
-    internal::v1::FromFetch message;
-    internal::v1::FetchCounts& counts = *message.mutable_counts();
+  internal::v1::FetchCounts Counts() const {
+    internal::v1::FetchCounts counts;
     const StoreCounters& told = store_->counters();
     counts.set_requests(told.requests);
     counts.set_retries(told.retries);
@@ -231,7 +229,16 @@ class FetchProcess {
     counts.set_bytes_fetched(told.bytes_read);
     counts.set_cached_bytes(folder_->used_bytes());
     counts.set_spare_bytes(fetcher_->spare_bytes());
-    std::string bytes = counts.SerializeAsString();
+    return counts;
+  }
+
+  bool SendCounts() {
+    if (MonotonicNanos() - counted_ns_ < kCountsNs) return true;
+    counted_ns_ = MonotonicNanos();
+    lister_->Report();
+    internal::v1::FromFetch message;
+    *message.mutable_counts() = Counts();
+    std::string bytes = message.counts().SerializeAsString();
     if (bytes == counts_) return true;
     counts_ = std::move(bytes);
     return Send(message);

@@ -140,6 +140,12 @@ std::vector<Metric> StreamMetrics() {
        kStreamLabels,
        "Time in which the stream's client could have taken a batch, and none was ready.",
        EachStream([](const auto& stream) { return stream.waiting_for_workers_seconds(); })},
+      {"bulkhead_stream_waiting_for_objects_seconds_total", MetricType::Counter, "seconds",
+       kStreamLabels,
+       "Part of the time in which the stream's client waited for workers: these waited for bytes "
+       "of "
+       "an object store.",
+       EachStream([](const auto& stream) { return stream.waiting_for_objects_seconds(); })},
       {"bulkhead_stream_waiting_for_trainer_seconds_total", MetricType::Counter, "seconds",
        kStreamLabels,
        "Time in which the stream's client held all batches that it may hold, or left a ready one.",

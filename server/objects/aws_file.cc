@@ -63,6 +63,7 @@ AwsFiles AwsFiles::Of(const Environment& environment) {
   files.credentials = FileOr(environment, "AWS_SHARED_CREDENTIALS_FILE", ".aws/credentials");
   if (const std::string profile = Variable(environment, "AWS_PROFILE"); !profile.empty()) {
     files.profile = profile;
+    files.is_chosen = true;
   }
   return files;
 }

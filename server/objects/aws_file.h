@@ -28,6 +28,7 @@ struct AwsFiles {
   std::string config;       // AWS_CONFIG_FILE or ~/.aws/config; empty: none
   std::string credentials;  // AWS_SHARED_CREDENTIALS_FILE or ~/.aws/credentials; empty: none
   std::string profile = "default";  // AWS_PROFILE
+  bool is_chosen = false;           // by that variable
 
   static AwsFiles Of(const Environment& environment);
 };

@@ -251,9 +251,13 @@ void CallRunner::Finish(Id id, absl::StatusOr<HttpResponse> result) {
 }
 
 RequestFacts CallRunner::FactsOf(const Running& running) const {
-  const bool is_web = !running.call.operation.target.is_bucket();
   const bool writes = running.call.operation.method == "PUT";
-  return {running.call.shown, running.attempts, is_web, writes, running.credentials.from, ""};
+  return {running.call.shown,
+          running.attempts,
+          running.call.operation.target.scheme,
+          writes,
+          running.credentials.from,
+          ""};
 }
 
 }  // namespace bulkhead

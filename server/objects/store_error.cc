@@ -23,7 +23,8 @@ std::string AnswerOf(const HttpResponse& response, const StoreErrorBody& error) 
 
 // What a person can do about a refusal.
 std::string CureOf(const RequestFacts& facts, const StoreErrorBody& error) {
-  if (facts.is_web) {
+  const bool is_google = facts.scheme == ObjectUrl::Scheme::kGs;
+  if (!is_google && facts.scheme != ObjectUrl::Scheme::kS3) {
     return "requests over http carry no credentials; write a URL that is signed and has not "
            "expired, or s3://";
   }
@@ -35,12 +36,16 @@ std::string CureOf(const RequestFacts& facts, const StoreErrorBody& error) {
   }
   if (error.code == "RequestTimeTooSkewed") return "set this host's clock";
   if (facts.credentials_from.empty()) {
-    return "no credentials were found, so the request was not signed; set AWS_ACCESS_KEY_ID and "
-           "AWS_SECRET_ACCESS_KEY (s3://) or GS_BEARER_TOKEN_FILE (gs://) for the service";
+    return absl::StrCat("no credentials were found, so the request was not signed; set ",
+                        is_google
+                            ? "GS_BEARER_TOKEN_FILE, or GS_ACCESS_KEY_ID and GS_SECRET_ACCESS_KEY,"
+                            : "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+                        " for the service");
   }
   return absl::StrCat("give the credentials from ", facts.credentials_from,
                       facts.writes
-                          ? " the right to write it (s3:PutObject)"
+                          ? absl::StrCat(" the right to write it (",
+                                         is_google ? "storage.objects.create" : "s3:PutObject", ")")
                           : " the right to read it and, for wildcards, to list the bucket");
 }
 
@@ -63,8 +68,12 @@ absl::Status FaultError(const RequestFacts& facts, const HttpResponse& response)
     case HttpFault::kTooLarge:
       return Unreadable(StatusCode::kFailedPrecondition, facts.shown, response.fault_words);
     case HttpFault::kName:
-      return GaveUp(facts, absl::StrCat(response.fault_words,
-                                        "; check the URL, AWS_ENDPOINT_URL and AWS_REGION"));
+      return GaveUp(
+          facts,
+          absl::StrCat(response.fault_words, "; check the URL",
+                       facts.scheme == ObjectUrl::Scheme::kS3 ? ", AWS_ENDPOINT_URL and AWS_REGION"
+                       : facts.scheme == ObjectUrl::Scheme::kGs ? " and GS_ENDPOINT_URL"
+                                                                : ""));
     default:
       return GaveUp(facts, response.fault_words);
   }

@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "server/base/paths/object_url.h"
 #include "server/objects/curl.h"
 #include "server/objects/store_xml.h"
 
@@ -14,7 +15,7 @@ namespace bulkhead {
 struct RequestFacts {
   std::string shown;  // ShownUrl of the object or pattern
   int attempts = 1;
-  bool is_web = false;           // http or https, which are not signed
+  ObjectUrl::Scheme scheme = ObjectUrl::Scheme::kS3;
   bool writes = false;           // what was asked for
   std::string credentials_from;  // StoreCredentials::from
   std::string region;            // of the bucket, if the answer has one that was not asked

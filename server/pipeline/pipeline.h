@@ -83,6 +83,10 @@ class PipelineContext {
   std::vector<uint64_t> later_records;
   // Not null: Pipeline::Expect adds the parts of objects that the record lies in.
   std::vector<ObjectPart>* wanted = nullptr;
+  // Of the lease at hand, as ReadContext::fetched_again; without `judges_bytes` damaged records are
+  // sample errors at once.
+  std::vector<ObjectPart> fetched_again;
+  bool judges_bytes = false;
 };
 
 // A source and its stages, ready to run: record → output tensors. Starts no process; thread-safe,

@@ -205,6 +205,13 @@ absl::Status ProduceLease(const Pipeline& pipeline, const StreamView& stream,
   const v1::BatchSchema& schema = stream.binding.schema();
   const uint64_t positions = stream.binding.samples_per_epoch();
   LeaseSample sample(pipeline, stream, lease.epoch(), context);
+  context.judges_bytes = true;
+  context.fetched_again.clear();
+  for (const internal::v1::ObjectParts& object : lease.fetched_again()) {
+    for (int i = 0; i + 1 < object.bounds_size(); i += 2) {
+      context.fetched_again.push_back({object.key(), object.bounds(i), object.bounds(i + 1)});
+    }
+  }
   sample.BeginLease(lease.first_position() + lease.first_sample(), lease.count());
   std::vector<std::byte*>& destinations = context.destinations;
   destinations.resize(schema.tensors_size());

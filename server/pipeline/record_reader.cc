@@ -44,6 +44,7 @@ absl::Status RecordReader::Read(uint64_t record, StagedContext& own) const {
   own.Enter(StageObserver::kSource);
   own.record.list = {};
   own.record.files.clear();
+  own.read[number]->fetched_again = own.judges_bytes ? &own.fetched_again : nullptr;
   BULKHEAD_RETURN_IF_ERROR(
       part.source->Read(record - part.first_record, *own.read[number], own.record));
   SetStores(own);

@@ -270,7 +270,8 @@ InputFetcher Preparer::FetcherOf(const internal::v1::ResolvedSource& resolved) c
   for (const internal::v1::ResolvedSource& mixed : resolved.mixed()) add(mixed);
   if (objects->empty()) return {};
   InputFetcher fetcher;
-  fetcher.fetch = [fetcher = objects_, objects](const InputFetcher::Parts& wanted, bool check,
+  fetcher.fetch = [fetcher = objects_, objects](const InputFetcher::Parts& wanted,
+                                                InputFetcher::Trust trust,
                                                 const InputFetcher::Done& done) {
     ObjectFetcher::Parts parts;
     for (const internal::v1::ObjectParts& part : wanted) {
@@ -279,7 +280,7 @@ InputFetcher Preparer::FetcherOf(const internal::v1::ResolvedSource& resolved) c
       internal::v1::FetchParts::Part& added = *parts.Add() = found->second;
       *added.mutable_bounds() = part.bounds();
     }
-    return fetcher->Fetch(parts, check, done);
+    return fetcher->Fetch(parts, trust, done);
   };
   fetcher.release = [fetcher = objects_](uint64_t id) { fetcher->Release(id); };
   return fetcher;

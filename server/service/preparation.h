@@ -15,6 +15,7 @@
 #include "server/data/source_resolver.h"
 #include "server/spec/signature.h"
 #include "server/spec/yaml/yaml.h"
+#include "server/supervisor/leases/stream_inputs.h"
 #include "server/supervisor/memory/memory_budget.h"
 #include "server/supervisor/tuning/worker_tuner.h"
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "server/base/byte_size.h"
 
 namespace bulkhead {
 namespace {
@@ -84,8 +85,10 @@ RecentLooks::Look RecentLooks::LookAt(int64_t now_ns, const v1::GetStatusRespons
   look.time_ns = now_ns;
   look.cpu_seconds = status.cpu_seconds();
   for (const v1::StreamStatus& stream : status.streams()) {
-    look.waits[KeyOf(stream)] = stream.waiting_for_workers_seconds();
+    look.waits[KeyOf(stream)] = {stream.waiting_for_workers_seconds(),
+                                 stream.waiting_for_objects_seconds()};
   }
+  look.objects = status.object_reads();
   for (const v1::PlaceTotals& place : status.places()) {
     auto& stages = look.stages[place.pipeline()];
     for (const v1::StageUsage& usage : place.stages()) {
@@ -138,15 +141,30 @@ std::string RecentLooks::Cause(const Look& before, const Look& now, const std::s
   return cause + MoreWorkers(status, pipeline, static_cast<uint64_t>(std::ceil(cpus_ - used)));
 }
 
+std::string RecentLooks::Speed(const Look& before, const Look& now) {
+  const auto added = [](uint64_t then, uint64_t count) { return count < then ? 0 : count - then; };
+  const double seconds = static_cast<double>(now.time_ns - before.time_ns) / 1e9;
+  const uint64_t bytes = added(before.objects.bytes_fetched(), now.objects.bytes_fetched());
+  const uint64_t retries = added(before.objects.retries(), now.objects.retries());
+  return absl::StrCat(FormatBytes(static_cast<uint64_t>(static_cast<double>(bytes) / seconds)),
+                      "/s came, by ", added(before.objects.requests(), now.objects.requests()),
+                      " requests", retries == 0 ? "" : absl::StrCat(", ", retries, " repeated"));
+}
+
 std::string RecentLooks::Why(const Look& before, const Look& now, const v1::StreamStatus& stream,
                              const v1::GetStatusResponse& status) const {
   const auto then = before.waits.find(KeyOf(stream));
   if (then == before.waits.end()) return "";
   const double seconds = static_cast<double>(now.time_ns - before.time_ns) / 1e9;
-  const double share = (stream.waiting_for_workers_seconds() - then->second) / seconds;
+  const double share = (stream.waiting_for_workers_seconds() - then->second.seconds) / seconds;
   if (share < kLeastShare) {
     return absl::StrCat("waits for the trainer ", Percent(1 - share), " of ", Last(seconds),
                         ": the workers keep up");
+  }
+  const double objects = (stream.waiting_for_objects_seconds() - then->second.objects) / seconds;
+  if (objects > share / 2) {
+    return absl::StrCat("waits for the object store ", Percent(objects), " of ", Last(seconds),
+                        ": ", Speed(before, now));
   }
   return absl::StrCat("waits for workers ", Percent(share), " of ", Last(seconds), ": ",
                       Cause(before, now, stream.pipeline(), status));

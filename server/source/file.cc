@@ -50,6 +50,16 @@ absl::Status Changed(absl::string_view name, const FileIdentity& then, const Fil
 
 }  // namespace
 
+absl::Status NotFetched(const std::string& key, uint64_t begin, uint64_t end, bool wrong) {
+  std::map<std::string, std::string> metadata{
+      {"key", key}, {"begin", absl::StrCat(begin)}, {"end", absl::StrCat(end)}};
+  if (wrong) metadata["wrong"] = "1";
+  return MakeError(absl::StatusCode::kUnavailable, reason::kNotFetched,
+                   absl::StrCat("bytes ", begin, " to ", end,
+                                wrong ? " arrived wrong on this host" : " are not on this host"),
+                   std::move(metadata));
+}
+
 absl::Status FileError(int error, absl::string_view name, absl::string_view action) {
   if (error == ENOMEM) throw std::bad_alloc();
   std::map<std::string, std::string> metadata{{"file", std::string(name)}};
@@ -164,12 +174,6 @@ class DataFile::Blocks {
     return end > offset ? end - offset : 0;
   }
 
-  static absl::Status NotFetched(const std::string& key, uint64_t begin, uint64_t end) {
-    return MakeError(absl::StatusCode::kUnavailable, reason::kNotFetched,
-                     absl::StrCat("bytes ", begin, " to ", end, " are not on this host"),
-                     {{"key", key}, {"begin", absl::StrCat(begin)}, {"end", absl::StrCat(end)}});
-  }
-
  private:
   std::string key_;
   ObjectBlocks::Object object_;
@@ -186,7 +190,7 @@ absl::StatusOr<DataFile> DataFile::OpenObject(const Object& object, absl::string
                                   blocks.status().message()),
                      {{"file", std::string(name)}});
   }
-  if (*blocks == nullptr) return Blocks::NotFetched(object.key, 0, 1);
+  if (*blocks == nullptr) return NotFetched(object.key, 0, 1);
   DataFile file(-1, name);
   file.identity_.size_bytes = (*blocks)->object().size_bytes;
   file.identity_.mtime_ns = (*blocks)->object().mtime_ns;

@@ -86,6 +86,10 @@ class DataFile {
   FileIdentity identity_;
 };
 
+// NOT_FETCHED for bytes [begin, end) of an object. `wrong`: they are on this host, but are not what
+// was written; the metadata then has `wrong`, too.
+absl::Status NotFetched(const std::string& key, uint64_t begin, uint64_t end, bool wrong = false);
+
 // FILE_NOT_FOUND or FILE_UNREADABLE for the errno `error` of a failed `action` ("opened", "read")
 // on the file `name`.
 absl::Status FileError(int error, absl::string_view name, absl::string_view action);

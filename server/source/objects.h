@@ -17,6 +17,8 @@ struct ObjectPart {
   uint64_t begin = 0;
   uint64_t end = 0;
   uint64_t bytes = 0;  // of the objects of a table
+
+  bool operator==(const ObjectPart&) const = default;
 };
 
 // The object of a resolved file; false if it is a file.

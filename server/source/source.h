@@ -62,6 +62,9 @@ class ReadContext {
 
   // Not null: Source::Expect adds the parts of objects that it is called for.
   std::vector<ObjectPart>* wanted = nullptr;
+  // Not null: bytes of objects may have arrived wrong. A record of them that is damaged gives
+  // NOT_FETCHED with `wrong`, unless they are among these, which were read once more.
+  const std::vector<ObjectPart>* fetched_again = nullptr;
 };
 
 // Random access to the records of a resolved source. Thread-safe, if each thread uses its own
@@ -85,7 +88,7 @@ class Source {
   // RECORD_TOO_LARGE, MALFORMED_EXAMPLE, MISSING_FEATURE, WRONG_DTYPE, WRONG_SHAPE, OVER_BOUND,
   // with metadata `file` and `offset`. Other errors end the stream: FILE_NOT_FOUND,
   // FILE_UNREADABLE, FILE_CHANGED. NOT_FETCHED (UNAVAILABLE, with metadata `key`, `begin` and
-  // `end`): bytes of an object are not on this host.
+  // `end`, and with `fetched_again` also `wrong`): bytes of an object are not on this host.
   virtual absl::Status Read(uint64_t index, ReadContext& context, Record& record) const = 0;
 
   // Record `index` < record_count() will be read with `context` soon: lets the kernel fetch data in

@@ -85,6 +85,18 @@ TEST(ObjectUrlTest, IsShownWithoutItsQuery) {
   EXPECT_EQ(ShownUrl("a\n"), "a\\x0a");
 }
 
+TEST(ObjectUrlTest, WhatSeemsToBeAnotherUrlIsNoPath) {
+  for (const char* url : {"az://container/x", "s3:/bucket/x", "S3:/x", "gs:/b", "http:/h/x",
+                          "file:///data/x", "hdfs+ha://x"}) {
+    EXPECT_TRUE(LooksLikeUrl(url)) << url;
+  }
+  for (const char* other :
+       {"s3://b/k", "/data/s3:/x", "./az://x", "s3", "data/a:b/x", "://x", ""}) {
+    EXPECT_FALSE(LooksLikeUrl(other)) << other;
+  }
+  EXPECT_EQ(WhyNot("S3://b/k"), "s3://b/k: write s3:// in small letters");
+}
+
 TEST(ObjectUrlTest, ARootHasWhatLiesBelowIt) {
   EXPECT_TRUE(IsBelowUrl("s3://b/train/x", "s3://b/train"));
   EXPECT_TRUE(IsBelowUrl("s3://b/train/x", "s3://b/train/"));

@@ -275,6 +275,7 @@ TEST(EmbeddedTest, OptionsAreFlagsOfTheirNames) {
   options.workers = 2;
   options.worker_quota = "300MiB";
   options.memory_budget = "2GiB";
+  options.block_cache_bytes = "64GiB";
   options.worker_hang_timeout = absl::Milliseconds(1500);
   options.sandbox = "seccomp";
   options.metrics = "127.0.0.1:0";
@@ -282,9 +283,9 @@ TEST(EmbeddedTest, OptionsAreFlagsOfTheirNames) {
   options.native_path = {"/a", "/b"};
   EXPECT_THAT(FlagsOf(options),
               ElementsAre("--workers", "2", "--worker-quota", "300MiB", "--memory-budget", "2GiB",
-                          "--worker-hang-timeout", "1.5", "--sandbox", "seccomp", "--metrics",
-                          "127.0.0.1:0", "--log-level", "debug", "--native-path", "/a",
-                          "--native-path", "/b"));
+                          "--block-cache-bytes", "64GiB", "--worker-hang-timeout", "1.5",
+                          "--sandbox", "seccomp", "--metrics", "127.0.0.1:0", "--log-level",
+                          "debug", "--native-path", "/a", "--native-path", "/b"));
 }
 
 TEST(EmbeddedTest, MessagesAdviseTheOptionsOfTheProgram) {

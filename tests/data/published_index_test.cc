@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "server/base/error.h"
 #include "server/data/published_indexes.h"
 
 namespace bulkhead {
@@ -26,12 +27,30 @@ std::string ClaimOfTfrecord(const internal::v1::ResolvedFile& file,
   return ClaimOf(source, file);
 }
 
+// What comes of `published`, in pieces of so many bytes.
+absl::StatusOr<std::string> FromPublished(const std::string& claim, absl::string_view published,
+                                          size_t step = 5) {
+  PublishedReader reader(claim);
+  std::string index;
+  const auto write = [&](absl::string_view bytes) {
+    index.append(bytes.data(), bytes.size());
+    return absl::OkStatus();
+  };
+  for (size_t at = 0; at < published.size(); at += step) {
+    BULKHEAD_RETURN_IF_ERROR(reader.Add(published.substr(at, step), write));
+  }
+  BULKHEAD_RETURN_IF_ERROR(reader.Finish());
+  return index;
+}
+
 TEST(PublishedIndexTest, ReadsWhatWasWritten) {
   const std::string claim = ClaimOfTfrecord(ObjectAt("s3://b/k"));
   const std::string index("an\0index\n", 9);
   const std::string published = ToPublished(claim, index);
   EXPECT_EQ(published.substr(0, 15), "bulkhead index ");
-  EXPECT_EQ(FromPublished(claim, published).value(), index);
+  for (const size_t step : {size_t{1}, size_t{3}, published.size() - 1, published.size()}) {
+    EXPECT_EQ(FromPublished(claim, published, step).value(), index) << step;
+  }
 }
 
 TEST(PublishedIndexTest, BelongsToOneStateOfAnObjectReadInOneWay) {
@@ -94,6 +113,14 @@ TEST(PublishedIndexesTest, KeysWithWildcardsAreFoundByTheirNames) {
   EXPECT_THAT(PatternsOfPublished({"s3://b/a\\b"}), ElementsAre("s3://b/a\\b.bulkhead-index"));
   EXPECT_THAT(PatternsOfPublished({"s3://b/a*1", "s3://b/a*2"}),
               ElementsAre("s3://b/a\\**.bulkhead-index"));
+}
+
+TEST(PublishedIndexTest, AnErrorOfWhoTakesItIsPassedOn) {
+  PublishedReader reader("claim\n");
+  const absl::Status status = reader.Add(ToPublished("claim\n", "index"), [](absl::string_view) {
+    return absl::AbortedError("full");
+  });
+  EXPECT_EQ(status, absl::AbortedError("full"));
 }
 
 }  // namespace

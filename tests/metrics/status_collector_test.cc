@@ -155,7 +155,7 @@ TEST(StatusCollectorTest, TheNumberOfSeriesIsTheOneInTheDocs) {
     v1::StreamStatus& stream = *status.add_streams();
     stream.set_name(name);
     AddDurations({}, 0, *stream.mutable_batch_gaps());
-    EXPECT_EQ(added(), name == std::string("train") ? 28u + 1u : 28u)
+    EXPECT_EQ(added(), name == std::string("train") ? 29u + 1u : 29u)
         << "each stream, and each spec of a pipeline";
   }
 }
@@ -335,12 +335,14 @@ TEST(StatusCollectorTest, AStreamTellsWhoWaitsAndHowItsBatchesCome) {
   stream.set_samples_sent(96);
   stream.set_waiting_for_workers_seconds(1.5);
   stream.set_waiting_for_trainer_seconds(2.5);
+  stream.set_waiting_for_objects_seconds(1.25);
   AddDurations({0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0, 4}, 62.5, *stream.mutable_batch_gaps());
   const auto series = SeriesOf(TextOf(status));
   for (const char* expected : {
            R"(bulkhead_stream_samples_sent_total{stream="py-host",rank="0"} 96)",
            R"(bulkhead_stream_waiting_for_workers_seconds_total{stream="py-host",rank="0"} 1.5)",
            R"(bulkhead_stream_waiting_for_trainer_seconds_total{stream="py-host",rank="0"} 2.5)",
+           R"(bulkhead_stream_waiting_for_objects_seconds_total{stream="py-host",rank="0"} 1.25)",
            R"(bulkhead_stream_batch_gap_seconds_bucket{stream="py-host",rank="0",le="0.001"} 0)",
            R"(bulkhead_stream_batch_gap_seconds_bucket{stream="py-host",rank="0",le="0.003"} 2)",
            R"(bulkhead_stream_batch_gap_seconds_bucket{stream="py-host",rank="0",le="10"} 3)",

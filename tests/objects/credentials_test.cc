@@ -112,6 +112,18 @@ TEST_F(CredentialsTest, AFileIsReadAgainWhenItChanges) {
   EXPECT_EQ(Get()->from, "the profile 'lab'");
 }
 
+TEST_F(CredentialsTest, AProfileThatThereIsNotIsNamed) {
+  WriteFile(File("credentials"), "[lab]\naws_access_key_id = LAB\naws_secret_access_key = S\n");
+  EXPECT_EQ(Id(), "") << "nobody has asked for the default one";
+  environment_.Set("AWS_PROFILE", "lbas");
+  chain_ = nullptr;
+  EXPECT_THAT(Id(), HasSubstr("AWS_PROFILE: there is no profile 'lbas' in "));
+  EXPECT_THAT(Id(), HasSubstr("credentials or "));
+  WriteFile(File("config"), "[profile lbas]\nregion = eu-north-1\n");
+  chain_ = nullptr;
+  EXPECT_EQ(Id(), "") << "it has other settings";
+}
+
 TEST_F(CredentialsTest, AProfileThatIsMadeInAnotherWayIsAnError) {
   WriteFile(File("config"), "[default]\ncredential_process = /bin/hunter2\n");
   EXPECT_THAT(Id(), HasSubstr("has its credentials by credential_process, which is not known"));

@@ -147,5 +147,23 @@ TEST_F(RecentLooksTest, ASilentSupervisorIsNoLook) {
   EXPECT_THAT(WhyAt(11 * kOneSecond), HasSubstr("of the last 10 s"));
 }
 
+TEST_F(RecentLooksTest, NamesTheObjectStoreAndItsSpeed) {
+  WhyAt(kOneSecond);
+  Pass(8, 1, 1);
+  status_.mutable_streams(0)->set_waiting_for_objects_seconds(7.5);
+  status_.mutable_object_reads()->set_bytes_fetched(20 * kOneMiB);
+  status_.mutable_object_reads()->set_requests(50);
+  EXPECT_EQ(WhyAt(11 * kOneSecond),
+            "waits for the object store 75 % of the last 10 s: 2MiB/s came, by 50 requests");
+  Pass(8, 1, 1);
+  status_.mutable_streams(0)->set_waiting_for_objects_seconds(9);
+  EXPECT_THAT(WhyAt(21 * kOneSecond), HasSubstr("waits for workers 80 %")) << "for the most part";
+  Pass(8);
+  status_.mutable_streams(0)->set_waiting_for_objects_seconds(17);
+  status_.mutable_object_reads()->set_requests(53);
+  status_.mutable_object_reads()->set_retries(3);
+  EXPECT_THAT(WhyAt(31 * kOneSecond), HasSubstr("by 3 requests, 3 repeated"));
+}
+
 }  // namespace
 }  // namespace bulkhead

@@ -261,6 +261,19 @@ TEST(NormalizeTest, RefusesAPatternOverAnyNumberOfFolders) {
   EXPECT_THAT(problem_of("/data/*/a**.tfrecord"), Not(HasSubstr("`**`")));
 }
 
+TEST(NormalizeTest, RefusesUrlsThatNobodyReads) {
+  auto spec = FolderSpec("");
+  spec.mutable_source()->mutable_image_folder()->set_path("az://container/photos");
+  EXPECT_THAT(std::string(Normalize(spec).message()),
+              HasSubstr("source.image_folder.path: az://container/photos is neither a path nor a "
+                        "URL that is known here; URLs begin with s3://"));
+  spec.mutable_source()->mutable_tfrecord()->add_files("s3:/bucket/x-*");
+  EXPECT_THAT(std::string(Normalize(spec).message()),
+              HasSubstr("source.tfrecord.files[0]: s3:/bucket/x-* is neither"));
+  spec.mutable_source()->mutable_tfrecord()->set_files(0, "./s3:/bucket/x-*");
+  EXPECT_THAT(std::string(Normalize(spec).message()), Not(HasSubstr("neither")));
+}
+
 // Links and folders of a long one would be followed for minutes.
 TEST(NormalizeTest, RefusesPathsThatNoFileCanHave) {
   auto spec = FolderSpec("");

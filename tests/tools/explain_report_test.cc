@@ -147,5 +147,21 @@ TEST(ExplainReportTest, WhatVariesIsToldAsItWasMeasured) {
   EXPECT_THAT(ExplanationText(unknown), testing::ContainsRegex("any,any,3. +- +- +- +-\n"));
 }
 
+TEST(ExplainReportTest, TellsWhatEachOrderReadsOfObjectStores) {
+  Explanation explanation = Example();
+  EXPECT_THAT(ExplanationText(explanation), ::testing::Not(HasSubstr("object stores")));
+  explanation.readings = {{"global", true, 120 << 10, 100 << 10, 1},
+                          {"sequential", false, 100 << 10, 100 << 10, 0.025}};
+  const std::string text = ExplanationText(explanation);
+  EXPECT_THAT(LinesBehind(text, "16 KiB"),
+              ElementsAre("order       a sample  its record  requests a sample",
+                          "global        120KiB      100KiB              1.000  the spec's",
+                          "sequential    100KiB      100KiB              0.025"));
+  explanation.readings.clear();
+  explanation.not_read = "no network";
+  EXPECT_THAT(ExplanationText(explanation),
+              HasSubstr("what is read of the object stores is not known: no network"));
+}
+
 }  // namespace
 }  // namespace bulkhead::tools

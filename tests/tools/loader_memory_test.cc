@@ -83,7 +83,8 @@ TEST(LoaderMemoryTest, TheArenaIsToldByOutputAndWithoutALeftover) {
   v1::MemoryBudget budget;
   budget.set_supervisor_bytes(50000);
   budget.set_replacement_bytes(1000000);
-  const std::vector<ExplainedMemory> parts = MemoryParts(plan, budget, schema);
+  const std::vector<ExplainedMemory> parts =
+      MemoryParts(plan, budget, schema, /*reads_objects=*/false);
   EXPECT_THAT(Names(parts), ElementsAre("workers", "replacement", "supervisor", "arena: image",
                                         "arena: label", "arena: rounding", "client"));
   EXPECT_EQ(BytesOf(parts, "workers", false), 3000000);
@@ -92,6 +93,8 @@ TEST(LoaderMemoryTest, TheArenaIsToldByOutputAndWithoutALeftover) {
   EXPECT_EQ(BytesOf(parts, "client", false), 0);
   EXPECT_EQ(BytesOf(parts, "client", true), 5 * 3136);
   EXPECT_EQ(SumOf(parts).shm_bytes, 3000000 + 1000000 + 50000 + 5 * 4096);
+  const auto with_objects = MemoryParts(plan, budget, schema, /*reads_objects=*/true);
+  EXPECT_EQ(BytesOf(with_objects, "bulkhead-fetch", false), 128 << 20);
 }
 
 }  // namespace

@@ -14,6 +14,8 @@
 #include "server/base/byte_size.h"
 #include "server/base/element_type.h"
 #include "server/base/error.h"
+#include "server/data/object_fetcher.h"
+#include "server/os/files/user_folders.h"
 #include "server/spec/batch_stages.h"
 #include "server/spec/memory_plan.h"
 #include "server/spec/source_chain.h"
@@ -25,6 +27,7 @@
 #include "tools/common/user_code_options.h"
 #include "tools/explain/explain_report.h"
 #include "tools/explain/loader_memory.h"
+#include "tools/explain/object_reading.h"
 #include "tools/explain/stage_sizes.h"
 #include "tools/explain/stage_times.h"
 #include "tools/local/local_objects.h"
@@ -39,9 +42,8 @@ constexpr char kExplainExamples[] =
     "Samples are made in one thread of a process in the workers' sandbox, first with every\n"
     "stage by itself and then as workers run them. The memory is that with which a service,\n"
     "started for this, admits the stream. Python functions run in a separate interpreter; their\n"
-    "times include the transfer to it, which is shorter in a worker. Of data in object stores "
-    "only\n"
-    "sizes and memory are shown, no times.\n"
+    "times include the transfer to it, which is shorter in a worker. Of data in object stores\n"
+    "sizes, memory and what each order reads of them are shown, no times.\n"
     "\n"
     "Examples:\n"
     "  bulkhead explain train.yaml\n"
@@ -67,7 +69,8 @@ struct ExplainArguments {
   std::string budget;
   UserCodeOptions user_code;
   bool json = false;
-  std::string run;  // this process is such a run
+  std::string run;             // this process is such a run
+  bool reads_objects = false;  // the spec has URLs
 };
 
 // "uint8 [any,any,3]".
@@ -264,6 +267,11 @@ absl::Status ExplainMemory(const ExplainArguments& arguments, const PipelineSign
   if (!arguments.quota.empty()) flags.insert(flags.end(), {"--worker-quota", arguments.quota});
   if (!arguments.budget.empty()) flags.insert(flags.end(), {"--memory-budget", arguments.budget});
   flags.push_back("--allow-fault-stages");  // they are explained like all others
+  if (arguments.reads_objects) {
+    // What is read of them, and its indexes, are of use to the service that trains.
+    BULKHEAD_ASSIGN_OR_RETURN(const std::string folder, UserCacheFolder());
+    flags.insert(flags.end(), {"--cache-dir", folder});
+  }
   BULKHEAD_ASSIGN_OR_RETURN(const auto service,
                             OwnService::Start(arguments.workers, std::move(flags)));
   LoaderOptions options;
@@ -278,7 +286,8 @@ absl::Status ExplainMemory(const ExplainArguments& arguments, const PipelineSign
   explanation.budget_bytes = status.memory().budget_bytes();
   BULKHEAD_ASSIGN_OR_RETURN(const StreamMemory plan, refused ? PlanOfRefused(arguments, signature)
                                                              : (*opened)->info().memory);
-  explanation.memory = MemoryParts(plan, status.memory(), signature.schema);
+  explanation.memory =
+      MemoryParts(plan, status.memory(), signature.schema, arguments.reads_objects);
   if (!refused) explanation.samples_per_epoch = (*opened)->info().samples_per_epoch;
   if (refused) {
     explanation.refused = std::string(made.message());
@@ -291,7 +300,8 @@ absl::Status ExplainMemory(const ExplainArguments& arguments, const PipelineSign
   explanation.worker_peak_bytes = WorkerPeak(status);
   // Its workers, and the one that stands by to replace one.
   explanation.expected_bytes = status.memory().supervisor_bytes() + plan.arena_bytes +
-                               (plan.workers + 1) * explanation.worker_peak_bytes;
+                               (plan.workers + 1) * explanation.worker_peak_bytes +
+                               (arguments.reads_objects ? ObjectFetcher::kUsualBytes : 0);
   return absl::OkStatus();
 }
 
@@ -324,10 +334,11 @@ absl::Status ExplainTimes(const v1::PipelineSpec& spec, Explanation& explanation
   return absl::OkStatus();
 }
 
-absl::StatusOr<Explanation> Explain(const ExplainArguments& arguments) {
+absl::StatusOr<Explanation> Explain(ExplainArguments arguments) {
   Explanation explanation;
   explanation.spec = arguments.spec;
   BULKHEAD_ASSIGN_OR_RETURN(v1::PipelineSpec spec, ReadSpecFile(arguments.spec));
+  arguments.reads_objects = !UrlsOf(spec).empty();
   BULKHEAD_ASSIGN_OR_RETURN(const PipelineSignature signature, InferSignature(spec));
   explanation.batch_size = signature.schema.batch_size();
   explanation.batch_bytes = signature.schema.batch_bytes();
@@ -337,6 +348,7 @@ absl::StatusOr<Explanation> Explain(const ExplainArguments& arguments) {
   } else {
     explanation.not_measured = std::string(measurable.message());
   }
+  const v1::PipelineSpec as_written = spec;
   for (const uint64_t size : arguments.batch_sizes) {
     spec.mutable_batch()->set_size(size);
     BULKHEAD_ASSIGN_OR_RETURN(const PipelineSignature other, InferSignature(spec));
@@ -346,6 +358,11 @@ absl::StatusOr<Explanation> Explain(const ExplainArguments& arguments) {
         {size, batch_bytes, plan.arena_bytes(), ClientBytesOverGrpc(batch_bytes)});
   }
   BULKHEAD_RETURN_IF_ERROR(ExplainMemory(arguments, signature, explanation));
+  if (arguments.reads_objects) {
+    auto readings = ExplainReading(as_written, SpecFolder(arguments.spec));
+    if (!readings.ok()) explanation.not_read = std::string(readings.status().message());
+    if (readings.ok()) explanation.readings = *std::move(readings);
+  }
   return explanation;
 }
 

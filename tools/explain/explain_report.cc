@@ -177,6 +177,38 @@ std::string BatchTable(const Explanation& explanation) {
   return Table(rows, {true, true, true, true});
 }
 
+// What each order reads of object stores; nothing without any.
+std::string ReadingTable(const Explanation& explanation) {
+  if (!explanation.not_read.empty()) {
+    return absl::StrCat("\nwhat is read of the object stores is not known: ", explanation.not_read,
+                        "\n");
+  }
+  if (explanation.readings.empty()) return "";
+  std::vector<Row> rows = {{"order", "a sample", "its record", "requests a sample", ""}};
+  for (const ExplainedReading& reading : explanation.readings) {
+    rows.push_back(
+        {reading.order, FormatBytes(reading.sample_bytes), FormatBytes(reading.record_bytes),
+         absl::StrFormat("%.3f", reading.sample_requests), reading.is_of_spec ? "the spec's" : ""});
+  }
+  return absl::StrCat(
+      "\nread from the object stores, while the block cache has none of it; it is read in blocks "
+      "of\n16 KiB, and ranges of blocks by one request\n",
+      Table(rows, {false, true, true, true, false}));
+}
+
+std::vector<JsonObject> ReadingsJson(const std::vector<ExplainedReading>& readings) {
+  std::vector<JsonObject> objects;
+  for (const ExplainedReading& reading : readings) {
+    objects.push_back(JsonObject()
+                          .Add("order", reading.order)
+                          .Add("of_spec", reading.is_of_spec)
+                          .Add("sample_bytes", reading.sample_bytes)
+                          .Add("record_bytes", reading.record_bytes)
+                          .Add("sample_requests", reading.sample_requests));
+  }
+  return objects;
+}
+
 JsonObject StageJson(const ExplainedStage& stage) {
   std::vector<JsonObject> gives;
   for (const ExplainedFeature& feature : stage.gives) {
@@ -250,6 +282,7 @@ std::string ExplanationText(const Explanation& explanation) {
   if (!explanation.batches.empty()) {
     absl::StrAppend(&text, "\nother batch sizes\n", BatchTable(explanation));
   }
+  absl::StrAppend(&text, ReadingTable(explanation));
   absl::StrAppend(&text, "\nNot the loader's: the model, its activations and gradients, and the ",
                   FormatBytes(explanation.batch_bytes),
                   " of each\nbatch that the trainer copies to its GPU or keeps.\n");
@@ -295,6 +328,8 @@ JsonObject ExplanationJson(const Explanation& explanation) {
       .Add("not_expected", explanation.not_expected)
       .Add("refused", explanation.refused)
       .Add("budget_bytes", explanation.budget_bytes)
+      .Add("object_reads", ReadingsJson(explanation.readings))
+      .Add("not_read", explanation.not_read)
       .Add("batches", batches)
       .Add("machine", DescribeMachine())
       .Add("data", explanation.spec)

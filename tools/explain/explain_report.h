@@ -7,6 +7,7 @@
 
 #include "tools/common/json.h"
 #include "tools/explain/loader_memory.h"
+#include "tools/explain/object_reading.h"
 #include "tools/explain/stage_sizes.h"
 
 namespace bulkhead::tools {
@@ -59,13 +60,15 @@ struct Explanation {
   double mcus_read_by_seek = 0;
   // Bytes that a cache stage keeps of a sample; 0: there is none.
   uint64_t kept_sample_bytes = 0;
-  double kept_share = 0;                // of the measured samples, those that came from there
-  std::vector<ExplainedMemory> memory;  // in any order
-  uint64_t worker_peak_bytes = 0;       // the most that one was seen to hold with these samples
-  uint64_t expected_bytes = 0;          // of the service, if all of them hold as much at a time
-  std::string not_expected;             // why neither is known; empty: they are
-  std::string refused;                  // why the service refuses the stream; empty: it does not
-  uint64_t budget_bytes = 0;            // what the service may promise here
+  double kept_share = 0;                   // of the measured samples, those that came from there
+  std::vector<ExplainedMemory> memory;     // in any order
+  uint64_t worker_peak_bytes = 0;          // the most that one was seen to hold with these samples
+  uint64_t expected_bytes = 0;             // of the service, if all of them hold as much at a time
+  std::string not_expected;                // why neither is known; empty: they are
+  std::string refused;                     // why the service refuses the stream; empty: it does not
+  uint64_t budget_bytes = 0;               // what the service may promise here
+  std::vector<ExplainedReading> readings;  // of data in object stores; the spec's order first
+  std::string not_read;                    // why they are not known
   std::vector<ExplainedBatch> batches;
 };
 

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/base/byte_size.h"
+#include "server/data/object_fetcher.h"
 
 namespace bulkhead::tools {
 namespace {
@@ -32,7 +33,7 @@ uint64_t ClientBytesOverGrpc(uint64_t batch_bytes) {
 }
 
 std::vector<ExplainedMemory> MemoryParts(const StreamMemory& plan, const v1::MemoryBudget& budget,
-                                         const v1::BatchSchema& schema) {
+                                         const v1::BatchSchema& schema, bool reads_objects) {
   std::vector<ExplainedMemory> parts = {
       OfService(
           "workers",
@@ -43,6 +44,12 @@ std::vector<ExplainedMemory> MemoryParts(const StreamMemory& plan, const v1::Mem
       OfService("replacement", "one worker beside the one it replaces", budget.replacement_bytes()),
       OfService("supervisor", "set aside", budget.supervisor_bytes()),
   };
+  if (reads_objects) {
+    parts.push_back(OfService("bulkhead-fetch",
+                              absl::StrCat("reads the object stores; takes ",
+                                           FormatBytes(ObjectFetcher::kUsualBytes), " as a rule"),
+                              ObjectFetcher::kQuotaBytes));
+  }
   uint64_t left = plan.arena_bytes;
   for (const v1::TensorSchema& tensor : schema.tensors()) {
     const uint64_t bytes = tensor.sample_bytes() * schema.batch_size();

@@ -20,9 +20,10 @@ struct ExplainedMemory {
 };
 
 // The parts of one stream that was admitted with `plan` by a service of its own with `budget`: the
-// workers, their replacement, the supervisor, each output's share of the arena, the client.
+// workers, their replacement, the supervisor, with `reads_objects` bulkhead-fetch, each output's
+// share of the arena, the client.
 std::vector<ExplainedMemory> MemoryParts(const StreamMemory& plan, const v1::MemoryBudget& budget,
-                                         const v1::BatchSchema& schema);
+                                         const v1::BatchSchema& schema, bool reads_objects);
 
 // What a client with the default credits holds over gRPC at most, in bytes of batches: those that
 // wait, and the one that a Python trainer works on beside them (in C++ it is one of them).

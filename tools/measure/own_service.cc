@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -77,10 +78,12 @@ absl::Status OwnService::Launch() {
   const int child_end = fcntl(ready[1], F_DUPFD_CLOEXEC, kReadyFd + 1);
   close(ready[1]);
   std::vector<std::string> arguments = {
-      Program(),     "--embedded", "--watch-pid", absl::StrCat(getpid()),
-      "--listen",    target_,      "--ready-fd",  absl::StrCat(kReadyFd),
-      "--threads",   "1",          "--cache-dir", absl::StrCat(folder_.path(), "/cache"),
-      "--log-level", "off"};
+      Program(),   "--embedded", "--watch-pid", absl::StrCat(getpid()),
+      "--listen",  target_,      "--ready-fd",  absl::StrCat(kReadyFd),
+      "--threads", "1",          "--log-level", "off"};
+  if (std::find(more_.begin(), more_.end(), "--cache-dir") == more_.end()) {
+    arguments.insert(arguments.end(), {"--cache-dir", absl::StrCat(folder_.path(), "/cache")});
+  }
   if (workers_ > 0) arguments.insert(arguments.end(), {"--workers", absl::StrCat(workers_)});
   arguments.insert(arguments.end(), more_.begin(), more_.end());
   std::vector<char*> argv;

@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
+#include "server/base/paths/object_url.h"
 #include "tools/common/commands.h"
 #include "tools/common/count_text.h"
 #include "tools/common/json.h"
@@ -134,6 +135,14 @@ absl::StatusOr<std::unique_ptr<RecordSupply>> Supply(const PackArguments& argume
     };
   };
   BULKHEAD_ASSIGN_OR_RETURN(const Alteration alteration, AlterationOf(arguments));
+  for (const std::string* data : {&arguments.data, &arguments.annotations.images}) {
+    if (!IsObjectUrl(*data) && !LooksLikeUrl(*data)) continue;
+    return MakeError(absl::StatusCode::kFailedPrecondition, reason::kFileUnreadable,
+                     absl::StrCat(ShownUrl(*data),
+                                  ": `pack` reads files of this host only; copy the data to a "
+                                  "folder first, and the shards that `pack` writes to the bucket"),
+                     {{"file", ShownUrl(*data)}});
+  }
   std::unique_ptr<RecordSupply> supply;
   std::error_code error;
   const bool is_glob = arguments.data.find_first_of("*?[") != std::string::npos;

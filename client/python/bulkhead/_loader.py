@@ -71,10 +71,11 @@ class Loader(LoaderState):
     ranks together, and the service ends with the last.
 
     The options of that service mean what bulkheadd's flags of these names mean, with its defaults:
-    `workers`, `threads`, `cache_dir`, `worker_quota` and `memory_budget` ("512MiB", or bytes),
-    `worker_hang_timeout` (seconds), `sandbox`, `metrics` (an address), `log_level`, `native_path`
-    (a folder, or several) and `trace_python`. `workers` is "auto" by default: as many as the
-    training loop needs. Beside a `target` these options are refused. The log is kept in
+    `workers`, `threads`, `cache_dir`, `worker_quota`, `memory_budget` and `block_cache_bytes` (disk
+    for data of buckets; each "512MiB", or bytes), `worker_hang_timeout` (seconds), `sandbox`,
+    `metrics` (an address), `log_level`, `native_path` (a folder, or several) and `trace_python`.
+    `workers` is "auto" by default: as many as the training loop needs. Beside a `target` these
+    options are refused. The log is kept in
     `logs` in the cache folder: the newest 16 services, 2 MiB of each.
 
     `credentials` identify this client and the service at `target` to each other.
@@ -140,6 +141,7 @@ class Loader(LoaderState):
         cache_dir: Optional[str] = None,
         worker_quota: Optional[Size] = None,
         memory_budget: Optional[Size] = None,
+        block_cache_bytes: Optional[Size] = None,
         worker_hang_timeout: Optional[float] = None,
         sandbox: Optional[str] = None,
         metrics: Optional[str] = None,
@@ -181,6 +183,7 @@ class Loader(LoaderState):
             cache_dir=cache_dir,
             worker_quota=worker_quota,
             memory_budget=memory_budget,
+            block_cache_bytes=block_cache_bytes,
             worker_hang_timeout=worker_hang_timeout,
             sandbox=sandbox,
             metrics=metrics,

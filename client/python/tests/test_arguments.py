@@ -18,9 +18,10 @@ def test_every_argument_is_the_flag_of_its_name():
 
 
 def test_what_was_given_becomes_flags():
-    made = checked(worker_quota=1 << 20, memory_budget="2GiB", native_path=["a", pathlib.Path("b")], workers=3)
+    made = checked(worker_quota=1 << 20, memory_budget="2GiB", block_cache_bytes=0, native_path=["a", pathlib.Path("b")], workers=3)
     assert made.flags() == [
-        "--workers", "3", "--worker-quota", "1048576B", "--memory-budget", "2GiB", "--native-path", "a",
+        "--workers", "3", "--worker-quota", "1048576B", "--memory-budget", "2GiB", "--block-cache-bytes", "0B",
+        "--native-path", "a",
         "--native-path", "b",
     ]
     assert checked(native_path="one").native_path == ("one",)
@@ -81,7 +82,7 @@ def test_messages_name_what_the_reader_has(said, read):
 # Options of a service that one starts oneself: no Loader has them.
 _OF_DAEMONS = {
     "--allow-fault-stages", "--quota-enforcement", "--worker-extra-threads", "--root", "--cache-bytes",
-    "--coefficient-cache-bytes", "--block-cache-bytes", "--stage-cache-bytes", "--scratch-dir", "--python", "--embedded", "--listen",
+    "--coefficient-cache-bytes", "--stage-cache-bytes", "--scratch-dir", "--python", "--embedded", "--listen",
     "--allow-stream", "--allow-status", "--allow-operate", "--allow-code", "--allow-datasets", "--dataset-bytes", "--token-rights", "--token-instead-of-certificate",
     "--allow",  # the begin of three of them
     "--tls-cert", "--tls-key", "--tls-client-ca", "--insecure-tcp", "--open-rate",

@@ -152,6 +152,19 @@ std::string PercentEncoded(absl::string_view text) {
 
 bool IsObjectUrl(absl::string_view text) { return CutUrl(text).has_value(); }
 
+bool LooksLikeUrl(absl::string_view text) {
+  if (IsObjectUrl(text)) return false;
+  const bool is_known = std::any_of(kSchemes.begin(), kSchemes.end(), [&](const auto& scheme) {
+    return absl::StartsWithIgnoreCase(text, scheme.first.substr(0, scheme.first.size() - 1));
+  });
+  const absl::string_view name = text.substr(0, text.find("://"));
+  const bool has_scheme = name.size() > 1 && name.size() < text.size() &&
+                          std::all_of(name.begin(), name.end(), [](char c) {
+                            return absl::ascii_isalnum(c) || c == '+' || c == '-' || c == '.';
+                          });
+  return is_known || has_scheme;
+}
+
 absl::StatusOr<ObjectUrl> ParseObjectUrl(absl::string_view url) {
   const std::optional<Cut> cut = CutUrl(url);
   if (!cut.has_value()) {
@@ -166,6 +179,9 @@ absl::StatusOr<ObjectUrl> ParseObjectUrl(absl::string_view url) {
                    "give credentials by the service's environment");
   }
   ObjectUrl parsed{cut->scheme, std::string(cut->authority), "", ""};
+  if (parsed.is_bucket() && !absl::StartsWith(url, cut->start)) {
+    return Invalid(url, absl::StrCat("write ", cut->start, " in small letters"));
+  }
   BULKHEAD_RETURN_IF_ERROR(parsed.is_bucket() ? CheckBucket(url, *cut) : CheckWeb(url, *cut));
   if (!cut->path.empty()) parsed.key = std::string(cut->path.substr(1));
   if (!cut->query.empty()) parsed.query = std::string(cut->query.substr(1));

@@ -28,8 +28,12 @@ struct ObjectUrl {
 // Whether `text` begins as such a URL does, in letters of either case. It may still be invalid.
 bool IsObjectUrl(absl::string_view text);
 
+// Whether `text`, which is no such URL, seems to be meant as one: "az://…", "s3:/…".
+bool LooksLikeUrl(absl::string_view text);
+
 // The parts of `url`. Keys of s3 and gs may contain "?" and "#". INVALID_ARGUMENT, SPEC_INVALID: an
-// unknown scheme, an empty or impossible bucket or host, an empty key of s3 or gs, a component
+// unknown scheme, S3:// or GS:// in capital letters, an empty or impossible bucket or host, an
+// empty key of s3 or gs, a component
 // "..", a fragment or a wildcard of http or https, a control character, or a user name or password,
 // which the message does not repeat.
 absl::StatusOr<ObjectUrl> ParseObjectUrl(absl::string_view url);

@@ -67,7 +67,10 @@ class VariableProvider : public CredentialProvider {
 class SharedFileProvider : public CredentialProvider {
  public:
   explicit SharedFileProvider(const AwsFiles& files)
-      : profile_(files.profile), credentials_(files.credentials), config_(files.config) {}
+      : profile_(files.profile),
+        is_chosen_(files.is_chosen),
+        credentials_(files.credentials),
+        config_(files.config) {}
 
   void Find(Done done) override {
     credentials_.Note();
@@ -77,6 +80,13 @@ class SharedFileProvider : public CredentialProvider {
     if (profile.count("aws_access_key_id") == 0) {
       const AwsProfile of_config = ReadAwsProfile(config_.path(), profile_);
       profile.insert(of_config.begin(), of_config.end());
+    }
+    if (is_chosen_ && profile.empty()) {
+      return done(
+          NoCredentials(absl::StatusCode::kPermissionDenied, "AWS_PROFILE",
+                        absl::StrCat("there is no profile '", Printable(profile_), "' in ",
+                                     Printable(credentials_.path()), " or ",
+                                     Printable(config_.path()), "; set it to one of theirs")));
     }
     StoreCredentials credentials;
     credentials.key.access_key_id = TextOf(profile, "aws_access_key_id");
@@ -102,6 +112,7 @@ class SharedFileProvider : public CredentialProvider {
 
  private:
   const std::string profile_;
+  const bool is_chosen_;
   FileWatch credentials_;
   FileWatch config_;
 };

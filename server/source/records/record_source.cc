@@ -84,6 +84,13 @@ class RecordSource final : public Source {
     if (status.ok()) return status;
     // The index may have been overwritten behind its check.
     BULKHEAD_RETURN_IF_ERROR(file.index.Recheck(index - file.first_record));
+    if (file.object && IsDamage(status) && context.fetched_again != nullptr) {
+      const ObjectPart part = PartOf(file, extent);
+      const auto& again = *context.fetched_again;
+      if (std::find(again.begin(), again.end(), part) == again.end()) {
+        return NotFetched(part.key, part.begin, part.end, /*wrong=*/true);
+      }
+    }
     // Errors of the file system name the file themselves.
     const bool is_named = !IsSampleError(status) && absl::StartsWith(status.message(), file.shown);
     return Annotate(status, is_named ? "" : record.origin,
@@ -94,17 +101,11 @@ class RecordSource final : public Source {
   void Expect(uint64_t index, ReadContext& context) const override {
     const size_t number = FileOf(index);
     const File& file = files_[number];
-    const bool plain = file.index.compression() == v1::COMPRESSION_NONE;
-    if (file.object && !plain && context.wanted != nullptr) {
-      context.wanted->push_back({file.object.key, 0, file.index.header().file_size_bytes});
-    }
-    if (!plain) return;
+    if (!file.object && file.index.compression() != v1::COMPRESSION_NONE) return;
     const auto extent = file.index.Find(index - file.first_record);
     if (!extent.ok() || extent->end < extent->begin) return;
     if (file.object) {
-      if (context.wanted != nullptr) {
-        context.wanted->push_back({file.object.key, extent->begin, extent->end});
-      }
+      if (context.wanted != nullptr) context.wanted->push_back(PartOf(file, *extent));
       return;
     }
     const auto opened = Open(number, static_cast<Context&>(context));
@@ -129,6 +130,19 @@ class RecordSource final : public Source {
   static void NameOffset(const File& file, uint64_t offset, std::string& name) {
     name.assign(file.shown);
     absl::StrAppend(&name, "@", offset);
+  }
+
+  static bool IsDamage(const absl::Status& status) {
+    const auto info = GetErrorInfo(status);
+    return info.has_value() && info->reason == reason::kCorruptRecord;
+  }
+
+  // The bytes of the object that the record at `extent` is read from.
+  static ObjectPart PartOf(const File& file, const RecordIndex::Extent& extent) {
+    if (file.index.compression() == v1::COMPRESSION_NONE) {
+      return {file.object.key, extent.begin, extent.end};
+    }
+    return {file.object.key, 0, file.index.header().file_size_bytes};
   }
 
   // Which file holds record `index`.

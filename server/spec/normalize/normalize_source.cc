@@ -12,6 +12,7 @@
 #include "server/base/class_names.h"
 #include "server/base/error.h"
 #include "server/base/paths/object_url.h"
+#include "server/base/record_name.h"
 #include "server/spec/checked_math.h"
 #include "server/spec/declared_options.h"
 #include "server/spec/record_files.h"
@@ -32,6 +33,12 @@ void CheckIsFileName(const std::string& value, const std::string& path, SpecProb
   if (value.size() >= PATH_MAX) {
     problems.Add(path,
                  absl::StrCat("has ", value.size(), " bytes; a path has at most ", PATH_MAX - 1));
+  }
+  if (LooksLikeUrl(value)) {
+    problems.Add(path, absl::StrCat(Printable(value),
+                                    " is neither a path nor a URL that is known here; URLs begin "
+                                    "with s3://, gs://, https:// or http://, and a path of that "
+                                    "name with ./"));
   }
 }
 

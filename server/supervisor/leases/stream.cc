@@ -184,7 +184,7 @@ Stream::Stream(uint64_t id, StreamConfig config, std::shared_ptr<EventLoop> loop
       BeginBatches();
       wake_();
     };
-    inputs_ = std::make_unique<StreamInputs>(config_.fetcher, loop_, on_news,
+    inputs_ = std::make_unique<StreamInputs>(config_.fetcher, loop_, config_.meter, on_news,
                                              [this](const absl::Status& status) { Fail(status); });
     waits_since_ns_ = MonotonicNanos();
   }
@@ -197,13 +197,14 @@ void Stream::BeginBatches() {
     const auto header = NextBatch();
     if (!header.has_value()) {
       if (exhausted_) DeliverFinished();
-      return;
+      break;
     }
     begun_sequence_ = header->sequence();
     if (leases_.pending() == 0) waits_since_ns_ = MonotonicNanos();
     if (trace_.on()) trace_.Note(BegunMoment(*header));
     brought_.Begin(*header, quarantine_digest_);
   }
+  if (inputs_ != nullptr) inputs_->SetIdle(leases_.pending() == 0 && leases_.has_free_slot());
 }
 
 std::optional<v1::BatchHeader> Stream::NextBatch() {
@@ -246,6 +247,7 @@ std::optional<internal::v1::Lease> Stream::Assign(LeaseTable::WorkerId worker, b
   if (finished_ || (inputs_ != nullptr && inputs_->waits())) return std::nullopt;
   std::optional<internal::v1::Lease> lease = leases_.Assign(worker, suspect, most_samples);
   if (lease.has_value() && suspect) lease->set_one_thread(true);
+  if (lease.has_value() && inputs_ != nullptr) inputs_->AddFetchedAgain(*lease);
   if (lease.has_value() && trace_.on()) trace_.Note(GivenMoment(*lease, worker));
   return lease;
 }
@@ -443,6 +445,7 @@ void Stream::DeliverFinished() {
     config_.observer->OnBatch(
         {std::move(batch->header), std::move(hold), std::move(batch->substitutions)});
   }
+  if (inputs_ != nullptr) inputs_->SetIdle(leases_.pending() == 0 && leases_.has_free_slot());
   const bool none_ahead = inputs_ == nullptr || inputs_->empty();
   if (!finished_ && exhausted_ && none_ahead && leases_.pending() == 0) {
     notes_.SendDue(MonotonicNanos(), /*at_end=*/true);

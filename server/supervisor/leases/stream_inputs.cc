@@ -11,7 +11,8 @@ namespace bulkhead {
 namespace {
 
 // A sample may take that many records one after another: substitutes, and partners with theirs.
-constexpr uint64_t kMissingOfSample = 20;
+// Each may be missing, and then be wrong.
+constexpr uint64_t kMissingOfSample = 40;
 constexpr uint64_t kMostMissing = 100;
 
 uint64_t BytesOf(const InputFetcher::Parts& parts) {
@@ -29,10 +30,11 @@ uint64_t BytesOf(const InputFetcher::Parts& parts) {
 }  // namespace
 
 StreamInputs::StreamInputs(InputFetcher fetcher, std::shared_ptr<EventLoop> loop,
-                           std::function<void()> on_news,
+                           std::shared_ptr<StreamMeter> meter, std::function<void()> on_news,
                            std::function<void(const absl::Status&)> on_error)
     : fetcher_(std::move(fetcher)),
       loop_(std::move(loop)),
+      meter_(std::move(meter)),
       on_news_(std::move(on_news)),
       on_error_(std::move(on_error)) {}
 
@@ -73,6 +75,7 @@ std::optional<v1::BatchHeader> StreamInputs::Take() {
   const std::shared_ptr<Batch> batch = std::move(ahead_.front());
   ahead_.pop_front();
   in_work_[batch->header.sequence()] = batch;
+  SetIdle(false);
   return batch->header;
 }
 
@@ -81,6 +84,20 @@ void StreamInputs::OnDelivered(uint64_t sequence) {
   if (found == in_work_.end()) return;
   for (const uint64_t request : found->second->requests) fetcher_.release(request);
   in_work_.erase(found);
+}
+
+void StreamInputs::SetIdle(bool idle) {
+  idle_ = idle;
+  TellMeter();
+}
+
+bool StreamInputs::is_awaited() const {
+  const bool next = !ahead_.empty() && ahead_.front()->surveyed && ahead_.front()->fetching > 0;
+  return waits() || (idle_ && next);
+}
+
+void StreamInputs::TellMeter() const {
+  if (meter_ != nullptr) meter_->SetFetching(is_awaited(), MonotonicNanos());
 }
 
 bool StreamInputs::IsUnasked(const Batch& batch, int64_t now_ns) {
@@ -121,7 +138,11 @@ void StreamInputs::OnSurveyed(const internal::v1::Surveyed& surveyed) {
   if (found == ahead_.end() || (*found)->surveyed) return;  // another worker was faster
   (*found)->surveyed = true;
   (*found)->bytes = BytesOf(surveyed.objects());
-  Fetch(*found, surveyed.objects(), /*check=*/false, [] {});
+  (*found)->fetched_again = FetchedAgain(surveyed.objects());
+  Fetch(*found, surveyed.objects(), internal::v1::FetchParts::TRUST_UNSPECIFIED, [] {});
+  loop_->Post([this, alive = alive_] {
+    if (*alive) on_news_();
+  });
 }
 
 void StreamInputs::OnWorkerGone(uint64_t worker) {
@@ -142,12 +163,8 @@ bool StreamInputs::FetchMissing(const std::optional<internal::v1::Lease>& lease,
       !absl::SimpleAtoi(fact("begin"), &begin) || !absl::SimpleAtoi(fact("end"), &end)) {
     return false;
   }
-  const auto found = std::find_if(in_work_.begin(), in_work_.end(), [&](const auto& entry) {
-    const v1::BatchHeader& header = entry.second->header;
-    return header.epoch() == lease->epoch() && header.first_position() == lease->first_position();
-  });
-  if (found == in_work_.end()) return false;
-  const std::shared_ptr<Batch> batch = found->second;
+  const std::shared_ptr<Batch> batch = BatchOf(*lease);
+  if (batch == nullptr) return false;
   if (++batch->missing > kMostMissing + kMissingOfSample * batch->header.sample_count()) {
     loop_->Post([this, alive = alive_, message = error.message()] {
       if (!*alive) return;
@@ -163,24 +180,66 @@ bool StreamInputs::FetchMissing(const std::optional<internal::v1::Lease>& lease,
   part.set_key(fact("key"));
   part.add_bounds(begin);
   part.add_bounds(end);
+  InputFetcher::Trust trust = internal::v1::FetchParts::TRUST_CHECKSUMS;
+  if (!fact("wrong").empty()) {
+    *batch->fetched_again.Add() = part;
+    const bool is_new = fetched_again_count_ < kMostFetchedAgain &&
+                        fetched_again_[part.key()].emplace(begin, end).second;
+    if (!is_new) return true;
+    ++fetched_again_count_;
+    trust = internal::v1::FetchParts::TRUST_NOTHING;
+  }
   ++missing_;
-  Fetch(batch, parts, /*check=*/true, [this] { --missing_; });
+  Fetch(batch, parts, trust, [this] { --missing_; });
   return true;
 }
 
+std::shared_ptr<StreamInputs::Batch> StreamInputs::BatchOf(const internal::v1::Lease& lease) const {
+  const auto found = std::find_if(in_work_.begin(), in_work_.end(), [&](const auto& entry) {
+    const v1::BatchHeader& header = entry.second->header;
+    return header.epoch() == lease.epoch() && header.first_position() == lease.first_position();
+  });
+  return found == in_work_.end() ? nullptr : found->second;
+}
+
+InputFetcher::Parts StreamInputs::FetchedAgain(const InputFetcher::Parts& surveyed) const {
+  InputFetcher::Parts again;
+  for (const internal::v1::ObjectParts& object : surveyed) {
+    const auto known = fetched_again_.find(object.key());
+    if (known == fetched_again_.end()) continue;
+    internal::v1::ObjectParts& part = *again.Add();
+    part.set_key(object.key());
+    for (int i = 0; i + 1 < object.bounds_size(); i += 2) {
+      for (auto it = known->second.lower_bound(object.bounds(i));
+           it != known->second.end() && it->first < object.bounds(i + 1); ++it) {
+        part.add_bounds(it->first);
+        part.add_bounds(it->second);
+      }
+    }
+  }
+  return again;
+}
+
+void StreamInputs::AddFetchedAgain(internal::v1::Lease& lease) const {
+  const std::shared_ptr<Batch> batch = BatchOf(lease);
+  if (batch != nullptr) *lease.mutable_fetched_again() = batch->fetched_again;
+}
+
 void StreamInputs::Fetch(const std::shared_ptr<Batch>& batch, const InputFetcher::Parts& parts,
-                         bool check, std::function<void()> done) {
+                         InputFetcher::Trust trust, std::function<void()> done) {
   ++batch->fetching;
+  TellMeter();
   auto answer = [this, loop = loop_, batch, done = std::move(done),
                  alive = alive_](const absl::Status& status) {
     loop->Post([this, batch, done, alive, status] {
       if (!*alive) return;
       --batch->fetching;
       done();
+      TellMeter();
       status.ok() ? on_news_() : on_error_(status);
     });
   };
-  batch->requests.push_back(fetcher_.fetch(parts, check, std::move(answer)));
+  batch->requests.push_back(fetcher_.fetch(parts, trust, std::move(answer)));
 }
 
 }  // namespace bulkhead

@@ -11,9 +11,11 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "bulkhead/internal/v1/fetch.pb.h"
 #include "bulkhead/internal/v1/worker.pb.h"
 #include "bulkhead/v1/loader.pb.h"
 #include "server/os/event_loop.h"
+#include "server/supervisor/leases/stream_meter.h"
 
 namespace bulkhead {
 
@@ -22,9 +24,10 @@ namespace bulkhead {
 struct InputFetcher {
   using Parts = google::protobuf::RepeatedPtrField<internal::v1::ObjectParts>;
   using Done = std::function<void(const absl::Status&)>;
-  // Keeps the parts on this host from `done` on, until `release` of the number returned. `check`: a
-  // worker did not find them. Unknown objects are left out.
-  std::function<uint64_t(const Parts& parts, bool check, Done done)> fetch;
+  using Trust = internal::v1::FetchParts::Trust;
+  // Keeps the parts on this host from `done` on, until `release` of the number returned. Unknown
+  // objects are left out.
+  std::function<uint64_t(const Parts& parts, Trust trust, Done done)> fetch;
   std::function<void(uint64_t id)> release;
 };
 
@@ -35,7 +38,9 @@ struct InputFetcher {
 //
 // Batches are fetched ahead of those in work, as far as kMostAheadBytes allows, and taken in order.
 // A sample that takes another record than planned (a substitute) reads what was not fetched; its
-// lease comes back, and FetchMissing fetches that too. Lives on the supervisor's thread.
+// lease comes back, and FetchMissing fetches that too. A record whose checksum is wrong may have
+// arrived so: it is read from its store once more before it is the sample's error. Lives on the
+// supervisor's thread.
 class StreamInputs {
  public:
   // Of batches that are fetched but not in work; one may be larger.
@@ -45,10 +50,14 @@ class StreamInputs {
   // longer, it hangs.
   static constexpr int64_t kPatienceNs = int64_t{2} * 1'000'000'000;
   static constexpr int64_t kSilenceNs = int64_t{30} * 1'000'000'000;
+  // Records that are read once more; of a stream with more, all others are taken as they came.
+  static constexpr size_t kMostFetchedAgain = 32'768;
 
-  // `on_news` is called when a batch is ready, or a missing part is here; `on_error` when the fetch
-  // of one failed. Both later, on the loop's thread.
-  StreamInputs(InputFetcher fetcher, std::shared_ptr<EventLoop> loop, std::function<void()> on_news,
+  // `on_news` is called when a batch's bytes are known, or it is ready, or a missing part is here;
+  // `on_error` when the fetch of one failed. Both later, on the loop's thread.
+  // `meter`, told when these bytes are all that is waited for, may be null.
+  StreamInputs(InputFetcher fetcher, std::shared_ptr<EventLoop> loop,
+               std::shared_ptr<StreamMeter> meter, std::function<void()> on_news,
                std::function<void(const absl::Status&)> on_error);
   // Releases all.
   ~StreamInputs();
@@ -80,8 +89,14 @@ class StreamInputs {
   // than its samples explain, `on_error` gets FILE_UNREADABLE: what is fetched cannot be read.
   bool FetchMissing(const std::optional<internal::v1::Lease>& lease,
                     const internal::v1::WorkerError& error);
+  // Fills in Lease.fetched_again.
+  void AddFetchedAgain(internal::v1::Lease& lease) const;
   // Whether leases wait for such bytes.
   bool waits() const { return missing_ > 0; }
+  // `idle`: the stream could begin a batch, and has none in work.
+  void SetIdle(bool idle);
+  // Whether the stream goes on only when bytes are here.
+  bool is_awaited() const;
 
  private:
   struct Batch {
@@ -93,19 +108,30 @@ class StreamInputs {
     std::vector<uint64_t> requests;  // to be released
     uint64_t bytes = 0;
     uint64_t missing = 0;  // calls of FetchMissing
+    InputFetcher::Parts fetched_again;
   };
 
-  void Fetch(const std::shared_ptr<Batch>& batch, const InputFetcher::Parts& parts, bool check,
-             std::function<void()> done);
+  void TellMeter() const;
+  void Fetch(const std::shared_ptr<Batch>& batch, const InputFetcher::Parts& parts,
+             InputFetcher::Trust trust, std::function<void()> done);
+  // Those of the surveyed parts that were fetched again for earlier batches.
+  InputFetcher::Parts FetchedAgain(const InputFetcher::Parts& surveyed) const;
+  // The batch in work that the lease is a part of; null: none.
+  std::shared_ptr<Batch> BatchOf(const internal::v1::Lease& lease) const;
   static bool IsUnasked(const Batch& batch, int64_t now_ns);
 
   const InputFetcher fetcher_;
   const std::shared_ptr<EventLoop> loop_;
+  const std::shared_ptr<StreamMeter> meter_;
   const std::function<void()> on_news_;
   const std::function<void(const absl::Status&)> on_error_;
   std::deque<std::shared_ptr<Batch>> ahead_;
   std::map<uint64_t, std::shared_ptr<Batch>> in_work_;  // by sequence
   size_t missing_ = 0;
+  bool idle_ = true;
+  // By object, the bounds that were fetched again.
+  std::map<std::string, std::map<uint64_t, uint64_t>> fetched_again_;
+  size_t fetched_again_count_ = 0;
   // Against answers after the end of this.
   const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };

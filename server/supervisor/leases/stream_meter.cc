@@ -1,5 +1,6 @@
 #include "server/supervisor/leases/stream_meter.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "server/base/durations/histogram.h"
@@ -14,10 +15,27 @@ double Seconds(int64_t nanos) { return static_cast<double>(nanos) / 1e9; }
 void StreamMeter::Waits(Waiting waiting, int64_t now_ns) {
   absl::MutexLock lock(&mutex_);
   const bool changes = since_ns_ == 0 || waiting != waiting_;
-  if (since_ns_ != 0) Sum(waiting_) += now_ns - since_ns_;
+  if (since_ns_ != 0) {
+    Count(now_ns);
+  } else {
+    since_ns_ = now_ns;
+  }
   waiting_ = waiting;
-  since_ns_ = now_ns;
   if (changes) NoteWaitLocked();
+}
+
+void StreamMeter::SetFetching(bool fetching, int64_t now_ns) {
+  absl::MutexLock lock(&mutex_);
+  if (fetching == fetching_) return;
+  if (since_ns_ != 0) Count(now_ns);
+  fetching_ = fetching;
+}
+
+void StreamMeter::Count(int64_t now_ns) {
+  const int64_t passed_ns = std::max<int64_t>(0, now_ns - since_ns_);
+  Sum(waiting_) += passed_ns;
+  if (fetching_ && waiting_ == Waiting::kForWorkers) for_objects_ns_ += passed_ns;
+  since_ns_ = std::max(since_ns_, now_ns);
 }
 
 void StreamMeter::SetTrace(StreamTrace trace) {
@@ -65,6 +83,8 @@ void StreamMeter::Describe(int64_t now_ns, v1::StreamStatus& status) const {
   const bool for_workers = waiting_ == Waiting::kForWorkers;
   status.set_waiting_for_workers_seconds(Seconds(for_workers_ns_ + (for_workers ? open_ns : 0)));
   status.set_waiting_for_trainer_seconds(Seconds(for_trainer_ns_ + (for_workers ? 0 : open_ns)));
+  status.set_waiting_for_objects_seconds(
+      Seconds(for_objects_ns_ + (for_workers && fetching_ ? open_ns : 0)));
   status.set_samples_sent(samples_);
   AddDurations(gaps_, Seconds(gaps_ns_), *status.mutable_batch_gaps());
 }

@@ -23,6 +23,9 @@ class StreamMeter {
 
   // It is so from now on. Times are those of MonotonicNanos().
   void Waits(Waiting waiting, int64_t now_ns) ABSL_LOCKS_EXCLUDED(mutex_);
+  // From now on the workers have, or have not, nothing to do for the stream until bytes of an
+  // object store are here.
+  void SetFetching(bool fetching, int64_t now_ns) ABSL_LOCKS_EXCLUDED(mutex_);
   // The batch goes to the client; and comes back.
   void CountBatch(const v1::BatchHeader& batch, int64_t now_ns) ABSL_LOCKS_EXCLUDED(mutex_);
   void NoteReturned(uint64_t sequence) const ABSL_LOCKS_EXCLUDED(mutex_);
@@ -41,6 +44,8 @@ class StreamMeter {
     return waiting == Waiting::kForWorkers ? for_workers_ns_ : for_trainer_ns_;
   }
 
+  // Counts the time up to now.
+  void Count(int64_t now_ns) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void NoteWaitLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   mutable absl::Mutex mutex_;
@@ -49,7 +54,9 @@ class StreamMeter {
   int64_t since_ns_ ABSL_GUARDED_BY(mutex_) = 0;  // 0: not begun
   int64_t for_workers_ns_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t for_trainer_ns_ ABSL_GUARDED_BY(mutex_) = 0;
-  int64_t last_batch_ns_ ABSL_GUARDED_BY(mutex_) = 0;  // 0: none yet
+  bool fetching_ ABSL_GUARDED_BY(mutex_) = false;
+  int64_t for_objects_ns_ ABSL_GUARDED_BY(mutex_) = 0;  // of for_workers_ns_
+  int64_t last_batch_ns_ ABSL_GUARDED_BY(mutex_) = 0;   // 0: none yet
   int64_t gaps_ns_ ABSL_GUARDED_BY(mutex_) = 0;
   DurationCounts gaps_ ABSL_GUARDED_BY(mutex_) = {};
   uint64_t samples_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -35,6 +35,15 @@ void StreamNotes::Send(v1::Note::Level level, const std::string& text) {
   send_(note);
 }
 
+void StreamNotes::TellObjects(absl::Duration waited, int64_t now_ns) {
+  if (waited < kLongWait || now_ns < objects_not_before_ns_) return;
+  objects_not_before_ns_ = now_ns + kSummaryNs;
+  Send(v1::Note::LEVEL_WARNING,
+       absl::StrCat("no batch for ", absl::FormatDuration(absl::Trunc(waited, absl::Seconds(1))),
+                    ": bytes of the next one are still read from the object store; `bulkhead "
+                    "status` shows how many came, and how many requests were repeated"));
+}
+
 std::string StreamNotes::Summary() {
   std::vector<std::string> parts;
   if (deaths_.count > 0) {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 
+#include "absl/time/time.h"
 #include "bulkhead/v1/loader.pb.h"
 #include "server/base/rate_limit.h"
 
@@ -18,6 +19,7 @@ class StreamNotes {
   static constexpr double kBurst = 100;
   static constexpr double kPerSecond = 20;
   static constexpr int64_t kSummaryNs = int64_t{60} * 1'000'000'000;
+  static constexpr absl::Duration kLongWait = absl::Seconds(10);
 
   using SendFn = std::function<void(const v1::Note&)>;
   explicit StreamNotes(SendFn send) : send_(std::move(send)) {}
@@ -34,6 +36,9 @@ class StreamNotes {
   void CountDeath(const std::string& what) { deaths_.Add(what); }
   void CountReplacement(const std::string& what) { replacements_.Add(what); }
   void CountSubstitution(const std::string& what) { substitutions_.Add(what); }
+  // No batch has come for `waited`, and bytes of the next one are read from an object store: a line
+  // after kLongWait, and then at most one in kSummaryNs.
+  void TellObjects(absl::Duration waited, int64_t now_ns);
 
   // Sends what is due: the summary, the number of dropped lines. Called every now and then.
   // `at_end`: sends everything.
@@ -58,6 +63,7 @@ class StreamNotes {
   Events replacements_;
   Events substitutions_;
   int64_t summary_not_before_ns_ = 0;
+  int64_t objects_not_before_ns_ = 0;
 };
 
 }  // namespace bulkhead

@@ -100,8 +100,12 @@ void ProgressWatch::TellActivity(const PoolStreams& streams, int64_t now_ns) {
   if (Between(activity_told_ns_, now_ns) < kActivityInterval) return;
   activity_told_ns_ = now_ns;
   for (const auto& stream : streams.all()) {
-    if (stream->WithoutBatch(now_ns) < kSilence) continue;
+    const absl::Duration waited = stream->WithoutBatch(now_ns);
+    if (waited < kSilence) continue;
     stream->config().observer->OnActivity(ActivityFor(streams, *stream, now_ns));
+    if (stream->inputs() != nullptr && stream->inputs()->is_awaited()) {
+      stream->notes().TellObjects(waited, now_ns);
+    }
   }
 }
 

@@ -3,11 +3,12 @@
 import json
 import os
 import shutil
+import subprocess
 
 import bulkhead
 import object_sets
 import pytest
-from conftest import tool, write_spec
+from conftest import BIN, tool, write_spec
 from object_sets import PATIENCE, spec_of
 
 TRAIN = "s3://bucket/train/part-*"
@@ -258,3 +259,35 @@ def test_tools_without_a_service_say_that_they_read_files_only_or_read_it(folder
     assert said
     local = write_spec(folder / "l.json", **spec_of("train", stored / "bucket/train/part-*"))
     assert tool("validate", local)
+
+
+@pytest.mark.parametrize("root, words", [
+    ("s3://", "--root s3://: names no bucket or host; write s3://BUCKET"),
+    ("s3://bucket/*", "--root s3://bucket/*: has a wildcard; a root is what the URLs of specs begin with"),
+    ("s3://b*", "--root s3://b*: has a wildcard"),
+])
+def test_a_root_that_can_hold_nothing_is_refused(folder, root, words):
+    run = subprocess.run([BIN / "bulkheadd", "--root", root, "--listen", f"unix:{folder}/s"], capture_output=True, text=True, timeout=60)
+    assert run.returncode != 0 and words in run.stderr + run.stdout, run
+
+
+def test_a_mistyped_profile_is_named(folder, store, start, monkeypatch):
+    for name in list(store.environment()):
+        if "KEY" in name:
+            monkeypatch.delenv(name)
+    (folder / ".aws").mkdir()
+    (folder / ".aws/credentials").write_text("[lab]\naws_access_key_id = A\naws_secret_access_key = S\n")
+    monkeypatch.setenv("AWS_PROFILE", "lba")
+    error = error_of(spec_of("train", TRAIN), start())
+    assert error.reason == "FILE_UNREADABLE" and "AWS_PROFILE: there is no profile 'lba' in " in str(error)
+
+
+def test_objects_without_published_indexes_are_said_once_with_the_cure(store, start):
+    service = start()
+    for _ in range(2):
+        with bulkhead.Loader(spec_of("train", TRAIN), service.target, timeout=PATIENCE) as loader:
+            next(loader.stream())
+    service.stop()
+    told = service.told.read_text()
+    assert told.count("bulkhead index SPEC --publish") == 1, told
+    assert "3 object(s) have no published record index" in told

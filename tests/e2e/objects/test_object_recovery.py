@@ -1,9 +1,12 @@
 """Deaths and a store that fails cost time: nothing is lost, nothing comes twice, no byte is another one."""
 
+import contextlib
 import os
 import select
+import shutil
 import signal
 import threading
+import time
 
 import bulkhead
 import object_sets
@@ -213,3 +216,99 @@ def test_wrong_bytes_under_a_right_header_are_an_error_where_the_format_has_chec
     assert caught.value.reason == "CORRUPT_RECORD" and "part-1" in str(caught.value)
     store.heal()
     assert digest_of("cpp", spec, target=service.target) == right
+
+
+@pytest.mark.parametrize("kind", ["train", "gzip", "tar"])
+def test_bytes_that_arrive_wrong_once_are_read_again(folder, store, start, kind):
+    """When the index is built, and then for the batches; and they do not stay in the cache."""
+    order = {"order": "sequential", "epochs": 1, "stages": ["decode_image", {"center_crop": {"size": [32, 32]}}]}
+    spec = write_spec(folder / "k.json", **spec_of(kind, f"s3://bucket/{kind}/part-*", **order))
+    store.wrong_bytes(1, how="body", key=f"bucket/{kind}/part-1")
+    service = start()
+    indexed = digest_of("cpp", spec, target=service.target)
+    assert service.stop() == 0
+    shutil.rmtree(object_sets.blocks_folder(folder / "cache"))
+    if kind != "tar":  # whose members have no checksums
+        store.wrong_bytes(1, how="body", key=f"bucket/{kind}/part-1")
+        store.wrong_bytes(1, how="body", key=f"bucket/{kind}/part-2")
+    service = start()
+    assert digest_of("cpp", spec, target=service.target) == indexed
+    seen = len(store.requests)
+    assert digest_of("python", spec, target=service.target) == indexed
+    assert not [request for request in store.requests[seen:] if request.method == "GET"]
+    local = write_spec(folder / "l.json", **spec_of(kind, store.objects.bucket("bucket") / kind / "part-*", **order))
+    assert digest_of("cpp", local) == indexed
+
+
+def test_a_record_that_is_wrong_in_the_store_is_read_twice_and_no_more(folder, own_store, start):
+    path = folder / "store/bucket/train/part-1.tfrecord"
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    errors = {"errors": {"policy": "substitute", "max_fraction": 0.5}, "epochs": 4}
+    spec = spec_of("train", TRAIN, **errors)
+    service = start(workers=3)
+    with bulkhead.Loader(spec, service.target, timeout=PATIENCE) as loader:
+        for _ in loader:
+            pass
+        seen = len(own_store.requests)
+        for _ in loader.stream():
+            pass
+        assert len(loader.substitutions) == 4
+    assert not [request for request in own_store.requests[seen:] if request.method == "GET"]
+    again = [request for request in own_store.requests if request.key.endswith("part-1.tfrecord") and request.method == "GET"
+             and request.end - request.begin < 64 << 10]
+    assert len(again) == 1, "the rest came as one range, for the index"
+
+
+def test_counts_of_reads_are_the_service_s_and_not_the_process_s(store, start, spec, local):
+    service = start()
+    assert digest_of("cpp", spec, target=service.target) == local
+    before = bulkhead.service_status(service.target)["object_reads"]
+    kill_all(service.process.pid, "bulkhead-fetch")
+    for _ in range(20):
+        now = bulkhead.service_status(service.target)["object_reads"]
+        for name in ("requests", "bytes_fetched", "cached_bytes"):
+            assert now[name] >= before[name] > 0, (name, before, now)
+        before = now
+    assert digest_of("cpp", spec, target=service.target) == local
+
+
+@contextlib.contextmanager
+def starved(store, service, spec):
+    """A stream whose batches are taken by a thread while the store gives next to nothing."""
+    with bulkhead.Loader(spec, service.target, timeout=PATIENCE) as loader:
+        batches = loader.stream()
+        next(batches)
+        store.rate(20_000)
+        thread = threading.Thread(target=lambda: [None for _ in batches])
+        thread.start()
+        try:
+            yield
+        finally:
+            store.rate(None)
+            thread.join()
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(1.1)  # looks at a status that are closer explain nothing
+
+
+def test_a_stream_that_waits_for_the_store_says_so(store, start, spec):
+    service = start(cache="0")
+
+    def why():
+        [stream] = bulkhead.service_status(service.target)["streams"]
+        return stream["why"]
+
+    with starved(store, service, spec):
+        wait_until(lambda: "waits for the object store" in (said := why()) and "/s came, by " in said)
+
+
+@pytest.mark.waits
+def test_a_batch_that_waits_long_for_the_store_is_told_to_the_trainer(store, start, spec, caplog):
+    with starved(store, start(cache="0"), spec):
+        wait_until(lambda: "bytes of the next one are still read from the object store" in caplog.text)

@@ -205,6 +205,22 @@ def test_explain_shows_memory_and_no_times(bucket, store, folder):
     assert explained["samples_per_epoch"] == RECORDS
     assert explained["memory_together"]["bytes"] > 0
     assert "no times: s3://bucket/train/shard-0.tar" in tool("explain", spec)
+    budget = {part["what"]: part["bytes"] for part in explained["memory"] + explained["memory_remaining"]["parts"]}
+    assert budget["bulkhead-fetch"] == 128 << 20
+
+
+def test_explain_says_what_each_order_reads(bucket, store, folder):
+    """Records of 1 MiB and more, beside which blocks of 16 KiB and headers are little."""
+    spec = spec_of(folder, "s3://bucket/train/shard-*.tar", order="global")
+    read = {each["order"]: each for each in json.loads(tool("explain", spec, "--json", "--samples", 4))["object_reads"]}
+    assert list(read) == ["global", "block {block_size: 1000}", "sequential"]
+    assert [name for name, each in read.items() if each["of_spec"]] == ["global"]
+    for each in read.values():
+        assert 1 << 20 < each["record_bytes"] < each["sample_bytes"] + 1024 < (1 << 20) + (40 << 10)
+    assert read["sequential"]["sample_requests"] < 0.6 < read["global"]["sample_requests"] <= 1
+    seen = len(store.requests)
+    tool("explain", spec, "--samples", 4)
+    assert not [request for request in store.requests[seen:] if request.method == "GET"], "what was read is kept"
 
 
 @pytest.mark.parametrize(

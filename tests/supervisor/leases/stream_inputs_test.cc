@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "server/base/error.h"
 
 namespace bulkhead {
@@ -15,15 +16,16 @@ using ::testing::IsEmpty;
 struct Fetches {
   struct Request {
     std::string key;
-    bool check = false;
+    InputFetcher::Trust trust = internal::v1::FetchParts::TRUST_UNSPECIFIED;
     InputFetcher::Done done;
   };
   std::vector<Request> requests;  // by number - 1
   std::vector<uint64_t> released;
 
   InputFetcher Fetcher() {
-    return {[this](const InputFetcher::Parts& parts, bool check, InputFetcher::Done done) {
-              requests.push_back({parts.empty() ? "" : parts[0].key(), check, std::move(done)});
+    return {[this](const InputFetcher::Parts& parts, InputFetcher::Trust trust,
+                   InputFetcher::Done done) {
+              requests.push_back({parts.empty() ? "" : parts[0].key(), trust, std::move(done)});
               return requests.size();
             },
             [this](uint64_t id) { released.push_back(id); }};
@@ -49,12 +51,30 @@ class StreamInputsTest : public testing::Test {
     object.add_bounds(bytes);
     inputs_->OnSurveyed(surveyed);
   }
-  // A lease of batch 0 did not find bytes of `key`. False if that is not taken for it.
-  bool Miss(const std::string& key, absl::string_view why = reason::kNotFetched) {
+  static internal::v1::Lease LeaseOf(uint64_t sequence) {
     internal::v1::Lease lease;
     lease.set_epoch(3);
-    lease.set_first_position(0);
+    lease.set_first_position(10 * sequence);
+    return lease;
+  }
+  // What a worker is told of bytes that were fetched again: "key 10 20".
+  std::vector<std::string> Again(uint64_t sequence) {
+    internal::v1::Lease lease = LeaseOf(sequence);
+    inputs_->AddFetchedAgain(lease);
+    std::vector<std::string> told;
+    for (const internal::v1::ObjectParts& part : lease.fetched_again()) {
+      for (int i = 0; i + 1 < part.bounds_size(); i += 2) {
+        told.push_back(absl::StrCat(part.key(), " ", part.bounds(i), " ", part.bounds(i + 1)));
+      }
+    }
+    return told;
+  }
+  // A lease of that batch did not find bytes of `key`. False if that is not taken for it.
+  bool Miss(const std::string& key, absl::string_view why = reason::kNotFetched, bool wrong = false,
+            uint64_t sequence = 0) {
+    const internal::v1::Lease lease = LeaseOf(sequence);
     internal::v1::WorkerError error;
+    if (wrong) (*error.mutable_metadata())["wrong"] = "1";
     error.set_reason(std::string(why));
     error.set_message("a.rec@9: bytes 10 to 20 are not on this host");
     (*error.mutable_metadata())["key"] = key;
@@ -71,10 +91,11 @@ class StreamInputsTest : public testing::Test {
 
   Fetches fetches_;
   std::shared_ptr<EventLoop> loop_ = EventLoop::Create().value();
+  std::shared_ptr<StreamMeter> meter_ = std::make_shared<StreamMeter>();
   int news_ = 0;
   std::vector<absl::Status> errors_;
   std::unique_ptr<StreamInputs> inputs_ = std::make_unique<StreamInputs>(
-      fetches_.Fetcher(), loop_, [this] { ++news_; },
+      fetches_.Fetcher(), loop_, meter_, [this] { ++news_; },
       [this](const absl::Status& status) { errors_.push_back(status); });
 };
 
@@ -89,7 +110,7 @@ TEST_F(StreamInputsTest, ABatchIsTakenWhenItsBytesAreHereAndNotBefore) {
   Survey(0);
   EXPECT_FALSE(inputs_->Take().has_value());
   Answer(0);
-  EXPECT_EQ(news_, 1);
+  EXPECT_EQ(news_, 2);
   EXPECT_EQ(inputs_->Take()->sequence(), 0u);
   EXPECT_THAT(fetches_.released, IsEmpty());
   inputs_->OnDelivered(0);
@@ -140,11 +161,64 @@ TEST_F(StreamInputsTest, MissingBytesOfABatchInWorkAreFetchedAndKeptWithIt) {
   EXPECT_TRUE(inputs_->waits());
   ASSERT_EQ(fetches_.requests.size(), 2u);
   EXPECT_EQ(fetches_.requests[1].key, "other");
-  EXPECT_TRUE(fetches_.requests[1].check);
+  EXPECT_EQ(fetches_.requests[1].trust, internal::v1::FetchParts::TRUST_CHECKSUMS);
   Answer(1);
   EXPECT_FALSE(inputs_->waits());
   inputs_->OnDelivered(0);
   EXPECT_THAT(fetches_.released, ElementsAre(1, 2));
+}
+
+TEST_F(StreamInputsTest, WrongBytesAreFetchedAgainOnceAndThenTakenAsTheyAre) {
+  for (const uint64_t sequence : {0, 1}) {
+    Add(sequence);
+    Survey(sequence);
+    Answer(sequence);
+    ASSERT_TRUE(inputs_->Take().has_value());
+  }
+  EXPECT_THAT(Again(0), IsEmpty());
+  EXPECT_TRUE(Miss("key", reason::kNotFetched, /*wrong=*/true));
+  ASSERT_EQ(fetches_.requests.size(), 3u);
+  EXPECT_EQ(fetches_.requests[2].trust, internal::v1::FetchParts::TRUST_NOTHING);
+  EXPECT_TRUE(inputs_->waits());
+  EXPECT_THAT(Again(0), ElementsAre("key 10 20"));
+  Answer(2);
+  EXPECT_FALSE(inputs_->waits());
+  // A batch that was surveyed before asks as well, and gets no other bytes.
+  EXPECT_THAT(Again(1), IsEmpty());
+  EXPECT_TRUE(Miss("key", reason::kNotFetched, /*wrong=*/true, /*sequence=*/1));
+  EXPECT_EQ(fetches_.requests.size(), 3u);
+  EXPECT_FALSE(inputs_->waits());
+  EXPECT_THAT(Again(1), ElementsAre("key 10 20"));
+  // Those of later ones know.
+  Add(2);
+  Survey(2);
+  Answer(3);
+  ASSERT_TRUE(inputs_->Take().has_value());
+  EXPECT_THAT(Again(2), ElementsAre("key 10 20"));
+}
+
+TEST_F(StreamInputsTest, TheStoreIsWaitedForOnceTheBytesAreKnown) {
+  meter_->Waits(StreamMeter::Waiting::kForWorkers, MonotonicNanos());
+  const auto counted = [&] {
+    v1::StreamStatus status;
+    meter_->Describe(MonotonicNanos(), status);
+    return status.waiting_for_objects_seconds();
+  };
+  Add(0);
+  EXPECT_FALSE(inputs_->is_awaited()) << "a worker is asked";
+  EXPECT_EQ(counted(), 0);
+  Survey(0);
+  EXPECT_TRUE(inputs_->is_awaited());
+  EXPECT_GT(counted(), 0);
+  inputs_->SetIdle(false);
+  EXPECT_FALSE(inputs_->is_awaited()) << "the workers have other batches";
+  inputs_->SetIdle(true);
+  EXPECT_TRUE(inputs_->is_awaited());
+  Answer(0);
+  EXPECT_FALSE(inputs_->is_awaited());
+  ASSERT_TRUE(inputs_->Take().has_value());
+  EXPECT_TRUE(Miss("other"));
+  EXPECT_TRUE(inputs_->is_awaited());
 }
 
 TEST_F(StreamInputsTest, BytesThatAreMissingAgainAndAgainAreAnError) {
@@ -152,7 +226,7 @@ TEST_F(StreamInputsTest, BytesThatAreMissingAgainAndAgainAreAnError) {
   Survey(0);
   Answer(0);
   ASSERT_TRUE(inputs_->Take().has_value());
-  for (int i = 0; i < 300; ++i) {  // 100, and 20 of each of 10 samples
+  for (int i = 0; i < 500; ++i) {  // 100, and 40 of each of 10 samples
     EXPECT_TRUE(Miss("key"));
     Answer(fetches_.requests.size() - 1);
   }
@@ -182,7 +256,7 @@ TEST_F(StreamInputsTest, ItsEndReleasesAllAndIgnoresAnswers) {
   inputs_.reset();
   EXPECT_THAT(fetches_.released, testing::UnorderedElementsAre(1, 2));
   Answer(1);
-  EXPECT_EQ(news_, 1);
+  EXPECT_EQ(news_, 3);
 }
 
 }  // namespace

@@ -72,5 +72,19 @@ TEST(StreamMeterTest, ATraceHasTheClientsWaitsAndItsBatches) {
   for (const auto& moment : part.moments()) EXPECT_EQ(moment.stream(), 7u);
 }
 
+TEST(StreamMeterTest, OfAWaitForWorkersItKnowsHowLongTheyWaitedForObjects) {
+  StreamMeter meter;
+  meter.SetFetching(true, 5 * kSecond);
+  meter.Waits(StreamMeter::Waiting::kForWorkers, 10 * kSecond);
+  EXPECT_EQ(At(meter, 12 * kSecond).waiting_for_objects_seconds(), 2) << "it goes on";
+  meter.SetFetching(false, 13 * kSecond);
+  meter.Waits(StreamMeter::Waiting::kForTrainer, 15 * kSecond);
+  meter.SetFetching(true, 16 * kSecond);  // ahead of the trainer
+  meter.Waits(StreamMeter::Waiting::kForTrainer, 18 * kSecond);
+  EXPECT_EQ(At(meter, 20 * kSecond).waiting_for_objects_seconds(), 3);
+  EXPECT_EQ(At(meter, 20 * kSecond).waiting_for_workers_seconds(), 5);
+  EXPECT_EQ(At(meter, 20 * kSecond).waiting_for_trainer_seconds(), 5);
+}
+
 }  // namespace
 }  // namespace bulkhead::stream_meter_test

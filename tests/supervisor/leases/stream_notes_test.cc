@@ -92,5 +92,19 @@ TEST_F(StreamNotesTest, TheEndWaitsForNoMinute) {
                                   "takes"));
 }
 
+TEST_F(StreamNotesTest, TellsOfALongWaitForAStoreOnceAMinute) {
+  notes_.TellObjects(absl::Seconds(9), kStart);
+  EXPECT_THAT(Told(), ElementsAre());
+  notes_.TellObjects(absl::Milliseconds(12500), kStart);
+  const std::vector<std::string> told = Told();
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_THAT(told[0], testing::StartsWith("no batch for 12s: bytes of the next one are still "));
+  EXPECT_EQ(last_.level(), v1::Note::LEVEL_WARNING);
+  notes_.TellObjects(absl::Seconds(60), kStart + 59 * kSecond);
+  EXPECT_THAT(Told(), ElementsAre());
+  notes_.TellObjects(absl::Seconds(72), kStart + 60 * kSecond);
+  EXPECT_EQ(Told().size(), 1u);
+}
+
 }  // namespace
 }  // namespace bulkhead::stream_notes_test

@@ -20,6 +20,7 @@ class Arguments(NamedTuple):
     cache_dir: Optional[str] = None
     worker_quota: Optional[str] = None
     memory_budget: Optional[str] = None
+    block_cache_bytes: Optional[str] = None
     worker_hang_timeout: Optional[float] = None
     sandbox: Optional[str] = None
     metrics: Optional[str] = None
@@ -57,6 +58,7 @@ def _flag_of(name: str) -> str:
 def checked(
     worker_quota: Optional[Size] = None,
     memory_budget: Optional[Size] = None,
+    block_cache_bytes: Optional[Size] = None,
     native_path: Optional[Folders] = None,
     trace_python: bool = False,
     **others: Any,
@@ -68,6 +70,7 @@ def checked(
     return Arguments(
         worker_quota=_size("worker_quota", worker_quota),
         memory_budget=_size("memory_budget", memory_budget),
+        block_cache_bytes=_size("block_cache_bytes", block_cache_bytes),
         native_path=tuple(map(os.fspath, paths)),
         trace_python="on" if trace_python else None,
         **others,
