@@ -44,7 +44,7 @@ struct DaemonOptions {
   std::string worker_quota = "512MiB";
   double hang_seconds = 30;
   double idle_seconds = 300;
-  int share_window = 16;            // batches; 0: streams share nothing
+  int share_window = 16;           // batches; 0: streams share nothing
   double openings_per_second = 2;  // of one client; 0: no limit
   double connection_idle_seconds = 60;
   uint64_t recycle_samples = 0;  // 0: never for that

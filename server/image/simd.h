@@ -17,8 +17,8 @@ Simd DefaultSimd();
 
 // Whether a twin that is written for these instructions may run.
 bool UseAvx2(Simd simd);
-// AVX-512 with VBMI and VBMI2: what Intel's server processors have since Ice Lake, and AMD's since Zen 4. The
-// first ones with AVX-512 lower their clock for it.
+// AVX-512 with VBMI and VBMI2: what Intel's server processors have since Ice Lake, and AMD's since
+// Zen 4. The first ones with AVX-512 lower their clock for it.
 bool UseAvx512(Simd simd);
 
 }  // namespace bulkhead

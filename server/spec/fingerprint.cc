@@ -87,8 +87,7 @@ std::string RecordsText(const v1::Source& source, const internal::v1::ResolvedSo
     const bool is_folder = source.has_image_folder();
     const std::string name = is_folder ? "." : file.name();
     absl::StrAppend(&text, "file=", CanonicalString(name),
-                    " size=", is_folder ? 0 : file.size_bytes(),
-                    " records=", file.record_count(),
+                    " size=", is_folder ? 0 : file.size_bytes(), " records=", file.record_count(),
                     " checksum=", absl::BytesToHexString(file.checksum()), "\n");
   }
   absl::StrAppend(&text, SelectionText(source, spec.features(), selection),
