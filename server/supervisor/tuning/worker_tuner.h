@@ -38,10 +38,10 @@ struct TuningDecision {
 // Decides how many workers a pool has, by climbing: while a client waits, it tries more, and keeps
 // them if they make more samples. Pure: no clock, no processes; used by one thread.
 //
-//   watch ──a client waits──▶ trial of more ──more samples──▶ watch, with more
-//     │ ▲                        └──no more samples──▶ watch, as before; not tried again for a
-//     while │ └──a client waits: the worker comes back, and is not given up again for a while──┐
-//     └──no client waits, and one worker fewer would do──▶ watch, with one fewer ────────┘
+//   watch ─ a client waits ─▶ trial of more ─ more samples ─▶ watch, with more
+//                                           ─ no more ─▶ watch, as before; a pause until the next
+//   watch ─ no client waits, and one fewer would do ─▶ watch, with one fewer
+//         ─ then a client waits ─▶ watch, with that one again; a pause until one is given up
 //
 // Each verdict is on a window of readings with one number of workers. Readings in which workers
 // start or end, or all trainers pause, belong to no window.

@@ -76,7 +76,7 @@ TEST(DatasetStoreTest, ADatasetIsThereWhenItsLastPartHasCome) {
   const auto found = Find(store, id);
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_EQ(Read(*found->front()), bytes);
-  EXPECT_EQ(*store.Put(Part(id, 11, 0, "XXX"), kNow), 11);
+  EXPECT_EQ(*store.Put(Part(id, 11, 0, "yyy"), kNow), 11);
   EXPECT_EQ(Read(*found->front()), bytes) << "what is whole does not change";
 }
 
