@@ -406,7 +406,8 @@ def test_one_service_by_two_addresses_counts_once(folder, replicas, caplog, monk
     with bulkhead.Loader(spec, twice, timeout=60) as loader:
         assert [history_of(batch) for batch in loader.stream()] == expected
         assert len(loader._stream.shares()) == 1
-    assert "by another address" in caplog.text
+    # The service may have replaced the first stream by the second before the client looked at both.
+    assert "by another address" in caplog.text or (not late and "connected again" in caplog.text)
 
 
 def test_shared_memory_cannot_be_demanded(folder, replicas):
