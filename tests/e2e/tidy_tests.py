@@ -15,5 +15,6 @@ def pytest_runtest_makereport(item, call):
     del call
     outcome = yield
     item.stash[_FAILED] = item.stash.get(_FAILED, False) or outcome.get_result().failed
-    if outcome.get_result().when == "teardown" and not item.stash[_FAILED] and "tmp_path" in item.fixturenames:
-        shutil.rmtree(item.funcargs["tmp_path"], ignore_errors=True)
+    folder = item.funcargs.get("tmp_path")  # none where the test was skipped before it was made
+    if outcome.get_result().when == "teardown" and folder and not item.stash[_FAILED]:
+        shutil.rmtree(folder, ignore_errors=True)
