@@ -100,12 +100,13 @@ TEST_F(SupervisorProcessTest, AThreadBombIsEndedByTheWatchdog) {
   const absl::Status status = recorder->AwaitEnd();
   EXPECT_EQ(GetErrorInfo(status)->reason, reason::kWorkerCrashLoop) << status;
   const v1::GetStatusResponse after = supervisor_->GetStatus();
-  ASSERT_GE(after.recent_exits_size(), 8);
+  // Eight deaths, of which up to two need not have happened: those that make the lease a suspect.
+  ASSERT_GE(after.recent_exits_size(), 6);
   for (const v1::WorkerExit& exit : after.recent_exits()) {
     EXPECT_EQ(exit.cause(), v1::EXIT_CAUSE_WATCHDOG);
     EXPECT_THAT(exit.reason(), testing::HasSubstr("threads"));
   }
-  EXPECT_GE(after.limit_events(), 8u);
+  EXPECT_GE(after.limit_events(), 6u);
 }
 
 TEST_F(SupervisorProcessTest, AWorkerMayHaveAsManyThreadsAsTheOptionSays) {
