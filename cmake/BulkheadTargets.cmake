@@ -6,6 +6,9 @@ set(BULKHEAD_OF_TESTS $<$<CONFIG:Release>:-O0>)
 # Libraries that work on samples, and all whose code runs with each sample.
 set(BULKHEAD_BUSY image pipeline running_stages source)
 set(BULKHEAD_FAST ${BULKHEAD_BUSY} allocation_tracker arena base cache elements sampler worker)
+if(BULKHEAD_STATIC)
+  set(BULKHEAD_BUSY image running_stages)  # so that it has less than 12 MB
+endif()
 
 # What the sources of a target include is parsed and instantiated once for several of them: half of the time of a build.
 # Off, a change of one source is built sooner, and each source shows whether it includes what it uses.
