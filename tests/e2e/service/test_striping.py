@@ -405,9 +405,10 @@ def test_one_service_by_two_addresses_counts_once(folder, replicas, caplog, monk
         monkeypatch.setattr(Keepers, "_try", opens_when_the_first_is_here)
     with bulkhead.Loader(spec, twice, timeout=60) as loader:
         assert [history_of(batch) for batch in loader.stream()] == expected
-        assert len(loader._stream.shares()) == 1
-    # The service may have replaced the first stream by the second before the client looked at both.
-    assert "by another address" in caplog.text or (not late and "connected again" in caplog.text)
+        shares = len(loader._stream.shares())
+    # If both come at once, the service may replace either by the other before the client looks at both, also just now.
+    assert shares == 1 if late else shares <= 1
+    assert not late or "by another address" in caplog.text
 
 
 def test_shared_memory_cannot_be_demanded(folder, replicas):
