@@ -159,10 +159,6 @@ void StreamSession::OnFailed(const absl::Status& status) {
 std::shared_ptr<Legacy> StreamSession::Evict(const absl::Status& status) {
   outbox_.Evict(status);
   std::shared_ptr<Legacy> legacy = claims_.End(/*bequeath=*/true);
-  if (absl::IsCancelled(status)) {
-    Cut();  // no client is left to read the status
-    return legacy;
-  }
   context_.loop->Post([loop = context_.loop, weak = weak_from_this()] {
     loop->After(kLastWords, [weak] {
       if (const auto self = weak.lock()) self->Cut();

@@ -344,8 +344,16 @@ void FleetStream::Dismiss(Member* member, const absl::Status& error) {
 
 void FleetStream::NoteCount() { assembly_.Resize(keepers_.members().size()); }
 
-void FleetStream::NoteAway(Member* member, const absl::Status& error) {
+void FleetStream::NoteAway(Member* member, absl::Status error) {
   absl::MutexLock lock(&mutex_);
+  const auto& members = keepers_.members();
+  const bool others = std::any_of(members.begin(), members.end(), [&](const auto& other) {
+    return other.get() != member && other->state != Member::State::kAway;
+  });
+  if (others && Member::IsOfAnotherAddress(error)) {
+    error = MakeClientError(absl::StatusCode::kInvalidArgument, client_reason::kInvalidArgument,
+                            "it is the service of another replica by another address");
+  }
   const absl::Status told = std::exchange(member->error, error);
   member->state = Member::State::kAway;
   if (absl::IsCancelled(error) && ErrorReason(error).empty()) {

@@ -73,7 +73,7 @@ class FleetStream final : public LoaderStream {
   // There are more or fewer replicas.
   void NoteCount() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // An attempt to open the member has failed.
-  void NoteAway(Member* member, const absl::Status& error) ABSL_LOCKS_EXCLUDED(mutex_);
+  void NoteAway(Member* member, absl::Status error) ABSL_LOCKS_EXCLUDED(mutex_);
   // A replica gets on with preparing.
   void NoteProgress(const LoaderProgress& progress) ABSL_LOCKS_EXCLUDED(mutex_);
   // A warning for the program's log; it is told without the mutex.

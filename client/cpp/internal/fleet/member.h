@@ -41,9 +41,12 @@ struct Member {
   // Whether it is the service of that boot id, or was until another stream of this consumer took
   // its stream's place.
   bool IsService(absl::string_view boot) const {
-    // What a service says of such a stream (server/service/stream_directory.cc).
-    constexpr absl::string_view kConnectedAgain = "the consumer connected again";
-    return boot_id == boot && (here() || absl::StrContains(error.message(), kConnectedAgain));
+    return boot_id == boot && (here() || IsOfAnotherAddress(error));
+  }
+  // Whether another stream of this consumer took the place of the one that failed so: what a
+  // service says then (server/service/stream_directory.cc).
+  static bool IsOfAnotherAddress(const absl::Status& error) {
+    return absl::StrContains(error.message(), "the consumer connected again");
   }
   // It was left out, for another reason than that it cannot be reached now.
   bool cannot_serve() const { return !error.ok() && !Passes(error); }

@@ -18,7 +18,7 @@ from .._stream.events import Events, Progress
 from .._stream.healing import ProgressFn, open_streams
 from .assembly import Assembly
 from .keepers import Again, Keepers
-from .member import AWAY, FIRST_PAUSE, HERE, LEFT_OUT_PAUSE, Member, none_can, passes
+from .member import AWAY, FIRST_PAUSE, HERE, LEFT_OUT_PAUSE, Member, is_of_another_address, none_can, passes
 from .replica_stream import ReplicaStream
 from .replicas import FleetEndpoint
 
@@ -329,6 +329,9 @@ class FleetStream:
     def note_away(self, member: Member, error: Optional[errors.BulkheadError]) -> None:
         with self._lock:
             told = member.error.message if member.error is not None else ""
+            others = any(each.state != AWAY for each in self._members() if each is not member)
+            if error is not None and others and is_of_another_address(error):
+                error = errors.InvalidArgument("it is the service of another replica by another address")
             member.state, member.error = AWAY, error
             member.wait_longer()
             if member.cannot_serve and self._assembly.begun and not self._closed and str(error) != told:

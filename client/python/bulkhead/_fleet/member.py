@@ -40,7 +40,7 @@ class Member:
 
     def is_service(self, boot_id: str) -> bool:
         """Whether it is the service of that boot id, or was until another stream of this consumer took its stream's place."""
-        was_until_now = self.error is not None and _CONNECTED_AGAIN in self.error.message
+        was_until_now = self.error is not None and is_of_another_address(self.error)
         return self.boot_id == boot_id and (self.state == HERE or was_until_now)
 
     @property
@@ -69,6 +69,11 @@ class Member:
 def passes(error: errors.BulkheadError) -> bool:
     """Whether the replica may well be back in a moment."""
     return is_loss(error) or error.reason in REFUSED or isinstance(error, (errors.DeadlineExceeded, errors.OutOfThreads))
+
+
+def is_of_another_address(error: errors.BulkheadError) -> bool:
+    """Whether another stream of this consumer took the place of the one that failed so."""
+    return _CONNECTED_AGAIN in error.message
 
 
 def none_can(missing: List[Member]) -> errors.BulkheadError:
