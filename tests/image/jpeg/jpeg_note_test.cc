@@ -104,7 +104,7 @@ TEST(JpegNoteTest, WhereCoefficientsAreGoneTheFileIsRead) {
   JpegOnDisk file(MakeJpegFile(PhotoRecipe()));
   decoders.ExpectEqual(file, kMiddleShare, PixelFormat::kRgb);
   std::string note;
-  const StoreKey key = JpegNote::KeyFor(*file.state());
+  const StoreKey key = *file.state();
   ASSERT_TRUE(decoders.map.Find(key, note));
   decoders.map.Clear();
   decoders.map.Add(key, note);
@@ -120,7 +120,7 @@ TEST(JpegNoteTest, MayBeAnyBytes) {
   Noting decoders;
   JpegOnDisk file(MakeJpegFile(PhotoRecipe()));
   decoders.ExpectEqual(file, kMiddleShare, PixelFormat::kRgb);
-  const StoreKey key = JpegNote::KeyFor(*file.state());
+  const StoreKey key = *file.state();
   std::string good;
   ASSERT_TRUE(decoders.map.Find(key, good));
   decoders.Use(JpegDecoder::Making::kNone);
