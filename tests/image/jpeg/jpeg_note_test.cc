@@ -81,7 +81,15 @@ TEST(JpegNoteTest, NoneIsMadeWhereNothingIsToBeKept) {
   for (int i = 0; i < 2; ++i) decoders.ExpectEqual(file, kMiddleShare, PixelFormat::kRgb);
   EXPECT_EQ(file.reads, 2);
   EXPECT_EQ(decoders.map.size(), 0u);
-  // What another stream has kept is used.
+  // Nor of a file whose coefficients another stream has kept.
+  JpegOnDisk fresh(*file.Get(), /*state=*/0);
+  decoders.Use(JpegDecoder::Making::kAll);
+  decoders.ExpectEqual(fresh, kMiddleShare, PixelFormat::kRgb);
+  decoders.Use(JpegDecoder::Making::kNone);
+  decoders.ExpectEqual(file, kMiddleShare, PixelFormat::kRgb);
+  EXPECT_EQ(decoders.map.size(), 1u);
+  file.reads = 2;
+  // A note that another stream has kept is used.
   decoders.Use(JpegDecoder::Making::kAll);
   decoders.ExpectEqual(file, kMiddleShare, PixelFormat::kRgb);
   decoders.Use(JpegDecoder::Making::kNone);
