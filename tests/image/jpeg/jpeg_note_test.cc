@@ -82,7 +82,7 @@ TEST(JpegNoteTest, NoneIsMadeWhereNothingIsToBeKept) {
   EXPECT_EQ(file.reads, 2);
   EXPECT_EQ(decoders.map.size(), 0u);
   // Nor of a file whose coefficients another stream has kept.
-  JpegOnDisk fresh(*file.Get(), /*state=*/0);
+  JpegOnDisk fresh(std::string(*file.Get()), /*state=*/0);
   decoders.Use(JpegDecoder::Making::kAll);
   decoders.ExpectEqual(fresh, kMiddleShare, PixelFormat::kRgb);
   decoders.Use(JpegDecoder::Making::kNone);
