@@ -164,7 +164,7 @@ def _gather(tree: Tree, value: Any, found: List[Tuple[Any, str]], where: str) ->
     kind = _kind_of_node(value)
     if kind not in tree:
         raise Unlike(
-            f"{_place(where)} is a {type(value).__name__}, in the samples looked at first it was a {next(iter(tree))}"
+            f"{_place(where)} is {_a(type(value).__name__)}, in the samples looked at first it was {_a(next(iter(tree)))}"
         )
     parts = tree[kind]
     if kind == "dict":
@@ -255,7 +255,7 @@ def _pickled(value: Any, where: str) -> bytes:
         raise
     except Exception as error:
         raise Unlike(
-            f"{_place(where)} is a {type(value).__name__}, which cannot be pickled: {error}"
+            f"{_place(where)} is {_a(type(value).__name__)}, which cannot be pickled: {error}"
         ) from None
 
 
@@ -286,22 +286,20 @@ def _encode(leaf: Leaf, value: Any, where: str, outputs: List[Any]) -> None:
     if kind == "none":
         if value is not None:
             raise Unlike(
-                f"{_place(where)} is a {type(value).__name__}, in the samples looked at first it was None"
+                f"{_place(where)} is {_a(type(value).__name__)}, in the samples looked at first it was None"
             )
         return
     if kind == "text":
         if type(value) is not str:
             raise Unlike(
-                f"{_place(where)} is a {type(value).__name__}, in the samples looked at first it was a str"
+                f"{_place(where)} is {_a(type(value).__name__)}, in the samples looked at first it was a str"
             )
         data = value.encode("utf-8", "surrogatepass")
     elif kind == "bytes" and is_declared(leaf) and type(value) is str:
         data = value.encode("utf-8", "surrogatepass")
     elif kind == "bytes":
         if type(value) is not bytes:
-            raise Unlike(
-                f"{_place(where)} is a {type(value).__name__}, {_known_by(leaf)} it {'is' if is_declared(leaf) else 'was'} bytes"
-            )
+            raise Unlike(_unlike(leaf, where, _a(type(value).__name__), "bytes"))
         data = value
     else:
         data = _pickled(value, where)
@@ -315,6 +313,16 @@ def is_declared(leaf: Leaf) -> bool:
     return leaf.get("of") == "any"
 
 
+def _unlike(leaf: Leaf, where: str, now: str, wanted: str) -> str:
+    if is_declared(leaf):
+        return f"{_place(where)} is {now}, but {wanted} by `outputs`: return {wanted} in __getitem__, or declare what it returns"
+    return f"{_place(where)} is {now}, in the samples looked at first it was {wanted}"
+
+
+def _a(noun: str) -> str:
+    return ("an " if noun[:1].lower() in ("a", "e", "i", "o") else "a ") + noun
+
+
 def _known_by(leaf: Leaf) -> str:
     return "by `outputs`" if is_declared(leaf) else "in the samples looked at first"
 
@@ -325,12 +333,16 @@ def _array_like(leaf: Leaf, value: Any, where: str) -> np.ndarray:
     if found in ("int", "float", "bool") and is_declared(leaf) and dtype != leaf["dtype"] and leaf["dtype"] != "bfloat16":
         with np.errstate(all="ignore"):
             cast = np.asarray(array).astype(leaf["dtype"])
-        if found == "float" and cast.dtype.kind == "f" or cast == array:
-            array, dtype = cast, leaf["dtype"]
+        fits = np.isfinite(cast) or not np.isfinite(value) if found == "float" and cast.dtype.kind == "f" else cast == array
+        if not fits:
+            raise Unlike(
+                f"{_place(where)} is {value}, which does not fit {leaf['dtype']}, its dtype by `outputs`: declare one that holds it"
+            )
+        array, dtype = cast, leaf["dtype"]
     if not found or dtype != leaf["dtype"] or not is_declared(leaf) and found != leaf["of"]:
-        now = f"a {found} of {dtype}" if found else f"a {type(value).__name__}"
-        wanted = leaf["dtype"] if is_declared(leaf) else f"it was a {leaf['of']} of {leaf['dtype']}"
-        raise Unlike(f"{_place(where)} is {now}, {_known_by(leaf)} {wanted}")
+        now = f"{_a(found)} of {dtype}" if found else _a(type(value).__name__)
+        wanted = leaf["dtype"] if is_declared(leaf) else f"{_a(leaf['of'])} of {leaf['dtype']}"
+        raise Unlike(_unlike(leaf, where, now, wanted))
     assert array is not None
     return array
 
@@ -342,7 +354,7 @@ def _as_field(leaf: Leaf, value: Any, where: str) -> Any:
         return value
     found, array, _ = _array_of(value)
     if not found:
-        raise Unlike(f"{_place(where)} is a {type(value).__name__}, which is no array")
+        raise Unlike(f"{_place(where)} is {_a(type(value).__name__)}, which is no array")
     if is_declared(leaf):
         return _array_like(leaf, value, where)
     return array
