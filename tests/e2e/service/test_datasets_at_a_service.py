@@ -205,7 +205,7 @@ def test_whoever_has_the_token_brings_code_where_tokens_have_that_right(services
         with bulkhead.Loader(spec_of(own.Pairs(8)), service.target, credentials=credentials) as loader:
             assert labels(loader) == [[0, 1, 2, 3], [4, 5, 6, 7]]
         return
-    with pytest.raises(bulkhead.AccessDenied, match="may not bring code here; bulkheadd allows it by --token-rights code"):
+    with pytest.raises(bulkhead.AccessDenied, match="the token may not bring code here; bulkheadd allows it by --token-rights with code"):
         bulkhead.Loader(spec_of(own.Pairs(8)), service.target, credentials=credentials)
 
 

@@ -230,13 +230,23 @@ def test_a_sample_that_is_not_as_declared_is_an_error(change, words):
     ("float16", 70000, "is 70000, which does not fit float16"),
 ])
 def test_a_number_that_does_not_fit_its_declared_type_is_an_error(dtype, value, words):
-    source = bulkhead.Source(own.Returns(value), outputs=[{"name": "x", "dtype": dtype}])
+    source = bulkhead.Source(own.Returns({"x": value}), outputs=[{"name": "x", "dtype": dtype}])
+    with pytest.raises(bulkhead.DataError, match=words):
+        list(bulkhead.Loader({"source": {"python": source}, "batch": {"size": 1}}, workers=1))
+
+
+@pytest.mark.parametrize("value, words", [
+    (3, "it is an int, by `outputs` it is a dict"),
+    ({"x": 1, "y": 2}, r"it has the keys \['x', 'y'\], by `outputs` \['x'\]"),
+])
+def test_a_sample_of_another_form_than_declared_is_an_error(value, words):
+    source = bulkhead.Source(own.Returns(value), outputs=[{"name": "x", "dtype": "int64"}])
     with pytest.raises(bulkhead.DataError, match=words):
         list(bulkhead.Loader({"source": {"python": source}, "batch": {"size": 1}}, workers=1))
 
 
 def test_numbers_that_no_type_holds_exactly_are_as_python_has_them():
-    source = bulkhead.Source(own.Returns(float("inf")), outputs=[{"name": "x", "dtype": "float16"}])
+    source = bulkhead.Source(own.Returns({"x": float("inf")}), outputs=[{"name": "x", "dtype": "float16"}])
     with bulkhead.Loader({"source": {"python": source}, "batch": {"size": 1}, "epochs": 1}, workers=1) as loader:
         assert all(np.isinf(batch["x"]).all() for batch in loader)
 

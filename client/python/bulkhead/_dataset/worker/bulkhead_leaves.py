@@ -82,8 +82,7 @@ class Layout(NamedTuple):
     def fields(self, value: Any) -> Tuple[Any, ...]:
         """The leaves as they are, for a source: arrays, numbers and bytes, without what encodes them. Unlike, if the value
         is not of this layout."""
-        found: List[Any] = []
-        _gather(self.tree, value, found, "")
+        found = self._leaves_of(value)
         for number, (leaf, (part, where)) in enumerate(zip(self.leaves, found)):
             try:
                 _encode(leaf, part, where, [])  # for its errors
@@ -96,10 +95,14 @@ class Layout(NamedTuple):
                 raise Unlike(f"{error.told}; give bulkhead.Source room={{{name!r}: {error.room}}}") from None
         return tuple(_as_field(leaf, part, where) for leaf, (part, where) in zip(self.leaves, found))
 
+    def _leaves_of(self, value: Any) -> List[Tuple[Any, str]]:
+        found: List[Tuple[Any, str]] = []
+        _gather(self.tree, value, found, "", _known_by(self.leaves[0] if self.leaves else {}))
+        return found
+
     def values(self, value: Any) -> Tuple[Any, ...]:
         """The outputs for one value. Unlike, if it is not of this layout."""
-        found: List[Any] = []
-        _gather(self.tree, value, found, "")
+        found = self._leaves_of(value)
         outputs: List[Any] = []
         for leaf, (part, where) in zip(self.leaves, found):
             try:
@@ -126,6 +129,9 @@ def places(tree: Tree, where: str = "") -> Dict[int, str]:
 
 
 # From a value to its leaves.
+
+
+_DECLARED = "by `outputs`"
 
 
 def _kind_of_node(value: Any) -> str:
@@ -157,30 +163,30 @@ def tree_of(value: Any, leaves: List[Any]) -> Tree:
     return len(leaves) - 1
 
 
-def _gather(tree: Tree, value: Any, found: List[Tuple[Any, str]], where: str) -> None:
+def _gather(tree: Tree, value: Any, found: List[Tuple[Any, str]], where: str, known: str) -> None:
     if type(tree) is int:
         found.append((value, where))
         return
     kind = _kind_of_node(value)
     if kind not in tree:
         raise Unlike(
-            f"{_place(where)} is {_a(type(value).__name__)}, in the samples looked at first it was {_a(next(iter(tree)))}"
+            f"{_place(where)} is {_a(type(value).__name__)}, {known} it {'is' if known == _DECLARED else 'was'} {_a(next(iter(tree)))}"
         )
     parts = tree[kind]
     if kind == "dict":
         if len(value) != len(parts) or not all(key in value for key, _ in parts):
             raise Unlike(
-                f"{_place(where)} has the keys {sorted(value)}, in the samples looked at first {sorted(key for key, _ in parts)}"
+                f"{_place(where)} has the keys {sorted(value)}, {known} {sorted(key for key, _ in parts)}"
             )
         for key, part in parts:
-            _gather(part, value[key], found, f"{where}[{key!r}]")
+            _gather(part, value[key], found, f"{where}[{key!r}]", known)
         return
     if len(value) != len(parts):
         raise Unlike(
-            f"{_place(where)} has {len(value)} elements, in the samples looked at first {len(parts)}"
+            f"{_place(where)} has {len(value)} elements, {known} {len(parts)}"
         )
     for number, part in enumerate(parts):
-        _gather(part, value[number], found, f"{where}[{number}]")
+        _gather(part, value[number], found, f"{where}[{number}]", known)
 
 
 def _place(where: str) -> str:
@@ -324,7 +330,7 @@ def _a(noun: str) -> str:
 
 
 def _known_by(leaf: Leaf) -> str:
-    return "by `outputs`" if is_declared(leaf) else "in the samples looked at first"
+    return _DECLARED if is_declared(leaf) else "in the samples looked at first"
 
 
 def _array_like(leaf: Leaf, value: Any, where: str) -> np.ndarray:
