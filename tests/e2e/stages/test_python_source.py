@@ -1,14 +1,17 @@
 """A dataset of the user's own as the source of a spec: bulkhead.Source."""
 
+import gc
 import os
 import re
 import signal
 import subprocess
 import sys
+import threading
 
 import bulkhead
 import numpy as np
 import pytest
+from bulkhead._arena import reaper
 
 import own_sources as own
 
@@ -378,3 +381,18 @@ def test_a_cache_needs_to_know_which_data_it_keeps(tmp_path):
 def test_a_dataset_comes_in_a_source():
     with pytest.raises(bulkhead.InvalidArgument, match="must be a bulkhead.Source"):
         bulkhead.Loader({"source": {"python": own.Pairs(3)}, "batch": {"size": 1}})
+
+
+def test_data_of_a_loader_that_was_dropped_are_nobody_elses():
+    held = threading.Event()
+    reaper.start()
+    reaper.bury(held.wait)  # ending a service may take long
+    try:
+        for value in (1, 2):
+            source = bulkhead.Source(own.Returns({"x": value}), outputs=[{"name": "x", "dtype": "int64"}])
+            loader = bulkhead.Loader({"source": {"python": source}, "batch": {"size": 4}}, workers=1)
+            assert next(iter(loader))["x"].tolist() == [value] * 4
+            del source, loader
+            gc.collect()
+    finally:
+        held.set()
