@@ -29,8 +29,11 @@ std::vector<std::string> UrlsOf(const v1::PipelineSpec& spec) {
   return urls;
 }
 
-absl::Status RefuseUrls(const v1::PipelineSpec& spec, absl::string_view why) {
-  return RefuseUrls(UrlsOf(spec), why);
+absl::Status RefuseUrls(const v1::PipelineSpec& spec) {
+  return RefuseUrls(UrlsOf(spec),
+                    "this command makes samples in its own process, which reads files only; use "
+                    "`bulkhead stream`, whose service reads object stores, or copy the data to "
+                    "this host");
 }
 
 absl::Status RefuseUrls(const std::vector<std::string>& named, absl::string_view why) {

@@ -16,17 +16,10 @@ namespace bulkhead::tools {
 // The URLs among the patterns, paths and entries of the spec's sources.
 std::vector<std::string> UrlsOf(const v1::PipelineSpec& spec);
 
-// Why a tool reads no URL, and what to do.
-inline constexpr absl::string_view kOwnProcess =
-    "this command makes samples in its own process, which reads files only; use `bulkhead "
-    "stream`, whose service reads object stores, or copy the data to this host";
-inline constexpr absl::string_view kPacksFiles =
-    "`pack` reads files of this host only; copy the data to a folder first; the shards may be "
-    "copied to the bucket afterwards";
-
-// What such a tool says of a spec with a URL, or of the first URL among `named`, also one that no
-// service reads. FAILED_PRECONDITION with `why`.
-absl::Status RefuseUrls(const v1::PipelineSpec& spec, absl::string_view why = kOwnProcess);
+// What a tool that makes samples in its own process says of a spec with a URL: what, why, and what
+// to do; or of the first URL among `named`, also one that no service reads, for the reason `why`.
+// FAILED_PRECONDITION.
+absl::Status RefuseUrls(const v1::PipelineSpec& spec);
 absl::Status RefuseUrls(const std::vector<std::string>& named, absl::string_view why);
 
 // Reads object stores by a bulkhead-fetch of this process, the program beside this one, into the

@@ -89,7 +89,10 @@ class FolderSupply final : public RecordSupply {
                         }),
           left_out_ > others_.size() ? ", …" : ""));
     }
-    if (!classes_.empty() && !labeled()) {
+    const bool has_more = std::any_of(photos_.begin(), photos_.end(), [&](const Photo& photo) {
+      return photo.label < static_cast<int64_t>(classes_.size());
+    });
+    if (has_more && !labeled()) {
       notes.push_back(absl::StrCat("there are no labels, because ",
                                    Printable(loose_->path.string()),
                                    " lies in no sub-folder; with all images in sub-folders each of "

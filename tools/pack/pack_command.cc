@@ -171,7 +171,10 @@ absl::StatusOr<std::unique_ptr<RecordSupply>> Supply(const PackArguments& argume
     };
   };
   BULKHEAD_ASSIGN_OR_RETURN(const Alteration alteration, AlterationOf(arguments));
-  BULKHEAD_RETURN_IF_ERROR(RefuseUrls({arguments.data, arguments.annotations.images}, kPacksFiles));
+  BULKHEAD_RETURN_IF_ERROR(
+      RefuseUrls({arguments.data, arguments.annotations.images},
+                 "`pack` reads files of this host only; copy the data to a folder first, and the "
+                 "shards to the bucket afterwards"));
   std::unique_ptr<RecordSupply> supply;
   std::error_code error;
   const bool is_glob = arguments.data.find_first_of("*?[") != std::string::npos;

@@ -129,7 +129,7 @@ class SourceSupply final : public RecordSupply {
     if (spec.source().has_mixture()) {
       return CannotPack("source.mixture: pack each of its sources by itself");
     }
-    BULKHEAD_RETURN_IF_ERROR(RefuseUrls(spec, kPacksFiles));
+    BULKHEAD_RETURN_IF_ERROR(RefuseUrls(spec));
     for (const auto& [name, feature] : spec.features()) {
       if (feature.bytes().shape().empty()) continue;
       return CannotPack(

@@ -175,6 +175,21 @@ def test_it_goes_on_after_a_record_was_mended(photos, folder):
     assert bytes_of(folder / "packed") == bytes_of(folder / "whole")
 
 
+def test_files_of_tars_that_have_not_changed_are_kept(folder):
+    write_tar(folder / "x.tar", [("a.cls", b"1"), ("b.cls", b"2")])
+    write_tar(folder / "y.tar", [("c.cls", b"x")])
+    spec = write_spec(folder / "spec.yaml", source={"tar": {"files": "*.tar"}}, features={"label": {"key": "cls", "int64": {}}}, batch={"size": 1})
+    words = [spec, folder / "packed", "--records", 1, "--threads", 1]
+    assert "y.tar@0" in tool("pack", *words, code=1)
+    write_tar(folder / "y.tar", [("c.cls", b"3")])
+    # By a spec with other records to deliver, of which most are the same.
+    good = write_spec(folder / "good.yaml", source={"tar": {"files": "*.tar"}}, features={"label": {"key": "cls", "int64": {}}}, batch={"size": 1}, take=3)
+    found = json.loads(tool("pack", good, *words[1:], "--json"))
+    assert (found["kept_files"], found["stale_files"]) == (2, 0)
+    os.utime(folder / "x.tar", ns=(1, 1))
+    assert "which have changed since: 2 files from part-000.tfrecord on would have other records" in tool("pack", *words, code=1)
+
+
 def test_advice_about_a_bad_record_is_about_packing(folder):
     write_records(folder / "a.tfrecord", [{"label": ("int64", [number])} for number in range(3)])
     data = bytearray((folder / "a.tfrecord").read_bytes())
@@ -207,6 +222,9 @@ def test_a_stray_file_beside_the_classes_takes_no_labels_away(photos, folder):
     said = tool("pack", folder / "photos", folder / "unlabeled")
     assert f"there are no labels, because {folder / 'photos/cover.jpg'} lies in no sub-folder" in said
     assert "label" not in next(read_examples(folder / "unlabeled/part-000.tfrecord"))
+    for kind in ("cat", "dog"):
+        (folder / "photos" / kind / "1.jpg").unlink()
+    assert "no labels" not in tool("pack", folder / "photos", folder / "flat"), "nobody could expect any"
 
 
 def test_a_folder_of_records_is_told_what_to_write(photos, folder):
