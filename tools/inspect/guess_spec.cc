@@ -34,18 +34,7 @@ bool IsNamedTfRecord(const std::string& path) {
 
 absl::StatusOr<std::string> FolderSpec(const std::string& path, const GuessOptions& options) {
   BULKHEAD_ASSIGN_OR_RETURN(const FolderSurvey folder, FolderSurvey::Of(path, 0));
-  if (folder.files() == 0) {
-    const bool records = IsNamedTfRecord(folder.other());
-    const bool tars = absl::EndsWith(folder.other(), ".tar");
-    const fs::path parent = fs::path(folder.other()).parent_path();
-    return Unclear(absl::StrCat(path, ": holds no images",
-                                records ? "; for TFRecords write "
-                                : tars  ? "; for tars write "
-                                        : "",
-                                records ? (parent / "*.tfrec*").string()
-                                : tars  ? (parent / "*.tar").string()
-                                        : ""));
-  }
+  if (folder.files() == 0) return Unclear(absl::StrCat(path, ": holds no images", RecordsIn(path)));
   return WithStages(absl::StrCat("source:\n  image_folder: {path: ", Quoted(AbsolutePath(path)),
                                  folder.has_classes() ? "" : ", unlabeled: true", "}\n"),
                     folder.has_classes() ? "label" : "", options);
@@ -80,6 +69,26 @@ bool IsEmptyFile(const std::string& path) {
 }
 
 }  // namespace
+
+std::string RecordsIn(const std::string& folder) {
+  std::error_code error;
+  const fs::path packed = fs::path(folder) / "packed.yaml";
+  if (fs::exists(packed, error)) {
+    return absl::StrCat("; for the records that `pack` wrote there write ", packed.string());
+  }
+  fs::recursive_directory_iterator entry(folder, error);
+  for (; !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
+    const fs::path path = entry->path();
+    if (IsNamedTfRecord(path.string())) {
+      return absl::StrCat("; for TFRecords write '", (path.parent_path() / "*.tfrec*").string(),
+                          "'");
+    }
+    if (path.extension() == ".tar") {
+      return absl::StrCat("; for tars write '", (path.parent_path() / "*.tar").string(), "'");
+    }
+  }
+  return "";
+}
 
 absl::StatusOr<std::vector<std::string>> FilesOf(const std::vector<std::string>& data) {
   std::vector<std::string> files;
@@ -117,7 +126,7 @@ bool IsImageList(const std::string& path) {
 }
 
 absl::StatusOr<std::string> GuessSpec(const std::vector<std::string>& data,
-                                      const GuessOptions& options) {
+                                      const GuessOptions& options, std::set<std::string>* others) {
   BULKHEAD_ASSIGN_OR_RETURN(const std::vector<std::string> files, FilesOf(data));
   std::error_code error;
   if (fs::is_directory(files.front(), error)) {
@@ -139,7 +148,7 @@ absl::StatusOr<std::string> GuessSpec(const std::vector<std::string>& data,
         absl::StrCat(files.front(), ": is empty, it holds no record; was it written to the end?"),
         {{"file", files.front()}});
   }
-  return RecordSpec(data, *first, options);
+  return RecordSpec(data, *first, options, others);
 }
 
 }  // namespace bulkhead::tools

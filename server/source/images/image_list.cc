@@ -22,6 +22,7 @@
 #include "server/source/images/stored_images.h"
 #include "server/source/index/index_file.h"
 #include "server/source/objects.h"
+#include "server/source/policy_advice.h"
 #include "server/source/roots.h"
 
 namespace bulkhead {
@@ -235,13 +236,11 @@ class ListIndexer {
           status.code(), info->reason,
           absl::StrCat(status.message(),
                        !order.empty() ? order
-                       : title
-                           ? "; if this line holds the columns' titles, write `header: true`"
-                           : absl::StrCat("; relative paths start from the ",
-                                          list_.entries().empty() ? "list" : "spec",
-                                          "'s folder, absolute ones may be written as well, and "
-                                          "`errors: {policy: substitute}` takes "
-                                          "others in place of missing images")),
+                       : title ? "; if this line holds the columns' titles, write `header: true`"
+                               : absl::StrCat("; relative paths start from the ",
+                                              list_.entries().empty() ? "list" : "spec",
+                                              "'s folder, absolute ones may be written as well",
+                                              kPassOverMissing)),
           info->metadata);
     }
     return Annotate(status, parser_.place(),

@@ -400,6 +400,10 @@ class ImageSource final : public Source {
   const Parts parts_;
 };
 
+size_t LabelBytes(const v1::ImageListSource& list) {
+  return list.label_dtype() == v1::DTYPE_FLOAT32 ? 4 : 8;
+}
+
 // Which column gives each feature. Folders have one image and at most one label. `window`: images
 // are lists, a row for each.
 std::vector<Column> Columns(const v1::ImageListSource& list, size_t label_bytes, bool window,
@@ -431,6 +435,17 @@ std::vector<Column> Columns(const v1::ImageListSource& list, size_t label_bytes,
 
 }  // namespace
 
+absl::StatusOr<ImageRows> OpenImageRows(const v1::Source& source,
+                                        const internal::v1::ResolvedFile& file) {
+  const v1::ImageListSource& list = source.image_list();  // of a folder: the defaults
+  const size_t label_count = source.has_image_list()             ? LabelColumns(list)
+                             : source.image_folder().unlabeled() ? 0
+                                                                 : 1;
+  return ImageRows::Open(file, static_cast<uint32_t>(source.source_case()),
+                         static_cast<uint32_t>(PathColumns(list)),
+                         static_cast<uint32_t>(label_count * LabelBytes(list)));
+}
+
 absl::StatusOr<std::unique_ptr<Source>> OpenImageSource(
     const v1::Source& source, const internal::v1::ResolvedSource& resolved,
     std::vector<FeatureSignature> signatures) {
@@ -441,14 +456,7 @@ absl::StatusOr<std::unique_ptr<Source>> OpenImageSource(
   const internal::v1::ResolvedFile& file = resolved.files(0);
   const bool is_list = source.source_case() == v1::Source::kImageList;
   const v1::ImageListSource& list = source.image_list();  // of a folder: the defaults
-  const size_t label_bytes = list.label_dtype() == v1::DTYPE_FLOAT32 ? 4 : 8;
-  const size_t label_count = is_list                             ? LabelColumns(list)
-                             : source.image_folder().unlabeled() ? 0
-                                                                 : 1;
-  BULKHEAD_ASSIGN_OR_RETURN(ImageRows rows,
-                            ImageRows::Open(file, static_cast<uint32_t>(source.source_case()),
-                                            static_cast<uint32_t>(PathColumns(list)),
-                                            static_cast<uint32_t>(label_count * label_bytes)));
+  BULKHEAD_ASSIGN_OR_RETURN(ImageRows rows, OpenImageRows(source, file));
   std::string name;
   if (is_list) {
     name = file.path().empty()   ? "source.image_list.entries"
@@ -461,7 +469,7 @@ absl::StatusOr<std::unique_ptr<Source>> OpenImageSource(
     BULKHEAD_ASSIGN_OR_RETURN(stored, StoredImages::Open(file.table(), file.name()));
   }
   const v1::Frames* const frames = FramesOf(source);
-  std::vector<Column> columns = Columns(list, label_bytes, frames != nullptr, signatures);
+  std::vector<Column> columns = Columns(list, LabelBytes(list), frames != nullptr, signatures);
   ImageSource::Parts parts{std::move(rows),
                            Printable(name),
                            std::move(folder),
