@@ -194,11 +194,7 @@ void BlockFetcher::Want(Object& object, uint64_t begin, uint64_t end,
 void BlockFetcher::Begin(Object& object, uint64_t begin, uint64_t end,
                          const std::shared_ptr<Request>& request) {
   absl::StatusOr<ObjectInfo> info = object.InfoOf(begin);
-  if (info.ok() && info->size_bytes == 0) {  // an empty object of a table
-    const absl::Status written = object.cached->Write(begin, "");
-    if (written.ok()) return;
-    info = written;
-  }
+  if (info.ok() && info->size_bytes == 0) return;  // of an empty object nothing is read
   if (!info.ok()) return Finish(*request, CannotKeep(object.url(), info.status()));
   auto read = std::make_shared<Read>();
   read->object = &object;
@@ -311,13 +307,17 @@ void BlockFetcher::CloseIfIdle(Object& object) {
   if (object.wanted.empty() && object.reads.empty()) object.spare.reset();
 }
 
+void BlockFetcher::Uncount(const ObjectBlocks& spare, uint64_t block) {
+  spare_bytes_ -= std::min(spare_bytes_, spare.DiskBytesOf(block));
+}
+
 void BlockFetcher::Drop(Object& object, uint64_t begin, uint64_t end) {
   if (!object.spare.has_value()) return;
   uint64_t first = begin;  // of those to drop
   for (uint64_t block = begin; block <= end; ++block) {
     const bool drops = block < end && object.spare->Has(block) && object.wanted.count(block) == 0;
     if (drops) {
-      spare_bytes_ -= std::min(spare_bytes_, object.spare->DiskBytesOf(block));
+      Uncount(*object.spare, block);
       continue;
     }
     object.spare->Drop(first, block);
@@ -327,9 +327,7 @@ void BlockFetcher::Drop(Object& object, uint64_t begin, uint64_t end) {
 
 void BlockFetcher::Forget(Object& object, uint64_t begin, uint64_t end) {
   for (uint64_t block = begin; block < end; ++block) {
-    if (object.spare->Has(block)) {
-      spare_bytes_ -= std::min(spare_bytes_, object.spare->BytesOf(block));
-    }
+    if (object.spare->Has(block)) Uncount(*object.spare, block);
   }
   object.spare->Drop(begin, end);
   object.cached->Drop(begin, end);  // counted until the folder is measured again

@@ -20,10 +20,8 @@ namespace bulkhead {
 
 // Brings the blocks that requests want to this host, each once:
 //
-//   Fetch ─▶ missing blocks ─▶ reads of a store ─▶ cache, or the spare folder if that is full ─▶
-//   done
-//     └──────── all there ────────────────────────────────────────────────────────────────────▶
-//     done
+//   Fetch ─▶ missing blocks ─▶ reads of a store ─▶ cache, or the spare folder if it is full ─▶ done
+//     └──────── all there ───────────────────────────────────────────────────────────────────▶ done
 //
 // An object of a table is a block, and read at once. The blocks of a request stay until Release:
 // those in the cache for longer, those in the spare folder no longer, unless another request wants
@@ -71,6 +69,8 @@ class BlockFetcher {
   void EndBlock(Read& read, bool was_there);
   void End(Read& read, const absl::Status& status);
   void Finish(Request& request, const absl::Status& status);
+  // A block of the spare folder is about to go.
+  void Uncount(const ObjectBlocks& spare, uint64_t block);
   // Drops blocks of the spare folder that nobody wants.
   void Drop(Object& object, uint64_t begin, uint64_t end);
 

@@ -199,7 +199,10 @@ class FetchProcess {
       } else {
         kept = folder_->Open(*key, {0, 0, *std::move(table)}).status();
       }
-      if (!kept.ok()) key = CannotKeep(path, kept);
+      if (!kept.ok()) {
+        folder_->Remove(*key);
+        key = CannotKeep(path, kept);
+      }
     }
     if (key.ok()) {
       message.mutable_listed()->set_key(*key);

@@ -28,6 +28,9 @@ class ObjectFolder {
   // object's files were removed meanwhile, it is of new ones from then on.
   absl::StatusOr<ObjectBlocks*> Open(const std::string& key, const ObjectBlocks::Object& object);
 
+  // Removes the files of an object, or of a table of objects, unless a service uses them.
+  bool Remove(const std::string& key);
+
   // Reserves `bytes` if they fit, after unused objects were removed if need be.
   bool Reserve(uint64_t bytes);
   // Gives back so many reserved bytes, of which `written` bytes are on the disk now.

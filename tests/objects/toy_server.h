@@ -80,6 +80,7 @@ class ToyServer {
     request.method = method;
     request.url = url_ + path;
     request.body = body;
+    request.most_body_bytes = size_t{64} << 20;
     std::optional<HttpResponse> got;
     client_->Send(std::move(request), [&](HttpResponse response) { got = std::move(response); });
     while (!got.has_value()) client_->Poll(absl::Seconds(10), -1);

@@ -5,6 +5,7 @@
 
 #include "server/blocks/object_blocks.h"
 #include "server/blocks/object_table.h"
+#include "tests/blocks/write_block.h"
 #include "tests/source/source_testing.h"
 
 namespace bulkhead {
@@ -94,6 +95,24 @@ TEST_F(StoredImagesTest, AFolderOfObjectsIsIndexedAsTheFolderOnDisk) {
   }
 }
 
+TEST_F(StoredImagesTest, AKeyWithANamelessFolderIsRefused) {
+  for (const char* name : {"/a.jpg", "/cat/a.jpg", "cat//a.jpg"}) {
+    for (const bool unlabeled : {false, true}) {
+      names_ = {{"cat/b.jpg", 1}, {name, 1}};
+      objects_.source.mutable_image_folder()->set_unlabeled(unlabeled);
+      const absl::Status refused =
+          Index(Table("s3://b/photos/"), objects_, "s3://b/photos/").status();
+      EXPECT_EQ(ReasonOf(refused), reason::kListInvalid) << refused;
+      EXPECT_EQ(refused.message(),
+                absl::StrCat("s3://b/photos/", name,
+                             ": a folder in its key has no name (\"//\"); rename the object, or "
+                             "name the images in an image_list by their URLs"));
+    }
+  }
+  names_ = {{"cat/b.jpg", 1}, {"/notes.txt", 1}};
+  EXPECT_TRUE(Index(Table("s3://b/photos/"), objects_, "s3://b/photos/").ok());
+}
+
 TEST_F(StoredImagesTest, ReadsWhatIsOnThisHostAndNamesWhatIsNot) {
   Put("cat/a.jpg", "bytes of a");
   Put("dog/b.jpg", "bytes of b");
@@ -121,7 +140,7 @@ TEST_F(StoredImagesTest, ReadsWhatIsOnThisHostAndNamesWhatIsNot) {
   // By a writer that comes later, and in the spare folder.
   const ObjectBlocks::Object object{0, 0, ObjectTable::Open(table.path()).value()};
   ObjectBlocks blocks = ObjectBlocks::OpenForWriting(table.spare_path(), object).value();
-  ASSERT_TRUE(blocks.Write(1, "bytes of b").ok());
+  ASSERT_TRUE(WriteBlock(blocks, 1, "bytes of b").ok());
   ASSERT_TRUE(source->Read(1, *context, record).ok());
   EXPECT_EQ(Text(record.values[0]), "bytes of b");
   EXPECT_EQ(Numbers<int64_t>(record.values[1])[0], 1);

@@ -212,7 +212,9 @@ class ImageSource final : public Source {
   }
 
   bool IsStored(const ImageRow::Image& image) const {
-    return parts_.stored != nullptr && NamesObject(parts_.folder, image.path);
+    // All images of a folder are objects of its table, whatever their names look like.
+    const bool is_folder = parts_.name.empty();
+    return parts_.stored != nullptr && (is_folder || NamesObject(parts_.folder, image.path));
   }
 
   void ExpectStored(const ImageRow::Image& image, RowContext& context) const {
