@@ -105,6 +105,9 @@ class FetchProcess {
       case internal::v1::ToFetch::kPut:
         Put(std::move(*message.mutable_put()));
         return true;
+      case internal::v1::ToFetch::kClose:
+        for (const std::string& key : message.close().keys()) fetcher_->Close(key);
+        return true;
       case internal::v1::ToFetch::kForgetRest:
         fetcher_->ForgetRest();
         return true;

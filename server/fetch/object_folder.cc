@@ -47,6 +47,10 @@ absl::StatusOr<ObjectBlocks*> ObjectFolder::Open(const std::string& key,
       absl::StrCat("the files of ", path, " are removed again and again"));
 }
 
+void ObjectFolder::Close(const std::string& key) {
+  if (open_.erase(key) > 0) all_in_use_ = false;
+}
+
 bool ObjectFolder::Reserve(uint64_t bytes) {
   const auto fits = [&] { return used_bytes_ + reserved_bytes_ + bytes <= most_bytes_; };
   if (MonotonicNanos() - measured_ns_ >= kMeasureNs) Measure();

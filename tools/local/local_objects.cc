@@ -28,15 +28,15 @@ std::vector<std::string> UrlsOf(const v1::PipelineSpec& spec) {
   return urls;
 }
 
-absl::Status RefuseUrls(const v1::PipelineSpec& spec) {
+absl::Status RefuseUrls(const v1::PipelineSpec& spec, absl::string_view advice) {
   const std::vector<std::string> urls = UrlsOf(spec);
   if (urls.empty()) return absl::OkStatus();
   const std::string url = ShownUrl(urls[0]);
   return MakeError(absl::StatusCode::kFailedPrecondition, reason::kFileUnreadable,
                    absl::StrCat(url,
                                 ": this command makes samples in its own process, which reads "
-                                "files only; use `bulkhead stream`, whose service reads object "
-                                "stores, or copy the data to this host"),
+                                "files only; ",
+                                advice),
                    {{"file", url}});
 }
 

@@ -16,8 +16,11 @@ namespace bulkhead::tools {
 std::vector<std::string> UrlsOf(const v1::PipelineSpec& spec);
 
 // What a tool that makes samples in its own process says of a spec with a URL: what, why, and what
-// to do.
-absl::Status RefuseUrls(const v1::PipelineSpec& spec);
+// to do, `advice`.
+absl::Status RefuseUrls(const v1::PipelineSpec& spec,
+                        absl::string_view advice =
+                            "use `bulkhead stream`, whose service reads object stores, or copy the "
+                            "data to this host");
 
 // Reads object stores by a bulkhead-fetch of this process, the program beside this one, into the
 // block cache that services of this user have by default. FAILED_PRECONDITION if the cache folder

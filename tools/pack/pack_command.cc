@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "server/base/byte_size.h"
@@ -18,6 +19,7 @@
 #include "tools/common/progress_line.h"
 #include "tools/inspect/spec_data.h"
 #include "tools/local/confinement.h"
+#include "tools/local/local_pipeline.h"
 #include "tools/pack/altered_supply.h"
 #include "tools/pack/annotated_supply.h"
 #include "tools/pack/box_table.h"
@@ -137,6 +139,8 @@ absl::StatusOr<std::unique_ptr<RecordSupply>> Supply(const PackArguments& argume
   BULKHEAD_ASSIGN_OR_RETURN(const Alteration alteration, AlterationOf(arguments));
   for (const std::string* data : {&arguments.data, &arguments.annotations.images}) {
     if (!IsObjectUrl(*data) && !LooksLikeUrl(*data)) continue;
+    const bool is_spec = absl::EndsWith(*data, ".yaml") || absl::EndsWith(*data, ".yml");
+    if (is_spec && IsObjectUrl(*data)) return ReadSpecFile(*data).status();
     return MakeError(absl::StatusCode::kFailedPrecondition, reason::kFileUnreadable,
                      absl::StrCat(ShownUrl(*data),
                                   ": `pack` reads files of this host only; copy the data to a "

@@ -207,7 +207,9 @@ def test_an_opening_waits_for_a_store_that_comes_back(photos, folder, own_store,
     if source in sources:
         values = {**values, "source": sources[source], "features": None}
     spec = write_spec(folder / "s.json", **{key: value for key, value in values.items() if value is not None})
-    expected = digest_of("cpp", spec, target=start().target)
+    first = start()
+    expected = digest_of("cpp", spec, target=first.target)
+    assert first.stop() == 0
     service = start()
     seen = len(own_store.requests)
     timer = fault(own_store)
