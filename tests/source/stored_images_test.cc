@@ -113,6 +113,33 @@ TEST_F(StoredImagesTest, AKeyWithANamelessFolderIsRefused) {
   EXPECT_TRUE(Index(Table("s3://b/photos/"), objects_, "s3://b/photos/").ok());
 }
 
+TEST_F(StoredImagesTest, WhatAQueryTellsApartHasANameOfItsOwn) {
+  TestSource list;
+  v1::ImageListSource& lines = *list.source.mutable_image_list();
+  const std::string get = "https://h/get";
+  for (const char* query :
+       {"", "?X-Amz-Signature=1", "?id=1", "?id=1&X-Amz-Signature=2", "?id=2"}) {
+    names_.emplace_back(get + query, 1);
+    lines.add_entries(get + query + "\t0");
+  }
+  ASSERT_TRUE(Index(Table(""), list, "").ok());
+  const auto source = list.Open().value();
+  std::vector<std::string> names;
+  std::vector<uint64_t> numbers;
+  for (uint64_t i = 0; i < source->record_count(); ++i) {
+    names.push_back(source->RecordName(i));
+    EXPECT_EQ(source->Identity(i)->name, get);
+    numbers.push_back(source->Identity(i)->number);
+  }
+  ASSERT_EQ(names.size(), 5u);
+  for (int i : {0, 1}) EXPECT_TRUE(names[i] == get && numbers[i] == 0) << names[i];
+  EXPECT_EQ(names[3], names[2]) << "another signature";
+  EXPECT_EQ(numbers[3], numbers[2]);
+  EXPECT_NE(names[4], names[2]);
+  EXPECT_NE(numbers[4], numbers[2]);
+  EXPECT_EQ(names[2].find("id="), std::string::npos) << "it may be a secret";
+}
+
 TEST_F(StoredImagesTest, ReadsWhatIsOnThisHostAndNamesWhatIsNot) {
   Put("cat/a.jpg", "bytes of a");
   Put("dog/b.jpg", "bytes of b");
