@@ -191,7 +191,7 @@ def away(store):
 
 def answers_503(store):
     """Of the list's file, the folder's listing or the shards' one."""
-    store.fail(12, 503)
+    store.fail(7, 503)
     return threading.Timer(0, lambda: None)
 
 
@@ -219,7 +219,7 @@ def test_an_opening_waits_for_a_store_that_comes_back(photos, folder, own_store,
     finally:
         timer.join()
     if fault is answers_503:
-        assert sum(request.status == 503 for request in own_store.requests[seen:]) == 12
+        assert sum(request.status == 503 for request in own_store.requests[seen:]) == 7
 
 
 def test_a_store_that_ignores_ranges(store, start, spec, local):
