@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <initializer_list>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "server/base/error.h"
 #include "server/base/paths/object_url.h"
 #include "tools/common/json.h"
@@ -30,6 +32,24 @@ absl::Status Unclear(absl::string_view message) {
 // Whether the file's name says TFRecord: x.tfrecord, x.tfrecord.gz, x.tfrecords-00000-of-00008 …
 bool IsNamedTfRecord(const std::string& path) {
   return absl::StrContains(fs::path(path).filename().string(), ".tfrec");
+}
+
+// The source that a spec of the objects at `url` has, by its ending.
+std::string SourceOfUrl(const std::string& url) {
+  const std::string path(absl::StripSuffix(WithoutQuery(url), "/"));
+  const std::string last = path.substr(path.rfind('/') + 1);
+  const std::string shown = ShownUrl(url);
+  const auto ends = [&](std::initializer_list<absl::string_view> endings) {
+    return std::any_of(endings.begin(), endings.end(),
+                       [&](absl::string_view ending) { return absl::EndsWith(last, ending); });
+  };
+  if (ends({".tar"})) return absl::StrCat("{tar: {files: \"", shown, "\"}}");
+  if (ends({".txt", ".csv", ".tsv", ".lst"})) {
+    return absl::StrCat("{image_list: {path: \"", shown, "\"}}");
+  }
+  const bool is_folder = last.find_first_of(".*?[") == last.npos || absl::EndsWith(url, "/");
+  if (is_folder) return absl::StrCat("{image_folder: {path: \"", shown, "\"}}");
+  return absl::StrCat("{tfrecord: {files: \"", shown, "\"}}");
 }
 
 absl::StatusOr<std::string> FolderSpec(const std::string& path, const GuessOptions& options) {
@@ -97,10 +117,10 @@ absl::StatusOr<std::vector<std::string>> FilesOf(const std::vector<std::string>&
     if (IsObjectUrl(pattern)) {
       return Unclear(absl::StrCat(ShownUrl(pattern),
                                   ": data in object stores are not looked at without a spec, since "
-                                  "this command reads files "
-                                  "only; write a spec with `source: {tfrecord: {files: \"",
-                                  ShownUrl(pattern),
-                                  "\"}}`, or copy a file of it to this host and inspect that"));
+                                  "this command reads files only; write a spec with "
+                                  "`source: ",
+                                  SourceOfUrl(pattern),
+                                  "`, or copy a part of it to this host and inspect that"));
     }
     const std::vector<std::string> matches =
         fs::exists(pattern, error) ? std::vector<std::string>{pattern} : Matches(pattern);

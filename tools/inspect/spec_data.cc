@@ -88,7 +88,10 @@ absl::StatusOr<std::vector<std::string>> DataOf(const v1::PipelineSpec& spec,
     return MakeError(absl::StatusCode::kInvalidArgument, reason::kSpecInvalid,
                      absl::StrCat(path, ": ", what));
   };
-  BULKHEAD_RETURN_IF_ERROR(RefuseUrls(spec));
+  BULKHEAD_RETURN_IF_ERROR(RefuseUrls(
+      spec,
+      "`bulkhead scan` looks at each sample by a service, which reads object stores, as "
+      "`bulkhead stream` does; or copy the data, or a part, to this host and inspect that"));
   std::vector<std::string> data = PathsOf(spec.source());
   std::transform(data.begin(), data.end(), data.begin(), absolute);
   if (spec.source().has_range()) return refuse("reads no data, its source is a range of integers");

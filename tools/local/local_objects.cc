@@ -29,11 +29,11 @@ std::vector<std::string> UrlsOf(const v1::PipelineSpec& spec) {
   return urls;
 }
 
-absl::Status RefuseUrls(const v1::PipelineSpec& spec) {
+absl::Status RefuseUrls(const v1::PipelineSpec& spec, absl::string_view advice) {
   return RefuseUrls(UrlsOf(spec),
-                    "this command makes samples in its own process, which reads files only; use "
-                    "`bulkhead stream`, whose service reads object stores, or copy the data to "
-                    "this host");
+                    absl::StrCat("this command makes samples in its own process, which reads files "
+                                 "only; ",
+                                 advice));
 }
 
 absl::Status RefuseUrls(const std::vector<std::string>& named, absl::string_view why) {

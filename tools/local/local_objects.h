@@ -17,9 +17,12 @@ namespace bulkhead::tools {
 std::vector<std::string> UrlsOf(const v1::PipelineSpec& spec);
 
 // What a tool that makes samples in its own process says of a spec with a URL: what, why, and what
-// to do; or of the first URL among `named`, also one that no service reads, for the reason `why`.
-// FAILED_PRECONDITION.
-absl::Status RefuseUrls(const v1::PipelineSpec& spec);
+// to do, `advice`; or of the first URL among `named`, also one that no service reads, for the
+// reason `why`. FAILED_PRECONDITION.
+absl::Status RefuseUrls(const v1::PipelineSpec& spec,
+                        absl::string_view advice =
+                            "use `bulkhead stream`, whose service reads object stores, or copy the "
+                            "data to this host");
 absl::Status RefuseUrls(const std::vector<std::string>& named, absl::string_view why);
 
 // Reads object stores by a bulkhead-fetch of this process, the program beside this one, into the

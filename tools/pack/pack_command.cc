@@ -13,6 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
+#include "server/base/paths/object_url.h"
 #include "server/base/record_name.h"
 #include "server/os/files/filesystem.h"
 #include "tools/common/commands.h"
@@ -23,6 +24,7 @@
 #include "tools/inspect/spec_data.h"
 #include "tools/local/confinement.h"
 #include "tools/local/local_objects.h"
+#include "tools/local/local_pipeline.h"
 #include "tools/pack/altered_supply.h"
 #include "tools/pack/annotated_supply.h"
 #include "tools/pack/box_table.h"
@@ -171,6 +173,9 @@ absl::StatusOr<std::unique_ptr<RecordSupply>> Supply(const PackArguments& argume
     };
   };
   BULKHEAD_ASSIGN_OR_RETURN(const Alteration alteration, AlterationOf(arguments));
+  const bool is_spec =
+      absl::EndsWith(arguments.data, ".yaml") || absl::EndsWith(arguments.data, ".yml");
+  if (is_spec && IsObjectUrl(arguments.data)) return ReadSpecFile(arguments.data).status();
   BULKHEAD_RETURN_IF_ERROR(
       RefuseUrls({arguments.data, arguments.annotations.images},
                  "`pack` reads files of this host only; copy the data to a folder first, and the "

@@ -129,7 +129,10 @@ class SourceSupply final : public RecordSupply {
     if (spec.source().has_mixture()) {
       return CannotPack("source.mixture: pack each of its sources by itself");
     }
-    BULKHEAD_RETURN_IF_ERROR(RefuseUrls(spec));
+    BULKHEAD_RETURN_IF_ERROR(
+        RefuseUrls(spec,
+                   "copy the data to a folder of this host and pack that, and copy the shards to "
+                   "the bucket (`bulkhead stream` reads object stores, and writes no shards)"));
     for (const auto& [name, feature] : spec.features()) {
       if (feature.bytes().shape().empty()) continue;
       return CannotPack(

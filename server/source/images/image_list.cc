@@ -220,7 +220,9 @@ class ListIndexer {
 
   absl::StatusOr<FileIdentity> Identify(absl::string_view path) {
     absl::StatusOr<FileIdentity> image =
-        NamesObject(folder_, path) ? IdentifyObject(path) : IdentifyLocal(path);
+        LooksLikeUrl(path) ? ParseObjectUrl(path).status()  // of a store that is not known
+        : NamesObject(folder_, path) ? IdentifyObject(path)
+                                     : IdentifyLocal(path);
     if (image.ok()) return image;
     absl::Status status = image.status();
     const auto info = GetErrorInfo(status);

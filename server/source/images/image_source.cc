@@ -224,9 +224,9 @@ class ImageSource final : public Source {
     uint64_t line = 0;
     BULKHEAD_ASSIGN_OR_RETURN(const ImageRow::Image image, parts_.rows.FirstImage(index, line));
     if (image.is_malformed()) return Malformed(image, line);
-    // A signature in a query changes.
     const absl::string_view path = WithoutQuery(image.path);
-    return RecordIdentity{parts_.is_clip ? ClipOf(path) : path, 0};
+    if (parts_.is_clip) return RecordIdentity{ClipOf(path), 0};
+    return RecordIdentity{path, QueryNumber(image.path)};
   }
 
   void NameRecord(uint64_t index, std::string& name) const override {
@@ -286,7 +286,9 @@ class ImageSource final : public Source {
   }
 
   bool IsStored(const ImageRow::Image& image) const {
-    return parts_.stored != nullptr && NamesObject(parts_.folder, image.path);
+    // All images of a folder are objects of its table, whatever their names look like.
+    const bool is_folder = parts_.name.empty();
+    return parts_.stored != nullptr && (is_folder || NamesObject(parts_.folder, image.path));
   }
 
   void ExpectStored(const ImageRow::Image& image, RowContext& context) const {
@@ -335,7 +337,7 @@ class ImageSource final : public Source {
   // A list may spell the path of one file in many ways.
   static void NamePath(absl::string_view path, std::string& name) {
     if (IsObjectUrl(path)) {
-      name = ShownUrl(path);
+      name = absl::StrCat(ShownUrl(path), QueryMark(path));
       return;
     }
     name.assign(path.data(), path.size());
