@@ -9,6 +9,7 @@ import numpy as np
 import own_sources as own
 import pytest
 from bulkhead._dataset import stages
+from bulkhead._dataset import upload as upload_module
 from bulkhead._dataset.upload import Upload
 from bulkhead._dataset.image import Image
 from bulkhead._dataset.words import of_data_loader
@@ -32,17 +33,50 @@ def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
-def test_a_dataset_is_brought_once_and_read_by_the_services_workers(services, tmp_path):
+@pytest.fixture
+def sent(monkeypatch):
+    """How many bytes go to services, call by call."""
+    put, lengths = upload_module._Service.put, []
+
+    def counted(self, id, whole, offset, data):
+        lengths.append(len(data))
+        return put(self, id, whole, offset, data)
+
+    monkeypatch.setattr(upload_module._Service, "put", counted)
+    return lengths
+
+
+def test_a_dataset_is_brought_once_and_read_by_the_services_workers(services, tmp_path, sent):
     service = services(tmp_path / "s", *ALLOWED)
     table = np.arange(3 << 20, dtype=np.int64)  # several parts of 4 MiB
     spec = spec_of(own.Table(table), order="global", seed=3)
     with bulkhead.Loader(spec, service.target) as loader:
         first = next(iter(loader))
         assert (first["y"] == table[first["x"].astype(np.int64)]).all()
+        whole = sum(sent)
+        assert table.nbytes < whole < table.nbytes + (1 << 20)
         with bulkhead.Loader(spec, service.target) as other:
             assert next(iter(other))["y"].tolist() == first["y"].tolist()
             streams = bulkhead.service_status(service.target)["streams"]
             assert len(streams) == 2 and len({stream["pipeline"] for stream in streams}) == 1, "equal datasets share their workers"
+    assert sum(sent) == whole
+
+
+def test_a_dataset_cannot_change_what_other_workers_read(services, tmp_path):
+    service = services(tmp_path / "s", *ALLOWED)
+    with bulkhead.Loader(spec_of(own.Scribbles(4)), service.target) as loader:
+        assert labels(loader) == [[0, 0, 0, 0]]
+
+
+def test_workers_without_a_stream_give_their_dataset_up_for_another(services, tmp_path):
+    service = services(tmp_path / "s", *ALLOWED, "--dataset-bytes", "12MiB")
+    tables = [np.arange(1 << 20) + first for first in range(2)]
+    with bulkhead.Loader(spec_of(own.Table(tables[0])), service.target) as loader:
+        next(iter(loader))
+        with pytest.raises(bulkhead.BulkheadError, match=r"others in use take 8.*MiB of --dataset-bytes 12MiB; close other loaders, let it"):
+            bulkhead.Loader(spec_of(own.Table(tables[1])), service.target)
+    with bulkhead.Loader(spec_of(own.Table(tables[1])), service.target) as loader:
+        assert next(iter(loader))["y"].tolist() == tables[1][:4].tolist()
 
 
 def test_it_is_brought_again_to_a_service_that_was_lost(services, tmp_path):
@@ -60,10 +94,10 @@ def test_a_dataset_that_was_dropped_meanwhile_is_brought_again(services, tmp_pat
     service = services(tmp_path / "s", *ALLOWED)
     send, calls = Upload.send, []
 
-    def every_second_time(self, *where):
+    def every_second_time(self, *where, **more):
         calls.append(where)
         if len(calls) % 2 == 0:
-            send(self, *where)
+            send(self, *where, **more)
 
     monkeypatch.setattr(Upload, "send", every_second_time)
     with bulkhead.Loader(spec_of(own.Pairs(8)), service.target) as loader:
@@ -107,6 +141,21 @@ def test_a_samplers_list_changes_from_epoch_to_epoch_and_the_workers_stay(servic
     image.close()
     assert seen == [[3, 1, 2], [9, 8, 7]]
     assert len(pids) == 1, "the same workers read the next list"
+
+
+def test_a_samplers_list_cannot_be_changed_by_workers(services, tmp_path):
+    service = services(tmp_path / "s", *ALLOWED)
+    image = Image({"dataset": own.Scribbles(10), "collate": None, "worker_init": None}, {"class": "Scribbles", "workers": 1, "seed": 0})
+    image.write_list(0, [3, 1, 2])
+    arguments = {**stages.Identity("Scribbles", "", "", 10, "mine", "").arguments(), "listed": "samples"}
+    options = {"target": service.target}
+    layout = stages.learned(image, {**arguments, "total": "10"}, 0, 0, 2, options)
+    first = stages.stage("sample", {**arguments, "layout": json.dumps(list(layout))}, layout.outputs())
+    spec = stages.spec_of(3, first, ["v0", "v1"], {"size": 3}, epochs=1)
+    with stages.DatasetLoader(image, spec, of_data_loader("Scribbles", "{dataset}[{number}]", str), listed=True, **options) as loader:
+        (batch,) = loader
+        assert (batch["v0"].tolist(), batch["v1"].tolist()) == ([3, 1, 2], [0, 0, 0])
+    image.close()
 
 
 def test_a_bad_sample_is_told_in_the_datasets_words(services, tmp_path):
@@ -184,7 +233,7 @@ def test_over_tls_a_name_needs_the_right_to_send_code(services, tmp_path, monkey
         # Not even one that is there.
         there = allowed._open.datasets[0]
         monkeypatch.setattr(Image, "digest", lambda self: there)
-        monkeypatch.setattr(Upload, "send", lambda self, target, credentials: None)
+        monkeypatch.setattr(Upload, "send", lambda self, target, credentials, closed: None)
         with pytest.raises(bulkhead.AccessDenied, match="may not bring code"):
             loader(guest, own.Pairs(3))
 
