@@ -3,6 +3,8 @@
 import json
 import pathlib
 import subprocess
+import threading
+import time
 
 import bulkhead
 import numpy as np
@@ -103,6 +105,31 @@ def test_a_dataset_that_was_dropped_meanwhile_is_brought_again(services, tmp_pat
     with bulkhead.Loader(spec_of(own.Pairs(8)), service.target) as loader:
         assert labels(loader) == [[0, 1, 2, 3], [4, 5, 6, 7]]
     assert len(calls) > 2
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_closing_a_loader_ends_what_it_sends(services, tmp_path, monkeypatch, replicas):
+    started = [services(tmp_path / f"r{number}", *ALLOWED) for number in range(replicas)]
+    loader = bulkhead.Loader(spec_of(own.Pairs(400)), [replica.target for replica in started])
+    batches = iter(loader)
+    next(batches)
+    sending, ended = threading.Event(), threading.Event()
+
+    def until_closed(self, target, credentials, authority="", closed=lambda: False):
+        sending.set()
+        while not closed():
+            time.sleep(0.01)
+        ended.set()
+        raise bulkhead.LoaderClosed("the loader is closed")
+
+    monkeypatch.setattr(Upload, "send", until_closed)
+    reading = threading.Thread(target=lambda: pytest.raises(bulkhead.LoaderClosed, list, batches), daemon=True)
+    started[0].process.kill()
+    reading.start()
+    assert sending.wait(60)
+    loader.close()
+    assert ended.wait(60)
+    reading.join(60)
 
 
 def test_a_service_that_is_not_there_is_told_with_what_to_do():
