@@ -1,5 +1,6 @@
 """Datasets of the user's own at a service that somebody else started: --allow-datasets."""
 
+import contextlib
 import json
 import pathlib
 import subprocess
@@ -15,6 +16,8 @@ from bulkhead._dataset import upload as upload_module
 from bulkhead._dataset.upload import Upload
 from bulkhead._dataset.image import Image
 from bulkhead._dataset.words import of_data_loader
+from bulkhead._rpc import proto
+from bulkhead._rpc.connection import Connection
 from certificates import Authority
 from conftest import BIN, PYTHON
 
@@ -205,6 +208,19 @@ def test_sizes_are_bounded(services, tmp_path):
         bulkhead.Loader(spec_of(own.Table(np.arange(1 << 20))), service.target)
     with bulkhead.Loader(spec_of(own.Pairs(4)), service.target) as loader:
         assert labels(loader) == [[0, 1, 2, 3]]
+
+
+def test_parts_count_as_questions_of_which_a_client_has_100_at_once_and_20_a_second(services, tmp_path):
+    service = services(tmp_path / "s", *ALLOWED)
+    with contextlib.closing(Connection(service.target, bulkhead.Credentials(), [])) as connection:
+        put = connection.channel.unary_unary(
+            "/bulkhead.v1.Loader/PutDataset", proto.PutDatasetRequest.SerializeToString, proto.PutDatasetResponse.FromString
+        )
+        began = time.monotonic()
+        for _ in range(130):
+            answer = put(proto.PutDatasetRequest(id="a" * 32, size=1), timeout=60)
+    assert time.monotonic() - began > 1.4
+    assert (answer.have, answer.boot_id) == (0, bulkhead.service_status(service.target)["boot_id"])
 
 
 def test_the_dataset_reads_only_what_the_service_may(services, tmp_path):
