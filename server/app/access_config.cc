@@ -140,7 +140,8 @@ absl::StatusOr<TlsFiles::Paths> PathsOf(const DaemonOptions& options) {
   if (!paths.client_ca.empty() && !names) {
     return Wrong(
         "--tls-client-ca without a name: no client would have a right; give --allow-stream NAME, "
-        "--allow-status NAME or --allow-operate NAME, where NAME is in a client's certificate "
+        "--allow-status NAME, --allow-operate NAME or, with --allow-datasets, --allow-code NAME, "
+        "where NAME is in a client's certificate "
         "(* allows every one that the authority signed)");
   }
   if (paths.client_ca.empty() && paths.token.empty()) {

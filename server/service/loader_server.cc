@@ -71,10 +71,10 @@ absl::StatusOr<std::unique_ptr<LoaderServer>> LoaderServer::Start(Config config)
   BULKHEAD_ASSIGN_OR_RETURN(server->supervisor_, Supervisor::Start(std::move(supervisor)));
   DatasetStore::Config datasets = server->config_.datasets;
   datasets.admit = [raw = server.get()](uint64_t bytes) -> absl::StatusOr<std::shared_ptr<void>> {
-    auto claim = raw->supervisor_->AdmitProcess(bytes);
-    if (!claim.ok()) return Annotate(claim.status(), "no memory for a dataset");
-    return std::make_shared<MemoryClaim>(*std::move(claim));
+    BULKHEAD_ASSIGN_OR_RETURN(MemoryClaim claim, raw->supervisor_->AdmitDataset(bytes));
+    return std::make_shared<MemoryClaim>(std::move(claim));
   };
+  datasets.end_idle = [raw = server.get()] { return raw->supervisor_->EndIdleWithDataset(); };
   server->datasets_ = std::make_unique<DatasetStore>(std::move(datasets));
   const ServiceLimits& limits = server->config_.limits;
   server->indexes_ = std::make_unique<IndexStore>(

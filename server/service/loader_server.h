@@ -60,7 +60,7 @@ class LoaderServer {
     uint64_t index_bytes = 0;    // limit of indexes in cache_dir; 0: none
     DataRoots roots;
     ObjectFetcher::Config objects;
-    DatasetStore::Config datasets;  // Start sets `admit`
+    DatasetStore::Config datasets;  // Start sets its functions
     ServiceLimits limits;
     Supervisor::Config supervisor;  // Start sets worker_program, and `io` if it is null
     // Openings of one client per second, in the long run; see OpenRate. 0: no limit.

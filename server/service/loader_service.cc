@@ -170,15 +170,18 @@ RawCall* LoaderService::Trace(grpc::CallbackServerContext* rpc) {
 
 RawCall* LoaderService::PutDataset(grpc::CallbackServerContext* rpc) {
   using Answer = absl::StatusOr<grpc::ByteBuffer>;
+  // Clients without names are all of one user (access_config.cc).
+  const std::string name = context_.access.Check(*rpc, Right::kCode).value_or("");
   return Ask(rpc, Right::kCode,
-             [this, peer = rpc->peer()](const grpc::ByteBuffer& bytes) -> Answer {
+             [this, name, peer = rpc->peer()](const grpc::ByteBuffer& bytes) -> Answer {
                v1::PutDatasetRequest request;
                BULKHEAD_RETURN_IF_ERROR(ParseRequest(bytes, request));
                BULKHEAD_ASSIGN_OR_RETURN(const uint64_t have,
-                                         context_.datasets->Put(request, MonotonicNanos()));
+                                         context_.datasets->Put(request, name, MonotonicNanos()));
                context_.peers->Forgive(peer, request.data().size());
                v1::PutDatasetResponse response;
                response.set_have(have);
+               response.set_boot_id(context_.boot_id);
                return Serialize(response);
              });
 }

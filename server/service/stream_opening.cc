@@ -206,6 +206,7 @@ absl::StatusOr<Admission> StreamOpening::Admit(const PipelineConfig& pipeline, v
       plan.set_arena_bytes(slots * plan.slot_bytes());
       return admission;
     }
+    if (context_.datasets != nullptr && context_.datasets->DropOne(MonotonicNanos())) continue;
     if (slots == plan.slot_count()) refusal = admission.status();
     const absl::Duration tried = absl::Nanoseconds(MonotonicNanos() - begin_ns);
     if (tried > kAdmissionPatience && slots > kFewestSlots) {

@@ -288,6 +288,15 @@ PoolSeat Pools::Reserve(Entry& entry) {
   });
 }
 
+std::optional<absl::StatusOr<MemoryClaim>> Pools::AdmitDataset(uint64_t bytes, bool may_wait,
+                                                               MemoryBudget::Demand& demand) {
+  if (!ended_.ok()) return ended_;
+  demand.workers = 1;  // a dataset counts as a worker that takes as much
+  demand.worker_quota_bytes = bytes;
+  if (RoomComes(demand, "") && may_wait) return std::nullopt;
+  return budget_.AdmitWorker(bytes, "a dataset");
+}
+
 absl::StatusOr<MemoryClaim> Pools::AdmitIndexWorker(bool end_idle) {
   absl::StatusOr<MemoryClaim> claim = budget_.AdmitWorker(config_.index_worker_quota_bytes);
   if (claim.ok() || !end_idle) return claim;
@@ -311,10 +320,11 @@ absl::StatusOr<MemoryClaim> Pools::AdmitIndexWorker(bool end_idle) {
   return absl::UnavailableError("workers that were ended to free memory are not reaped yet");
 }
 
-bool Pools::DropLongestIdle(const std::string& but_key) {
+bool Pools::DropLongestIdle(const std::string& but_key, bool with_dataset) {
   const Entry* longest = nullptr;
   for (const Entry& entry : entries_) {
     if (!entry.idle() || entry.pipeline().key == but_key) continue;
+    if (with_dataset && entry.pipeline().datasets.empty()) continue;
     if (longest == nullptr || entry.idle_since_ns < longest->idle_since_ns) longest = &entry;
   }
   if (longest == nullptr) return false;

@@ -62,6 +62,12 @@ class Pools {
   const absl::Status& ended() const { return ended_; }
   // Kills all workers.
   void Clear();
+  // Promises the memory of a client's dataset; others give up theirs as for a stream. Absent, with
+  // `demand` filled in, if `may_wait` and the memory is about to come back.
+  std::optional<absl::StatusOr<MemoryClaim>> AdmitDataset(uint64_t bytes, bool may_wait,
+                                                          MemoryBudget::Demand& demand);
+  // Ends the pool that has been idle for longest of those with datasets. False if there is none.
+  bool EndIdleWithDataset() { return DropLongestIdle("", /*with_dataset=*/true); }
   // See IndexJobs::ClaimFn.
   absl::StatusOr<MemoryClaim> AdmitIndexWorker(bool end_idle);
   // Sets the container's memory limit.
@@ -116,8 +122,8 @@ class Pools {
   // Drops pools that were idle for long, or whose workers do not stop working. Repeats itself.
   void DropIdle();
   void DropIf(const std::function<bool(const Entry&)>& condition);
-  // False if no pool but `but_key` is idle.
-  bool DropLongestIdle(const std::string& but_key);
+  // False if no pool but `but_key` is idle, of those with datasets if that is asked for.
+  bool DropLongestIdle(const std::string& but_key, bool with_dataset = false);
 
   const Config config_;
   EventLoop& loop_;

@@ -18,6 +18,19 @@ constexpr absl::Duration kLook = absl::Milliseconds(100);  // between checks of 
 constexpr absl::Duration kSegmentsPatience = absl::Seconds(1);
 constexpr absl::Duration kSegmentsTick = absl::Milliseconds(2);
 
+// Calls `ask(may_wait)`, which fills in `demand`, until it has a value, while memory is about to
+// come back.
+template <typename Ask>
+auto AwaitRoom(const MemoryBudget& budget, const MemoryBudget::Demand& demand, const Ask& ask) {
+  const int64_t begin_ns = MonotonicNanos();
+  while (true) {
+    const absl::Duration left = kReapPatience - absl::Nanoseconds(MonotonicNanos() - begin_ns);
+    auto answer = ask(/*may_wait=*/left > absl::ZeroDuration());
+    if (answer.has_value()) return *std::move(answer);
+    budget.AwaitRoom(demand, left);
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Start(Config config) {
@@ -238,15 +251,26 @@ absl::StatusOr<Admission> Supervisor::Admit(const PipelineConfig& pipeline, uint
   MemoryBudget::Demand demand;
   demand.slot_count = slot_count;
   demand.slot_bytes = slot_bytes;
-  const int64_t begin_ns = MonotonicNanos();
-  while (true) {
+  return AwaitRoom(*budget_, demand, [&](bool may_wait) {
     std::optional<absl::StatusOr<Admission>> admission;
-    const absl::Duration left = kReapPatience - absl::Nanoseconds(MonotonicNanos() - begin_ns);
-    const bool may_wait = left > absl::ZeroDuration();
     RunOnLoop([&] { admission = pools_.Admit(pipeline, may_wait, demand, legacy); });
-    if (admission.has_value()) return *std::move(admission);
-    budget_->AwaitRoom(demand, left);
-  }
+    return admission;
+  });
+}
+
+absl::StatusOr<MemoryClaim> Supervisor::AdmitDataset(uint64_t bytes) {
+  MemoryBudget::Demand demand;
+  return AwaitRoom(*budget_, demand, [&](bool may_wait) {
+    std::optional<absl::StatusOr<MemoryClaim>> claim;
+    RunOnLoop([&] { claim = pools_.AdmitDataset(bytes, may_wait, demand); });
+    return claim;
+  });
+}
+
+bool Supervisor::EndIdleWithDataset() {
+  bool ended = false;
+  RunOnLoop([&] { ended = pools_.EndIdleWithDataset(); });
+  return ended;
 }
 
 PoolSeat Supervisor::TrySeat(const PipelineConfig& pipeline, uint32_t slot_count,

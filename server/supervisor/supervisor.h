@@ -109,6 +109,12 @@ class Supervisor {
   absl::StatusOr<Admission> Admit(const PipelineConfig& pipeline, uint32_t slot_count,
                                   uint64_t slot_bytes, Legacy* legacy = nullptr);
 
+  // Admits the memory of a client's dataset, as Admit does a stream. Errors: those of Admit.
+  absl::StatusOr<MemoryClaim> AdmitDataset(uint64_t bytes);
+  // Ends the workers of a pipeline with datasets that has been idle for longest, so that these can
+  // go once the workers are reaped. False if there is none. Blocks for the loop.
+  bool EndIdleWithDataset();
+
   // A seat among the workers that `pipeline` would be admitted to, for finding out whether they
   // come up. Null unless they and an arena of `slot_count` slots fit wholly while nobody gives up
   // anything. Blocks for the loop.

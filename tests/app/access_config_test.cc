@@ -152,6 +152,12 @@ TEST(AccessConfigTest, DatasetsAndTheRightToBringThemBelongTogether) {
               }),
               HasSubstr("/none/cert.pem"))
       << "nothing else is wrong";
+  EXPECT_THAT(Fault("127.0.0.1:0",
+                    [](auto& o) {
+                      WithCertificate(o);
+                      o.tls_client_ca = "/none/ca.pem";
+                    }),
+              HasSubstr("or, with --allow-datasets, --allow-code NAME"));
   EXPECT_EQ(Fault("unix:/run/x.sock", [](auto& o) { o.allow_datasets = true; }), "");
   EXPECT_THAT(Fault("127.0.0.1:0",
                     [](auto& o) {

@@ -106,7 +106,7 @@ TEST(ServiceDocsTest, FixedLimitsAreThoseOfTheCode) {
   EXPECT_EQ(Row("calls at a time"), absl::StrCat(SessionRegistry::kMaxSessions));
   EXPECT_EQ(Row("of these, of one client ([name](security.md#rights), or else process or host)"),
             absl::StrCat(SessionRegistry::kMaxSessionsOfOne));
-  EXPECT_EQ(Row("questions (status, recycle, quarantine) at a time"),
+  EXPECT_EQ(Row("questions (status, recycle, quarantine, parts of datasets) at a time"),
             absl::StrCat(SessionRegistry::kMaxQuestions));
   EXPECT_EQ(Row("of these, of one client"), absl::StrCat(SessionRegistry::kMaxQuestionsOfOne));
   EXPECT_EQ(
@@ -151,6 +151,8 @@ TEST(ServiceDocsTest, FixedLimitsAreThoseOfTheCode) {
             absl::StrCat(DatasetStore::kMost));
   EXPECT_EQ(Row("such a dataset that no stream uses is dropped after"),
             absl::StrCat(absl::ToInt64Minutes(DatasetStore::kKept), " min"));
+  EXPECT_EQ(Row("so long after a part came, and before Open, it is not dropped for another one"),
+            Seconds(DatasetStore::kComing));
   EXPECT_EQ(Row("batches that a client may hold over gRPC, whatever its credits"), "4,096");
   static_assert(Outbox::kMostCreditBatches == 4096);
   EXPECT_EQ(Row("a TLS handshake may take"), Seconds(LoaderServer::kHandshake));

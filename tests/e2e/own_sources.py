@@ -1,5 +1,7 @@
 """Datasets for test_python_source.py; a module, so that workers can import it."""
 
+import contextlib
+import mmap
 import os
 import sys
 
@@ -42,6 +44,33 @@ class Pairs:
         if index >= self.length:
             raise IndexError(index)
         return np.float32(index), index
+
+
+class Scribbles:
+    """Tries to change the memory that datasets and lists are read from; a sample says how often it could."""
+
+    def __init__(self, length):
+        self.length = length
+
+    def __len__(self):
+        return self.length
+
+    def __getitem__(self, index):
+        fds = [os.environ["BULKHEAD_DATASET_FD"], os.environ["BULKHEAD_DATASET_LISTS_FD"]]
+        return np.float32(index), sum(self.changes(int(fd)) for fd in fds if fd != "-1")
+
+    def changes(self, fd):
+        changed = 0
+        with contextlib.suppress(OSError):
+            os.chmod(f"/proc/self/fd/{fd}", 0o600)
+        with contextlib.suppress(OSError):
+            writer = os.open(f"/proc/self/fd/{fd}", os.O_RDWR)
+            with contextlib.suppress(OSError):
+                changed += os.pwrite(writer, os.pread(writer, 1, 0), 0)
+            with contextlib.suppress(OSError):
+                mmap.mmap(writer, 1)
+                changed += 1
+        return changed
 
 
 class Returns:

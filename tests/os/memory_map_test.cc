@@ -16,6 +16,36 @@ TEST(SharedMemoryTest, CannotGrowOrShrink) {
   EXPECT_NE(ftruncate(fd->get(), 16384), 0);
 }
 
+TEST(SharedMemoryTest, SealedMemoryHasNoWriters) {
+  const auto fd = CreateMemoryToSeal("test", 8192);
+  ASSERT_TRUE(fd.ok());
+  EXPECT_EQ(pwrite(fd->get(), "hello", 5, 0), 5);
+  {
+    const auto map = MemoryMap::Map(fd->get(), 8192);
+    ASSERT_TRUE(map.ok());
+    EXPECT_FALSE(SealMemory(fd->get(), MemoryWriters::kNobody).ok()) << "it is mapped writable";
+  }
+  ASSERT_TRUE(SealMemory(fd->get(), MemoryWriters::kNobody).ok());
+  EXPECT_EQ(pwrite(fd->get(), "X", 1, 0), -1);
+  EXPECT_NE(ftruncate(fd->get(), 4096), 0);
+  EXPECT_FALSE(MemoryMap::Map(fd->get(), 8192).ok());
+  EXPECT_TRUE(MemoryMap::MapReadOnly(fd->get(), 8192).ok());
+}
+
+TEST(SharedMemoryTest, AMappingMayStayTheOnlyWriter) {
+  const auto fd = CreateMemoryToSeal("test", 8192);
+  ASSERT_TRUE(fd.ok());
+  const auto map = MemoryMap::Map(fd->get(), 8192);
+  ASSERT_TRUE(map.ok());
+  ASSERT_TRUE(SealMemory(fd->get(), MemoryWriters::kMappings).ok());
+  EXPECT_EQ(pwrite(fd->get(), "X", 1, 0), -1);
+  EXPECT_FALSE(MemoryMap::Map(fd->get(), 8192).ok());
+  std::memcpy(map->data(), "hello", 5);
+  char read[5];
+  EXPECT_EQ(pread(fd->get(), read, 5, 0), 5);
+  EXPECT_EQ(std::memcmp(read, "hello", 5), 0);
+}
+
 TEST(MemoryMapTest, TwoMappingsShareTheirBytes) {
   const auto fd = CreateSharedMemory("test", 8192);
   const auto one = MemoryMap::Map(fd->get(), 8192);

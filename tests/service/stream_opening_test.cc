@@ -40,13 +40,8 @@ class StreamOpeningTest : public testing::Test {
     ServiceLimits limits;
     limits.worker_quota_bytes = uint64_t{1} << 30;
     preparer_.emplace(limits, DataRoots{}, nullptr);
-    Supervisor::Config config;
-    config.name = "opening";
-    config.worker_program = "/none";
-    config.timeouts.first_backoff = absl::Hours(1);
-    supervisor_ = Supervisor::Start(std::move(config)).value();
     context_.preparer = &*preparer_;
-    context_.supervisor = supervisor_.get();
+    StartSupervisor({});
     context_.sessions = &sessions_;
     context_.directory = &directory_;
     context_.quarantine = std::make_shared<QuarantineStore>("/none");
@@ -55,6 +50,15 @@ class StreamOpeningTest : public testing::Test {
     open_.set_name("train");
   }
 
+  void StartSupervisor(const MemoryBudget::Config& memory) {
+    Supervisor::Config config;
+    config.name = "opening";
+    config.worker_program = "/none";
+    config.timeouts.first_backoff = absl::Hours(1);
+    config.memory = memory;
+    supervisor_ = Supervisor::Start(std::move(config)).value();
+    context_.supervisor = supervisor_.get();
+  }
   absl::Status Run() {
     StreamOpening opening(context_, {"", "process 1", "peer"}, outbox_, claims_, log_);
     v1::Open open = open_;
@@ -114,6 +118,35 @@ TEST_F(StreamOpeningTest, TheAnswerIsThereWhenTheStreamIs) {
   EXPECT_EQ(open.streams(0).name(), "train");
   EXPECT_EQ(open.streams(0).peer(), "peer");
   EXPECT_GT(open.memory().arena_bytes(), 0u);
+  claims_.End();
+  ExpectNothingLeft();
+}
+
+TEST_F(StreamOpeningTest, ADatasetThatNobodyUsesMakesRoom) {
+  MemoryBudget::Config memory;
+  memory.budget_bytes = uint64_t{5}
+                        << 29;  // for a worker of 1 GiB, half of that, and a replacement
+  memory.replacement_bytes = uint64_t{1} << 30;
+  StartSupervisor(memory);
+  DatasetStore::Config config;
+  config.allowed = true;
+  config.most_bytes = UINT64_MAX;
+  config.admit = [this](uint64_t bytes) -> absl::StatusOr<std::shared_ptr<void>> {
+    BULKHEAD_ASSIGN_OR_RETURN(MemoryClaim claim, supervisor_->AdmitDataset(bytes));
+    return std::make_shared<MemoryClaim>(std::move(claim));
+  };
+  config.end_idle = [this] { return supervisor_->EndIdleWithDataset(); };
+  DatasetStore datasets(config);
+  context_.datasets = &datasets;
+  v1::PutDatasetRequest part;
+  part.set_id(std::string(64, 'a'));
+  part.set_size(uint64_t{1} << 30);
+  part.set_data("x");
+  const int64_t before_ns = MonotonicNanos() - absl::ToInt64Nanoseconds(DatasetStore::kComing);
+  ASSERT_TRUE(datasets.Put(part, "", before_ns).ok());
+  EXPECT_EQ(Run(), absl::OkStatus());
+  part.clear_data();
+  EXPECT_EQ(*datasets.Put(part, "", before_ns), 0);
   claims_.End();
   ExpectNothingLeft();
 }

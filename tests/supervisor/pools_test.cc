@@ -128,6 +128,36 @@ TEST_F(PoolsTest, IndexWorkersTakeThePlaceOfIdleOnesAlone) {
   EXPECT_TRUE(pools_->AdmitIndexWorker(/*end_idle=*/true).ok());
 }
 
+TEST_F(PoolsTest, ADatasetTakesThePlaceOfIdleWorkers) {
+  PoolSeat seat = Seat(Pipeline("a", 4));
+  MemoryBudget::Demand demand;
+  const auto refused = pools_->AdmitDataset(2 * kUnit, /*may_wait=*/false, demand);
+  EXPECT_EQ(GetErrorInfo(refused->status())->reason, reason::kBudgetExceeded);
+  EXPECT_NE(refused->status().message().find("a dataset takes 8MiB"), absl::string_view::npos);
+  seat.reset();
+  RunPosted();
+  const auto claim = pools_->AdmitDataset(2 * kUnit, /*may_wait=*/false, demand);
+  ASSERT_TRUE(claim->ok()) << claim->status();
+  EXPECT_EQ((*claim)->bytes(), 2 * kUnit);
+  EXPECT_EQ(Count(), 0);
+}
+
+TEST_F(PoolsTest, IdleWorkersWithADatasetCanBeEndedForIt) {
+  PipelineConfig with_dataset = Pipeline("a", 1);
+  const auto memory = std::make_shared<const DatasetMemory>();
+  with_dataset.datasets = {memory};
+  PoolSeat seat = Seat(with_dataset);
+  with_dataset.datasets.clear();
+  Seat(Pipeline("b", 1));
+  RunPosted();
+  EXPECT_FALSE(pools_->EndIdleWithDataset()) << "one has a stream, the other has none";
+  seat.reset();
+  RunPosted();
+  EXPECT_TRUE(pools_->EndIdleWithDataset());
+  EXPECT_EQ(Count(), 1);
+  EXPECT_EQ(memory.use_count(), 1);
+}
+
 TEST_F(PoolsTest, WhenTheLimitIsLoweredIdlePoolsGoAndOthersStay) {
   const PoolSeat seat = Seat(Pipeline("a", 2));
   Seat(Pipeline("b", 2));

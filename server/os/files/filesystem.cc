@@ -227,12 +227,12 @@ absl::Status AllocateFile(int fd, uint64_t bytes) {
   return absl::ResourceExhaustedError(std::string(SystemError(error, what).message()));
 }
 
-absl::Status WriteExactly(int fd, uint64_t offset, absl::string_view bytes) {
+absl::Status WriteExactly(int fd, uint64_t offset, absl::string_view bytes,
+                          absl::string_view what) {
   while (!bytes.empty()) {
     const ssize_t put = pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (put < 0 && errno == EINTR) continue;
-    if (put <= 0)
-      return SystemError(put == 0 ? ENOSPC : errno, "writing a file of the cache folder");
+    if (put <= 0) return SystemError(put == 0 ? ENOSPC : errno, std::string(what));
     bytes.remove_prefix(static_cast<size_t>(put));
     offset += static_cast<uint64_t>(put);
   }

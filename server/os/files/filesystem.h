@@ -79,9 +79,10 @@ absl::StatusOr<UniqueFd> OpenFile(const std::string& path, bool writable);
 // RESOURCE_EXHAUSTED if the disk is full.
 absl::Status AllocateFile(int fd, uint64_t bytes);
 
-// Writes all of `bytes` into an open file, from `offset` on. RESOURCE_EXHAUSTED if the disk is
-// full.
-absl::Status WriteExactly(int fd, uint64_t offset, absl::string_view bytes);
+// Writes all of `bytes` into an open file or shared memory, from `offset` on. `what` begins an
+// error's text. RESOURCE_EXHAUSTED if the disk is full.
+absl::Status WriteExactly(int fd, uint64_t offset, absl::string_view bytes,
+                          absl::string_view what = "writing a file of the cache folder");
 
 // Locks an open file until the last descriptor of this opening is closed, in any process. False if
 // another opening holds the lock.

@@ -8,13 +8,16 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/base/error.h"
+#include "server/os/files/filesystem.h"
 
 namespace bulkhead {
 namespace {
 
 constexpr uint64_t kSmallestPage = 4096;
 constexpr uint64_t kHugePage = uint64_t{2} << 20;
-constexpr int kMessageSeals = F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_WRITE | F_SEAL_SEAL;
+constexpr int kSizeSeals = F_SEAL_GROW | F_SEAL_SHRINK;
+constexpr int kMessageSeals = kSizeSeals | F_SEAL_WRITE | F_SEAL_SEAL;
 
 // Maps a file at an address that allows huge pages. MAP_FAILED like mmap.
 void* MapAligned(int fd, uint64_t bytes, int protection) {
@@ -39,43 +42,48 @@ void* MapAligned(int fd, uint64_t bytes, int protection) {
   return mapped;
 }
 
-}  // namespace
-
-absl::StatusOr<UniqueFd> CreateSharedMemory(const char* name, uint64_t bytes) {
+absl::StatusOr<UniqueFd> CreateSized(const char* name, uint64_t bytes) {
   UniqueFd fd(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd) return SystemError(errno, "memfd_create");
   if (ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) {
     return SystemError(errno, absl::StrCat("sizing shared memory to ", bytes, " bytes"));
   }
-  if (fcntl(fd.get(), F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) != 0) {
-    return SystemError(errno, "sealing shared memory");
-  }
   return fd;
 }
 
-absl::Status WriteMemory(int fd, uint64_t offset, absl::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t count = pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return SystemError(errno, "writing to shared memory");
-    offset += static_cast<uint64_t>(count);
-    bytes.remove_prefix(static_cast<size_t>(count));
-  }
-  return absl::OkStatus();
+absl::Status AddSeals(int fd, int seals) {
+  if (fcntl(fd, F_ADD_SEALS, seals) == 0) return absl::OkStatus();
+  return SystemError(errno, "sealing shared memory");
+}
+
+}  // namespace
+
+absl::StatusOr<UniqueFd> CreateSharedMemory(const char* name, uint64_t bytes) {
+  BULKHEAD_ASSIGN_OR_RETURN(UniqueFd fd, CreateSized(name, bytes));
+  BULKHEAD_RETURN_IF_ERROR(AddSeals(fd.get(), kSizeSeals | F_SEAL_SEAL));
+  return fd;
+}
+
+absl::StatusOr<UniqueFd> CreateMemoryToSeal(const char* name, uint64_t bytes) {
+  BULKHEAD_ASSIGN_OR_RETURN(UniqueFd fd, CreateSized(name, bytes));
+  BULKHEAD_RETURN_IF_ERROR(AddSeals(fd.get(), kSizeSeals));
+  if (fchmod(fd.get(), 0400) != 0) return SystemError(errno, "closing shared memory to writers");
+  return fd;
+}
+
+absl::Status SealMemory(int fd, MemoryWriters writers) {
+#ifndef F_SEAL_FUTURE_WRITE
+  constexpr int F_SEAL_FUTURE_WRITE = 0x0010;  // Linux 5.1
+#endif
+  const int seal = writers == MemoryWriters::kNobody ? F_SEAL_WRITE : F_SEAL_FUTURE_WRITE;
+  return AddSeals(fd, seal | F_SEAL_SEAL);
 }
 
 absl::StatusOr<UniqueFd> CreateSealedMessage(absl::string_view bytes) {
   UniqueFd fd(memfd_create("bulkhead-message", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd) return SystemError(errno, "memfd_create");
-  for (size_t written = 0; written < bytes.size();) {
-    const ssize_t count = write(fd.get(), bytes.data() + written, bytes.size() - written);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return SystemError(errno, "writing a message to shared memory");
-    written += static_cast<size_t>(count);
-  }
-  if (fcntl(fd.get(), F_ADD_SEALS, kMessageSeals) != 0) {
-    return SystemError(errno, "sealing a message");
-  }
+  BULKHEAD_RETURN_IF_ERROR(WriteExactly(fd.get(), 0, bytes, "writing a message to shared memory"));
+  BULKHEAD_RETURN_IF_ERROR(AddSeals(fd.get(), kMessageSeals));
   return fd;
 }
 

@@ -17,8 +17,14 @@ namespace bulkhead {
 // page is charged for it.
 absl::StatusOr<UniqueFd> CreateSharedMemory(const char* name, uint64_t bytes);
 
-// Writes `bytes` into such memory, which must have that room.
-absl::Status WriteMemory(int fd, uint64_t offset, absl::string_view bytes);
+// The same for memory that SealMemory closes to writers later. Only its owner may open it, and only
+// for reading.
+absl::StatusOr<UniqueFd> CreateMemoryToSeal(const char* name, uint64_t bytes);
+// Who writes such memory from now on, whoever has it open: nobody, or who has mapped it writable
+// before. Cannot be undone. UNAVAILABLE while somebody else has it mapped writable, for kNobody;
+// INVALID_ARGUMENT for kMappings before Linux 5.1.
+enum class MemoryWriters { kNobody, kMappings };
+absl::Status SealMemory(int fd, MemoryWriters writers);
 
 // A read-only memfd that holds `bytes`, for messages too large for a packet.
 absl::StatusOr<UniqueFd> CreateSealedMessage(absl::string_view bytes);

@@ -170,10 +170,10 @@ void MemoryBudget::AwaitRoom(const Demand& demand, absl::Duration patience) cons
   AwaitFor(mutex_, decided, patience);
 }
 
-absl::StatusOr<MemoryClaim> MemoryBudget::AdmitWorker(uint64_t quota_bytes) {
+absl::StatusOr<MemoryClaim> MemoryBudget::AdmitWorker(uint64_t quota_bytes, absl::string_view who) {
   absl::MutexLock lock(&mutex_);
   if (Free() < quota_bytes) {
-    return Refusal(absl::StrCat("a worker takes ", FormatBytes(quota_bytes)));
+    return Refusal(absl::StrCat(who, " takes ", FormatBytes(quota_bytes)));
   }
   return Promise(0, quota_bytes);
 }

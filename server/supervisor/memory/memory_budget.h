@@ -8,6 +8,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "bulkhead/v1/loader.pb.h"
@@ -102,8 +103,9 @@ class MemoryBudget : public std::enable_shared_from_this<MemoryBudget> {
   // Waits until `demand` fits wholly, no memory is returning, or `patience` is over.
   void AwaitRoom(const Demand& demand, absl::Duration patience) const ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // For a worker that belongs to no stream. Errors: those of Admit.
-  absl::StatusOr<MemoryClaim> AdmitWorker(uint64_t quota_bytes) ABSL_LOCKS_EXCLUDED(mutex_);
+  // For a worker that belongs to no stream, or for `who`. Errors: those of Admit.
+  absl::StatusOr<MemoryClaim> AdmitWorker(uint64_t quota_bytes, absl::string_view who = "a worker")
+      ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Sets the container's limit. True if it changed.
   bool SetLimit(uint64_t limit_bytes) ABSL_LOCKS_EXCLUDED(mutex_);

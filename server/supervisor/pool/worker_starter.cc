@@ -61,7 +61,8 @@ absl::StatusOr<std::unique_ptr<PoolWorker>> WorkerStarter::Start(Slot& slot) con
   }
   // The worker's resources are kept until it is reaped.
   callbacks.on_orphan_exit = [exits = context_.exits, memory = context_.memory,
-                              scratch = raw.scratch, claims = raw.claims](const ProcessExit& exit) {
+                              scratch = raw.scratch, claims = raw.claims,
+                              datasets = config_.datasets](const ProcessExit& exit) {
     exits->AddOrphan(exit.cpu_seconds);
   };
   WorkerProgram program = config_.python ? context_.programs.python : context_.programs.native;

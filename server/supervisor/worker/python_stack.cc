@@ -14,8 +14,9 @@ namespace bulkhead {
 namespace {
 
 constexpr absl::string_view kHost = "/bulkhead_host/";
-// Where the client's functions lie that call a dataset of the user.
-constexpr absl::string_view kDatasetHosts[] = {"/bulkhead/_dataset/worker/", "/bulkhead/datasets/"};
+// The client's modules that call a dataset of the user, wherever they lie (OWN_STAGES in
+// bulkhead_host/functions.py).
+constexpr absl::string_view kDatasetFiles[] = {"/bulkhead_dataset.py", "/bulkhead_leaves.py"};
 // The frame through which the worker calls a stage, the outermost of such a thread.
 constexpr absl::string_view kCallFile = "/bulkhead_host/calls.py";
 constexpr absl::string_view kCallFunction = "call";
@@ -47,8 +48,8 @@ std::string Describe(const std::vector<Frame>& frames) {
   for (const Frame& frame : frames) {
     const bool is_ours =
         absl::StrContains(frame.file, kHost) ||
-        std::any_of(std::begin(kDatasetHosts), std::end(kDatasetHosts),
-                    [&](absl::string_view of) { return absl::StrContains(frame.file, of); });
+        std::any_of(std::begin(kDatasetFiles), std::end(kDatasetFiles),
+                    [&](absl::string_view file) { return absl::EndsWith(frame.file, file); });
     if (is_ours || parts.size() == kMaxFrames) break;
     parts.push_back(absl::StrCat(frame.file, ":", frame.line, " in ", frame.function));
   }

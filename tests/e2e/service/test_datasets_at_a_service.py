@@ -1,17 +1,23 @@
 """Datasets of the user's own at a service that somebody else started: --allow-datasets."""
 
+import contextlib
 import json
 import pathlib
 import subprocess
+import threading
+import time
 
 import bulkhead
 import numpy as np
 import own_sources as own
 import pytest
 from bulkhead._dataset import stages
+from bulkhead._dataset import upload as upload_module
 from bulkhead._dataset.upload import Upload
 from bulkhead._dataset.image import Image
 from bulkhead._dataset.words import of_data_loader
+from bulkhead._rpc import proto
+from bulkhead._rpc.connection import Connection
 from certificates import Authority
 from conftest import BIN, PYTHON
 
@@ -32,17 +38,50 @@ def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
-def test_a_dataset_is_brought_once_and_read_by_the_services_workers(services, tmp_path):
+@pytest.fixture
+def sent(monkeypatch):
+    """How many bytes go to services, call by call."""
+    put, lengths = upload_module._Service.put, []
+
+    def counted(self, id, whole, offset, data):
+        lengths.append(len(data))
+        return put(self, id, whole, offset, data)
+
+    monkeypatch.setattr(upload_module._Service, "put", counted)
+    return lengths
+
+
+def test_a_dataset_is_brought_once_and_read_by_the_services_workers(services, tmp_path, sent):
     service = services(tmp_path / "s", *ALLOWED)
     table = np.arange(3 << 20, dtype=np.int64)  # several parts of 4 MiB
     spec = spec_of(own.Table(table), order="global", seed=3)
     with bulkhead.Loader(spec, service.target) as loader:
         first = next(iter(loader))
         assert (first["y"] == table[first["x"].astype(np.int64)]).all()
+        whole = sum(sent)
+        assert table.nbytes < whole < table.nbytes + (1 << 20)
         with bulkhead.Loader(spec, service.target) as other:
             assert next(iter(other))["y"].tolist() == first["y"].tolist()
             streams = bulkhead.service_status(service.target)["streams"]
             assert len(streams) == 2 and len({stream["pipeline"] for stream in streams}) == 1, "equal datasets share their workers"
+    assert sum(sent) == whole
+
+
+def test_a_dataset_cannot_change_what_other_workers_read(services, tmp_path):
+    service = services(tmp_path / "s", *ALLOWED)
+    with bulkhead.Loader(spec_of(own.Scribbles(4)), service.target) as loader:
+        assert labels(loader) == [[0, 0, 0, 0]]
+
+
+def test_workers_without_a_stream_give_their_dataset_up_for_another(services, tmp_path):
+    service = services(tmp_path / "s", *ALLOWED, "--dataset-bytes", "12MiB")
+    tables = [np.arange(1 << 20) + first for first in range(2)]
+    with bulkhead.Loader(spec_of(own.Table(tables[0])), service.target) as loader:
+        next(iter(loader))
+        with pytest.raises(bulkhead.BulkheadError, match=r"others in use take 8.*MiB of --dataset-bytes 12MiB; close other loaders, let it"):
+            bulkhead.Loader(spec_of(own.Table(tables[1])), service.target)
+    with bulkhead.Loader(spec_of(own.Table(tables[1])), service.target) as loader:
+        assert next(iter(loader))["y"].tolist() == tables[1][:4].tolist()
 
 
 def test_it_is_brought_again_to_a_service_that_was_lost(services, tmp_path):
@@ -60,15 +99,40 @@ def test_a_dataset_that_was_dropped_meanwhile_is_brought_again(services, tmp_pat
     service = services(tmp_path / "s", *ALLOWED)
     send, calls = Upload.send, []
 
-    def every_second_time(self, *where):
+    def every_second_time(self, *where, **more):
         calls.append(where)
         if len(calls) % 2 == 0:
-            send(self, *where)
+            send(self, *where, **more)
 
     monkeypatch.setattr(Upload, "send", every_second_time)
     with bulkhead.Loader(spec_of(own.Pairs(8)), service.target) as loader:
         assert labels(loader) == [[0, 1, 2, 3], [4, 5, 6, 7]]
     assert len(calls) > 2
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_closing_a_loader_ends_what_it_sends(services, tmp_path, monkeypatch, replicas):
+    started = [services(tmp_path / f"r{number}", *ALLOWED) for number in range(replicas)]
+    loader = bulkhead.Loader(spec_of(own.Pairs(400)), [replica.target for replica in started])
+    batches = iter(loader)
+    next(batches)
+    sending, ended = threading.Event(), threading.Event()
+
+    def until_closed(self, target, credentials, authority="", closed=lambda: False):
+        sending.set()
+        while not closed():
+            time.sleep(0.01)
+        ended.set()
+        raise bulkhead.LoaderClosed("the loader is closed")
+
+    monkeypatch.setattr(Upload, "send", until_closed)
+    reading = threading.Thread(target=lambda: pytest.raises(bulkhead.LoaderClosed, list, batches), daemon=True)
+    started[0].process.kill()
+    reading.start()
+    assert sending.wait(60)
+    loader.close()
+    assert ended.wait(60)
+    reading.join(60)
 
 
 def test_a_service_that_is_not_there_is_told_with_what_to_do():
@@ -109,6 +173,21 @@ def test_a_samplers_list_changes_from_epoch_to_epoch_and_the_workers_stay(servic
     assert len(pids) == 1, "the same workers read the next list"
 
 
+def test_a_samplers_list_cannot_be_changed_by_workers(services, tmp_path):
+    service = services(tmp_path / "s", *ALLOWED)
+    image = Image({"dataset": own.Scribbles(10), "collate": None, "worker_init": None}, {"class": "Scribbles", "workers": 1, "seed": 0})
+    image.write_list(0, [3, 1, 2])
+    arguments = {**stages.Identity("Scribbles", "", "", 10, "mine", "").arguments(), "listed": "samples"}
+    options = {"target": service.target}
+    layout = stages.learned(image, {**arguments, "total": "10"}, 0, 0, 2, options)
+    first = stages.stage("sample", {**arguments, "layout": json.dumps(list(layout))}, layout.outputs())
+    spec = stages.spec_of(3, first, ["v0", "v1"], {"size": 3}, epochs=1)
+    with stages.DatasetLoader(image, spec, of_data_loader("Scribbles", "{dataset}[{number}]", str), listed=True, **options) as loader:
+        (batch,) = loader
+        assert (batch["v0"].tolist(), batch["v1"].tolist()) == ([3, 1, 2], [0, 0, 0])
+    image.close()
+
+
 def test_a_bad_sample_is_told_in_the_datasets_words(services, tmp_path):
     service = services(tmp_path / "s", *ALLOWED)
     with bulkhead.Loader(spec_of(own.Pairs(8, bad=5)), service.target) as loader:
@@ -129,6 +208,19 @@ def test_sizes_are_bounded(services, tmp_path):
         bulkhead.Loader(spec_of(own.Table(np.arange(1 << 20))), service.target)
     with bulkhead.Loader(spec_of(own.Pairs(4)), service.target) as loader:
         assert labels(loader) == [[0, 1, 2, 3]]
+
+
+def test_parts_count_as_questions_of_which_a_client_has_100_at_once_and_20_a_second(services, tmp_path):
+    service = services(tmp_path / "s", *ALLOWED)
+    with contextlib.closing(Connection(service.target, bulkhead.Credentials(), [])) as connection:
+        put = connection.channel.unary_unary(
+            "/bulkhead.v1.Loader/PutDataset", proto.PutDatasetRequest.SerializeToString, proto.PutDatasetResponse.FromString
+        )
+        began = time.monotonic()
+        for _ in range(130):
+            answer = put(proto.PutDatasetRequest(id="a" * 32, size=1), timeout=60)
+    assert time.monotonic() - began > 1.4
+    assert (answer.have, answer.boot_id) == (0, bulkhead.service_status(service.target)["boot_id"])
 
 
 def test_the_dataset_reads_only_what_the_service_may(services, tmp_path):
@@ -184,7 +276,7 @@ def test_over_tls_a_name_needs_the_right_to_send_code(services, tmp_path, monkey
         # Not even one that is there.
         there = allowed._open.datasets[0]
         monkeypatch.setattr(Image, "digest", lambda self: there)
-        monkeypatch.setattr(Upload, "send", lambda self, target, credentials: None)
+        monkeypatch.setattr(Upload, "send", lambda self, target, credentials, closed: None)
         with pytest.raises(bulkhead.AccessDenied, match="may not bring code"):
             loader(guest, own.Pairs(3))
 

@@ -30,6 +30,18 @@ TEST(PythonStackTest, NamesWhereTheFunctionIsInTheThreadThatTheWorkerCalled) {
             "/data/python/augment.py:7 in blur; called from /data/python/augment.py:21 in augment");
 }
 
+TEST(PythonStackTest, TheClientsOwnModulesEndTheStackAndTheUsersFoldersDoNot) {
+  constexpr char kStack[] = R"(Thread 0x1 (most recent call first):
+  File "/home/me/bulkhead/datasets/photos.py", line 3 in __getitem__
+  File "/home/me/lib/bulkhead/datasets/base.py", line 5 in read
+  File "/opt/lib/bulkhead/datasets/bulkhead_dataset.py", line 88 in at
+  File "/opt/lib/bulkhead/bulkhead_host/calls.py", line 60 in call
+)";
+  EXPECT_EQ(DescribePythonStack(kStack),
+            "/home/me/bulkhead/datasets/photos.py:3 in __getitem__; called from "
+            "/home/me/lib/bulkhead/datasets/base.py:5 in read");
+}
+
 TEST(PythonStackTest, OfACrashOnlyTheCurrentThreadCounts) {
   EXPECT_EQ(DescribeCrashedStack(kDump), "");
   const std::string crashed =

@@ -20,7 +20,7 @@ from ..errors import InvalidArgument
 from .worker.bulkhead_leaves import TheOnlyOne, rebuilt_tensor
 
 if TYPE_CHECKING:
-    from .upload import ListToSend
+    from .upload import ListPlace, ListToSend
 
 try:
     import cloudpickle as _by_value
@@ -104,7 +104,7 @@ class Image:
         self.lists_fd = _memory_file("bulkhead-lists")
         os.fchmod(self.lists_fd, 0o400)  # nobody else opens it for writing
         self._digest = ""
-        self._list_id, self._list_room = "", 0  # at a service that somebody else started
+        self._place: Optional["ListPlace"] = None  # of the lists at a service that somebody else started
 
     def check_process(self) -> None:
         """InvalidArgument in a forked child, which shares this memory with its parent."""
@@ -135,15 +135,15 @@ class Image:
 
     def list_to_send(self) -> "ListToSend":
         """The list that is written now. Its place stays the same while there is room for the list."""
-        from .upload import ListToSend
+        from .upload import ListPlace, ListToSend
 
         size = os.fstat(self.lists_fd).st_size
-        if size > self._list_room:
-            self._list_id, self._list_room = secrets.token_hex(16), 1 << max(12, size.bit_length())
+        if self._place is None or size > self._place.room:
+            self._place = ListPlace(secrets.token_hex(16), 1 << max(12, size.bit_length()))
         with mmap.mmap(self.lists_fd, size, prot=mmap.PROT_READ) as memory:
             written = memory[:]
         head = 8 * _LIST_HEAD_WORDS
-        return ListToSend(self._list_id, self._list_room, written[:head], written[head:])
+        return ListToSend(self._place, written[:head], written[head:])
 
     def write_list(self, epoch: int, indices: Any, offsets: Optional[Any] = None) -> str:
         """Replaces the list; returns its digest. No stream reads the one before any more."""

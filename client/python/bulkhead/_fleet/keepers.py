@@ -167,7 +167,7 @@ class Keepers:
         """Waits until the member is to be opened; what to open it with, None when it is not to be any more."""
 
         def over() -> bool:
-            return self._closed or self.members.get(member.replica) is not member
+            return self._over(member)
 
         with self._lock:
             self._moved.wait_for(lambda: over() or member.state == AWAY)
@@ -183,9 +183,12 @@ class Keepers:
             old.close()
         return request
 
+    def _over(self, member: Member) -> bool:
+        return self._closed or self.members.get(member.replica) is not member
+
     def _try(self, member: Member, request: Any) -> None:
         if self._endpoint.upload is not None:
-            self._endpoint.upload.send(member.target, self._credentials, member.replica.authority)
+            self._endpoint.upload.send(member.target, self._credentials, member.replica.authority, lambda: self._over(member))
         stream = ReplicaStream(
             member.target,
             self._credentials,

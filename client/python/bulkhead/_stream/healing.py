@@ -136,7 +136,7 @@ class HealingStream:
         request.CopyFrom(open_request)
         request.name = self._endpoint.name_on_the_wire(open_request.name)
         if self._endpoint.upload is not None:
-            self._endpoint.upload.send(self._endpoint.target, self._credentials)
+            self._endpoint.upload.send(self._endpoint.target, self._credentials, closed=lambda: self._closed)
         demanded = self._demands_shm()
         door = self._open_door(patience)
         if door is not None:
