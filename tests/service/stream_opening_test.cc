@@ -122,6 +122,7 @@ TEST_F(StreamOpeningTest, WarnsAClientThatAsksToShareWhereNothingIsShared) {
   open_.set_share(true);
   ASSERT_TRUE(Run().ok());
   observer_->AwaitAdded();
+  outbox_.OnWritten(true);
   ASSERT_EQ(written_.size(), 2u);
   const v1::StreamResponse& told = written_[written_[0].has_note() ? 0 : 1];
   EXPECT_EQ(told.note().level(), v1::Note::LEVEL_WARNING);

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 
 namespace bulkhead::share_group_test {
@@ -123,8 +124,12 @@ TEST_F(ShareGroupTest, ItsMemoryIsFilledSlotBySlotSoThatCopiesGetInBetween) {
   Begin(1, 0);
   for (uint32_t slot = 0; slot < kWindow; ++slot) {
     AwaitCopier();
+    absl::Notification copied;  // what is copied between this slot and the next one
+    copier_->Post([&] { copied.WaitForNotification(); });
     RunPosted();
-    EXPECT_EQ(maker_, nullptr) << "after slot " << slot;
+    EXPECT_EQ(maker_.get(), nullptr) << "after slot " << slot;
+    copied.Notify();
+    AwaitCopier();
   }
   AwaitMaker();
 }
@@ -137,7 +142,7 @@ TEST_F(ShareGroupTest, OthersGetItsMemoryForTheAskingAndItDoesNotTakeItBackAtOnc
   EXPECT_EQ(budget_->returning_bytes(), kArenaBytes);
   EXPECT_EQ(group_->arena_bytes(), 0u);
   Await([this] { return budget_->Snapshot().arena_bytes() == 0; });
-  EXPECT_EQ(maker_, nullptr);
+  EXPECT_EQ(maker_.get(), nullptr);
   EXPECT_FALSE(group_->GiveUpMaker());
   EXPECT_EQ(Begin(2, 1), ShareWindow::Answer::kWould);
   EXPECT_EQ(group_->arena_bytes(), 0u);
@@ -153,7 +158,7 @@ TEST_F(ShareGroupTest, ItsMemoryCanBeTakenWhileItIsStillFilled) {
   Await([this] { return budget_->Snapshot().arena_bytes() == 0; });
   AwaitCopier();
   RunPosted();
-  EXPECT_EQ(maker_, nullptr);
+  EXPECT_EQ(maker_.get(), nullptr);
 }
 
 TEST_F(ShareGroupTest, WithoutMemoryItAsksForSomeAndSaysSoOnce) {

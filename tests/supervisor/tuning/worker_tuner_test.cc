@@ -208,9 +208,9 @@ TEST_F(TunerTest, ATrainerThatPausesDoesNotDecideATrial) {
     Run(pause);
     trainer_ = kFast;
     Run(WorkerTuner::kWindowSeconds);
-    EXPECT_EQ(least_seen_, 3u) << pause;
+    EXPECT_THAT(least_seen_, Ge(3u)) << pause;
     EXPECT_THAT(Reaches(8), Le(60)) << "the third helped, and so do others; after " << pause;
-    EXPECT_EQ(least_seen_, 3u) << pause;
+    EXPECT_THAT(least_seen_, Ge(3u)) << pause;
   }
 }
 
@@ -223,7 +223,7 @@ TEST_F(TunerTest, ASlowSampleOfATrainerThatPausesDoesNotDecideATrialEither) {
   trainer_ = kFast;
   least_seen_ = 1000;
   EXPECT_THAT(Reaches(4), Le(25));
-  EXPECT_EQ(least_seen_, 3u);
+  EXPECT_THAT(least_seen_, Ge(3u));
 }
 
 TEST_F(TunerTest, ATrainerThatGoesOnMoreSlowlyGivesTheWorkerOfATrialBack) {
