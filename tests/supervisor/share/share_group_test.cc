@@ -48,7 +48,8 @@ class ShareGroupTest : public testing::Test {
       if (maker_ != nullptr && maker_->id() == id) maker_.reset();
     };
     context_.make_room = [this](const MemoryBudget::Demand& demand) { asked_.push_back(demand); };
-    context_.later = [this](std::function<void()> work) { loop_->Post(std::move(work)); };
+    // The copier may still call it when this is gone.
+    context_.later = [loop = loop_](std::function<void()> work) { loop->Post(std::move(work)); };
     HasMemory(uint64_t{1} << 30);
     group_ = std::make_shared<ShareGroup>(context_, "");
     for (uint64_t id = 1; id <= 2; ++id) group_->Join(MakeMember(id), 0);
