@@ -106,7 +106,7 @@ std::optional<ImageSize> JpegDecoder::OpenUnread(FileBytes& file, uint64_t max_p
   next_ = &file;
   chosen_.reset();
   const bool known = file.state().has_value() && UsesCoefficients(file.size_bytes(), options) &&
-                     stores_.coefficients->Find(JpegNote::KeyFor(*file.state()), note_bytes_) &&
+                     stores_.coefficients->Find(*file.state(), note_bytes_) &&
                      note_.Parse(note_bytes_);
   if (!known) return std::nullopt;
   chosen_ = ChoosesKept();
@@ -361,7 +361,7 @@ void JpegDecoder::NoteFile() {
   if (!is_read || stores_.making == Making::kNone || !source_->state().has_value()) return;
   if (!stores_.coefficients->HasRoom()) return;
   JpegNote::Write(key_, file_, note_bytes_);
-  stores_.coefficients->Add(JpegNote::KeyFor(*source_->state()), note_bytes_);
+  stores_.coefficients->Add(*source_->state(), note_bytes_);
 }
 
 absl::string_view JpegDecoder::MakeCoefficients() {

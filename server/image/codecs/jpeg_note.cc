@@ -38,10 +38,6 @@ void AppendHeader(absl::string_view file, std::string& bytes) {
 
 }  // namespace
 
-StoreKey JpegNote::KeyFor(const StoreKey& state) {
-  return KeyOf(absl::StrCat("JPEG note 1 ", state.words[0], " ", state.words[1]));
-}
-
 void JpegNote::Write(const StoreKey& coefficients, absl::string_view file, std::string& bytes) {
   bytes.clear();
   for (const uint64_t word : coefficients.words) AppendLittle<uint64_t>(bytes, word);

@@ -9,7 +9,7 @@
 
 namespace bulkhead {
 
-// What is kept of a JPEG file in a certain state (FileBytes::state), so that it need not be read
+// What is kept of a JPEG file in a certain state, by FileBytes::state, so that it need not be read
 // again where its coefficients are kept. As bytes: the key of these, two little-endian u64; the
 // EXIF orientation, a u8; the file's header.
 struct JpegNote {
@@ -18,8 +18,6 @@ struct JpegNote {
   // The file's segments up to its first scan, without those that no decoder interprets.
   absl::string_view header;
 
-  // By which the note of a file is found.
-  static StoreKey KeyFor(const StoreKey& state);
   // The note of a whole file. `bytes` is reused.
   static void Write(const StoreKey& coefficients, absl::string_view file, std::string& bytes);
   // A view of `bytes`; false if they are none. Its header may be that of no file.

@@ -56,8 +56,9 @@ std::optional<StoreKey> StateOf(absl::string_view path, const FileIdentity& file
   const int64_t now_ns = absl::ToUnixNanos(absl::Now());
   if (now_ns - std::max(file.mtime_ns, file.ctime_ns) < kSettledNs) return std::nullopt;
   static_assert(std::has_unique_object_representations_v<FileIdentity>);
-  return KeyOf(absl::StrCat(
-      "image file ", absl::string_view(reinterpret_cast<const char*>(&file), sizeof(file)), path));
+  return KeyOf(absl::StrCat("state 1 of an image file ",
+                            absl::string_view(reinterpret_cast<const char*>(&file), sizeof(file)),
+                            path));
 }
 
 // The bytes of an image.

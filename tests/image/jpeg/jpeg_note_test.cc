@@ -81,7 +81,15 @@ TEST(JpegNoteTest, NoneIsMadeWhereNothingIsToBeKept) {
   for (int i = 0; i < 2; ++i) decoders.ExpectEqual(file, kMiddleShare, PixelFormat::kRgb);
   EXPECT_EQ(file.reads, 2);
   EXPECT_EQ(decoders.map.size(), 0u);
-  // What another stream has kept is used.
+  // Nor of a file whose coefficients another stream has kept.
+  JpegOnDisk fresh(std::string(*file.Get()), /*state=*/0);
+  decoders.Use(JpegDecoder::Making::kAll);
+  decoders.ExpectEqual(fresh, kMiddleShare, PixelFormat::kRgb);
+  decoders.Use(JpegDecoder::Making::kNone);
+  decoders.ExpectEqual(file, kMiddleShare, PixelFormat::kRgb);
+  EXPECT_EQ(decoders.map.size(), 1u);
+  file.reads = 2;
+  // A note that another stream has kept is used.
   decoders.Use(JpegDecoder::Making::kAll);
   decoders.ExpectEqual(file, kMiddleShare, PixelFormat::kRgb);
   decoders.Use(JpegDecoder::Making::kNone);
@@ -104,7 +112,7 @@ TEST(JpegNoteTest, WhereCoefficientsAreGoneTheFileIsRead) {
   JpegOnDisk file(MakeJpegFile(PhotoRecipe()));
   decoders.ExpectEqual(file, kMiddleShare, PixelFormat::kRgb);
   std::string note;
-  const StoreKey key = JpegNote::KeyFor(*file.state());
+  const StoreKey key = *file.state();
   ASSERT_TRUE(decoders.map.Find(key, note));
   decoders.map.Clear();
   decoders.map.Add(key, note);
@@ -120,7 +128,7 @@ TEST(JpegNoteTest, MayBeAnyBytes) {
   Noting decoders;
   JpegOnDisk file(MakeJpegFile(PhotoRecipe()));
   decoders.ExpectEqual(file, kMiddleShare, PixelFormat::kRgb);
-  const StoreKey key = JpegNote::KeyFor(*file.state());
+  const StoreKey key = *file.state();
   std::string good;
   ASSERT_TRUE(decoders.map.Find(key, good));
   decoders.Use(JpegDecoder::Making::kNone);
