@@ -143,8 +143,7 @@ std::vector<Metric> StreamMetrics() {
       {"bulkhead_stream_waiting_for_objects_seconds_total", MetricType::Counter, "seconds",
        kStreamLabels,
        "Part of the time in which the stream's client waited for workers: these waited for bytes "
-       "of "
-       "an object store.",
+       "of an object store.",
        EachStream([](const auto& stream) { return stream.waiting_for_objects_seconds(); })},
       {"bulkhead_stream_waiting_for_trainer_seconds_total", MetricType::Counter, "seconds",
        kStreamLabels,

@@ -368,6 +368,13 @@ std::string ShareKey(const StreamConfig& config, const std::string& owner) {
   return hash.FinishHex();
 }
 
+// As StreamConfig::unshared, of a client that asks to share.
+std::string WhyUnshared(const v1::Open& open, bool can_share) {
+  if (!can_share) return "this service lets streams share nothing (--share-window 0)";
+  if (open.assigned()) return "several services make this stream's batches, each of them others";
+  return "";
+}
+
 std::vector<internal::v1::CacheKind> CachesOf(const v1::PipelineSpec& spec) {
   std::vector<internal::v1::CacheKind> caches;
   if (MayDecodeParts(spec)) caches.push_back(internal::v1::CACHE_KIND_SEEK);
@@ -430,7 +437,7 @@ void AddDatasets(const google::protobuf::RepeatedPtrField<std::string>& ids,
 }
 
 StreamConfig MakeStreamConfig(const v1::Open& open, const PreparedPipeline& prepared,
-                              const BatchPlan& plan, const std::string& owner) {
+                              const BatchPlan& plan, const std::string& owner, bool can_share) {
   StreamConfig config;
   config.name = Printable(open.name());
   config.rank = open.rank();
@@ -458,7 +465,10 @@ StreamConfig MakeStreamConfig(const v1::Open& open, const PreparedPipeline& prep
     const std::string digest = DigestIn(open.cursor().code(), file.name());
     if (!digest.empty() && !open.allow_changed_bytes()) file.set_digest(digest);
   }
-  if (open.share()) config.share_key = ShareKey(config, owner);
+  if (open.share()) {
+    config.unshared = WhyUnshared(open, can_share);
+    if (config.unshared.empty()) config.share_key = ShareKey(config, owner);
+  }
   config.max_substitutions_per_epoch = MaxSubstitutions(prepared, config.world_size);
   const std::optional<uint64_t> epochs =
       prepared.spec.has_epochs() ? std::optional(prepared.spec.epochs()) : std::nullopt;

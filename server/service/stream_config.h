@@ -43,6 +43,7 @@ v1::Opened MakeOpened(const v1::Open& open, const PreparedPipeline& prepared, co
 
 // The supervisor's configs of the pipeline and of the stream; the caller adds arena, observer, peer
 // and quarantine. `owner`: the caller's name; streams of different owners share no batches.
+// `can_share`: the service lets streams share batches.
 PipelineConfig MakePipelineConfig(const PreparedPipeline& prepared);
 // Lets the pipeline's workers read what its client brought under `ids`. It shares workers and
 // cached results only with streams that name the same.
@@ -50,7 +51,8 @@ void AddDatasets(const google::protobuf::RepeatedPtrField<std::string>& ids,
                  std::vector<std::shared_ptr<const DatasetMemory>> datasets,
                  PipelineConfig& pipeline);
 StreamConfig MakeStreamConfig(const v1::Open& open, const PreparedPipeline& prepared,
-                              const BatchPlan& plan, const std::string& owner = "");
+                              const BatchPlan& plan, const std::string& owner = "",
+                              bool can_share = true);
 
 }  // namespace bulkhead
 

@@ -115,7 +115,11 @@ absl::Status StreamOpening::Open(v1::Open& open, RequestMemory::Place& place, Se
   BULKHEAD_ASSIGN_OR_RETURN(
       const std::shared_ptr<Arena> arena,
       Arena::Create(prepared.memory.slot_bytes(), prepared.memory.slot_count()));
-  StreamConfig config = MakeStreamConfig(open, prepared, plan, caller_.name);
+  StreamConfig config =
+      MakeStreamConfig(open, prepared, plan, caller_.name, context_.supervisor->shares_batches());
+  if (!config.unshared.empty() && !open.has_cursor()) {
+    Warn({absl::StrCat("`share` has no effect: ", config.unshared)});
+  }
   config.quarantined = quarantined;
   config.on_quarantined = Remember(prepared.bytes_fingerprint);
   config.arena = arena;

@@ -16,6 +16,40 @@ constexpr absl::Duration kRestInterval = absl::Milliseconds(300);
 constexpr absl::Duration kWakeRetry = absl::Milliseconds(5);
 constexpr absl::string_view kOthersNeed = "another stream needed the memory";
 
+// Bytes of workers beyond those that their pools began with.
+uint64_t SpareWorkerBytes(const Pools& pools) {
+  uint64_t bytes = 0;
+  pools.ForEach([&](WorkerPool& pool) {
+    if (!pool.parked()) bytes += pool.spare().tuning.spare_bytes();
+  });
+  return bytes;
+}
+
+// Takes one of these from the pool with the most. False if none can go.
+bool GiveUpSpareWorker(const Pools& pools) {
+  WorkerPool* richest = nullptr;
+  pools.ForEach([&](WorkerPool& pool) {
+    if (pool.parked()) return;
+    const uint64_t most = richest == nullptr ? 0 : richest->spare().tuning.spare_bytes();
+    if (pool.spare().tuning.spare_bytes() > most) richest = &pool;
+  });
+  return richest != nullptr && richest->spare().tuning.GiveUpOne();
+}
+
+// The same of these workers and of the arenas in which groups share batches; these go first.
+uint64_t SpareBytes(const Pools& pools) {
+  uint64_t bytes = SpareWorkerBytes(pools);
+  pools.ForEach([&](WorkerPool& pool) { bytes += pool.spare().share_groups.spare_bytes(); });
+  return bytes;
+}
+
+bool GiveUpSpare(const Pools& pools) {
+  bool given_up = false;
+  pools.ForEach(
+      [&](WorkerPool& pool) { given_up = given_up || pool.spare().share_groups.GiveUpOne(); });
+  return given_up || GiveUpSpareWorker(pools);
+}
+
 }  // namespace
 
 Pools::Pools(Config config)
@@ -68,6 +102,9 @@ Pools::Entry* Pools::Find(const WorkerPool* pool) {
 Pools::Entry& Pools::Start(const PipelineConfig& pipeline, MemoryClaim claim) {
   PoolContext context = config_.context;
   context.memory = std::make_shared<MemoryClaim>(std::move(claim));
+  context.make_room = [this](const MemoryBudget::Demand& demand) {
+    loop_.Post([this, demand] { MakeRoomForSharing(demand); });
+  };
   context.on_wanted = [this](WorkerPool* pool) { WakeSoon(pool); };
   PipelineConfig held_to = pipeline;
   if (!config_.enforce_quotas) held_to.quota_bytes = 0;
@@ -87,34 +124,21 @@ uint64_t Pools::IdleBytes(const std::string& but_key) const {
   return bytes;
 }
 
-uint64_t Pools::SpareBytes() const {
-  uint64_t bytes = 0;
-  for (const Entry& entry : entries_) {
-    if (!entry.pool->parked()) bytes += entry.pool->tuning().spare_bytes();
+void Pools::MakeRoomForSharing(const MemoryBudget::Demand& demand) {
+  if (!budget_.CouldAdmit(demand, SpareWorkerBytes(*this) + IdleBytes(""))) return;
+  while (!budget_.WillFitWholly(demand) && (GiveUpSpareWorker(*this) || DropLongestIdle(""))) {
   }
-  return bytes;
-}
-
-bool Pools::GiveUpSpareWorker() {
-  WorkerPool* richest = nullptr;
-  for (const Entry& entry : entries_) {
-    if (entry.pool->parked()) continue;
-    const uint64_t spare = entry.pool->tuning().spare_bytes();
-    if (spare > (richest == nullptr ? 0 : richest->tuning().spare_bytes())) {
-      richest = entry.pool.get();
-    }
-  }
-  return richest != nullptr && richest->tuning().GiveUpOne();
 }
 
 absl::Duration Pools::Entry::unread_for(int64_t now_ns) const {
   absl::Duration shortest = absl::InfiniteDuration();
   for (const auto& stream : pool->streams().all()) {
-    shortest = std::min(shortest, stream->idle_for(now_ns));
+    if (!stream->config().for_others) shortest = std::min(shortest, stream->idle_for(now_ns));
   }
   // A stream that was promised these workers has not opened yet.
-  const bool all_there = pool->streams().clients() >= admitted;
-  return all_there && !pool->streams().empty() && !pool->parked() ? shortest : absl::ZeroDuration();
+  const size_t clients = pool->streams().clients();
+  const bool all_there = clients > 0 && clients >= admitted;
+  return all_there && !pool->parked() ? shortest : absl::ZeroDuration();
 }
 
 uint64_t Pools::UnreadBytes(const std::string& but_key) const {
@@ -173,8 +197,8 @@ bool Pools::EvictUnreadStream() {
 bool Pools::MakeRoom(const MemoryBudget::Demand& demand, const std::string& but_key,
                      bool from_streams) {
   const uint64_t unread = from_streams ? UnreadBytes(but_key) : 0;
-  if (!budget_.CouldAdmit(demand, SpareBytes() + IdleBytes(but_key) + unread)) return false;
-  while (!budget_.WillFitWholly(demand) && GiveUpSpareWorker()) {
+  if (!budget_.CouldAdmit(demand, SpareBytes(*this) + IdleBytes(but_key) + unread)) return false;
+  while (!budget_.WillFitWholly(demand) && GiveUpSpare(*this)) {
   }
   while (!budget_.WillFitWholly(demand) && DropLongestIdle(but_key)) {
   }
@@ -241,9 +265,12 @@ std::optional<absl::StatusOr<Admission>> Pools::Admit(const PipelineConfig& pipe
   if (entry == nullptr) {
     PipelineConfig fitting = pipeline;
     fitting.workers = admitted->worker_count;
+    fitting.missing_workers = pipeline.workers - fitting.workers;
     if (fitting.workers < pipeline.workers) {
-      spdlog::info("pipeline {}: {} of {} workers fit into the memory budget; promised: {}",
-                   pipeline.name, fitting.workers, pipeline.workers, budget_.Arithmetic());
+      spdlog::info(
+          "pipeline {}: {} of {} workers fit into the memory budget, which leaves {}; promised: {}",
+          pipeline.name, fitting.workers, pipeline.workers, FormatBytes(budget_.free_bytes()),
+          budget_.Arithmetic());
     }
     entry = &Start(fitting, std::move(admitted->workers));
   } else if (entry->pool->parked()) {
@@ -337,7 +364,7 @@ bool Pools::DropLongestIdle(const std::string& but_key, bool with_dataset) {
 void Pools::SetLimit(uint64_t limit_bytes) {
   if (!budget_.SetLimit(limit_bytes)) return;
   spdlog::info("the memory limit is now {}", FormatBytes(limit_bytes));
-  while (budget_.overdrawn() && (GiveUpSpareWorker() || DropLongestIdle(""))) {
+  while (budget_.overdrawn() && (GiveUpSpare(*this) || DropLongestIdle(""))) {
   }
   if (budget_.overdrawn()) {
     spdlog::warn(

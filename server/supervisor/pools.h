@@ -37,7 +37,7 @@ struct Admission {
 class Pools {
  public:
   struct Config {
-    PoolContext context;  // except `memory` and `on_wanted`, which each pool has for itself
+    PoolContext context;  // except `memory`, `make_room` and `on_wanted`, which are each pool's own
     // See Supervisor::Config.
     absl::Duration idle_pool;
     absl::Duration idle_stream;
@@ -86,8 +86,10 @@ class Pools {
     bool waking = false;    // was parked, and waits for memory
 
     const PipelineConfig& pipeline() const { return pool->config(); }
-    // Of the workers without those that SpareBytes counts.
-    uint64_t first_bytes() const { return memory->quota_bytes() - pool->tuning().spare_bytes(); }
+    // Of the workers without those that tuning added.
+    uint64_t first_bytes() const {
+      return memory->quota_bytes() - pool->spare().tuning.spare_bytes();
+    }
     bool idle() const { return admitted == 0 && pool->streams().empty(); }
     // How long no client has read any of its streams; zero if one does, or may soon.
     absl::Duration unread_for(int64_t now_ns) const;
@@ -98,17 +100,17 @@ class Pools {
   Entry* Find(const WorkerPool* pool);
   Entry& Start(const PipelineConfig& pipeline, MemoryClaim claim);
   PoolSeat Reserve(Entry& entry);
-  // Bytes of workers beyond those that their pools began with.
-  uint64_t SpareBytes() const;
-  // Takes one of these from the pool with the most. False if none can go.
-  bool GiveUpSpareWorker();
+  // For a group that would share batches: workers that tuning added make room, and pipelines
+  // without streams.
+  void MakeRoomForSharing(const MemoryBudget::Demand& demand);
   // Bytes that pipelines without streams could give up, except the pipeline `but_key`.
   uint64_t IdleBytes(const std::string& but_key) const;
   // Bytes that unread streams could give up, except the workers of the pipeline `but_key`.
   uint64_t UnreadBytes(const std::string& but_key) const;
-  // Whether `demand` fits, now or soon. If that is possible, makes pipelines give up the workers
-  // that tuning added, then pipelines without streams, and with `from_streams` also unread streams,
-  // give up what it needs; of the latter two never the pipeline `but_key`.
+  // Whether `demand` fits, now or soon. If that is possible, makes groups give up the memory in
+  // which they share batches, then pipelines the workers that tuning added, then pipelines without
+  // streams, and with `from_streams` also unread streams, give up what it needs; of the latter two
+  // never the pipeline `but_key`.
   bool MakeRoom(const MemoryBudget::Demand& demand, const std::string& but_key, bool from_streams);
   // The same; true if the room is still to come.
   bool RoomComes(const MemoryBudget::Demand& demand, const std::string& but_key);

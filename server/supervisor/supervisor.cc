@@ -135,6 +135,7 @@ Pools::Config Supervisor::PoolsConfig() {
            nullptr,
            budget_.get(),
            nullptr,
+           nullptr,
            tracer_,
            config_.copier,
            config_.share_window,

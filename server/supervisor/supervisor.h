@@ -96,6 +96,8 @@ class Supervisor {
   // second. Does not block.
   absl::Duration SilentFor() const;
 
+  // Whether streams may share batches.
+  bool shares_batches() const { return config_.share_window > 0; }
   // Promises the quota of a process that is no worker. Errors: those of MemoryBudget::Admit.
   // Thread-safe.
   absl::StatusOr<MemoryClaim> AdmitProcess(uint64_t quota_bytes) {

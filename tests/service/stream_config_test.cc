@@ -327,6 +327,22 @@ TEST(MakeStreamConfigTest, StreamsWithEqualBytesShareIfTheyAreOneOwners) {
   EXPECT_NE(key(open), first);
 }
 
+TEST(MakeStreamConfigTest, SaysWhyAStreamThatAsksToShareCannot) {
+  const auto config = [](const v1::Open& open, bool can_share = true) {
+    const PreparedPipeline prepared = Prepared();
+    return MakeStreamConfig(open, prepared, PlanBatches(open, prepared).value(), "", can_share);
+  };
+  v1::Open open = OpenRequest();
+  EXPECT_EQ(config(open, /*can_share=*/false).unshared, "") << "it did not ask";
+  open.set_share(true);
+  EXPECT_EQ(config(open).unshared, "");
+  EXPECT_THAT(config(open, /*can_share=*/false).unshared, HasSubstr("(--share-window 0)"));
+  EXPECT_EQ(config(open, /*can_share=*/false).share_key, "");
+  open.set_assigned(true);
+  EXPECT_THAT(config(open).unshared, HasSubstr("several services"));
+  EXPECT_EQ(config(open).share_key, "");
+}
+
 TEST(MakeStreamConfigTest, TellsHowManyRecordsEachFileHolds) {
   const auto file_records = [](const PreparedPipeline& prepared) {
     const v1::Open open = OpenRequest();

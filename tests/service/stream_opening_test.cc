@@ -151,6 +151,20 @@ TEST_F(StreamOpeningTest, ADatasetThatNobodyUsesMakesRoom) {
   ExpectNothingLeft();
 }
 
+TEST_F(StreamOpeningTest, WarnsAClientThatAsksToShareWhereNothingIsShared) {
+  open_.set_share(true);
+  ASSERT_TRUE(Run().ok());
+  observer_->AwaitAdded();
+  outbox_.OnWritten(true);
+  ASSERT_EQ(written_.size(), 2u);
+  const v1::StreamResponse& told = written_[written_[0].has_note() ? 0 : 1];
+  EXPECT_EQ(told.note().level(), v1::Note::LEVEL_WARNING);
+  EXPECT_EQ(told.note().text(),
+            "`share` has no effect: this service lets streams share nothing (--share-window 0)");
+  EXPECT_THAT(supervisor_->GetStatus().streams(0).share().reason(), HasSubstr("--share-window 0"));
+  claims_.End();
+}
+
 TEST_F(StreamOpeningTest, RefusesASpecThatMakesNoSense) {
   open_.mutable_spec()->mutable_text()->set_text("source: {range: {size: 0}}");
   EXPECT_EQ(Refusal(), reason::kSpecInvalid);

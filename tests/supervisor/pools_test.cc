@@ -20,6 +20,9 @@ class PoolsTest : public testing::Test {
     config.context.gate = &gate_;
     config.context.compartment = compartment_.get();
     config.context.budget = budget_.get();
+    config.context.copier = IoThread::Start().value();
+    config.context.share_window = 2;
+    config.context.new_stream_id = [this] { return ++last_stream_; };
     config.idle_pool = absl::InfiniteDuration();
     config.idle_stream = absl::InfiniteDuration();
     config.index_worker_quota_bytes = kUnit;
@@ -46,6 +49,35 @@ class PoolsTest : public testing::Test {
     return pools_->Admit(pipeline, may_wait, demand, nullptr);
   }
   PoolSeat Seat(const PipelineConfig& pipeline) { return (*Admit(pipeline))->pool; }
+  PipelineConfig Tuned(const std::string& key, uint32_t workers) {
+    PipelineConfig pipeline = Pipeline(key, workers);
+    pipeline.tuning = TuningLimits{1, 4, 4};
+    return pipeline;
+  }
+  // Streams that share batches of so many bytes; their group keeps three. Each begins four batches,
+  // the first of which the one before it needs next.
+  void AddStreams(const PoolSeat& seat, int count, uint64_t slot_bytes) {
+    for (int i = 0; i < count; ++i) {
+      StreamConfig config;
+      config.share_key = "key";
+      config.arena = Arena::Create(slot_bytes, 5).value();
+      config.observer = std::make_shared<WorldObserver>();
+      config.batch_at = [first =
+                             4 * opened_++](uint64_t sequence) -> std::optional<v1::BatchHeader> {
+        v1::BatchHeader header;
+        header.set_sequence(sequence);
+        header.set_first_position(16 * (first + sequence));
+        header.set_sample_count(16);
+        return header;
+      };
+      seat->AddStream(std::make_shared<Stream>(++last_stream_, std::move(config), loop_, [] {}));
+    }
+  }
+  void AwaitReturningMemory() {
+    const absl::Time deadline = absl::Now() + absl::Seconds(30);
+    while (budget_->returning_bytes() > 0 && absl::Now() < deadline) RunPosted();
+    EXPECT_EQ(budget_->returning_bytes(), 0u);
+  }
   // The pools are told of seats that were given back.
   void RunPosted() {
     loop_->Stop();
@@ -62,6 +94,8 @@ class PoolsTest : public testing::Test {
   ReplacementGate gate_;
   const std::unique_ptr<Compartment> compartment_ = Compartment::Open({.name = "pools"}).value();
   const std::shared_ptr<MemoryBudget> budget_ = MemoryBudget::Create(RoomForFour()).value();
+  uint64_t last_stream_ = 0;
+  uint64_t opened_ = 0;
   std::optional<Pools> pools_;
 };
 
@@ -73,6 +107,7 @@ TEST_F(PoolsTest, StreamsOfOnePipelineShareAPoolAndItsMemory) {
   ASSERT_TRUE(other->ok());
   EXPECT_NE((*other)->pool.get(), first.get());
   EXPECT_EQ((*other)->worker_count, 1u) << "what fits";
+  EXPECT_EQ((*other)->pool->config().missing_workers, 2u);
 }
 
 TEST_F(PoolsTest, APoolIsNotGivenUpWhileThereIsASeatInIt) {
@@ -87,6 +122,72 @@ TEST_F(PoolsTest, APoolIsNotGivenUpWhileThereIsASeatInIt) {
   RunPosted();
   EXPECT_TRUE(Admit(Pipeline("b", 1))->ok());
   EXPECT_EQ(Count(), 1);
+}
+
+TEST_F(PoolsTest, AStreamGetsTheMemoryOfWorkersThatTuningAddedAndNoMore) {
+  const PoolSeat tuned = Seat(Tuned("a", 1));
+  tuned->spare().tuning.Add(4);
+  EXPECT_EQ(budget_->Snapshot().quota_bytes(), 3 * kUnit) << "it leaves one to others";
+  EXPECT_EQ((*Admit(Pipeline("b", 2)))->worker_count, 2u) << "as many as it wants";
+  EXPECT_EQ(tuned->spare().tuning.spare_bytes(), kUnit);
+  EXPECT_EQ(budget_->Snapshot().quota_bytes(), 4 * kUnit);
+  const PoolSeat third = Seat(Pipeline("c", 1));
+  EXPECT_EQ(tuned->spare().tuning.spare_bytes(), 0u);
+  tuned->spare().tuning.Add(1);
+  EXPECT_EQ(tuned->spare().tuning.spare_bytes(), 0u) << "there is no room";
+  RunPosted();
+  const PoolSeat fourth = Seat(Pipeline("d", 1));
+  EXPECT_EQ(Count(), 3) << "it has the place of an idle pipeline";
+  EXPECT_EQ(fourth->config().missing_workers, 0u);
+  EXPECT_EQ((*Admit(Pipeline("e", 3)))->worker_count, 1u) << "the tuned pool keeps its first one";
+}
+
+TEST_F(PoolsTest, WhoeverNeedsItGetsWhatStreamsShareIn) {
+  PoolSeat seat = Seat(Pipeline("a", 3));
+  AddStreams(seat, 2, kUnit / 4);
+  EXPECT_EQ(budget_->Snapshot().arena_bytes(), 3 * kUnit / 4);
+  EXPECT_TRUE(absl::IsUnavailable(pools_->AdmitIndexWorker(/*end_idle=*/true).status()))
+      << "it comes soon";
+  AwaitReturningMemory();
+  EXPECT_EQ(budget_->Snapshot().arena_bytes(), 0u);
+  EXPECT_TRUE(pools_->AdmitIndexWorker(/*end_idle=*/true).ok());
+  EXPECT_EQ(Count(), 1);
+  EXPECT_EQ(budget_->Snapshot().quota_bytes(), 3 * kUnit) << "the streams keep their workers";
+}
+
+TEST_F(PoolsTest, AStreamThatOpensGetsItToo) {
+  PoolSeat seat = Seat(Pipeline("a", 3));
+  AddStreams(seat, 2, kUnit / 4);
+  EXPECT_FALSE(Admit(Pipeline("b", 1), /*may_wait=*/true).has_value());
+  AwaitReturningMemory();
+  EXPECT_TRUE(Admit(Pipeline("b", 1), /*may_wait=*/true)->ok());
+}
+
+TEST_F(PoolsTest, ALimitThatIsLoweredTakesWhatStreamsShareInFirst) {
+  PoolSeat seat = Seat(Tuned("a", 1));
+  seat->spare().tuning.Add(1);
+  AddStreams(seat, 2, kUnit / 4);
+  EXPECT_EQ(budget_->Snapshot().arena_bytes(), 3 * kUnit / 4);
+  pools_->SetLimit(kUnit * 18 / 5);  // of which 3.24 units are usable
+  AwaitReturningMemory();
+  EXPECT_EQ(budget_->Snapshot().arena_bytes(), 0u);
+  EXPECT_EQ(seat->spare().tuning.spare_bytes(), kUnit) << "that was enough";
+}
+
+TEST_F(PoolsTest, ForWhatStreamsShareInAddedWorkersAndIdlePipelinesGo) {
+  PoolSeat seat = Seat(Tuned("a", 1));
+  seat->spare().tuning.Add(1);
+  PoolSeat idle = Seat(Pipeline("b", 1));
+  idle.reset();
+  RunPosted();
+  AddStreams(seat, 2, kUnit);  // three units, and one is free
+  EXPECT_EQ(budget_->Snapshot().arena_bytes(), 0u);
+  RunPosted();
+  AwaitReturningMemory();
+  EXPECT_EQ(seat->spare().tuning.spare_bytes(), 0u);
+  EXPECT_EQ(Count(), 1);
+  AddStreams(seat, 1, kUnit);  // the next attempt
+  EXPECT_EQ(budget_->Snapshot().arena_bytes(), 3 * kUnit);
 }
 
 TEST_F(PoolsTest, APoolThatLoadedOtherCodeServesNoNewStream) {

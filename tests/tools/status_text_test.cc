@@ -70,6 +70,9 @@ TEST(StatusTextTest, SaysWithWhomAStreamShares) {
                         "alone; fell out 1 times; 9MiB kept\n"));
   share.set_reason("the memory budget is exhausted");
   EXPECT_THAT(StatusText(status), HasSubstr("shares nothing: the memory budget is exhausted\n"));
+  share.clear_members();  // it is in no group
+  EXPECT_THAT(StatusText(status), testing::Not(HasSubstr("shares with")));
+  EXPECT_THAT(StatusText(status), HasSubstr("shares nothing: the memory budget is exhausted\n"));
 }
 
 TEST(StatusTextTest, SaysHowManyWorkersAPipelineGetsAndWhy) {

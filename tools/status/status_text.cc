@@ -184,11 +184,16 @@ std::string StageTimesText(const StatusRates::Pipeline& pipeline) {
 namespace {
 
 std::string ShareText(const v1::ShareStatus& share) {
-  std::string text = absl::StrFormat(
-      "  shares with %d of the %d others of its group, %d batches so far, %d made alone; fell out "
-      "%d times; %s kept\n",
-      share.near(), std::max(share.members(), 1u) - 1, share.batches_shared(),
-      share.batches_alone(), share.times_fallen_out(), FormatBytes(share.window_bytes()));
+  std::string text;
+  if (share.members() > 0) {
+    absl::StrAppendFormat(&text,
+                          "  shares with %d of the %d others of its group, %d batches so far, %d "
+                          "made alone; fell out "
+                          "%d times; %s kept\n",
+                          share.near(), share.members() - 1, share.batches_shared(),
+                          share.batches_alone(), share.times_fallen_out(),
+                          FormatBytes(share.window_bytes()));
+  }
   if (!share.reason().empty()) absl::StrAppend(&text, "  shares nothing: ", share.reason(), "\n");
   return text;
 }

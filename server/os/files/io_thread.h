@@ -9,8 +9,8 @@
 
 namespace bulkhead {
 
-// One thread for disk work that must not block others: a disk that does not answer holds up only
-// this thread. Work runs in the order of posting. The thread may hang in the kernel for ever, so it
+// One thread for work that must not block others: a disk that does not answer holds up only this
+// thread. Work runs in the order of posting. The thread may hang in the kernel for ever, so it
 // is detached, and work must own all that it uses. Thread-safe.
 //
 // Life: Start → Post, Run … → destruction. Queued work still runs after that, if the disk answers.

@@ -46,6 +46,14 @@ class BroughtBatches {
   BroughtBatches(uint64_t stream_id, LeaseTable& leases, std::function<void()> on_change)
       : stream_id_(stream_id), leases_(leases), on_change_(std::move(on_change)) {}
 
+  // Batches that were brought, and those that had to be made all the same.
+  uint64_t shared() const { return shared_; }
+  uint64_t alone() const { return alone_; }
+  // Whether the oldest batch in work is one that is brought.
+  bool is_awaited() const {
+    return !coming_.empty() && coming_.begin()->second.sequence == leases_.head_sequence();
+  }
+
   // Null: all batches are made.
   void SetBringer(BatchBringer* bringer) { bringer_ = bringer; }
   // Begins a batch, as LeaseTable::BeginBatch.
@@ -57,12 +65,19 @@ class BroughtBatches {
   void GiveBack(LeaseTable::WorkerId bringer);
 
  private:
+  struct Coming {
+    uint64_t sequence = 0;
+    std::vector<uint64_t> leases;  // their ids
+  };
+
   const uint64_t stream_id_;
   LeaseTable& leases_;
   const std::function<void()> on_change_;
   BatchBringer* bringer_ = nullptr;
   LeaseTable::WorkerId next_ = kFirstBringer;
-  std::map<LeaseTable::WorkerId, std::vector<uint64_t>> coming_;  // lease ids by bringer
+  std::map<LeaseTable::WorkerId, Coming> coming_;  // by bringer, the oldest first
+  uint64_t shared_ = 0;
+  uint64_t alone_ = 0;
 };
 
 }  // namespace bulkhead

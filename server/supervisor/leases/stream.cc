@@ -332,7 +332,13 @@ uint32_t Stream::WorkerGone(LeaseTable::WorkerId worker) {
 }
 
 void Stream::WriteOff(LeaseTable::WorkerId worker) {
-  if (finished_ || leases_.WriteOff(worker)) return;
+  bool held = false;
+  leases_.ForEachPending(
+      [](const v1::BatchHeader&) {},
+      [&](const internal::v1::Lease&, LeaseTable::WorkerId holder) { held |= holder == worker; });
+  const bool goes_on = leases_.WriteOff(worker);
+  // Slots that others hold may never come back: they take their next batches from this stream.
+  if (finished_ || (goes_on && !(held && config_.for_others))) return;
   Fail(MakeError(absl::StatusCode::kUnavailable, reason::kWorkerStuck,
                  "a worker was killed but does not exit, so memory that it may still write to "
                  "cannot be reused; its storage may hang"));
@@ -399,13 +405,12 @@ void Stream::Fail(const absl::Status& status, bool evict) {
 }
 
 absl::Duration Stream::idle_for(int64_t now_ns) const {
-  if (config_.for_others) return absl::InfiniteDuration();
   if (leases_.pending() > 0 || leases_.out_slots() == 0) return absl::ZeroDuration();
   return absl::Nanoseconds(now_ns - quiet_since_ns_);
 }
 
 uint64_t StreamConfig::evictable_bytes() const {
-  if (memory == nullptr) return 0;
+  if (memory == nullptr || for_others) return 0;
   const bool shared = transport == v1::TRANSPORT_SHM;
   return (arena->slot_count() - (shared ? 1 : 0)) * arena->slot_bytes();
 }
@@ -441,7 +446,6 @@ void Stream::DeliverFinished() {
     batch->header.set_quarantine_digest(quarantine_digest_);
     *batch->header.mutable_code() = {untold_code_.begin(), untold_code_.end()};
     untold_code_.clear();
-    if (!config_.for_others) batch->substitutions.clear();
     config_.observer->OnBatch(
         {std::move(batch->header), std::move(hold), std::move(batch->substitutions)});
   }

@@ -67,8 +67,7 @@ class SlotHold {
 struct ReadyBatch {
   v1::BatchHeader header;
   std::shared_ptr<const SlotHold> hold;
-  // Of a stream that makes batches for others (StreamConfig::for_others); else empty.
-  std::vector<internal::v1::Substitution> substitutions;
+  std::vector<internal::v1::Substitution> substitutions;  // by position
 };
 
 // The substituted samples of a stream: of its epoch, and of all of them so far.
@@ -143,6 +142,8 @@ struct StreamConfig {
   // Streams of one pool with equal keys may share batches: what workers see of them is equal.
   // Empty: it makes all batches itself.
   std::string share_key;
+  // Why it has no key though its client asked to share, human-readable; empty: that is not so.
+  std::string unshared;
   // It makes batches that several streams share, and is no client's.
   bool for_others = false;
   // The user files that made the batches so far, as the client knows them.
@@ -158,7 +159,8 @@ struct StreamConfig {
   std::function<void(const v1::QuarantinedRecord&)> on_quarantined;
 
   // Shared memory that evicting the stream frees, without the batch that a training step holds. A
-  // client gives back what it has not read yet, and keeps what it holds.
+  // client gives back what it has not read yet, and keeps what it holds. A stream that makes
+  // batches for others is not evicted: its group ends it.
   uint64_t evictable_bytes() const;
 };
 
@@ -210,7 +212,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   std::optional<Death> NoteDeath(uint64_t lease_id, LeaseTable::WorkerId worker, bool alone = false,
                                  bool by_itself = false);
   // The worker was killed but cannot be reaped: its slots are lost for now. Fails the stream if
-  // none is left for its oldest batch.
+  // none is left for its oldest batch; and one that makes batches for others if it loses any.
   void WriteOff(LeaseTable::WorkerId worker);
   // The record (its canonical name) ended `deaths` fresh workers that did nothing else; `reason`
   // tells a person how and where the last one ended. Under `substitute` the record joins the
@@ -230,6 +232,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   StreamNotes& notes() { return notes_; }
   // Batches that others have made.
   BroughtBatches& brought() { return brought_; }
+  const BroughtBatches& brought() const { return brought_; }
 
   // How long a batch has been in work since the last delivery; zero while none is, as when the
   // client holds all slots.
@@ -242,8 +245,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   void Close() { finished_ = true; }
 
   // How long the client has left a waiting batch untaken while the stream had nothing to do. Zero
-  // if the client takes batches, or waits itself. A stream that makes batches for others counts as
-  // idle for ever: these can make them, too.
+  // if the client takes batches, or waits itself.
   absl::Duration idle_for(int64_t now_ns) const;
 
   v1::StreamStatus Status() const;

@@ -85,8 +85,8 @@ class StreamInputs {
   void OnWorkerGone(uint64_t worker);
 
   // If `error` says that the lease read bytes which are not here (NOT_FETCHED): fetches them and
-  // returns true. If that happens to a batch more often
-  // than its samples explain, `on_error` gets FILE_UNREADABLE: what is fetched cannot be read.
+  // returns true. If that happens to a batch more often than its samples explain, `on_error` gets
+  // FILE_UNREADABLE: what is fetched cannot be read.
   bool FetchMissing(const std::optional<internal::v1::Lease>& lease,
                     const internal::v1::WorkerError& error);
   // Fills in Lease.fetched_again.

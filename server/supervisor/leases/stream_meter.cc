@@ -73,6 +73,10 @@ void StreamMeter::CountBatch(const v1::BatchHeader& batch, int64_t now_ns) {
 
 double StreamMeter::WaitedForWorkers(int64_t now_ns) const {
   absl::MutexLock lock(&mutex_);
+  return WaitedForWorkersLocked(now_ns);
+}
+
+double StreamMeter::WaitedForWorkersLocked(int64_t now_ns) const {
   const bool waits = since_ns_ != 0 && waiting_ == Waiting::kForWorkers;
   return Seconds(for_workers_ns_ + (waits ? now_ns - since_ns_ : 0));
 }
@@ -81,7 +85,7 @@ void StreamMeter::Describe(int64_t now_ns, v1::StreamStatus& status) const {
   absl::MutexLock lock(&mutex_);
   const int64_t open_ns = since_ns_ == 0 ? 0 : now_ns - since_ns_;
   const bool for_workers = waiting_ == Waiting::kForWorkers;
-  status.set_waiting_for_workers_seconds(Seconds(for_workers_ns_ + (for_workers ? open_ns : 0)));
+  status.set_waiting_for_workers_seconds(WaitedForWorkersLocked(now_ns));
   status.set_waiting_for_trainer_seconds(Seconds(for_trainer_ns_ + (for_workers ? 0 : open_ns)));
   status.set_waiting_for_objects_seconds(
       Seconds(for_objects_ns_ + (for_workers && fetching_ ? open_ns : 0)));

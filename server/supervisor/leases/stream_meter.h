@@ -44,6 +44,7 @@ class StreamMeter {
     return waiting == Waiting::kForWorkers ? for_workers_ns_ : for_trainer_ns_;
   }
 
+  double WaitedForWorkersLocked(int64_t now_ns) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Counts the time up to now.
   void Count(int64_t now_ns) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void NoteWaitLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -125,7 +125,7 @@ absl::StatusOr<MemoryBudget::Admission> MemoryBudget::Admit(const Demand& demand
                  : static_cast<uint32_t>(std::min<uint64_t>(demand.workers, for_workers / quota));
   if (free < arena_bytes || (demand.workers > 0 && fitting == 0)) {
     std::string asked =
-        absl::StrCat("this stream takes an arena of ", demand.slot_count, " slots × ",
+        absl::StrCat(demand.asker, " takes an arena of ", demand.slot_count, " slots × ",
                      FormatBytes(demand.slot_bytes), " = ", FormatBytes(ArenaBytes(demand)));
     if (demand.inherited_bytes > 0) {
       absl::StrAppend(&asked, ", of which it inherits ", FormatBytes(demand.inherited_bytes),
@@ -160,6 +160,11 @@ bool MemoryBudget::CouldAdmit(const Demand& demand, uint64_t more_bytes) const {
 uint64_t MemoryBudget::returning_bytes() const {
   absl::MutexLock lock(&mutex_);
   return returning_bytes_;
+}
+
+uint64_t MemoryBudget::free_bytes() const {
+  absl::MutexLock lock(&mutex_);
+  return Free();
 }
 
 void MemoryBudget::AwaitRoom(const Demand& demand, absl::Duration patience) const {

@@ -83,6 +83,7 @@ class MemoryBudget : public std::enable_shared_from_this<MemoryBudget> {
     uint64_t worker_quota_bytes = 0;
     // The part already promised to its predecessor and inherited from it.
     uint64_t inherited_bytes = 0;
+    const char* asker = "this stream";  // for the refusal
   };
   struct Admission {
     MemoryClaim arena;
@@ -100,6 +101,7 @@ class MemoryBudget : public std::enable_shared_from_this<MemoryBudget> {
   // Whether Admit would promise anything, once that and `more_bytes` have come back.
   bool CouldAdmit(const Demand& demand, uint64_t more_bytes) const ABSL_LOCKS_EXCLUDED(mutex_);
   uint64_t returning_bytes() const ABSL_LOCKS_EXCLUDED(mutex_);
+  uint64_t free_bytes() const ABSL_LOCKS_EXCLUDED(mutex_);
   // Waits until `demand` fits wholly, no memory is returning, or `patience` is over.
   void AwaitRoom(const Demand& demand, absl::Duration patience) const ABSL_LOCKS_EXCLUDED(mutex_);
 

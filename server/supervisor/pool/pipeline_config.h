@@ -32,6 +32,7 @@ struct PipelineConfig {
   // Serialized internal.v1.PipelineBinding.
   std::string binding;
   uint32_t workers = 1;
+  uint32_t missing_workers = 0;  // that it wanted besides, but the memory budget did not hold
   // Set: `workers` are the first ones, and their number follows the clients' waits within these
   // limits.
   std::optional<TuningLimits> tuning;

@@ -43,6 +43,9 @@ struct PoolContext {
   // reaped, including those that a destroyed pool leaves behind.
   std::shared_ptr<MemoryClaim> memory;
   MemoryBudget* budget = nullptr;  // for further workers
+  // For a group that would share batches. Later than this call, workers that tuning added and those
+  // of pipelines without streams end, if what is asked for fits then.
+  std::function<void(const MemoryBudget::Demand&)> make_room;
   // A parked pool has work again.
   std::function<void(WorkerPool*)> on_wanted;
   std::shared_ptr<Tracer> tracer;  // null: workers are never traced

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "server/base/byte_size.h"
 #include "server/os/process/process_usage.h"
 #include "server/os/process/thread_priority.h"
 
@@ -55,7 +56,7 @@ TuningReading PoolTuning::Read(int64_t now_ns) {
                                [](const auto& slot) { return IsReady(*slot) && !slot->leaves; });
   ReadWork(reading);
   reading.waited = std::min(ReadWait(now_ns), reading.seconds);
-  reading.has_room = HasRoom();
+  reading.no_room = NoRoom();
   return reading;
 }
 
@@ -94,17 +95,18 @@ double PoolTuning::ReadWait(int64_t now_ns) {
   return longest;
 }
 
-bool PoolTuning::HasRoom() const {
-  // The last quota is left to others, and so is memory that is on its way back: somebody may wait
-  // for it.
-  MemoryBudget::Demand demand;
-  demand.workers = 2;
-  demand.worker_quota_bytes = quota_bytes_;
-  return context_.budget->returning_bytes() == 0 && context_.budget->FitsWholly(demand);
+std::string PoolTuning::NoRoom() const {
+  if (context_.budget->returning_bytes() > 0) {
+    return "memory is on its way back to the budget, and others may wait for it";
+  }
+  const uint64_t free = context_.budget->free_bytes();
+  if (free / 2 >= quota_bytes_) return "";
+  return absl::StrCat("the memory budget has ", FormatBytes(free), " left; a further worker takes ",
+                      FormatBytes(quota_bytes_), ", and tuning leaves as much to others");
 }
 
 void PoolTuning::Add(int workers) {
-  for (; workers > 0 && HasRoom(); --workers) {
+  for (; workers > 0 && NoRoom().empty(); --workers) {
     auto claim = context_.budget->AdmitWorker(quota_bytes_);
     if (!claim.ok()) return;
     context_.memory->Merge(*std::move(claim));
@@ -178,6 +180,10 @@ void PoolTuning::AppendStatus(v1::GetStatusResponse& response) const {
   tuning.set_most_workers(config_.tuning->most);
   tuning.set_state(state_);
   tuning.set_text(text_);
+  if (config_.missing_workers > 0) {
+    absl::StrAppend(tuning.mutable_text(), "; at first the memory budget held ", config_.workers,
+                    " of ", config_.workers + config_.missing_workers);
+  }
 }
 
 }  // namespace bulkhead

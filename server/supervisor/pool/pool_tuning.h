@@ -32,6 +32,8 @@ class PoolTuning {
 
   // Takes a reading, twice a second, and does what follows from it.
   void Look(int64_t now_ns);
+  // Adds so many workers; fewer, if the memory is gone.
+  void Add(int workers);
   // Memory of the workers beyond those that the pool began with.
   uint64_t spare_bytes() const;
   // Gives up one of these workers for another stream, which does not wait for long leases. False if
@@ -56,9 +58,8 @@ class PoolTuning {
   void ReadWork(TuningReading& reading);
   // Of the stream that waited longest, since the last reading.
   double ReadWait(int64_t now_ns);
-  bool HasRoom() const;
-  // Fewer, if the memory is gone.
-  void Add(int workers);
+  // As TuningReading::no_room.
+  std::string NoRoom() const;
   // The last one that serves; false if none can go.
   bool GiveUp(int64_t leave_by_ns);
   void Tell(TuningDecision decision, int64_t now_ns);

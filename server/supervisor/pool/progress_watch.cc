@@ -101,7 +101,8 @@ void ProgressWatch::TellActivity(const PoolStreams& streams, int64_t now_ns) {
   activity_told_ns_ = now_ns;
   for (const auto& stream : streams.all()) {
     const absl::Duration waited = stream->WithoutBatch(now_ns);
-    if (waited < kSilence) continue;
+    // Who makes a batch for it knows more.
+    if (waited < kSilence || stream->brought().is_awaited()) continue;
     stream->config().observer->OnActivity(ActivityFor(streams, *stream, now_ns));
     if (stream->inputs() != nullptr && stream->inputs()->is_awaited()) {
       stream->notes().TellObjects(waited, now_ns);

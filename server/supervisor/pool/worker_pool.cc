@@ -117,7 +117,8 @@ WorkerPool::WorkerPool(PoolContext context, PipelineConfig config)
                      config_.name, context_.new_stream_id, [this] { Dispatch(); },
                      [this](std::shared_ptr<Stream> stream) { AddStream(std::move(stream)); },
                      [this](uint64_t stream_id) { RemoveStream(stream_id); },
-                     [this](const internal::v1::ToWorker& message) { crew_.Send(message); }}) {
+                     [this](const internal::v1::ToWorker& message) { crew_.Send(message); },
+                     context_.make_room}) {
   crew_.Resize(config_.workers);
   for (const auto& slot : crew_.slots()) StartWorker(*slot);
   ScheduleWatch(/*soon=*/!config_.user_code.empty());
@@ -519,7 +520,7 @@ void WorkerPool::AppendStatus(v1::GetStatusResponse& response) const {
     status = stream->Status();
     status.set_pipeline(config_.name);
     status.set_idle(parked_);
-    share_groups_.Describe(stream->id(), status);
+    share_groups_.Describe(*stream, status);
   }
   verdict_.AppendStatus(response);
   tuning_.AppendStatus(response);

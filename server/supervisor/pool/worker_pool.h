@@ -50,7 +50,13 @@ class WorkerPool {
   const PoolStreams& streams() const { return streams_; }
   LoadedCode& code() { return code_; }
   PoolSegments& segments() { return segments_; }
-  PoolTuning& tuning() { return tuning_; }
+  // What others get first when they need memory: workers that tuning added, and arenas in which
+  // streams share batches.
+  struct Spare {
+    PoolTuning& tuning;
+    ShareGroups& share_groups;
+  };
+  Spare spare() { return {tuning_, share_groups_}; }
   // A broken pool serves no streams any more: its workers could not be bound, or crash in a loop.
   bool broken() const { return !failure_.ok(); }
 

@@ -86,7 +86,9 @@ void ShareGroup::Leave(uint64_t member) {
     });
   }
   DropUnkept();
-  if (members_.size() < 2) EndMaker();
+  if (members_.size() >= 2) return;
+  EndMaker();
+  reason_.clear();
 }
 
 ShareWindow::Answer ShareGroup::Bring(const BroughtBatch& batch) {
@@ -99,6 +101,7 @@ ShareWindow::Answer ShareGroup::Bring(const BroughtBatch& batch) {
   const Waiter waiter{member->second, batch.stream_id, batch.slot, batch.bringer};
   switch (answer) {
     case ShareWindow::Answer::kAlone:
+    case ShareWindow::Answer::kFull:
       break;
     case ShareWindow::Answer::kWould:
       if (const auto stream = member->second.lock()) StartMaker(*stream);
@@ -119,6 +122,27 @@ ShareWindow::Answer ShareGroup::Bring(const BroughtBatch& batch) {
 
 uint64_t ShareGroup::arena_bytes() const { return maker_ == nullptr ? 0 : maker_->arena->bytes(); }
 
+bool ShareGroup::GiveUpMaker() {
+  if (maker_ == nullptr) return false;
+  const std::string pause = absl::FormatDuration(kMakerPause);
+  spdlog::info("pipeline {}: {} streams share no batches for {}: another stream needs the memory",
+               context_.pipeline, members(), pause);
+  maker_->memory->MarkReturning();
+  EndMaker();
+  Pause(absl::StrCat("its memory went to another stream; sharing is tried again after ", pause));
+  return true;
+}
+
+std::string ShareGroup::WhyNothing(uint64_t member) const {
+  if (members_.size() < 2) {
+    return "no other open stream with `share` has its spec and code, order, seed, rank, world and "
+           "quarantined records";
+  }
+  if (NearOf(member) > 0) return reason_;
+  return absl::StrCat("the others of its group are more than ", context_.window,
+                      " batches from it");
+}
+
 void ShareGroup::OnMade(ReadyBatch batch) {
   if (maker_ == nullptr || batch.header.quarantine_digest() != quarantine_digest_) return;
   maker_->ordered->erase(batch.header.sequence());
@@ -134,9 +158,14 @@ void ShareGroup::OnMade(ReadyBatch batch) {
 }
 
 void ShareGroup::OnEnded(const absl::Status& status) {
-  no_maker_before_ns_ = MonotonicNanos() + absl::ToInt64Nanoseconds(kMakerPause);
-  reason_ = std::string(status.message());
+  if (maker_ == nullptr) return;  // it was ended
+  Pause(std::string(status.message()));
   EndMakerSoon();
+}
+
+void ShareGroup::Pause(std::string reason) {
+  no_maker_before_ns_ = MonotonicNanos() + absl::ToInt64Nanoseconds(kMakerPause);
+  reason_ = std::move(reason);
 }
 
 void ShareGroup::OnQuarantined(const v1::QuarantinedRecord& record) {
@@ -163,45 +192,59 @@ void ShareGroup::Forward(const std::function<void(StreamObserver&)>& event) cons
 
 void ShareGroup::StartMaker(const Stream& member) {
   if (maker_ != nullptr || MonotonicNanos() < no_maker_before_ns_) return;
-  const uint64_t slot_bytes = member.config().arena->slot_bytes();
-  const uint32_t slots = context_.window + 1;  // one is reserved for redoing the head
-  absl::StatusOr<MemoryBudget::Admission> admitted = context_.budget->Admit({slots, slot_bytes});
-  absl::StatusOr<std::shared_ptr<Arena>> arena =
-      admitted.ok() ? Arena::Create(slot_bytes, slots) : admitted.status();
-  if (!arena.ok()) {
-    if (reason_ != arena.status().message()) {
-      reason_ = std::string(arena.status().message());
-      spdlog::info("pipeline {}: {} streams could share batches, and do not: {}", context_.pipeline,
-                   members(), reason_);
-    }
+  MemoryBudget::Demand demand;
+  demand.slot_count = context_.window + 1;  // one is reserved for redoing the head
+  demand.slot_bytes = member.config().arena->slot_bytes();
+  demand.asker = "what streams share";
+  absl::StatusOr<MemoryBudget::Admission> admitted = context_.budget->Admit(demand);
+  if (!admitted.ok()) {
+    NoteRefusal(absl::StrCat(admitted.status().message(), ", or lower --share-window"));
+    context_.make_room(demand);  // for the next attempt
     return;
   }
+  absl::StatusOr<std::shared_ptr<Arena>> arena =
+      Arena::Create(demand.slot_bytes, demand.slot_count);
+  if (!arena.ok()) return NoteRefusal(std::string(arena.status().message()));
   reason_.clear();
   maker_ = std::make_unique<Maker>();
   maker_->arena = *arena;
-  StreamConfig config = MakerConfig(member);
-  config.memory = std::make_shared<ArenaMemory>(*arena, std::move(admitted->arena));
-  config.writer = config.memory->MakeWriter();
+  maker_->memory = std::make_shared<ArenaMemory>(*arena, std::move(admitted->arena));
+  const auto config = std::make_shared<StreamConfig>(MakerConfig(member));
+  config->memory = maker_->memory;
+  config->writer = config->memory->MakeWriter();
   spdlog::info("pipeline {}: {} streams share batches; the {} that are kept take {}",
                context_.pipeline, members(), context_.window, FormatBytes((*arena)->bytes()));
-  // The pages are charged to the process that touches them first, which should be this one.
-  const auto begin = [this, weak = weak_from_this(), arena = *arena,
-                      config = std::make_shared<StreamConfig>(std::move(config))] {
-    const auto group = weak.lock();
-    if (group == nullptr || maker_ == nullptr || maker_->arena != arena) return;
+  FillFrom(0, config);
+}
+
+void ShareGroup::FillFrom(uint32_t slot, const std::shared_ptr<StreamConfig>& config) {
+  const std::shared_ptr<Arena> arena = config->arena;
+  if (maker_ == nullptr || maker_->arena != arena) return;
+  if (slot == arena->slot_count()) {
     maker_->stream_id = context_.new_stream_id();
     context_.add_stream(std::make_shared<Stream>(maker_->stream_id, std::move(*config),
                                                  context_.loop, context_.dispatch));
-  };
+    return;
+  }
+  // The pages are charged to the process that touches them first, which should be this one.
   const bool posted =
-      context_.copier->Post([arena = *arena, later = context_.later, begin]() mutable {
-        for (uint32_t slot = 0; slot < arena->slot_count(); ++slot) {
-          arena->Prefault(slot);
-          arena->UseHugePages(slot);
-        }
-        later(std::move(begin));
+      context_.copier->Post([arena, slot, later = context_.later, weak = weak_from_this(), config] {
+        arena->Prefault(slot);
+        arena->UseHugePages(slot);
+        later([weak, slot, config] {
+          if (const auto group = weak.lock()) group->FillFrom(slot + 1, config);
+        });
       });
-  if (!posted) maker_.reset();
+  if (posted) return;
+  EndMaker();
+  Pause("batches are copied too slowly");
+}
+
+void ShareGroup::NoteRefusal(std::string reason) {
+  reason_ = std::move(reason);
+  if (!refusals_told_.Take(MonotonicNanos())) return;
+  spdlog::info("pipeline {}: {} streams could share batches, and do not: {}", context_.pipeline,
+               members(), reason_);
 }
 
 StreamConfig ShareGroup::MakerConfig(const Stream& member) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "server/base/rate_limit.h"
 #include "server/os/event_loop.h"
 #include "server/os/files/io_thread.h"
 #include "server/supervisor/leases/stream.h"
@@ -30,6 +31,8 @@ struct ShareContext {
   std::function<void(std::shared_ptr<Stream>)> add_stream;
   std::function<void(uint64_t)> remove_stream;
   std::function<void(const internal::v1::ToWorker&)> send_workers;
+  // See PoolContext.
+  std::function<void(const MemoryBudget::Demand&)> make_room;
   // Runs `work` on the loop's thread after the current task, unless the pool is gone by then.
   std::function<void(std::function<void()>)> later;
 };
@@ -66,9 +69,12 @@ class ShareGroup : public std::enable_shared_from_this<ShareGroup> {
 
   // Bytes of the arena; 0: there is none.
   uint64_t arena_bytes() const;
+  // Ends the maker, because others need its memory. False if there is none. Not from within a call
+  // of a stream.
+  bool GiveUpMaker();
   uint32_t NearOf(uint64_t member) const { return window_.NearOf(member); }
-  // Why there is no maker, human-readable; empty: none was needed, or there is one.
-  const std::string& reason() const { return reason_; }
+  // Why the member shares nothing now, human-readable; empty: it shares, or will soon.
+  std::string WhyNothing(uint64_t member) const;
 
   // The maker's events.
   void OnMade(ReadyBatch batch);
@@ -91,6 +97,7 @@ class ShareGroup : public std::enable_shared_from_this<ShareGroup> {
   struct Maker {
     uint64_t stream_id = 0;  // 0: its arena is still being filled with pages
     std::shared_ptr<Arena> arena;
+    std::shared_ptr<ArenaMemory> memory;
     std::shared_ptr<Assignments> orders = std::make_shared<Assignments>();
     // What is ordered, by the maker's sequence.
     std::shared_ptr<std::map<uint64_t, v1::BatchHeader>> ordered =
@@ -101,6 +108,11 @@ class ShareGroup : public std::enable_shared_from_this<ShareGroup> {
   // Begins a maker for streams like `member`, unless there is no memory for it.
   void StartMaker(const Stream& member);
   StreamConfig MakerConfig(const Stream& member);
+  // Fills the arena with pages from that slot on, then begins the maker. Copies get in between.
+  void FillFrom(uint32_t slot, const std::shared_ptr<StreamConfig>& config);
+  void NoteRefusal(std::string reason);
+  // No maker begins for kMakerPause.
+  void Pause(std::string reason);
   // Ends the maker; members that wait make their batches.
   void EndMaker();
   // The same after the current task, because its events come from inside the pool's streams.
@@ -118,7 +130,8 @@ class ShareGroup : public std::enable_shared_from_this<ShareGroup> {
   std::map<SharedRange, Made> made_;
   std::unique_ptr<Maker> maker_;  // null: there is none
   int64_t no_maker_before_ns_ = 0;
-  std::string reason_;
+  std::string reason_;  // why there is no maker; empty: none was needed, or there is one
+  RateLimit refusals_told_{1.0 / 60, 1};
 };
 
 }  // namespace bulkhead

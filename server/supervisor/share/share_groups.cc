@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -20,7 +21,7 @@ ShareGroups::~ShareGroups() { *alive_ = false; }
 
 void ShareGroups::Join(const std::shared_ptr<Stream>& stream) {
   const StreamConfig& config = stream->config();
-  if (config.share_key.empty() || config.assignments != nullptr || context_.window == 0) return;
+  if (config.share_key.empty() || context_.window == 0) return;
   Member& member = members_[stream->id()];
   member.stream = stream;
   Enter(stream->id(), member, config.quarantined.Digest(), /*sequence=*/0);
@@ -64,17 +65,14 @@ bool ShareGroups::Bring(const BroughtBatch& batch) {
   Member& member = found->second;
   Enter(batch.stream_id, member, batch.quarantine_digest, batch.header.sequence());
   const ShareWindow::Answer answer = member.group->Bring(batch);
-  Count(member, answer);
-  return answer >= ShareWindow::Answer::kMake;
+  Note(member, answer);
+  return ShareWindow::IsShared(answer);
 }
 
-void ShareGroups::Count(Member& member, ShareWindow::Answer answer) {
-  const bool shared = answer >= ShareWindow::Answer::kMake;
-  ++(shared ? member.shared : member.alone);
-  const bool fell_out =
-      member.shares && answer == ShareWindow::Answer::kAlone && member.group->members() > 1;
-  if (answer != ShareWindow::Answer::kWould) member.shares = shared;
-  if (!fell_out) return;
+void ShareGroups::Note(Member& member, ShareWindow::Answer answer) {
+  if (ShareWindow::IsShared(answer)) member.shares = true;
+  if (answer != ShareWindow::Answer::kAlone) return;
+  if (!std::exchange(member.shares, false) || member.group->members() < 2) return;
   ++member.fell_out;
   const std::shared_ptr<Stream> stream = member.stream.lock();
   if (stream == nullptr || !told_.Take(MonotonicNanos())) return;
@@ -84,19 +82,33 @@ void ShareGroups::Count(Member& member, ShareWindow::Answer answer) {
       stream->config().name, stream->config().rank, context_.window);
 }
 
-void ShareGroups::Describe(uint64_t stream_id, v1::StreamStatus& status) const {
-  const auto found = members_.find(stream_id);
+uint64_t ShareGroups::spare_bytes() const {
+  uint64_t bytes = 0;
+  for (const auto& [key, group] : groups_) bytes += group->arena_bytes();
+  return bytes;
+}
+
+bool ShareGroups::GiveUpOne() {
+  return std::any_of(groups_.begin(), groups_.end(),
+                     [](const auto& entry) { return entry.second->GiveUpMaker(); });
+}
+
+void ShareGroups::Describe(const Stream& stream, v1::StreamStatus& status) const {
+  if (const std::string& why = stream.config().unshared; !why.empty()) {
+    status.mutable_share()->set_reason(why);
+  }
+  const auto found = members_.find(stream.id());
   if (found == members_.end()) return;
   const Member& member = found->second;
   v1::ShareStatus& share = *status.mutable_share();
   share.set_members(static_cast<uint32_t>(member.group->members()));
-  share.set_near(member.group->NearOf(stream_id));
-  share.set_batches_shared(member.shared);
-  share.set_batches_alone(member.alone);
+  share.set_near(member.group->NearOf(stream.id()));
+  share.set_batches_shared(stream.brought().shared());
+  share.set_batches_alone(stream.brought().alone());
   share.set_times_fallen_out(member.fell_out);
   share.set_window(context_.window);
   share.set_window_bytes(member.group->arena_bytes());
-  share.set_reason(member.group->reason());
+  share.set_reason(member.group->WhyNothing(stream.id()));
 }
 
 }  // namespace bulkhead

@@ -26,15 +26,18 @@ class ShareGroups final : public BatchBringer {
   void Leave(uint64_t stream_id);
   bool Bring(const BroughtBatch& batch) override;
 
-  // Fills in the stream's share, if it has a key.
-  void Describe(uint64_t stream_id, v1::StreamStatus& status) const;
+  // Bytes of the makers' arenas: streams can do without.
+  uint64_t spare_bytes() const;
+  // Ends one of them, as ShareGroup::GiveUpMaker. False if there is none.
+  bool GiveUpOne();
+
+  // Fills in the stream's share, if its client asked for that.
+  void Describe(const Stream& stream, v1::StreamStatus& status) const;
 
  private:
   struct Member {
     std::weak_ptr<Stream> stream;
     std::shared_ptr<ShareGroup> group;
-    uint64_t shared = 0;
-    uint64_t alone = 0;
     uint64_t fell_out = 0;
     bool shares = false;  // its last batch was shared
   };
@@ -43,7 +46,8 @@ class ShareGroups final : public BatchBringer {
   void Enter(uint64_t stream_id, Member& member, const std::string& quarantine_digest,
              uint64_t sequence);
   void Exit(uint64_t stream_id, Member& member);
-  void Count(Member& member, ShareWindow::Answer answer);
+  // Counts the streams that have fallen out.
+  void Note(Member& member, ShareWindow::Answer answer);
 
   ShareContext context_;
   // False once this object is gone.

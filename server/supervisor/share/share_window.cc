@@ -32,6 +32,8 @@ ShareWindow::Answer ShareWindow::Ask(Member member, uint64_t sequence, const Sha
     } else if (kept_.size() < batches_ || DropOldest()) {
       kept_[range].number = next_number_++;
       answer = Answer::kMake;
+    } else {
+      answer = Answer::kFull;
     }
   }
   DropUnneeded();

@@ -52,12 +52,17 @@ class ShareWindow {
   void Leave(Member member);
 
   enum class Answer {
-    kAlone,  // the member makes the batch itself: no other needs it, or there is no room
+    kAlone,  // the member makes the batch itself: no other is near
+    kFull,   // the same, because all batches that can be kept are in work
     kWould,  // the same, only because `can_make` is false
     kMake,   // the batch is to be made from now on, and the member waits for it
     kWait,   // the batch is in work
     kTake,   // it is made
   };
+  // Whether the member gets the batch without making it.
+  static bool IsShared(Answer answer) {
+    return answer == Answer::kMake || answer == Answer::kWait || answer == Answer::kTake;
+  }
   // The member begins a batch.
   Answer Ask(Member member, uint64_t sequence, const SharedRange& range, bool can_make);
   // A batch in work is made; false if it is not kept any more.

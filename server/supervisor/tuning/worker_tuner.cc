@@ -35,7 +35,12 @@ std::optional<TuningDecision> WorkerTuner::Note(const TuningReading& reading) {
   const bool changed = std::exchange(workers_, reading.workers) != reading.workers;
   const bool is_taken = reading.samples > 0 || reading.waited >= kStarving * reading.seconds;
   unread_ = is_taken ? 0 : unread_ + reading.seconds;
-  if (!reading.steady || changed || unread_ >= kPauseOfTrainer) {
+  if (unread_ >= kPauseOfTrainer) {
+    window_ = {};
+    if (trial_.has_value()) trial_->began += reading.seconds;
+    return std::nullopt;
+  }
+  if (!reading.steady || changed) {
     window_ = {};
     const bool failed = trial_.has_value() && elapsed_ - trial_->began > kTrialPatience;
     if (!failed || workers_ <= trial_->before) return std::nullopt;
@@ -48,13 +53,13 @@ std::optional<TuningDecision> WorkerTuner::Note(const TuningReading& reading) {
   window_.cpu_seconds += reading.cpu_seconds;
   if (!window_.IsFull()) return std::nullopt;
   const Window window = std::exchange(window_, {});
-  return trial_.has_value() ? Judge(window, reading.has_room) : Decide(window, reading.has_room);
+  return trial_.has_value() ? Judge(window, reading.no_room) : Decide(window, reading.no_room);
 }
 
-TuningDecision WorkerTuner::Decide(const Window& window, bool has_room) {
+TuningDecision WorkerTuner::Decide(const Window& window, const std::string& no_room) {
   if (window.Waited() >= kStarving) {
     easy_windows_ = 0;
-    return Climb(window, has_room);
+    return Climb(window, no_room);
   }
   easy_windows_ = IsEasy(window) ? easy_windows_ + 1 : 0;
   const std::string seen =
@@ -71,12 +76,12 @@ bool WorkerTuner::IsEasy(const Window& window) const {
   return elapsed_ >= keeps_until_ && window.Busy() * workers_ <= kEasy * (workers_ - 1);
 }
 
-TuningDecision WorkerTuner::Climb(const Window& window, bool has_room) {
+TuningDecision WorkerTuner::Climb(const Window& window, const std::string& no_room) {
   const std::string waits =
       absl::StrCat("a client waits for ", Percent(window.Waited()), " of the time");
   if (workers_ < std::exchange(before_last_, 0)) {
     keeps_until_ = elapsed_ + NextPause();
-    if (has_room)
+    if (no_room.empty())
       return {1, v1::TUNING_STATE_TRYING, absl::StrCat(waits, " since one worker went")};
   }
   if (window.Busy() < kAtWork) {
@@ -92,9 +97,8 @@ TuningDecision WorkerTuner::Climb(const Window& window, bool has_room) {
             absl::StrFormat("%s, but workers use or wait for %.2g of %.2g CPUs", waits,
                             window.Cpus(), limits_.cpus)};
   }
-  if (!has_room) {
-    return {0, v1::TUNING_STATE_MEMORY,
-            absl::StrCat(waits, ", but the memory budget holds no further worker to spare")};
+  if (!no_room.empty()) {
+    return {0, v1::TUNING_STATE_MEMORY, absl::StrCat(waits, ", but ", no_room)};
   }
   const bool is_barred = bar_.has_value() && bar_->workers == workers_ && elapsed_ < bar_->until &&
                          std::abs(window.Rate() - bar_->rate) < kOtherRate * bar_->rate;
@@ -104,21 +108,27 @@ TuningDecision WorkerTuner::Climb(const Window& window, bool has_room) {
   return {static_cast<int>(more), v1::TUNING_STATE_TRYING, waits};
 }
 
-TuningDecision WorkerTuner::Judge(const Window& window, bool has_room) {
+TuningDecision WorkerTuner::Judge(const Window& window, const std::string& no_room) {
   if (workers_ <= trial_->before) {  // the memory was gone by then
     trial_.reset();
-    return Decide(window, has_room);
+    return Decide(window, no_room);
   }
   const std::string figures =
       absl::StrFormat("%s made %.4g samples a second, %d made %.4g", Workers(workers_),
                       window.Rate(), trial_->before, trial_->rate);
   const double full_gain = static_cast<double>(workers_ - trial_->before) / trial_->before;
   const double needed = 1 + std::max(kLeastGain, kShareOfFullGain * full_gain);
-  if (window.Rate() < needed * trial_->rate) return TakeBack(figures);
+  if (window.Rate() < needed * trial_->rate) {
+    if (window.Waited() >= kStarving) return TakeBack(figures);
+    // The trainer took less, or paused, which says nothing about the workers.
+    TuningDecision next = Decide(window, no_room);
+    if (next.change != 0) trial_.reset();
+    return next;
+  }
   trial_.reset();
   bar_.reset();
   pause_ = kFirstPause;
-  TuningDecision next = Decide(window, has_room);
+  TuningDecision next = Decide(window, no_room);
   next.text = absl::StrCat(figures, "; ", next.text);
   return next;
 }

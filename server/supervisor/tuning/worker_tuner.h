@@ -19,8 +19,8 @@ struct TuningReading {
   double cpu_seconds = 0;  // CPU time that its workers had or waited for, all together
   // No worker is starting or ending.
   bool steady = true;
-  // The memory budget holds more workers, and nobody waits for that memory.
-  bool has_room = true;
+  // Why the memory budget has no further worker for tuning, human-readable; empty: it has.
+  std::string no_room;
 };
 
 struct TuningLimits {
@@ -44,7 +44,7 @@ struct TuningDecision {
 //         ─ then a client waits ─▶ watch, with that one again; a pause until one is given up
 //
 // Each verdict is on a window of readings with one number of workers. Readings in which workers
-// start or end, or all trainers pause, belong to no window.
+// start or end, or all trainers pause, belong to no window. A trial is judged while a client waits.
 class WorkerTuner {
  public:
   // A window is full after this long and so many samples, at the latest after kLongestWindow.
@@ -111,9 +111,9 @@ class WorkerTuner {
     std::string text;
   };
 
-  TuningDecision Decide(const Window& window, bool has_room);
-  TuningDecision Climb(const Window& window, bool has_room);
-  TuningDecision Judge(const Window& window, bool has_room);
+  TuningDecision Decide(const Window& window, const std::string& no_room);
+  TuningDecision Climb(const Window& window, const std::string& no_room);
+  TuningDecision Judge(const Window& window, const std::string& no_room);
   // The trial is over without success.
   TuningDecision TakeBack(const std::string& text);
   // Whether one worker fewer would do.

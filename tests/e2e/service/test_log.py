@@ -36,6 +36,13 @@ def test_the_first_line_says_what_the_service_is_and_streams_who_reads_them(fold
     assert "it is complete" in ended
 
 
+def test_the_first_line_says_how_many_workers_a_small_budget_holds(folder):
+    service = Service(folder, "--workers", "auto", "--worker-quota", "200MiB", "--memory-budget", "700MiB")
+    service.stop()
+    [first] = [line for line in lines(folder) if " listening on " in line]
+    assert "in a memory budget of 700MiB, which holds 2 of them at most; bulkheadd " in first
+
+
 def test_a_substituted_sample_and_a_quarantined_record_have_a_line(photos, folder):
     (folder / "faces").mkdir()
     for number, photo in zip(range(5), sorted((photos / "folder").rglob("*.jpg"))):

@@ -219,20 +219,37 @@ def test_the_status_tells_who_shares(services, photos, folder):
             assert (share["members"], share["near"], share["window"]) == (2, 1, 3)
             assert int(share["batches_shared"]) > 5
             assert int(share["window_bytes"]) == 4 * int(stream["arena"]["bytes"]) // stream["arena"]["slots"]
+            assert share["reason"] == ""
         for _ in range(30):  # while the other stands still
             next(streams[0])
         apart = shares(service)
         assert [share["near"] for share in apart] == [0, 0]
+        assert [share["reason"] for share in apart] == ["the others of its group are more than 3 batches from it"] * 2
         assert max(int(share["times_fallen_out"]) for share in apart) > 0
         assert max(int(share["batches_alone"]) for share in apart) > 5
 
 
-def test_without_a_window_nothing_is_shared(services, photos, folder):
+def test_without_a_window_nothing_is_shared(services, photos, folder, caplog):
     service = services(folder / "service", "--root", photos, "--workers", 2, "--share-window", 0)
     spec = crops(photos, folder, epochs=1)
     with bulkhead.Loader(spec, service.target, share=True) as one, bulkhead.Loader(spec, service.target, share=True) as other:
-        assert [digest(batch) for batch in one.stream()] == [digest(batch) for batch in other.stream()]
+        streams = one.stream(), other.stream()
+        first = [digest(next(stream)) for stream in streams]
+        reason = "this service lets streams share nothing (--share-window 0)"
+        assert [stream["share"]["reason"] for stream in bulkhead.service_status(service.target)["streams"]] == [reason] * 2
         assert shares(service) == []
+        assert first[0] == first[1]
+        assert [digest(batch) for batch in streams[0]] == [digest(batch) for batch in streams[1]]
+        assert shares(service) == []
+        assert caplog.text.count(f"`share` has no effect: {reason}") == 2
+
+
+def test_a_stream_at_several_replicas_is_told_that_it_shares_nothing(services, photos, folder, caplog):
+    replicas = [services(folder / name, "--root", photos, "--workers", 1) for name in ("one", "two")]
+    spec = crops(photos, folder, epochs=1)
+    with bulkhead.Loader(spec, [replica.target for replica in replicas], share=True) as loader:
+        assert [digest(batch) for batch in loader.stream()] == alone(spec, replicas[0].target)
+    assert "`share` has no effect: several services make this stream's batches" in caplog.text
 
 
 def test_batches_of_objects_are_shared_too(services, folder, stored, store):

@@ -41,6 +41,11 @@ class BroughtBatchesTest : public testing::Test {
     return planned;
   }
 
+  void ExpectCounts(uint64_t shared, uint64_t alone) {
+    EXPECT_EQ(brought_.shared(), shared);
+    EXPECT_EQ(brought_.alone(), alone);
+  }
+
   LeaseTable leases_{7, 5, 16};
   int changes_ = 0;
   EvenBringer bringer_;
@@ -61,11 +66,13 @@ TEST_F(BroughtBatchesTest, ABroughtBatchNeedsNoWorker) {
   ASSERT_EQ(batch->substitutions.size(), 1u);
   EXPECT_EQ(batch->substitutions[0].position(), 3u);
   EXPECT_EQ(bringer_.digests, std::vector<std::string>{"digest"});
+  ExpectCounts(1, 0);
 }
 
 TEST_F(BroughtBatchesTest, ABatchThatIsNotPromisedIsMade) {
   brought_.Begin(Header(1), "");
   EXPECT_EQ(Planned(), 3);  // 16, 16 and 8 samples
+  ExpectCounts(0, 1);
 }
 
 TEST_F(BroughtBatchesTest, ABatchThatIsGivenBackIsMade) {
@@ -78,6 +85,7 @@ TEST_F(BroughtBatchesTest, ABatchThatIsGivenBackIsMade) {
   brought_.GiveBack(bringer_.promised[0]);
   EXPECT_EQ(changes_, 1);
   EXPECT_FALSE(leases_.TakeNext().has_value());
+  ExpectCounts(0, 1);  // the other is still to come
 }
 
 TEST_F(BroughtBatchesTest, WhatWasBroughtForAnEarlierQuarantineIsMadeAgain) {
@@ -87,6 +95,19 @@ TEST_F(BroughtBatchesTest, WhatWasBroughtForAnEarlierQuarantineIsMadeAgain) {
   brought_.Complete(bringer_.promised.at(0), {});
   EXPECT_FALSE(leases_.TakeNext().has_value());
   EXPECT_EQ(Planned(), 3);
+  ExpectCounts(0, 1);
+}
+
+TEST_F(BroughtBatchesTest, TheStreamWaitsForItsOldestBatch) {
+  EXPECT_FALSE(brought_.is_awaited());
+  brought_.Begin(Header(1), "");
+  brought_.Begin(Header(2), "");
+  EXPECT_FALSE(brought_.is_awaited()) << "it makes the one before";
+  while (const auto lease = leases_.Assign(1)) leases_.Complete(lease->lease_id(), 1, {});
+  leases_.TakeNext();
+  EXPECT_TRUE(brought_.is_awaited());
+  brought_.GiveBack(bringer_.promised.at(0));
+  EXPECT_FALSE(brought_.is_awaited());
 }
 
 TEST_F(BroughtBatchesTest, WithoutABringerAllIsMade) {

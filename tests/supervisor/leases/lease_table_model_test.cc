@@ -1,10 +1,10 @@
 // Goes through everything that can happen to a small LeaseTable, breadth first: every order in
 // which batches begin, leases are given, written, reported and lost, workers are killed, written
 // off and reaped, and slots come back. What is unbounded in the real thing is bounded here: 3
-// slots, 2 workers, 3 batches of 2 leases, 2 leases in a worker's hands, 1 message of a reaped
-// worker, one bad sample; the number of deaths is not. The two largest of these
-// spaces take minutes: without BULKHEAD_EXTENDED they have one batch or slot less
-// (scripts/extended.sh slow).
+// slots, 2 workers, 3 batches of 2 leases, 2 leases in a worker's hands, 2 batches that are
+// promised from outside, 1 message of a reaped worker, one bad sample; the number of deaths is not.
+// The two largest of these spaces take minutes: without BULKHEAD_EXTENDED they have one batch or
+// slot less (scripts/extended.sh slow).
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -134,9 +134,17 @@ bool IsOrderlyWithoutReaping(Event::Kind kind) {
   return kind != Event::Kind::kKill && kind != Event::Kind::kGiveUp && kind != Event::Kind::kReap;
 }
 
-void ExpectNothingBroken(uint32_t slots, uint64_t batches, bool ordered = true, bool redo = false,
-                         bool split = false) {
-  const StateSpace space(LeaseTableWorld(slots, batches, Misuse::kNone, ordered, redo, split));
+// Everybody does their part, and every promised batch comes; or none does that is not copied yet.
+bool IsOrderlyWithPromisesKept(Event::Kind kind) {
+  return IsOrderly(kind) && kind != Event::Kind::kGiveBack;
+}
+bool IsOrderlyWithPromisesBroken(Event::Kind kind) {
+  return IsOrderly(kind) && kind != Event::Kind::kCopy && kind != Event::Kind::kBeginBrought;
+}
+
+void ExpectNothingBroken(uint32_t slots, uint64_t batches,
+                         const LeaseTableWorld::Options& options = {}) {
+  const StateSpace space(LeaseTableWorld(slots, batches, Misuse::kNone, options));
   std::printf("%u slots, %d batches: %zu states, %zu steps\n", slots, static_cast<int>(batches),
               space.states(), space.steps());
   ASSERT_EQ(space.broken(), "");
@@ -147,6 +155,12 @@ void ExpectNothingBroken(uint32_t slots, uint64_t batches, bool ordered = true, 
   EXPECT_TRUE(stalled.empty()) << stalled.size()
                                << " states wait for a worker that never ends, one after\n"
                                << space.Way(stalled.empty() ? 0 : stalled.front());
+  if (!options.brought) return;
+  for (const auto allowed : {IsOrderlyWithPromisesKept, IsOrderlyWithPromisesBroken}) {
+    const auto waiting = space.Stuck(allowed, /*one_alive=*/false);
+    EXPECT_TRUE(waiting.empty()) << waiting.size() << " states wait for a batch, one after\n"
+                                 << space.Way(waiting.empty() ? 0 : waiting.front());
+  }
 }
 
 bool IsExtended() { return std::getenv("BULKHEAD_EXTENDED") != nullptr; }
@@ -159,15 +173,24 @@ TEST(LeaseTableModelTest, KeepsItsPromisesWithTwoSlots) { ExpectNothingBroken(2,
 
 TEST(LeaseTableModelTest, KeepsItsPromisesWithoutOrder) {
   // Two batches at once are what overtakes; a third makes a million states of the same kinds.
-  ExpectNothingBroken(IsExtended() ? 3 : 2, 2, /*ordered=*/false);
+  ExpectNothingBroken(IsExtended() ? 3 : 2, 2, {.ordered = false});
 }
 
 TEST(LeaseTableModelTest, KeepsItsPromisesWhenWhatIsNotDeliveredIsDoneAnew) {
-  ExpectNothingBroken(IsExtended() ? 3 : 2, 2, /*ordered=*/true, /*redo=*/true);
+  ExpectNothingBroken(IsExtended() ? 3 : 2, 2, {.redo = true});
 }
 
 TEST(LeaseTableModelTest, KeepsItsPromisesWhenLeasesAreSplit) {
-  ExpectNothingBroken(IsExtended() ? 3 : 2, 2, /*ordered=*/true, /*redo=*/true, /*split=*/true);
+  ExpectNothingBroken(IsExtended() ? 3 : 2, 2, {.redo = true, .split = true});
+}
+
+TEST(LeaseTableModelTest, KeepsItsPromisesWhenBatchesAreBrought) {
+  ExpectNothingBroken(IsExtended() ? 3 : 2, 2, {.redo = true, .brought = true});
+}
+
+TEST(LeaseTableModelTest, KeepsItsPromisesWhenBatchesAreBroughtWithoutOrder) {
+  // With two slots there is one batch at a time.
+  ExpectNothingBroken(3, 2, {.ordered = false, .redo = IsExtended(), .brought = true});
 }
 
 TEST(LeaseTableModelTest, FindsASupervisorThatTakesAKilledWorkerForGone) {
@@ -179,6 +202,12 @@ TEST(LeaseTableModelTest, FindsASupervisorThatTakesAKilledWorkerForGone) {
 TEST(LeaseTableModelTest, FindsASupervisorThatTakesAnyMessageForTheHolders) {
   const StateSpace space(LeaseTableWorld(3, 3, Misuse::kTrustAnyMessage));
   EXPECT_NE(space.broken(), "");
+}
+
+TEST(LeaseTableModelTest, FindsABatchThatIsGivenBackWhileItIsCopied) {
+  const StateSpace space(LeaseTableWorld(3, 2, Misuse::kGiveBackInCopy, {.brought = true}));
+  EXPECT_NE(space.broken().find("was given away while a batch may be copied"), std::string::npos)
+      << space.broken();
 }
 
 TEST(LeaseTableModelTest, FindsASupervisorThatForgetsADeath) {

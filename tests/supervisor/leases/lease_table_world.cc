@@ -54,6 +54,8 @@ using State = LeaseTableInspector::State;
 
 constexpr size_t kLeasesOfWorker = 2;  // as the worker pool's capacity bounds them
 constexpr size_t kLateMessages = 1;
+constexpr size_t kPromisedAtOnce = 2;
+constexpr LeaseTable::WorkerId kFirstBringer = 1'000'000;
 
 // The third batch begins an epoch.
 uint64_t EpochOf(uint64_t sequence) { return sequence / 2; }
@@ -82,6 +84,14 @@ std::string Event::Text() const {
   switch (kind) {
     case Kind::kBegin:
       return "begin a batch";
+    case Kind::kBeginBrought:
+      return "begin a batch that is brought";
+    case Kind::kCopy:
+      return absl::StrCat("copy promised batch ", index);
+    case Kind::kBring:
+      return absl::StrCat("bring promised batch ", index);
+    case Kind::kGiveBack:
+      return absl::StrCat("give back promised batch ", index);
     case Kind::kAssign:
       return absl::StrCat("assign to worker ", worker);
     case Kind::kAssignPart:
@@ -110,16 +120,14 @@ std::string Event::Text() const {
   return "?";
 }
 
-LeaseTableWorld::LeaseTableWorld(uint32_t slots, uint64_t batches, Misuse misuse, bool ordered,
-                                 bool redo, bool split)
+LeaseTableWorld::LeaseTableWorld(uint32_t slots, uint64_t batches, Misuse misuse,
+                                 const Options& options)
     : batches_(batches),
       slots_(slots),
       misuse_(misuse),
-      ordered_(ordered),
-      split_(split),
-      table_(1, slots, split ? kSamplesOfBatch : 1, ordered),
-      written_(slots),
-      may_redo_(redo) {
+      options_(options),
+      table_(1, slots, options.split ? kSamplesOfBatch : 1, options.ordered),
+      written_(slots) {
   workers_[0].id = 1;
   workers_[1].id = 2;
 }
@@ -128,13 +136,22 @@ std::vector<Event> LeaseTableWorld::Enabled() const {
   using Kind = Event::Kind;
   std::vector<Event> events;
   if (failed_) return events;
-  if (begun_ < batches_ && table_.has_free_slot()) events.push_back({Kind::kBegin});
+  if (begun_ < batches_ && table_.has_free_slot()) {
+    events.push_back({Kind::kBegin});
+    if (options_.brought && promised_.size() < kPromisedAtOnce) {
+      events.push_back({Kind::kBeginBrought});
+    }
+  }
+  for (int i = 0; i < static_cast<int>(promised_.size()); ++i) {
+    events.push_back({promised_[i].copied ? Kind::kBring : Kind::kCopy, 0, i});
+    if (!promised_[i].copied) events.push_back({Kind::kGiveBack, 0, i});
+  }
   for (int w = 0; w < 2; ++w) {
     const Worker& worker = workers_[w];
     const bool alive = worker.life == Worker::Life::kAlive;
     if (alive && worker.items.size() < kLeasesOfWorker && table_.has_planned()) {
       events.push_back({Kind::kAssign, w});
-      if (split_) events.push_back({Kind::kAssignPart, w});
+      if (options_.split) events.push_back({Kind::kAssignPart, w});
     }
     for (int i = 0; i < static_cast<int>(worker.items.size()); ++i) {
       if (worker.items[i].state == Item::State::kWriting) {
@@ -152,7 +169,7 @@ std::vector<Event> LeaseTableWorld::Enabled() const {
     events.push_back({Kind::kReceiveLate, 0, i});
   }
   if (table_.pending() > 0) events.push_back({Kind::kTake});
-  if (may_redo_ && !redone_) events.push_back({Kind::kRedo});
+  if (options_.redo && !redone_) events.push_back({Kind::kRedo});
   for (int i = 0; i < static_cast<int>(out_.size()); ++i) events.push_back({Kind::kFree, 0, i});
   return events;
 }
@@ -163,6 +180,20 @@ std::string LeaseTableWorld::Apply(const Event& event) {
     case Event::Kind::kBegin:
       table_.BeginBatch(Header(begun_++));
       return "";
+    case Event::Kind::kBeginBrought:
+      BeginBrought();
+      return "";
+    case Event::Kind::kCopy: {
+      Promise& promise = promised_[event.index];
+      promise.copied = true;
+      for (const internal::v1::Lease& lease : promise.leases) {
+        Write(lease, Content(SequenceOf(lease), promise.redone));
+      }
+      return "";
+    }
+    case Event::Kind::kBring:
+    case Event::Kind::kGiveBack:
+      return End(event.index);
     case Event::Kind::kAssign:
       return Give(worker, LeaseTable::kWholeLease);
     case Event::Kind::kAssignPart:
@@ -222,19 +253,44 @@ std::string LeaseTableWorld::Give(Worker& worker, uint64_t most_samples) {
   return "";
 }
 
+void LeaseTableWorld::BeginBrought() {
+  Promise promise{kFirstBringer + begun_, {}, false, redone_};
+  promise.leases = table_.BeginBatch(Header(begun_++), promise.bringer);
+  for (const internal::v1::Lease& lease : promise.leases) Write(lease, 0);
+  promised_.push_back(std::move(promise));
+}
+
+std::string LeaseTableWorld::End(size_t index) {
+  const Promise promise = promised_[index];
+  if (misuse_ != Misuse::kGiveBackInCopy || promise.copied) {
+    promised_.erase(promised_.begin() + static_cast<ptrdiff_t>(index));
+  }
+  if (!promise.copied) {
+    const uint32_t leases = table_.WorkerGone(promise.bringer);
+    return leases == promise.leases.size() ? "" : "not all leases of a promised batch came back";
+  }
+  for (const internal::v1::Lease& lease : promise.leases) {
+    const auto& entry = *LeaseTableInspector::Find(table_, lease.lease_id());
+    const State due = entry.outdated ? State::kPlanned : State::kReady;
+    table_.Complete(lease.lease_id(), promise.bringer, {});
+    if (entry.state != due) return "a promised batch was refused, or an outdated one was taken";
+  }
+  return "";
+}
+
 void LeaseTableWorld::Write(const internal::v1::Lease& lease, uint64_t content) {
   for (uint32_t i = 0; i < lease.count(); ++i) {
     written_[lease.slot()][lease.first_sample() + i] = content;
   }
 }
 
-bool LeaseTableWorld::Holds(const Item& item) const {
-  const auto* entry = LeaseTableInspector::Find(table_, item.lease.lease_id());
-  return entry != nullptr && entry->state == State::kAssigned && entry->worker == item.worker;
+bool LeaseTableWorld::Holds(LeaseTable::WorkerId worker, const internal::v1::Lease& lease) const {
+  const auto* entry = LeaseTableInspector::Find(table_, lease.lease_id());
+  return entry != nullptr && entry->state == State::kAssigned && entry->worker == worker;
 }
 
 std::string LeaseTableWorld::Receive(const Item& item) {
-  const bool held = Holds(item);
+  const bool held = Holds(item.worker, item.lease);
   LeaseTable::WorkerId sender = item.worker;
   if (misuse_ == Misuse::kTrustAnyMessage) {
     const auto* entry = LeaseTableInspector::Find(table_, item.lease.lease_id());
@@ -258,7 +314,7 @@ std::string LeaseTableWorld::Take() {
   if ((delivered_ >> sequence & 1) != 0) return absl::StrCat("batch ", sequence, " came twice");
   // Without order, only within an epoch, and a bad one not before its turn.
   const bool free_to_come =
-      !ordered_ && !batch->failure.has_value() && EpochOf(sequence) == EpochOf(oldest);
+      !options_.ordered && !batch->failure.has_value() && EpochOf(sequence) == EpochOf(oldest);
   if (sequence != oldest && !free_to_come) {
     return absl::StrCat("batch ", sequence, " was delivered where batch ", oldest, " belongs");
   }
@@ -317,9 +373,16 @@ std::string LeaseTableWorld::CheckWriters() const {
   const std::vector<uint32_t> lost = LeaseTableInspector::LostSlots(table_);
   for (const Worker& worker : workers_) {
     for (const Item& item : worker.items) {
-      if (item.state != Item::State::kWriting || Holds(item)) continue;
+      if (item.state != Item::State::kWriting || Holds(item.worker, item.lease)) continue;
       if (std::find(lost.begin(), lost.end(), item.lease.slot()) == lost.end()) {
         return absl::StrCat("slot ", item.lease.slot(), " was given away while a worker may write");
+      }
+    }
+  }
+  for (const Promise& promise : promised_) {
+    for (const internal::v1::Lease& lease : promise.leases) {
+      if (!Holds(promise.bringer, lease)) {
+        return absl::StrCat("slot ", lease.slot(), " was given away while a batch may be copied");
       }
     }
   }
@@ -332,11 +395,15 @@ std::string LeaseTableWorld::CheckLeases() const {
     for (const auto& entry : batch.leases) {
       if (entry.lease.slot() != batch.slot) return "a lease names another slot than its batch";
       if (entry.state != State::kAssigned) continue;
-      const bool in_hand = std::any_of(workers_.begin(), workers_.end(), [&](const Worker& worker) {
-        return std::any_of(worker.items.begin(), worker.items.end(), [&](const Item& item) {
-          return worker.id == entry.worker && item.lease.lease_id() == entry.lease.lease_id();
-        });
-      });
+      const bool is_promised =
+          std::any_of(promised_.begin(), promised_.end(),
+                      [&](const Promise& promise) { return promise.bringer == entry.worker; });
+      const bool in_hand =
+          is_promised || std::any_of(workers_.begin(), workers_.end(), [&](const Worker& worker) {
+            return std::any_of(worker.items.begin(), worker.items.end(), [&](const Item& item) {
+              return worker.id == entry.worker && item.lease.lease_id() == entry.lease.lease_id();
+            });
+          });
       if (!in_hand) return "a lease is held by a worker that knows nothing of it";
     }
   }
@@ -417,6 +484,8 @@ std::string LeaseTableWorld::KeyWith(const std::array<int, 2>& order) const {
   }
   absl::StrAppend(&key, "|");
   add_items(late_, false);
+  // Their batches and slots are those of the leases that they hold; the older ones come first.
+  for (const Promise& promise : promised_) absl::StrAppend(&key, "|", promise.copied ? "c" : "p");
   return key;
 }
 

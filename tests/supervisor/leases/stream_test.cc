@@ -66,6 +66,7 @@ class StreamTest : public testing::Test {
     config.max_substitutions_per_epoch = 100;
     config.observer = recorder_;
     config.binding.set_whole_batches(whole_batches_);
+    config.for_others = for_others_;
     config.binding.mutable_schema()->set_batch_size(samples_);
     config.tracer = tracer_;
     config.batch_at = [per_epoch,
@@ -126,6 +127,7 @@ class StreamTest : public testing::Test {
   uint64_t samples_ = 1;  // of a batch
   std::shared_ptr<Assignments> assignments_;
   bool whole_batches_ = false;
+  bool for_others_ = false;
   std::vector<v1::CodeFile> code_;  // that the client knows
   const std::shared_ptr<Recorder> recorder_ = std::make_shared<Recorder>();
   std::shared_ptr<Stream> stream_;
@@ -188,6 +190,22 @@ TEST_F(StreamTest, WithoutOrderTheGoodIsDeliveredBeforeTheFailure) {
   Finish(0, 0);
   EXPECT_EQ(recorder_->Sequences(), (Numbers{2, 0}));
   EXPECT_FALSE(recorder_->failure.ok());
+}
+
+TEST_F(StreamTest, GoesOnWithoutTheSlotsOfAWorkerThatDoesNotEnd) {
+  Open(/*ordered=*/true, 3);
+  stream_->WriteOff(kWorker);
+  EXPECT_FALSE(stream_->finished());
+}
+
+TEST_F(StreamTest, OneThatMakesBatchesForOthersDoesNotSinceTheyWait) {
+  for_others_ = true;
+  Open(/*ordered=*/true, 3);
+  stream_->WriteOff(kWorker + 1);
+  EXPECT_FALSE(stream_->finished()) << "it had no lease";
+  stream_->WriteOff(kWorker);
+  EXPECT_TRUE(stream_->finished());
+  EXPECT_EQ(GetErrorInfo(recorder_->failure)->reason, reason::kWorkerStuck);
 }
 
 TEST_F(StreamTest, TheNextBatchTellsOfCodeThatWasLoadedLater) {

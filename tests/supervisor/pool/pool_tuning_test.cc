@@ -94,6 +94,11 @@ TEST_F(PoolTuningTest, TellsWhatItDoesAndWhy) {
   EXPECT_EQ(tuning.most_workers(), 8u);
   EXPECT_EQ(tuning.state(), v1::TUNING_STATE_GIVEN_UP);
   EXPECT_EQ(tuning.text(), "another stream needs the memory");
+  config_.missing_workers = 6;
+  status.Clear();
+  tuning_->AppendStatus(status);
+  EXPECT_EQ(status.tunings(0).text(),
+            "another stream needs the memory; at first the memory budget held 2 of 8");
 }
 
 TEST_F(PoolTuningTest, AFixedNumberStays) {

@@ -87,9 +87,10 @@ class PoolWorld : public testing::Test {
   }
   PoolWorker& WorkerAt(uint32_t slot) { return *crew_.slots()[slot]->worker; }
 
-  // A stream of 16 batches of 16 samples, each a lease, four of them begun.
+  // A stream of 16 batches of 16 samples, each a lease, four of them begun. `bringer` may be null.
   std::shared_ptr<WorldObserver> AddStream(v1::ErrorAction action = v1::ERROR_ACTION_SUBSTITUTE,
-                                           bool for_others = false) {
+                                           bool for_others = false,
+                                           BatchBringer* bringer = nullptr) {
     auto observer = std::make_shared<WorldObserver>();
     StreamConfig config;
     config.name = "train";
@@ -110,6 +111,7 @@ class PoolWorld : public testing::Test {
       return header;
     };
     streams_.Add(std::make_shared<Stream>(++last_stream_, std::move(config), loop_, [] {}));
+    streams_.all().back()->brought().SetBringer(bringer);
     streams_.all().back()->BeginBatches();
     return observer;
   }

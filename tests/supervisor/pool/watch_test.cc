@@ -101,6 +101,27 @@ TEST_F(ProgressWatchTest, AStreamWithoutABatchIsToldWhatItsWorkersAreAt) {
   EXPECT_EQ(observer->activity, "worker 0 waits for a restart; the last end: killed by signal 9");
 }
 
+// Promises every batch.
+class PromisingBringer final : public BatchBringer {
+ public:
+  bool Bring(const BroughtBatch& batch) override {
+    promised.push_back(batch.bringer);
+    return true;
+  }
+  std::vector<LeaseTable::WorkerId> promised;
+};
+
+TEST_F(ProgressWatchTest, AStreamThatWaitsForASharedBatchIsToldByWhoMakesIt) {
+  PromisingBringer bringer;
+  const auto observer = AddStream(v1::ERROR_ACTION_SUBSTITUTE, /*for_others=*/false, &bringer);
+  const int64_t later = MonotonicNanos() + 6 * kSecond;
+  watch_.TellActivity(streams_, later);
+  EXPECT_EQ(observer->activity, "");
+  streams_.all().back()->brought().GiveBack(bringer.promised.at(0));
+  watch_.TellActivity(streams_, later + 2 * kSecond);
+  EXPECT_EQ(observer->activity, "the workers serve other streams");
+}
+
 class MemoryWatchTest : public PoolWorld {
  protected:
   MemoryWatchTest() {

@@ -89,7 +89,8 @@ TEST_F(ShareWindowTest, TheNewestBatchesAreKept) {
 TEST_F(ShareWindowTest, WithoutRoomABatchIsMadeAlone) {
   window_.Join(4, From(3));
   for (uint64_t number = 0; number < 4; ++number) EXPECT_EQ(Ask(1, number), Answer::kMake);
-  EXPECT_EQ(Ask(1, 4), Answer::kAlone);  // four are in work
+  EXPECT_EQ(Ask(1, 4), Answer::kFull);  // four are in work
+  EXPECT_FALSE(ShareWindow::IsShared(Answer::kFull));
   Make(0);
   EXPECT_EQ(Ask(1, 5), Answer::kMake);
 }

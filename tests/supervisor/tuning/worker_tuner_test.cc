@@ -36,7 +36,7 @@ class TunerTest : public testing::Test {
     reading.busy = kTick * busy_ * used;
     reading.cpu_seconds = kTick * cpus_of_one_ * workers_ * used;
     reading.steady = steady_;
-    reading.has_room = has_room_;
+    if (!has_room_) reading.no_room = "the memory budget has 1MiB left";
     const auto decision = tuner_->Note(reading);
     seconds_ += kTick;
     if (!decision.has_value()) return;
@@ -145,6 +145,7 @@ TEST_F(TunerTest, WhereTheBudgetHasNoRoomNoMoreWorkersAreTried) {
   Run(60);
   EXPECT_EQ(most_seen_, 2u);
   EXPECT_EQ(last_.state, v1::TUNING_STATE_MEMORY);
+  EXPECT_THAT(last_.text, HasSubstr("of the time, but the memory budget has 1MiB left"));
   has_room_ = true;
   EXPECT_THAT(Reaches(3), Le(5));
 }
@@ -195,6 +196,43 @@ TEST_F(TunerTest, ATrainerThatPausesSaysNothing) {
   trainer_ = 0;
   Run(600);
   EXPECT_EQ(changes_, 0);
+}
+
+TEST_F(TunerTest, ATrainerThatPausesDoesNotDecideATrial) {
+  for (const double pause : {3.0, 9.0, 30.0, 600.0}) {
+    tuner_.emplace(TuningLimits{2, 8, 2});
+    workers_ = 2;
+    Reaches(3);
+    trainer_ = 0;
+    least_seen_ = 1000;
+    Run(pause);
+    trainer_ = kFast;
+    Run(WorkerTuner::kWindowSeconds);
+    EXPECT_THAT(least_seen_, Ge(3u)) << pause;
+    EXPECT_THAT(Reaches(8), Le(60)) << "the third helped, and so do others; after " << pause;
+    EXPECT_THAT(least_seen_, Ge(3u)) << pause;
+  }
+}
+
+TEST_F(TunerTest, ASlowSampleOfATrainerThatPausesDoesNotDecideATrialEither) {
+  capacity_ = Each(10);  // a window is full after ten seconds
+  Reaches(3);
+  Run(1);
+  trainer_ = 0;
+  Run(60);
+  trainer_ = kFast;
+  least_seen_ = 1000;
+  EXPECT_THAT(Reaches(4), Le(25));
+  EXPECT_THAT(least_seen_, Ge(3u));
+}
+
+TEST_F(TunerTest, ATrainerThatGoesOnMoreSlowlyGivesTheWorkerOfATrialBack) {
+  Reaches(3);
+  trainer_ = 50;
+  EXPECT_THAT(Reaches(2), Le(30));
+  EXPECT_EQ(last_.state, v1::TUNING_STATE_FEWER);
+  trainer_ = kFast;
+  EXPECT_THAT(Reaches(3), Le(10)) << "it is in no bar's way";
 }
 
 TEST_F(TunerTest, ATrainerWithLongStepsDoesNotPause) {
