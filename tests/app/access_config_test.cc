@@ -153,6 +153,14 @@ TEST(AccessConfigTest, DatasetsAndTheRightToBringThemBelongTogether) {
               HasSubstr("/none/cert.pem"))
       << "nothing else is wrong";
   EXPECT_EQ(Fault("unix:/run/x.sock", [](auto& o) { o.allow_datasets = true; }), "");
+  EXPECT_EQ(Fault("unix:/run/x.sock",
+                  [](auto& o) {
+                    o.allow_datasets = true;
+                    o.dataset_bytes = "2GiB";
+                  }),
+            "");
+  EXPECT_THAT(Fault("unix:/run/x.sock", [](auto& o) { o.dataset_bytes = "2GiB"; }),
+              HasSubstr("--dataset-bytes without --allow-datasets: the service takes no datasets"));
   EXPECT_THAT(Fault("127.0.0.1:0",
                     [](auto& o) {
                       o.insecure_tcp = true;

@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/support/test_dir.h"
+
 namespace bulkhead {
 namespace {
 
@@ -14,13 +16,6 @@ const ObjectBlocks::Object kObject{3 * kBlock + 100, 1'700'000'000'000'000'000};
 
 class ObjectBlocksTest : public testing::Test {
  protected:
-  ObjectBlocksTest() {
-    std::string folder = testing::TempDir() + "/bulkhead-blocks-XXXXXX";
-    EXPECT_NE(mkdtemp(folder.data()), nullptr);
-    folder_ = folder;
-  }
-  ~ObjectBlocksTest() override { std::filesystem::remove_all(folder_); }
-
   std::string path() const { return folder_ + "/key"; }
   ObjectBlocks Writing() const { return ObjectBlocks::OpenForWriting(path(), kObject).value(); }
   ObjectBlocks Reading() const { return ObjectBlocks::Open(path()).value(); }
@@ -35,7 +30,8 @@ class ObjectBlocksTest : public testing::Test {
     file.put('!');
   }
 
-  std::string folder_;
+  const TestDir dir_;
+  const std::string folder_ = dir_.path();
 };
 
 TEST_F(ObjectBlocksTest, GivesWhatWasWrittenAndNothingElse) {

@@ -38,6 +38,7 @@ class StreamOpeningTest : public testing::Test {
  protected:
   StreamOpeningTest() {
     ServiceLimits limits;
+    limits.workers = 8;
     limits.worker_quota_bytes = uint64_t{1} << 30;
     preparer_.emplace(limits, DataRoots{}, nullptr);
     Supervisor::Config config;
@@ -113,9 +114,22 @@ TEST_F(StreamOpeningTest, TheAnswerIsThereWhenTheStreamIs) {
   ASSERT_EQ(open.streams_size(), 1);
   EXPECT_EQ(open.streams(0).name(), "train");
   EXPECT_EQ(open.streams(0).peer(), "peer");
-  EXPECT_GT(open.memory().arena_bytes(), 0u);
+  EXPECT_EQ(open.workers_size(), 8);
+  EXPECT_EQ(opened.memory().slot_count(), 17u) << "all workers have something to do";
+  EXPECT_EQ(opened.memory().arena_bytes(), 17 * opened.memory().slot_bytes());
+  EXPECT_EQ(open.memory().arena_bytes(), opened.memory().arena_bytes());
   claims_.End();
   ExpectNothingLeft();
+}
+
+TEST_F(StreamOpeningTest, ABriefStreamHasOneWorkerThatEndsWithIt) {
+  open_.set_brief(true);
+  ASSERT_TRUE(Run().ok());
+  observer_->AwaitAdded();
+  EXPECT_EQ(supervisor_->GetStatus().workers_size(), 1);
+  claims_.End();
+  ExpectNothingLeft();
+  EXPECT_EQ(supervisor_->GetStatus().workers_size(), 0);
 }
 
 TEST_F(StreamOpeningTest, RefusesASpecThatMakesNoSense) {

@@ -3,6 +3,7 @@
 import json
 import pathlib
 import subprocess
+import time
 
 import bulkhead
 import numpy as np
@@ -114,6 +115,16 @@ def test_a_bad_sample_is_told_in_the_datasets_words(services, tmp_path):
     with bulkhead.Loader(spec_of(own.Pairs(8, bad=5)), service.target) as loader:
         with pytest.raises(bulkhead.DataError, match=r"own_sources.Pairs\[5\]: ValueError: it is bad \(at .*own_sources.py"):
             list(loader)
+
+
+def test_the_worker_that_looks_at_samples_ends_then(services, tmp_path):
+    service = services(tmp_path / "s", *ALLOWED[:-1], "3")
+    with bulkhead.Loader(spec_of(own.Pairs(8)), service.target) as loader:
+        labels(loader)
+        deadline = time.monotonic() + 25  # idle workers stay for 30 s
+        while len(workers := bulkhead.service_status(service.target)["workers"]) != 3:
+            assert time.monotonic() < deadline, workers
+            time.sleep(0.05)
 
 
 def test_a_service_that_was_not_told_to_takes_none(services, tmp_path):

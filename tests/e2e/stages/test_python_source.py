@@ -114,7 +114,7 @@ def test_a_breakpoint_is_for_the_datasets_own_process(bad):
         (None, {}, "^the dataset is None: a dataset is anything with"),
         (own.Pairs, {}, r"^Pairs is a class, and the dataset is an object of one: write Pairs\(...\)$"),
         (iter([1]), {}, r"^list_iterator has no __getitem__: .*; list\(...\) makes one of an iterator"),
-        ({"a": 1}, {}, r"^dict has no key 0: .*; list\(dataset.values\(\)\) is one$"),
+        ({"a": 1}, {}, r"^dict has no key 0: .*; dataset\['a'\] or list\(dataset.values\(\)\) may be one$"),
         (own.Pairs(3), {"fields": "xy"}, r"^fields is a list of names, .* such as \['image', 'label'\], not 'xy'$"),
         (own.Pairs(3), {"fields": 2}, "^fields is a list of names, .* not 2$"),
         (own.Pairs(3), {"fields": ("x", 1)}, "^fields is a list of names, "),
