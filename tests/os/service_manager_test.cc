@@ -59,7 +59,7 @@ INSTANTIATE_TEST_SUITE_P(PathsAndAbstractNames, ServiceManagerTest, testing::Val
 
 TEST(ServiceManagerTest, WhereNothingAskedNothingIsTold) {
   const TestDir folder;
-  const std::string name = folder.path() + "/notify";
+  const std::string name = folder / "notify";
   const UniqueFd manager = ListenAt(name);
   setenv("NOTIFY_SOCKET", name.c_str(), 1);
   ServiceManager::FromEnvironment();  // it was for this one only

@@ -20,7 +20,7 @@ class TestDir {
   // Below `parent`: "/tmp" where a socket's path has to be short, "/var/tmp" where it must be on a
   // disk.
   explicit TestDir(const std::string& parent = testing::TempDir()) {
-    std::string name = parent + "/bulkhead-test-XXXXXX";
+    std::string name = parent + "/test-of-bulkhead-XXXXXX";
     EXPECT_NE(mkdtemp(name.data()), nullptr);
     path_ = std::filesystem::canonical(name);
   }

@@ -9,11 +9,11 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "tests/support/test_dir.h"
+#include "tools/common/commands.h"
 #include "tools/common/help.h"
 #include "tools/common/near_path.h"
 #include "tools/common/service_options.h"
 #include "tools/completion/completion_command.h"
-#include "tools/explain/explain_command.h"
 
 namespace bulkhead::tools {
 namespace {
