@@ -415,7 +415,7 @@ uint32_t MoreSlots(const v1::Open& open, const PreparedPipeline& prepared,
                    const PipelineConfig& pipeline) {
   if (open.share() || open.assigned()) return 0;
   const uint64_t batch_size = std::max<uint64_t>(1, prepared.signature.schema.batch_size());
-  const uint64_t samples = LeaseTable::SamplesOfLease(batch_size, pipeline.whole_batches);
+  const uint64_t samples = SamplesOfLease(batch_size, pipeline.whole_batches);
   const uint64_t leases_of_batch = (batch_size + samples - 1) / samples;
   const uint64_t workers = pipeline.tuning.has_value() ? pipeline.tuning->most : pipeline.workers;
   const uint64_t leases = workers * pipeline.LeasesOfWorker();

@@ -12,7 +12,7 @@ constexpr uint64_t kMaxLeasesOfBatch = 1024;
 
 }  // namespace
 
-uint32_t LeaseTable::SamplesOfLease(uint64_t batch_size, bool whole) {
+uint32_t SamplesOfLease(uint64_t batch_size, bool whole) {
   if (whole) return static_cast<uint32_t>(std::max<uint64_t>(1, batch_size));
   const uint64_t bounded = (batch_size + kMaxLeasesOfBatch - 1) / kMaxLeasesOfBatch;
   return static_cast<uint32_t>(std::max(kLeaseSamples, bounded));

@@ -17,6 +17,10 @@
 
 namespace bulkhead {
 
+// Samples of a lease: few, so that all threads are busy until a batch ends, unless the batch is
+// large or one worker does the `whole` of it.
+uint32_t SamplesOfLease(uint64_t batch_size, bool whole);
+
 // Who works on which samples of one stream, and which batches are done: the one place where a
 // lease's state changes.
 //
@@ -40,9 +44,6 @@ class LeaseTable {
   static constexpr uint32_t kSuspectDeaths = 3;
   // With `ordered` false, a batch is taken at most this many batches before its turn.
   static constexpr uint64_t kMaxAhead = kMaxBatchesAhead;
-  // Samples of a lease: few, so that all threads are busy until a batch ends, unless the batch is
-  // large or one worker does the `whole` of it.
-  static uint32_t SamplesOfLease(uint64_t batch_size, bool whole);
   // For Assign: a lease as it was planned.
   static constexpr uint64_t kWholeLease = ~uint64_t{0};
 

@@ -141,10 +141,10 @@ Stream::Stream(uint64_t id, StreamConfig config, std::shared_ptr<EventLoop> loop
       config_(std::move(config)),
       loop_(std::move(loop)),
       wake_(std::move(wake)),
-      leases_(id, config_.arena->slot_count(),
-              LeaseTable::SamplesOfLease(config_.binding.schema().batch_size(),
-                                         config_.binding.whole_batches()),
-              config_.ordered),
+      leases_(
+          id, config_.arena->slot_count(),
+          SamplesOfLease(config_.binding.schema().batch_size(), config_.binding.whole_batches()),
+          config_.ordered),
       brought_(id, leases_,
                [this] {
                  DeliverFinished();
