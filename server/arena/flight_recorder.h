@@ -41,6 +41,7 @@ enum class FlightCount {
   kEntriesMade,
   kCoefficientsFound,
   kCoefficientsMade,
+  kFilesUnread,
   kMcus,
   kMcusRead,
   kKeptFound,

@@ -33,8 +33,19 @@ void RecordReader::Expect(uint64_t record, StagedContext& own) const {
     own.Name(own.identity);
   }
   own.Enter(StageObserver::kSource);
-  own.read[number]->wanted = own.wanted;
-  part.source->Expect(record - part.first_record, *own.read[number]);
+  ReadContext& context = Prepare(number, own);
+  context.wanted = own.wanted;
+  part.source->Expect(record - part.first_record, context);
+}
+
+ReadContext& RecordReader::Prepare(size_t number, StagedContext& own) const {
+  const PipelinePart& part = parts_[number];
+  ReadContext& context = *own.read[number];
+  // What a cache stage keeps is found by the bytes.
+  const bool later = own.stores.coefficients != nullptr && !part.cached.has_value();
+  context.read_later = later ? &part.plan.read_later : nullptr;
+  context.known = own.stores.coefficients;
+  return context;
 }
 
 absl::Status RecordReader::Read(uint64_t record, StagedContext& own) const {
@@ -44,9 +55,9 @@ absl::Status RecordReader::Read(uint64_t record, StagedContext& own) const {
   own.Enter(StageObserver::kSource);
   own.record.list = {};
   own.record.files.clear();
-  own.read[number]->fetched_again = own.judges_bytes ? &own.fetched_again : nullptr;
-  BULKHEAD_RETURN_IF_ERROR(
-      part.source->Read(record - part.first_record, *own.read[number], own.record));
+  ReadContext& context = Prepare(number, own);
+  context.fetched_again = own.judges_bytes ? &own.fetched_again : nullptr;
+  BULKHEAD_RETURN_IF_ERROR(part.source->Read(record - part.first_record, context, own.record));
   SetStores(own);
   return absl::OkStatus();
 }

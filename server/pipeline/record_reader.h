@@ -42,6 +42,8 @@ class RecordReader {
 
  private:
   size_t NumberOf(uint64_t record) const;
+  // The context for the next record of a part.
+  ReadContext& Prepare(size_t number, StagedContext& own) const;
   // Sets the record whose name errors have from now on.
   void Name(uint64_t record, StagedContext& own) const;
   // What is kept across samples is found by the current record.

@@ -20,6 +20,7 @@ Value ReadValue(const FeatureSignature& feature, const FeatureValue& read, uint6
   value.dtype = feature.dtype;
   value.data = read.data;
   value.size_bytes = read.size_bytes;
+  value.unread = read.later;
   value.count = read.count;
   if (read.frame != 0) value.frame = read.frame | part << 56;
   return value;

@@ -61,6 +61,7 @@ class Planner {
       if (!output.is_count) ChooseTarget(output.feature, static_cast<int>(i));
     }
     if (plan_.partnered.stage != StagePlan::Partnered::kNone) PlanBystanders();
+    PlanReading();
     return std::move(plan_);
   }
 
@@ -230,6 +231,23 @@ class Planner {
       const size_t number = NumberOf(feature.name);
       const bool combined = std::find(own.begin(), own.end(), number) != own.end();
       if (!combined && wanted.count(number) > 0) plan_.partnered.bystanders.push_back(number);
+    }
+  }
+
+  // Finds the features that are not read before a stage that takes them unread. What waits while
+  // other samples are made is copied, and so is read before.
+  void PlanReading() {
+    for (const FeatureSignature& feature : signature_.source_features) {
+      const size_t number = NumberOf(feature.name);
+      const auto first =
+          std::find_if(plan_.stages.begin(), plan_.stages.end(), [&](const PlannedStage& stage) {
+            return std::find(stage.features.begin(), stage.features.end(), number) !=
+                   stage.features.end();
+          });
+      const size_t place = static_cast<size_t>(first - plan_.stages.begin());
+      const bool takes = first != plan_.stages.end() && first->features[0] == number &&
+                         first->stage->TakesUnread();
+      if (takes && place < plan_.partnered.stage) plan_.read_later.push_back(feature.name);
     }
   }
 

@@ -53,6 +53,8 @@ struct StagePlan {
   std::vector<PlannedOutput> outputs;
   size_t source_feature_count = 0;
   std::vector<size_t> source_features;  // their numbers: 0, 1, …
+  // The names of those whose first stage takes them unread.
+  std::vector<std::string> read_later;
   size_t feature_count = 0;
   // In a plan that is cut at a cache stage: the stages before it, and the features that they change
   // or make and that exist after it.

@@ -12,6 +12,8 @@
 #include "absl/strings/string_view.h"
 #include "bulkhead/internal/v1/worker.pb.h"
 #include "bulkhead/v1/pipeline.pb.h"
+#include "server/base/file_bytes.h"
+#include "server/base/value_store.h"
 #include "server/source/file.h"
 #include "server/source/objects.h"
 #include "server/spec/signature.h"
@@ -28,6 +30,9 @@ struct FeatureValue {
   int64_t count = 1;
   // Of a frame that neighbouring records have too: its number in the source, from 1. Else 0.
   uint64_t frame = 0;
+  // Not null: `data` is null, since the bytes are read only when they are needed
+  // (ReadContext::read_later).
+  FileBytes* later = nullptr;
 };
 
 // One record.
@@ -65,6 +70,11 @@ class ReadContext {
   // Not null: bytes of objects may have arrived wrong. A record of them that is damaged gives
   // NOT_FETCHED with `wrong`, unless they are among these, which were read once more.
   const std::vector<ObjectPart>* fetched_again = nullptr;
+  // Features, by name, whose reader may do without the bytes of their files: what `known` has of a
+  // file, by FileBytes::state, may be enough. Such files are not fetched in advance, and a source
+  // of files may leave the reading to FeatureValue::later. Null: there are none.
+  const std::vector<std::string>* read_later = nullptr;
+  ValueStore* known = nullptr;  // not null with read_later
 };
 
 // Random access to the records of a resolved source. Thread-safe, if each thread uses its own

@@ -144,6 +144,7 @@ void FlightNotes::CountWork(const WorkCounts& counts) {
   note(FlightCount::kEntriesMade, counts.jpeg.entries_made);
   note(FlightCount::kCoefficientsFound, counts.jpeg.coefficients_found);
   note(FlightCount::kCoefficientsMade, counts.jpeg.coefficients_made);
+  note(FlightCount::kFilesUnread, counts.jpeg.unread);
   note(FlightCount::kMcus, counts.jpeg.mcus);
   note(FlightCount::kMcusRead, counts.jpeg.mcus_read);
   note(FlightCount::kKeptFound, counts.kept_found);

@@ -1,10 +1,13 @@
 // The images that a list names, and its index: what is missing, outside, changed or damaged.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <chrono>
+#include <ctime>
 
 #include "absl/strings/str_cat.h"
+#include "server/base/value_map.h"
 #include "tests/source/image_list_fixture.h"
 
 namespace bulkhead {
@@ -84,6 +87,69 @@ TEST_F(ImageListTest, ImageOfTheSameSizeThatWasWrittenToEndsTheStream) {
     EXPECT_EQ(ReasonOf(changed), reason::kFileChanged);
     EXPECT_THAT(std::string(changed.message()), HasSubstr("b.jpg: changed"));
   }
+}
+
+TEST_F(ImageListTest, ImagesOfWhichEnoughMayBeKnownAreReadWhenSomebodyAsks) {
+  ASSERT_TRUE(Index("a.jpg 1\nb.jpg 2\n").ok());
+  const auto source = test_.Open();
+  ASSERT_TRUE(source.ok());
+  const auto context = (*source)->NewContext();
+  const std::vector<std::string> later = {"image"};
+  ValueMap known;
+  context->read_later = &later;
+  context->known = &known;
+  Record record;
+  for (const bool expected : {false, true}) {
+    record.files.clear();
+    if (expected) (*source)->Expect(1, *context);
+    ASSERT_TRUE((*source)->Read(1, *context, record).ok());
+    FileBytes* const image = record.values[0].later;
+    ASSERT_NE(image, nullptr);
+    EXPECT_EQ(record.values[0].data, nullptr);
+    EXPECT_EQ(record.values[0].size_bytes, 5u);
+    ASSERT_EQ(record.files.size(), 1u);
+    EXPECT_EQ(record.files[0].size_bytes, 5u);
+    EXPECT_EQ(Numbers<int64_t>(record.values[1])[0], 2);
+    // It was written just now: its times would not tell of another write.
+    EXPECT_FALSE(image->state().has_value());
+    EXPECT_EQ(*image->Get(), "b.jpg");
+    EXPECT_EQ(*image->Get(), "b.jpg");
+  }
+  // Whoever opens a file that has changed, or reads one that changes after that, is told.
+  ASSERT_TRUE((*source)->Read(1, *context, record).ok());
+  folder_.Write("b.jpg", "B.JPG");
+  EXPECT_EQ(ReasonOf(record.values[0].later->Get().status()), reason::kFileChanged);
+  EXPECT_EQ(ReasonOf((*source)->Read(1, *context, record)), reason::kFileChanged);
+}
+
+// The first file of the project, which nobody has written to just now.
+TEST_F(ImageListTest, AnImageThatStandsStillIsKnownByItsState) {
+  const std::string still = BULKHEAD_SOURCE_DIR "/tests/e2e/cache/still/0.jpg";
+  int lists = 0;
+  const auto state_of = [&](const std::string& path) -> std::optional<StoreKey> {
+    TestSource test;
+    *test.source.mutable_image_list() = *list_;
+    const std::string list = folder_.Write(absl::StrCat("still", ++lists, ".txt"), path + " 1\n");
+    EXPECT_TRUE(test.Index(list).ok());
+    const auto source = test.Open();
+    EXPECT_TRUE(source.ok());
+    const auto context = (*source)->NewContext();
+    const std::vector<std::string> later = {"image"};
+    ValueMap known;
+    context->read_later = &later;
+    context->known = &known;
+    Record record;
+    EXPECT_TRUE((*source)->Read(0, *context, record).ok());
+    return record.values[0].later->state();
+  };
+  struct stat info;
+  ASSERT_EQ(stat(still.c_str(), &info), 0);
+  if (time(nullptr) - info.st_ctime < 60) GTEST_SKIP() << "the project was copied just now";
+  ASSERT_TRUE(state_of(still).has_value());
+  EXPECT_EQ(state_of(still), state_of(still));
+  EXPECT_NE(state_of(still), state_of(BULKHEAD_SOURCE_DIR "/tests/e2e/cache/still/1.jpg"));
+  EXPECT_NE(state_of(still), state_of(BULKHEAD_SOURCE_DIR "/tests/e2e/cache/still/../still/0.jpg"))
+      << "another record of the same file has coefficients of its own";
 }
 
 TEST_F(ImageListTest, AnotherStateOfAnImageIsAnotherIndexByItsHeader) {

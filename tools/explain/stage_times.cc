@@ -64,6 +64,7 @@ class Stopwatch : public StageObserver {
     counts.jpeg.entries_made -= before.entries_made;
     counts.jpeg.coefficients_found -= before.coefficients_found;
     counts.jpeg.coefficients_made -= before.coefficients_made;
+    counts.jpeg.unread -= before.unread;
     counts.jpeg.mcus -= before.mcus;
     counts.jpeg.mcus_read -= before.mcus_read;
     for (size_t i = 0; i < before.files.size(); ++i) counts.jpeg.files[i] -= before.files[i];

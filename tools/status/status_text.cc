@@ -128,10 +128,12 @@ std::string Jpeg(const v1::JpegDecodes& jpeg, const v1::CacheStatus& cache,
   const uint64_t kept = jpeg.coefficients_found() + jpeg.coefficients_made();
   if (kept == 0) return text;
   absl::StrAppendFormat(
-      &text, "      %.0f%% by coefficients, which were kept of %d files (%s of %s)%s\n",
+      &text,
+      "      %.0f%% by coefficients, %.0f%% without reading the file; kept of %d files (%s of "
+      "%s)%s\n",
       1e2 * static_cast<double>(jpeg.coefficients_found()) / (own + others),
-      jpeg.coefficients_made(), FormatBytes(coefficients.bytes()),
-      FormatBytes(coefficients.most_bytes()),
+      1e2 * static_cast<double>(jpeg.files_unread()) / (own + others), jpeg.coefficients_made(),
+      FormatBytes(coefficients.bytes()), FormatBytes(coefficients.most_bytes()),
       coefficients.reason().empty() ? ""
                                     : absl::StrCat("; none are added: ", coefficients.reason()));
   return text;

@@ -98,6 +98,19 @@ absl::StatusOr<ImageSize> ImageDecoder::Open(absl::string_view file, uint64_t ma
   return size_;
 }
 
+absl::StatusOr<ImageSize> ImageDecoder::Open(FileBytes& file, uint64_t max_pixels,
+                                             const DecodeOptions& options) {
+  if (const auto size = jpeg_.OpenUnread(file, max_pixels, options)) {
+    file_ = {};
+    format_ = ImageFormat::kJpeg;
+    size_ = *size;
+    work_bytes_ = 0;
+    return size_;
+  }
+  BULKHEAD_ASSIGN_OR_RETURN(const absl::string_view bytes, file.Get());
+  return Open(bytes, max_pixels, options);
+}
+
 uint64_t ImageDecoder::PlannedBytes(PixelFormat format, const Rect& rect) const {
   if (format_ == ImageFormat::kJpeg) return jpeg_.PlannedBytes(format, rect);
   // Decoded as a whole, gray by way of colour.
@@ -105,7 +118,9 @@ uint64_t ImageDecoder::PlannedBytes(PixelFormat format, const Rect& rect) const 
   return work_bytes_ + PixelCount(size_) * channels;
 }
 
-int ImageDecoder::Orientation() const { return ReadOrientation(format_, file_); }
+int ImageDecoder::Orientation() const {
+  return file_.empty() ? jpeg_.noted_orientation() : ReadOrientation(format_, file_);
+}
 
 absl::StatusOr<ImageView> ImageDecoder::DecodeDeep(PixelFormat format, Image& bytes,
                                                    Image& buffer) {

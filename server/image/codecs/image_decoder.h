@@ -33,6 +33,11 @@ class ImageDecoder {
   absl::StatusOr<ImageSize> Open(absl::string_view file, uint64_t max_pixels,
                                  const DecodeOptions& options = {});
 
+  // The same for a file whose bytes are read only if they are needed: not those of a JPEG file of
+  // which enough is kept. Errors: also those of FileBytes::Get, here and in Decode.
+  absl::StatusOr<ImageSize> Open(FileBytes& file, uint64_t max_pixels,
+                                 const DecodeOptions& options = {});
+
   // The orientation of the opened file (orientation.h).
   int Orientation() const;
 
@@ -60,7 +65,7 @@ class ImageDecoder {
   absl::StatusOr<ImageView> DecodeDeep(PixelFormat format, Image& bytes, Image& buffer);
 
  private:
-  absl::string_view file_;
+  absl::string_view file_;  // empty if it was not read
   ImageFormat format_ = ImageFormat::kUnknown;
   uint64_t max_pixels_ = 0;
   ImageSize size_;

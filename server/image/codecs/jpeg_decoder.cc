@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "server/base/checksum.h"
@@ -88,24 +89,58 @@ JpegDecoder::~JpegDecoder() = default;
 
 absl::StatusOr<ImageSize> JpegDecoder::Open(absl::string_view file, uint64_t max_pixels,
                                             const DecodeOptions& options) {
-  jpeg_abort_decompress(&codec_->info);
+  Begin(max_pixels, options);
   file_ = file;
-  max_pixels_ = max_pixels;
-  codec_->options = options;
-  has_key_ = false;
+  source_ = std::exchange(next_, nullptr);
+  const auto chosen = std::exchange(chosen_, std::nullopt);
   reads_kept_ =
-      UsesCoefficients(options) && (stores_.making == Making::kAll || policy_.ShouldRead());
+      UsesCoefficients(file.size(), options) && (chosen.has_value() ? *chosen : ChoosesKept());
   unscanned_ = reads_kept_ && OpenKept(max_pixels);
   if (!unscanned_) return OpenScanned();
-  codec_->truncated = false;
-  fallback_ = jpeg::Fallback::kNone;
   return own_->header().size;
 }
 
-bool JpegDecoder::UsesCoefficients(const DecodeOptions& options) const {
-  return stores_.coefficients != nullptr && way_ != Way::kLibjpeg &&
-         file_.size() <= kMostKeptFile && HasUsualPixels(options);
+std::optional<ImageSize> JpegDecoder::OpenUnread(FileBytes& file, uint64_t max_pixels,
+                                                 const DecodeOptions& options) {
+  Begin(max_pixels, options);
+  next_ = &file;
+  chosen_.reset();
+  const bool known = file.state().has_value() && UsesCoefficients(file.size_bytes(), options) &&
+                     stores_.coefficients->Find(JpegNote::KeyFor(*file.state()), note_bytes_) &&
+                     note_.Parse(note_bytes_);
+  if (!known) return std::nullopt;
+  chosen_ = ChoosesKept();
+  reads_kept_ = *chosen_;
+  if (!reads_kept_ || own_->Open(note_.header, jpeg::Scans::kAny) != jpeg::Fallback::kNone) {
+    return std::nullopt;
+  }
+  const ImageSize size = own_->header().size;
+  if (uint64_t{1} * size.height * size.width > max_pixels) return std::nullopt;
+  source_ = std::exchange(next_, nullptr);
+  chosen_.reset();
+  key_ = note_.coefficients;
+  has_key_ = true;
+  unscanned_ = true;
+  return size;
 }
+
+void JpegDecoder::Begin(uint64_t max_pixels, const DecodeOptions& options) {
+  jpeg_abort_decompress(&codec_->info);
+  file_ = {};
+  max_pixels_ = max_pixels;
+  codec_->options = options;
+  codec_->truncated = false;
+  fallback_ = jpeg::Fallback::kNone;
+  has_key_ = false;
+  unscanned_ = false;
+}
+
+bool JpegDecoder::UsesCoefficients(uint64_t file_bytes, const DecodeOptions& options) const {
+  return stores_.coefficients != nullptr && way_ != Way::kLibjpeg && file_bytes <= kMostKeptFile &&
+         HasUsualPixels(options);
+}
+
+bool JpegDecoder::ChoosesKept() { return stores_.making == Making::kAll || policy_.ShouldRead(); }
 
 bool JpegDecoder::OpenKept(uint64_t max_pixels) {
   SetKey();
@@ -206,7 +241,7 @@ absl::StatusOr<ImageView> JpegDecoder::Decode(PixelFormat format, const Rect& re
       Count(rect);
       return ImageView(out);
     }
-    BULKHEAD_RETURN_IF_ERROR(OpenScanned().status());
+    BULKHEAD_RETURN_IF_ERROR(OpenRead());
   }
   const bool scans = fallback_ == jpeg::Fallback::kScans && stores_.coefficients != nullptr;
   const bool tried = fallback_ == jpeg::Fallback::kNone || scans;
@@ -229,11 +264,25 @@ absl::StatusOr<ImageView> JpegDecoder::Decode(PixelFormat format, const Rect& re
   return pixels;
 }
 
+absl::Status JpegDecoder::OpenRead() {
+  const ImageSize noted = own_->header().size;
+  if (file_.empty() && source_ != nullptr) {
+    BULKHEAD_ASSIGN_OR_RETURN(file_, source_->Get());
+    has_key_ = false;
+  }
+  BULKHEAD_ASSIGN_OR_RETURN(const ImageSize size, OpenScanned());
+  if (size == noted) return absl::OkStatus();
+  return MakeError(absl::StatusCode::kInternal, reason::kInternal,
+                   "what the cache folder keeps of this image is that of an image of another size; "
+                   "remove the files called coefficients-* there, and report this");
+}
+
 void JpegDecoder::Count(const Rect& rect) {
   ++counts_.files[static_cast<size_t>(jpeg::Fallback::kNone)];
   counts_.crops += rect == WholeImage(own_->header().size) ? 0 : 1;
   counts_.mcus += own_->mcu_count();
   counts_.mcus_read += own_->mcus_read();
+  counts_.unread += file_.empty() ? 1 : 0;
 }
 
 StoreKey JpegDecoder::FileKey(const StoreKey& record, absl::string_view file) {
@@ -303,7 +352,16 @@ jpeg::Fallback JpegDecoder::DecodeKept(PixelFormat format, const Rect& rect,
     ++counts_.coefficients_found;
     policy_.NoteKept(Now() - begin, own_->mcu_count());
   }
+  if (reason == jpeg::Fallback::kNone) NoteFile();
   return reason;
+}
+
+void JpegDecoder::NoteFile() {
+  const bool is_read = source_ != nullptr && !file_.empty();
+  if (!is_read || stores_.making == Making::kNone || !source_->state().has_value()) return;
+  if (!stores_.coefficients->HasRoom()) return;
+  JpegNote::Write(key_, file_, note_bytes_);
+  stores_.coefficients->Add(JpegNote::KeyFor(*source_->state()), note_bytes_);
 }
 
 absl::string_view JpegDecoder::MakeCoefficients() {

@@ -3,13 +3,16 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "server/base/file_bytes.h"
 #include "server/base/value_store.h"
 #include "server/image/codecs/coefficient_policy.h"
 #include "server/image/codecs/decode_options.h"
+#include "server/image/codecs/jpeg_note.h"
 #include "server/image/codecs/jpeg_scan.h"
 #include "server/image/image.h"
 #include "server/image/jpeg/coefficients.h"
@@ -53,6 +56,13 @@ class JpegDecoder {
   // progressive).
   absl::StatusOr<ImageSize> Open(absl::string_view file, uint64_t max_pixels,
                                  const DecodeOptions& options = {});
+  // Opens `file`, which must stay valid until Decode has returned, without its bytes, if it is
+  // known to be a good JPEG file whose coefficients are kept. Nothing if it is not: then the bytes
+  // are to be read and opened, and a note of the file is kept once they are decoded.
+  std::optional<ImageSize> OpenUnread(FileBytes& file, uint64_t max_pixels,
+                                      const DecodeOptions& options = {});
+  // The EXIF orientation of a file that OpenUnread opened.
+  int noted_orientation() const { return note_.orientation; }
 
   // Decodes the opened file, once, up to the last row of `rect`, and returns the pixels under
   // `rect` as a view into `buffer`: bit for bit those of a decode of the whole image. Only what is
@@ -60,7 +70,9 @@ class JpegDecoder {
   // read from the top, unless its seek entries are known. Sample errors: CORRUPT_IMAGE for any
   // decoder warning up to that row, UNSUPPORTED_IMAGE. A truncated file that Open accepted is
   // decoded whole: TRUNCATED_IMAGE if fewer rows were decoded than options.accept_truncated
-  // requires, else the missing rows are gray. Throws std::bad_alloc when memory is refused.
+  // requires, else the missing rows are gray. Of a file that OpenUnread opened the bytes are read
+  // if what is kept turns out to be damaged: also the errors of FileBytes::Get. Throws
+  // std::bad_alloc when memory is refused.
   absl::StatusOr<ImageView> Decode(PixelFormat format, const Rect& rect, Image& buffer);
 
   // Memory that decoding the opened file takes: the rows' pixels, and all coefficients of a file
@@ -88,8 +100,15 @@ class JpegDecoder {
   const jpeg::DecodeCounts& counts() const { return counts_; }
 
  private:
-  // Whether coefficients of a file may be used that is decoded so.
-  bool UsesCoefficients(const DecodeOptions& options) const;
+  // Whether coefficients of a file of that size may be used that is decoded so.
+  bool UsesCoefficients(uint64_t file_bytes, const DecodeOptions& options) const;
+  void Begin(uint64_t max_pixels, const DecodeOptions& options);
+  // Whether coefficients of the next file are looked for.
+  bool ChoosesKept();
+  // Opens the file anew, of which nothing undamaged is kept, and reads it if it was not read yet.
+  absl::Status OpenRead();
+  // Keeps a note of the file whose coefficients are kept.
+  void NoteFile();
   // Opens a file without a walk through its markers, if coefficients are kept of its bytes: then it
   // is whole. They may turn out to be damaged.
   bool OpenKept(uint64_t max_pixels);
@@ -123,13 +142,18 @@ class JpegDecoder {
   absl::string_view file_;
   uint64_t max_pixels_ = 0;
   bool reads_kept_ = false;                            // coefficients are looked for
-  bool unscanned_ = false;                             // opened by OpenKept
+  bool unscanned_ = false;                             // opened by OpenKept or OpenUnread
   jpeg::Fallback fallback_ = jpeg::Fallback::kForced;  // of the opened file
   jpeg::DecodeCounts counts_;
   Stores stores_;
   bool has_key_ = false;
-  StoreKey key_;       // of the opened file: who it is, and what it holds
-  std::string value_;  // of the opened file, from one of them
+  StoreKey key_;                 // of the opened file: who it is, and what it holds
+  std::string value_;            // of the opened file, from one of them
+  FileBytes* source_ = nullptr;  // of the opened file; null: the caller has its bytes
+  FileBytes* next_ = nullptr;    // that of the next Open, which OpenUnread did not open,
+  std::optional<bool> chosen_;   // and whether coefficients are looked for
+  std::string note_bytes_;
+  JpegNote note_;
   std::unique_ptr<JpegCodec> codec_;
   std::unique_ptr<jpeg::SequentialDecoder> own_;
   jpeg::Coefficients coefficients_;

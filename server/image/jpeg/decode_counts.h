@@ -16,6 +16,7 @@ struct DecodeCounts {
       0;  // files whose seek entries were made and kept, including files without entries
   uint64_t coefficients_found = 0;  // files that were decoded here by coefficients that were known
   uint64_t coefficients_made = 0;   // files whose coefficients were made and kept
+  uint64_t unread = 0;              // files whose own bytes were not needed
   uint64_t mcus = 0;                // of the files that were decoded here,
   uint64_t mcus_read = 0;           // and those that the entropy decoder went through
 };

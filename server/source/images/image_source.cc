@@ -7,9 +7,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "server/base/error.h"
+#include "server/base/file_bytes.h"
 #include "server/base/paths/object_url.h"
 #include "server/base/record_name.h"
+#include "server/base/value_store.h"
 #include "server/source/file.h"
 #include "server/source/images/image_list.h"
 #include "server/source/images/image_rows.h"
@@ -44,13 +47,77 @@ struct ExpectedFile {
   DataFile file;
 };
 
+// A file whose last change is younger may be written to again without a sign: writes into mapped
+// memory set its times once in so long, when the kernel writes the pages to the disk.
+constexpr int64_t kSettledNs = 60'000'000'000;
+
+// What identifies an image's file in its state; nothing if that is too young.
+std::optional<StoreKey> StateOf(absl::string_view path, const FileIdentity& file) {
+  const int64_t now_ns = absl::ToUnixNanos(absl::Now());
+  if (now_ns - std::max(file.mtime_ns, file.ctime_ns) < kSettledNs) return std::nullopt;
+  static_assert(std::has_unique_object_representations_v<FileIdentity>);
+  return KeyOf(absl::StrCat(
+      "image file ", absl::string_view(reinterpret_cast<const char*>(&file), sizeof(file)), path));
+}
+
 // The bytes of an image.
-struct ReadBytes {
-  uint64_t row = 0;
-  absl::string_view bytes;  // in `buffer`
-  bool is_read = false;
-  FileIdentity file;
-  ByteBuffer buffer;
+class ReadBytes final : public FileBytes {
+ public:
+  // Whether it has the bytes of row `wanted`.
+  bool Has(uint64_t wanted) const { return is_read_ && row_ == wanted; }
+  absl::string_view bytes() const { return {buffer_.data(), size_}; }
+  const FileIdentity& file() const { return file_; }
+
+  // Memory for the `size` bytes of an image, which has none until SetRead.
+  char* Begin(uint64_t size) {
+    is_read_ = false;
+    size_ = size;
+    opened_.reset();
+    return buffer_.Reserve(size);
+  }
+  void SetRead(uint64_t row, const FileIdentity& file) {
+    row_ = row;
+    file_ = file;
+    is_read_ = true;
+  }
+  // An image of `size` bytes that is read later; `path` outlives the record.
+  void SetLater(DataFile file, absl::string_view path, uint64_t size) {
+    is_read_ = false;
+    size_ = size;
+    file_ = file.identity();
+    path_ = path;
+    state_ = StateOf(path, file_);
+    opened_ = std::move(file);
+  }
+
+  const std::optional<StoreKey>& state() const override { return state_; }
+  uint64_t size_bytes() const override { return size_; }
+  absl::StatusOr<absl::string_view> Get() override {
+    if (opened_.has_value()) {
+      BULKHEAD_RETURN_IF_ERROR(ReadFile(*opened_, path_, size_, buffer_.Reserve(size_)));
+      opened_.reset();
+    }
+    return bytes();
+  }
+
+  // Reads all `size` bytes of an image's file to `to`.
+  static absl::Status ReadFile(const DataFile& file, absl::string_view path, size_t size,
+                               char* to) {
+    BULKHEAD_ASSIGN_OR_RETURN(const size_t got, file.ReadAt(0, to, size));
+    BULKHEAD_RETURN_IF_ERROR(file.CheckStill());
+    return got == size ? absl::OkStatus() : FileError(EIO, path, "read");
+  }
+
+ private:
+  uint64_t row_ = 0;
+  bool is_read_ = false;
+  FileIdentity file_;
+  size_t size_ = 0;
+  ByteBuffer buffer_;
+  // Of an image that is read later.
+  std::optional<DataFile> opened_;
+  absl::string_view path_;
+  std::optional<StoreKey> state_;
 };
 
 class RowContext final : public ReadContext {
@@ -121,20 +188,26 @@ class ImageSource final : public Source {
         const size_t images = row.images.size();
         ReadBytes& read =
             mine.images[(index + column.frame) % parts_.window * images + column.number];
+        const bool later = IsReadLater(i, mine) && !IsStored(row.images[column.number]);
         const absl::Status status =
-            ReadImage(row, index + column.frame, column.number, goes_on, mine, read);
+            ReadImage(row, index + column.frame, column.number, goes_on, later, mine, read);
         if (!status.ok()) {
           return Annotate(status, record.origin, {{"offset", "0"}});
         }
-        bytes = read.bytes;
-        record.files.push_back(read.file);
+        record.files.push_back(read.file());
+        if (later) {
+          record.values[i] = {nullptr, read.size_bytes(), 1, 0, &read};
+          continue;
+        }
+        bytes = read.bytes();
         if (parts_.overlaps) frame = (index + column.frame) * images + column.number + 1;
       } else if (column.kind == Column::Kind::kLabel) {
         bytes = mine.rows[0].labels.substr(column.number * column.label_bytes, column.label_bytes);
       } else {
         bytes = mine.rows[0].images[0].path;
       }
-      record.values[i] = {reinterpret_cast<const std::byte*>(bytes.data()), bytes.size(), 1, frame};
+      record.values[i] = {reinterpret_cast<const std::byte*>(bytes.data()), bytes.size(), 1, frame,
+                          nullptr};
     }
     return absl::OkStatus();
   }
@@ -201,7 +274,7 @@ class ImageSource final : public Source {
       }
       absl::StatusOr<DataFile> file = OpenImage(image, context);
       if (!file.ok()) return false;
-      file->Prefetch(0, image.file.size_bytes);
+      if (!IsKnown(column, *file, image, context)) file->Prefetch(0, image.file.size_bytes);
       // Those of a lease that went elsewhere are not taken by anybody.
       if (context.expected.size() >= kMaxExpected) {
         context.expected.erase(context.expected.begin());
@@ -225,8 +298,23 @@ class ImageSource final : public Source {
     const size_t images = context.expected_row.images.size();
     const size_t place = row % parts_.window * images + number;
     if (!parts_.overlaps || place >= context.images.size()) return false;
-    const ReadBytes& read = context.images[place];
-    return read.is_read && read.row == row;
+    return context.images[place].Has(row);
+  }
+
+  // Whether the reader of column `i` may do without the bytes of a file. Those of a window are kept
+  // for the next one.
+  bool IsReadLater(size_t i, const RowContext& context) const {
+    return context.read_later != nullptr && parts_.window == 1 &&
+           std::find(context.read_later->begin(), context.read_later->end(),
+                     parts_.features[i].name) != context.read_later->end();
+  }
+
+  // Whether it is likely to.
+  bool IsKnown(const Column& column, const DataFile& file, const ImageRow::Image& image,
+               const RowContext& context) const {
+    if (!IsReadLater(&column - parts_.columns.data(), context)) return false;
+    const std::optional<StoreKey> state = StateOf(image.path, file.identity());
+    return state.has_value() && context.known->Has(*state);
   }
 
   absl::Status Malformed(const ImageRow::Image& image, uint64_t line) const {
@@ -269,13 +357,11 @@ class ImageSource final : public Source {
     return parts_.roots.Open(context.path, image.path);
   }
 
-  // Reads image `number` of a row into `read`, unless that has it and `goes_on`.
+  // Reads image `number` of a row into `read`, unless that has it and `goes_on`. `later`: only
+  // opens it.
   absl::Status ReadImage(const ImageRow& row, uint64_t row_number, size_t number, bool goes_on,
-                         RowContext& context, ReadBytes& read) const {
-    if (parts_.overlaps && goes_on && read.is_read && read.row == row_number) {
-      return absl::OkStatus();
-    }
-    read.is_read = false;
+                         bool later, RowContext& context, ReadBytes& read) const {
+    if (parts_.overlaps && goes_on && read.Has(row_number)) return absl::OkStatus();
     const ImageRow::Image& image = row.images[number];
     if (image.is_missing()) {
       return SampleError(reason::kFileNotFound,
@@ -290,31 +376,24 @@ class ImageSource final : public Source {
                          {{"file", std::string(image.path)}});
     }
     const size_t size = static_cast<size_t>(image.file.size_bytes);
-    char* const buffer = read.buffer.Reserve(size);
     if (IsStored(image)) {
-      BULKHEAD_ASSIGN_OR_RETURN(read.file, parts_.stored->Read(image, buffer));
-    } else {
-      BULKHEAD_ASSIGN_OR_RETURN(read.file, ReadFile(image, row_number, number, context, buffer));
+      char* const buffer = read.Begin(size);
+      BULKHEAD_ASSIGN_OR_RETURN(const FileIdentity file, parts_.stored->Read(image, buffer));
+      read.SetRead(row_number, file);
+      return absl::OkStatus();
     }
-    read.row = row_number;
-    read.bytes = absl::string_view(buffer, size);
-    read.is_read = true;
+    std::optional<DataFile> file = context.Take(row_number, number);
+    if (!file.has_value()) {
+      BULKHEAD_ASSIGN_OR_RETURN(file, OpenImage(image, context));
+    }
+    BULKHEAD_RETURN_IF_ERROR(file->CheckUnchanged(image.file));
+    if (later) {
+      read.SetLater(*std::move(file), image.path, size);
+      return absl::OkStatus();
+    }
+    BULKHEAD_RETURN_IF_ERROR(ReadBytes::ReadFile(*file, image.path, size, read.Begin(size)));
+    read.SetRead(row_number, file->identity());
     return absl::OkStatus();
-  }
-
-  // Reads the file of an image to `buffer`.
-  absl::StatusOr<FileIdentity> ReadFile(const ImageRow::Image& image, uint64_t row_number,
-                                        size_t number, RowContext& context, char* buffer) const {
-    std::optional<DataFile> opened = context.Take(row_number, number);
-    if (!opened.has_value()) {
-      BULKHEAD_ASSIGN_OR_RETURN(opened, OpenImage(image, context));
-    }
-    BULKHEAD_RETURN_IF_ERROR(opened->CheckUnchanged(image.file));
-    const size_t size = static_cast<size_t>(image.file.size_bytes);
-    BULKHEAD_ASSIGN_OR_RETURN(const size_t got, opened->ReadAt(0, buffer, size));
-    BULKHEAD_RETURN_IF_ERROR(opened->CheckStill());
-    if (got != size) return FileError(EIO, image.path, "read");
-    return opened->identity();
   }
 
   const Parts parts_;

@@ -24,6 +24,9 @@ class ByteBuffer {
     return data_.get();
   }
 
+  // What was reserved last.
+  const char* data() const { return data_.get(); }
+
  private:
   static constexpr size_t kKeepBytes = size_t{16} << 20;
 

@@ -33,6 +33,13 @@ DecodeOptions OptionsOf(const v1::DecodeImage& spec) {
   return options;
 }
 
+absl::StatusOr<ImageSize> Open(const Value& value, uint64_t max_pixels,
+                               const DecodeOptions& options, ImageDecoder& decoder) {
+  if (value.unread != nullptr) return decoder.Open(*value.unread, max_pixels, options);
+  return decoder.Open({reinterpret_cast<const char*>(value.data), value.size_bytes}, max_pixels,
+                      options);
+}
+
 // Pixels in the thread's scratch, turned if necessary.
 MutableImageView Upright(const ImageView& view, int orientation, StageScratch& scratch) {
   if (orientation == kStoredUpright) {
@@ -63,9 +70,8 @@ bool DecodeStage::TakeBehind(std::unique_ptr<SampleStage>& next, bool fuse) {
 
 absl::StatusOr<MutableImageView> DecodeStage::DecodeWhole(const Value& value,
                                                           const StageContext& context) const {
-  const absl::string_view file(reinterpret_cast<const char*>(value.data), value.size_bytes);
   BULKHEAD_ASSIGN_OR_RETURN(const ImageSize stored,
-                            context.decoder.Open(file, max_pixels_, options_));
+                            Open(value, max_pixels_, options_, context.decoder));
   const int orientation = exif_orientation_ ? context.decoder.Orientation() : kStoredUpright;
   BULKHEAD_ASSIGN_OR_RETURN(
       const ImageView pixels,
@@ -93,8 +99,7 @@ bool DecodeStage::RunShared(Value& value, const StageContext& context, absl::Sta
 
 absl::Status DecodeStage::Run(Value& value, const StageContext& context) const {
   if (absl::Status status; RunShared(value, context, status)) return status;
-  const absl::string_view file(reinterpret_cast<const char*>(value.data), value.size_bytes);
-  const absl::StatusOr<ImageSize> stored = context.decoder.Open(file, max_pixels_, options_);
+  const absl::StatusOr<ImageSize> stored = Open(value, max_pixels_, options_, context.decoder);
   if (!stored.ok()) return place().Name(stored.status());
   const int orientation = exif_orientation_ ? context.decoder.Orientation() : kStoredUpright;
   if (deep_) return RunDeep(value, orientation, context);

@@ -24,6 +24,7 @@ class DecodeStage : public ValueStage {
   // is slower and gives the same bytes and verdicts.
   bool TakeBehind(std::unique_ptr<SampleStage>& next, bool fuse) override;
   absl::Status Run(Value& value, const StageContext& context) const override;
+  bool TakesUnread() const override { return !deep_; }
   Effect effect() const override { return crop_ == nullptr ? Effect::kViews : crop_->effect(); }
 
  private:

@@ -147,6 +147,9 @@ class SampleStage {
   // Whether the stage may change value `i`. If not, it only reads the value's extents.
   virtual bool Changes(size_t) const { return true; }
 
+  // Whether the stage takes a first value whose file is not read yet (Value::unread).
+  virtual bool TakesUnread() const { return false; }
+
   // Joins stages into one pass. The planner calls this before the first sample if `next` directly
   // follows this stage and both work on the same single value. True: this stage now does the work
   // of both, and has taken `next`. Without `fuse`, joins only stages that would give other bytes or

@@ -22,6 +22,7 @@ void Value::SetPixels(const MutableImageView& image) {
   dtype = v1::DTYPE_UINT8;
   pixels = image;
   data = nullptr;
+  unread = nullptr;
   size_bytes = 0;
   is_image = true;
   image_size = image.size();
@@ -39,6 +40,7 @@ void Value::SetElements(v1::DType new_dtype, std::byte* elements, size_t element
   form = Form::kElements;
   dtype = new_dtype;
   data = elements;
+  unread = nullptr;
   size_bytes = elements_bytes;
 }
 

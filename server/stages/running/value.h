@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "bulkhead/v1/types.pb.h"
+#include "server/base/file_bytes.h"
 #include "server/image/image.h"
 
 namespace bulkhead {
@@ -24,6 +25,8 @@ struct Value {
 
   const std::byte* data = nullptr;  // kEncoded, kElements
   size_t size_bytes = 0;
+  // kEncoded, for a stage that TakesUnread: `data` is null, and this reads the bytes. Else null.
+  FileBytes* unread = nullptr;
 
   // Images of either form.
   bool is_image = false;

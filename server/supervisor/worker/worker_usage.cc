@@ -105,6 +105,7 @@ void AddDecodes(const FlightSnapshot& flight, v1::JpegDecodes& sum, v1::KeptCoun
   more.set_entries_made(flight.Count(FlightCount::kEntriesMade));
   more.set_coefficients_found(flight.Count(FlightCount::kCoefficientsFound));
   more.set_coefficients_made(flight.Count(FlightCount::kCoefficientsMade));
+  more.set_files_unread(flight.Count(FlightCount::kFilesUnread));
   more.set_mcus(flight.Count(FlightCount::kMcus));
   more.set_mcus_read(flight.Count(FlightCount::kMcusRead));
   kept.set_found(kept.found() + flight.Count(FlightCount::kKeptFound));
@@ -128,6 +129,7 @@ void AddDecodes(const v1::JpegDecodes& more, v1::JpegDecodes& sum) {
   sum.set_entries_made(sum.entries_made() + more.entries_made());
   sum.set_coefficients_found(sum.coefficients_found() + more.coefficients_found());
   sum.set_coefficients_made(sum.coefficients_made() + more.coefficients_made());
+  sum.set_files_unread(sum.files_unread() + more.files_unread());
   sum.set_mcus(sum.mcus() + more.mcus());
   sum.set_mcus_read(sum.mcus_read() + more.mcus_read());
 }

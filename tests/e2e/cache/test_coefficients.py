@@ -3,9 +3,11 @@
 import itertools
 import json
 import os
+import pathlib
 import shutil
 import signal
 import sys
+import time
 
 import bulkhead
 import cv2
@@ -275,3 +277,26 @@ def test_a_file_of_another_data_set_with_the_same_name_length_and_crc_changes_no
     tool("index", "--spec", spec_of("theirs"), "--coefficients", "--target", service.target)
     mine = image_of(service, "mine")
     assert before.std() < 5 and mine.std() > 20
+
+
+def test_files_that_stand_still_are_not_read_again(start, folder, services):
+    """The images lie in the project: nobody has written to them just now."""
+    still = pathlib.Path(__file__).parent / "still"
+    youngest = max(path.stat().st_ctime for path in still.iterdir())
+    time.sleep(max(0, youngest + 61 - time.time()))  # only where the project was copied just now
+    spec = write_spec(
+        folder / "still.json", source={"image_folder": {"path": str(still), "unlabeled": True}}, stages=AUGMENTED,
+        outputs=["image"], batch={"size": 5}, order={"global": {}}, seed=3, epochs=20,
+    )
+    plain = services(folder, "--root", still, "--workers", 1, "--coefficient-cache-bytes", "0")
+    with bulkhead.Loader(spec, plain.target) as loader:
+        expected = [batch["image"].tobytes() for batch in loader.stream()]
+    assert jpeg_of(plain)["files_unread"] == 0
+    plain.stop()
+    service = services(folder, "--root", still, "--workers", 2, "--coefficient-cache-bytes", "256MiB")
+    tool("index", "--spec", spec, "--coefficients", "--target", service.target)
+    before = jpeg_of(service)["files_unread"]
+    with bulkhead.Loader(spec, service.target) as loader:
+        assert [batch["image"].tobytes() for batch in loader.stream()] == expected
+    # A few are decoded anew, to learn how long that takes.
+    assert jpeg_of(service)["files_unread"] - before > 100

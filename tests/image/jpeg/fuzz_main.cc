@@ -1,6 +1,7 @@
 // Damages JPEG files, for as long as it is told to, and compares what the pipeline's decoder makes
-// of them, whole and in parts, and in parts by seek entries that it made of the first part, with
-// what it makes of them by libjpeg-turbo alone: pixels, errors and messages must be equal.
+// of them, whole and in parts, in parts by seek entries that it made of the first part, and by
+// coefficients, with and without reading the file, with what it makes of them by libjpeg-turbo
+// alone: pixels, errors and messages must be equal.
 //
 //   bulkhead-fuzz-jpeg SECONDS [SEED [FOLDER]]      FOLDER: JPEG files to begin with, beside made
 //   ones
@@ -56,6 +57,7 @@ class Fuzzer {
     if (random_.NextBelow(16) != 0) file = DamageJpeg(std::move(file), random_);
     entries_.Clear();
     coefficients_.Clear();
+    JpegOnDisk on_disk(file);
     for (int part = 0; part < kParts; ++part) {
       const auto format = static_cast<PixelFormat>(random_.NextBelow(4));
       const Rect share =
@@ -63,7 +65,8 @@ class Fuzzer {
       JpegDecoder& decoder = part < kPlainParts     ? fastest_
                              : part < kIndexedParts ? indexed_
                                                     : keeping_;
-      const JpegOutcome ours = DecodeShareOf(decoder, file, format, share);
+      const JpegOutcome ours = part < kReadParts ? DecodeShareOf(decoder, file, format, share)
+                                                 : DecodeShareOf(decoder, on_disk, format, share);
       const JpegOutcome theirs = DecodeShareOf(libjpeg_, file, format, share);
       ++decodes_;
       ++reasons_[theirs.reason.empty() ? "decoded" : theirs.reason];
@@ -75,7 +78,8 @@ class Fuzzer {
           share.top, share.left, share.height, share.width, static_cast<int>(format),
           part < kPlainParts     ? "itself"
           : part < kIndexedParts ? "seek entries"
-                                 : "coefficients",
+          : part < kReadParts    ? "coefficients"
+                                 : "coefficients, perhaps unread",
           ours.reason.c_str(), ours.message.c_str(), theirs.reason.c_str(), theirs.message.c_str());
       return false;
     }
@@ -102,13 +106,17 @@ class Fuzzer {
     std::printf("by coefficients: %llu, which were kept of %llu files\n",
                 static_cast<unsigned long long>(keeping_.counts().coefficients_found),
                 static_cast<unsigned long long>(keeping_.counts().coefficients_made));
+    std::printf("without reading the file: %llu\n",
+                static_cast<unsigned long long>(keeping_.counts().unread));
   }
 
  private:
-  // Of each file: decoded by itself, then by seek entries, then by coefficients.
+  // Of each file: decoded by itself, then by seek entries, then by coefficients, then by those
+  // without reading it.
   static constexpr int kPlainParts = 2;
   static constexpr int kIndexedParts = 4;
-  static constexpr int kParts = 6;
+  static constexpr int kReadParts = 6;
+  static constexpr int kParts = 8;
 
   SampleRandom random_;
   std::vector<std::string> seeds_;

@@ -164,12 +164,13 @@ std::string DamageJpeg(std::string file, SampleRandom& random) {
   return file;
 }
 
-JpegOutcome DecodeShareOf(JpegDecoder& decoder, absl::string_view file, PixelFormat format,
-                          const Rect& share) {
+namespace {
+
+JpegOutcome DecodeOpened(JpegDecoder& decoder, const absl::StatusOr<ImageSize>& size,
+                         PixelFormat format, const Rect& share) {
   const auto fail = [](const absl::Status& status) {
     return JpegOutcome{GetErrorInfo(status)->reason, std::string(status.message()), ""};
   };
-  const auto size = decoder.Open(file, kMaxPixels);
   if (!size.ok()) return fail(size.status());
   const auto scaled = [](int value, int extent) {
     return static_cast<int>(static_cast<int64_t>(value) * extent / kWholeShare.height);
@@ -181,6 +182,21 @@ JpegOutcome DecodeShareOf(JpegDecoder& decoder, absl::string_view file, PixelFor
   const auto pixels = decoder.Decode(format, rect, image);
   if (!pixels.ok()) return fail(pixels.status());
   return {"", "", PixelsOf(*pixels)};
+}
+
+}  // namespace
+
+JpegOutcome DecodeShareOf(JpegDecoder& decoder, absl::string_view file, PixelFormat format,
+                          const Rect& share) {
+  return DecodeOpened(decoder, decoder.Open(file, kMaxPixels), format, share);
+}
+
+JpegOutcome DecodeShareOf(JpegDecoder& decoder, FileBytes& file, PixelFormat format,
+                          const Rect& share) {
+  if (const auto size = decoder.OpenUnread(file, kMaxPixels)) {
+    return DecodeOpened(decoder, *size, format, share);
+  }
+  return DecodeShareOf(decoder, *file.Get(), format, share);
 }
 
 }  // namespace bulkhead

@@ -57,8 +57,31 @@ struct JpegOutcome {
 // for the file's whole.
 JpegOutcome DecodeShareOf(JpegDecoder& decoder, absl::string_view file, PixelFormat format,
                           const Rect& share);
+// The same of a file that is read only if the decoder needs it.
+JpegOutcome DecodeShareOf(JpegDecoder& decoder, FileBytes& file, PixelFormat format,
+                          const Rect& share);
 inline constexpr Rect kWholeShare = {0, 0, 4096, 4096};
 inline constexpr Rect kMiddleShare = {1500, 1500, 1000, 1000};
+
+// A file in a state that is known by a number; 0: it is not known.
+class JpegOnDisk final : public FileBytes {
+ public:
+  explicit JpegOnDisk(std::string bytes, uint64_t state = 1) : bytes_(std::move(bytes)) {
+    if (state != 0) state_ = StoreKey{{state, 77}};
+  }
+  const std::optional<StoreKey>& state() const override { return state_; }
+  uint64_t size_bytes() const override { return bytes_.size(); }
+  absl::StatusOr<absl::string_view> Get() override {
+    ++reads;
+    return bytes_;
+  }
+
+  int reads = 0;
+
+ private:
+  const std::string bytes_;
+  std::optional<StoreKey> state_;
+};
 
 }  // namespace bulkhead
 

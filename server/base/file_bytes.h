@@ -1,0 +1,28 @@
+#ifndef BULKHEAD_SERVER_BASE_FILE_BYTES_H_
+#define BULKHEAD_SERVER_BASE_FILE_BYTES_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "server/base/value_store.h"
+
+namespace bulkhead {
+
+// An open file of a data set whose bytes are read when somebody asks for them. For one thread.
+class FileBytes {
+ public:
+  virtual ~FileBytes() = default;
+  // Identifies the file and its state: its name as the data set writes it, size, times and inode.
+  // Absent if they would not tell of another change, since the last one is too fresh.
+  virtual const std::optional<StoreKey>& state() const = 0;
+  virtual uint64_t size_bytes() const = 0;
+  // All bytes, which stay valid as long as the record does. The first call reads them and blocks on
+  // the file system. FILE_UNREADABLE; FILE_CHANGED if the file is not in that state any more.
+  virtual absl::StatusOr<absl::string_view> Get() = 0;
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_BASE_FILE_BYTES_H_
