@@ -10,10 +10,11 @@ BIN=$BUILD/bin
 unset PYTHONDONTWRITEBYTECODE
 
 # build TARGET… - builds these targets of the release preset; `all` builds everything. Shows one line that is
-# rewritten on a terminal, and the compiler's words when it fails.
+# rewritten on a terminal, else one for each tenth, and the compiler's words when it fails.
 build() {
-  local log=$BUILD/build.log started=$SECONDS
+  local log=$BUILD/build.log started=$SECONDS told=0
   mkdir -p "$BUILD"
+  echo "build: $* (the first time takes some minutes)" >&2
   if ! (cd "$ROOT" && cmake --preset release) >"$log" 2>&1; then
     cat "$log" >&2
     echo "build: the configuration failed; CMake's words are above" >&2
@@ -25,7 +26,14 @@ build() {
     NINJA_STATUS='[%p] ' cmake --build "$BUILD" --target "$@" 2>&1 | tee -a "$log" |
       while IFS= read -r line; do
         percent=${line%%]*}
-        if [[ $line == '['*%']'* && -t 2 ]]; then printf '\rbuild: %s' "${percent#[}" >&2; fi
+        if [[ $line != '['*%']'* ]]; then continue; fi
+        percent=${percent#[}
+        if [[ -t 2 ]]; then
+          printf '\rbuild: %s' "$percent" >&2
+        elif ((${percent%\%} / 10 > told)); then
+          told=$((${percent%\%} / 10))
+          echo "build: $((told * 10)) % after $((SECONDS - started)) s" >&2
+        fi
       done
   ); then
     [[ ! -t 2 ]] || echo >&2

@@ -16,6 +16,12 @@ if [[ ${1:-} == -h || ${1:-} == --help ]]; then
   exit 0
 fi
 
+# What `bulkhead stream` would refuse after minutes of building.
+if (($#)) && [[ $1 != *://* && ! -e $1 ]] && ! compgen -G "$1" >/dev/null; then
+  echo "quickstart: there is no file or folder '$1'; the data come first, then options: try --help" >&2
+  exit 2
+fi
+
 say() { printf '\n== %s\n' "$*"; }
 
 say "packages"

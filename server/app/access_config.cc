@@ -99,6 +99,11 @@ absl::Status CheckDatasets(const DaemonOptions& options) {
   const std::vector<std::string>& rights = options.token_rights;
   const bool by_token = std::find(rights.begin(), rights.end(), "code") != rights.end();
   const bool granted = by_token || !options.allow_code.empty();
+  if (!options.dataset_bytes.empty() && !options.allow_datasets) {
+    return Wrong(
+        "--dataset-bytes without --allow-datasets: the service takes no datasets of clients; give "
+        "both, or leave --dataset-bytes out");
+  }
   if (granted && !options.allow_datasets) {
     return Wrong(absl::StrCat(by_token ? "--token-rights code" : "--allow-code",
                               " without --allow-datasets: the service takes no code of clients; "

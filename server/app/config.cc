@@ -310,7 +310,7 @@ void DefineAccess(CLI::App& app, DaemonOptions& options) {
                  "Memory for such datasets, all together, such as 8GiB; it counts towards "
                  "--memory-budget")
       ->check(kIsSize)
-      ->capture_default_str();
+      ->default_str("1GiB");
   app.add_flag("--insecure-tcp", options.insecure_tcp,
                "Allow a loopback TCP address, without encryption or authentication: any local user "
                "may connect");

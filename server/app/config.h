@@ -58,7 +58,7 @@ struct DaemonOptions {
   bool trace_python = false;  // find the lines of Python code that allocate what is kept
   bool allow_fault_stages = false;
   bool allow_datasets = false;
-  std::string dataset_bytes = "1GiB";  // of all datasets that clients brought
+  std::string dataset_bytes;  // of all datasets that clients brought; empty: 1GiB
   bool insecure_tcp = false;
   std::string tls_cert;  // PEM files; with --listen on TCP
   std::string tls_key;

@@ -33,6 +33,7 @@ constexpr uint32_t kMostWorkersPerCpu = 4;
 constexpr uint64_t kIndexShare = 4;  // of --cache-bytes, one in so many
 constexpr uint64_t kMinQuotaBytes = uint64_t{32} << 20;
 constexpr uint64_t kSupervisorBytes = uint64_t{48} << 20;
+constexpr uint64_t kDatasetBytes = uint64_t{1} << 30;  // unless --dataset-bytes says otherwise
 
 // Messages to workers hold folders as UTF-8 text.
 absl::Status CheckText(absl::string_view option, const std::string& folder) {
@@ -114,6 +115,22 @@ absl::StatusOr<DataRoots> Roots(const DaemonOptions& options) {
     roots.roots.push_back(std::move(url));
   }
   return roots;
+}
+
+// The memory for datasets of clients. Asked for, it must leave room for a worker that reads one.
+absl::StatusOr<uint64_t> DatasetBytes(const DaemonOptions& options,
+                                      const MemoryBudget::Config& memory) {
+  if (options.dataset_bytes.empty()) return kDatasetBytes;
+  BULKHEAD_ASSIGN_OR_RETURN(const uint64_t bytes, ParseBytes(options.dataset_bytes));
+  const uint64_t others = memory.supervisor_bytes + 2 * memory.replacement_bytes;
+  if (bytes <= memory.budget_bytes - others) return bytes;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--dataset-bytes ", options.dataset_bytes, " is a part of the memory budget of ",
+      FormatBytes(memory.budget_bytes), ", which has ", FormatBytes(memory.budget_bytes - others),
+      " beside supervisor ", FormatBytes(memory.supervisor_bytes), ", a worker ",
+      FormatBytes(memory.replacement_bytes), " and one replacement ",
+      FormatBytes(memory.replacement_bytes),
+      "; give less, a larger --memory-budget or a smaller --worker-quota"));
 }
 
 // The memory that the service may use of this machine or container.
@@ -346,7 +363,8 @@ absl::StatusOr<LoaderServer::Config> MakeServerConfig(const DaemonOptions& optio
       const Supervisor::Config::Cache blocks,
       Cache("--block-cache-bytes", options.block_cache_bytes, config.cache_dir));
   config.datasets.allowed = options.allow_datasets;
-  BULKHEAD_ASSIGN_OR_RETURN(config.datasets.most_bytes, ParseBytes(options.dataset_bytes));
+  BULKHEAD_ASSIGN_OR_RETURN(config.datasets.most_bytes,
+                            DatasetBytes(options, config.limits.memory));
   config.objects.program = absl::StrCat(
       config.worker_program.substr(0, config.worker_program.rfind('/')), "/bulkhead-fetch");
   config.objects.folder = config.cache_dir + "/objects";

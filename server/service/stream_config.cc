@@ -418,6 +418,22 @@ PipelineConfig MakePipelineConfig(const PreparedPipeline& prepared) {
   return config;
 }
 
+uint32_t MoreSlots(const v1::Open& open, const PreparedPipeline& prepared,
+                   const PipelineConfig& pipeline) {
+  if (open.share() || open.assigned()) return 0;
+  const uint64_t batch_size = std::max<uint64_t>(1, prepared.signature.schema.batch_size());
+  const uint64_t samples = SamplesOfLease(batch_size, pipeline.whole_batches);
+  const uint64_t leases_of_batch = (batch_size + samples - 1) / samples;
+  const uint64_t workers = pipeline.tuning.has_value() ? pipeline.tuning->most : pipeline.workers;
+  const uint64_t leases = workers * pipeline.LeasesOfWorker();
+  const uint64_t batches =
+      std::min<uint64_t>((leases + leases_of_batch - 1) / leases_of_batch, Preparer::kMaxSlots);
+  const v1::MemoryPlan& plan = prepared.memory;
+  const uint64_t fitting = kMostBytesForMoreSlots / std::max<uint64_t>(1, plan.slot_bytes());
+  const uint64_t slots = std::min(batches + 1, fitting);  // one for redoing the head
+  return static_cast<uint32_t>(slots - std::min<uint64_t>(slots, plan.slot_count()));
+}
+
 void AddDatasets(const google::protobuf::RepeatedPtrField<std::string>& ids,
                  std::vector<std::shared_ptr<const DatasetMemory>> datasets,
                  PipelineConfig& pipeline) {

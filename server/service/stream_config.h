@@ -45,6 +45,14 @@ v1::Opened MakeOpened(const v1::Open& open, const PreparedPipeline& prepared, co
 // and quarantine. `owner`: the caller's name; streams of different owners share no batches.
 // `can_share`: the service lets streams share batches.
 PipelineConfig MakePipelineConfig(const PreparedPipeline& prepared);
+
+// An arena with more slots than the client needs is no larger.
+inline constexpr uint64_t kMostBytesForMoreSlots = uint64_t{128} << 20;
+
+// Slots beyond those of the plan that all workers of the pipeline can fill at a time: a small batch
+// gives one of them work. None of a stream whose batches others make.
+uint32_t MoreSlots(const v1::Open& open, const PreparedPipeline& prepared,
+                   const PipelineConfig& pipeline);
 // Lets the pipeline's workers read what its client brought under `ids`. It shares workers and
 // cached results only with streams that name the same.
 void AddDatasets(const google::protobuf::RepeatedPtrField<std::string>& ids,

@@ -36,6 +36,12 @@ uint32_t Slots(const v1::Open& open) {
   return std::clamp(open.credits().batches(), Preparer::kDefaultSlots, Preparer::kMaxSlots);
 }
 
+void MakeBrief(PipelineConfig& pipeline) {
+  pipeline.brief = true;
+  pipeline.workers = 1;
+  pipeline.tuning.reset();
+}
+
 absl::Status TransportUnavailable(const absl::Status& why_not) {
   return MakeError(absl::StatusCode::kFailedPrecondition, reason::kTransportUnavailable,
                    absl::StrCat("shared memory was asked for and cannot be had: ",
@@ -78,6 +84,7 @@ absl::Status StreamOpening::Open(v1::Open& open, RequestMemory::Place& place, Se
       },
       cancelled));
   PipelineConfig pipeline = MakePipelineConfig(prepared);
+  if (open.brief()) MakeBrief(pipeline);
   if (!open.datasets().empty()) {
     BULKHEAD_RETURN_IF_ERROR(caller_.code);
     BULKHEAD_ASSIGN_OR_RETURN(auto datasets, context_.datasets->Find(open.datasets()));
@@ -102,8 +109,9 @@ absl::Status StreamOpening::Open(v1::Open& open, RequestMemory::Place& place, Se
   // has the name, and may need the holder's memory.
   std::shared_ptr<Legacy> legacy;
   BULKHEAD_RETURN_IF_ERROR(Claim(open, connection, std::move(session.evict), legacy));
-  BULKHEAD_ASSIGN_OR_RETURN(const Admission admission,
-                            Admit(pipeline, prepared.memory, legacy.get()));
+  BULKHEAD_ASSIGN_OR_RETURN(
+      const Admission admission,
+      Admit(pipeline, prepared.memory, MoreSlots(open, prepared, pipeline), legacy.get()));
   if (user_code) {
     BULKHEAD_ASSIGN_OR_RETURN(prepared.code, AwaitCode(admission.pool));
     prepared.bytes_fingerprint = FingerprintWithCode(prepared.bytes_fingerprint, prepared.code);
@@ -195,19 +203,21 @@ absl::Status StreamOpening::Claim(const v1::Open& open, uint64_t connection,
 }
 
 absl::StatusOr<Admission> StreamOpening::Admit(const PipelineConfig& pipeline, v1::MemoryPlan& plan,
-                                               Legacy* legacy) const {
+                                               uint32_t more_slots, Legacy* legacy) const {
   const int64_t begin_ns = MonotonicNanos();
   absl::Status refusal;  // of all slots
   for (uint32_t slots = plan.slot_count(); !outbox_.gone();) {
-    absl::StatusOr<Admission> admission =
-        context_.supervisor->Admit(pipeline, slots, plan.slot_bytes(), legacy);
+    absl::StatusOr<Admission> admission = context_.supervisor->Admit(
+        pipeline, slots, plan.slot_bytes(), legacy, slots == plan.slot_count() ? more_slots : 0);
     if (!absl::IsResourceExhausted(admission.status())) {
       if (admission.ok() && slots < plan.slot_count()) {
         spdlog::info("pipeline {}: {} of a stream's {} slots fit into the memory budget",
                      pipeline.name, slots, plan.slot_count());
       }
-      plan.set_slot_count(slots);
-      plan.set_arena_bytes(slots * plan.slot_bytes());
+      if (admission.ok()) {
+        plan.set_slot_count(admission->slot_count);
+        plan.set_arena_bytes(plan.slot_count() * plan.slot_bytes());
+      }
       return admission;
     }
     if (context_.datasets != nullptr && context_.datasets->DropOne(MonotonicNanos())) continue;

@@ -69,9 +69,10 @@ class StreamOpening {
   absl::Status Claim(const v1::Open& open, uint64_t connection, StreamDirectory::Evict evict,
                      std::shared_ptr<Legacy>& legacy);
   // Waits a little for the memory of streams that are about to end, such as the client's previous
-  // one. If that is not enough, the arena gets as many slots as fit, which `plan` then has.
+  // one. If that is not enough, the arena gets as many slots as fit; if it is, up to `more_slots`
+  // beside its own. `plan` then has as many.
   absl::StatusOr<Admission> Admit(const PipelineConfig& pipeline, v1::MemoryPlan& plan,
-                                  Legacy* legacy) const;
+                                  uint32_t more_slots, Legacy* legacy) const;
   // Waits until a worker has loaded the user's code, and returns its files.
   absl::StatusOr<std::vector<v1::CodeFile>> AwaitCode(const PoolSeat& pool) const;
   // If the stream's name has a holder, checks that workers can load the user's code before the name

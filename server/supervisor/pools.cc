@@ -65,6 +65,7 @@ void Pools::RemoveStream(uint64_t stream_id) {
   for (Entry& entry : entries_) {
     if (entry.pool->RemoveStream(stream_id)) entry.idle_since_ns = MonotonicNanos();
   }
+  DropIf(&Entry::is_over);
 }
 
 void Pools::End(const absl::Status& status) {
@@ -278,11 +279,12 @@ std::optional<absl::StatusOr<Admission>> Pools::Admit(const PipelineConfig& pipe
   }
   Admission admission;
   admission.worker_count = entry->pipeline().workers;
+  admission.slot_count = admitted->slot_count;
   admission.arena = std::make_shared<MemoryClaim>(std::move(admitted->arena));
   if (legacy != nullptr) {
     admission.arena->Merge(legacy->Take());
     // It may have inherited more than it needs.
-    const uint64_t wanted = uint64_t{demand.slot_count} * demand.slot_bytes;
+    const uint64_t wanted = uint64_t{admission.slot_count} * demand.slot_bytes;
     admission.arena->Split(admission.arena->bytes() - std::min(admission.arena->bytes(), wanted));
   }
   admission.pool = Reserve(*entry);
@@ -311,6 +313,7 @@ PoolSeat Pools::Reserve(Entry& entry) {
       if (entry == nullptr) return;
       --entry->admitted;
       entry->idle_since_ns = MonotonicNanos();
+      DropIf(&Entry::is_over);
     });
   });
 }

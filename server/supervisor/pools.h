@@ -28,6 +28,7 @@ using PoolSeat = std::shared_ptr<WorkerPool>;
 // pipeline's workers while a copy of `pool`, or a stream on it, exists.
 struct Admission {
   uint32_t worker_count = 0;
+  uint32_t slot_count = 0;
   std::shared_ptr<MemoryClaim> arena;
   PoolSeat pool;
 };
@@ -91,6 +92,7 @@ class Pools {
       return memory->quota_bytes() - pool->spare().tuning.spare_bytes();
     }
     bool idle() const { return admitted == 0 && pool->streams().empty(); }
+    bool is_over() const { return idle() && pipeline().brief; }
     // How long no client has read any of its streams; zero if one does, or may soon.
     absl::Duration unread_for(int64_t now_ns) const;
   };

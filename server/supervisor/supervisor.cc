@@ -248,9 +248,11 @@ void Supervisor::WhenLoaded(const PoolSeat& pool, LoadedCode::Told told) {
 }
 
 absl::StatusOr<Admission> Supervisor::Admit(const PipelineConfig& pipeline, uint32_t slot_count,
-                                            uint64_t slot_bytes, Legacy* legacy) {
+                                            uint64_t slot_bytes, Legacy* legacy,
+                                            uint32_t more_slots) {
   MemoryBudget::Demand demand;
   demand.slot_count = slot_count;
+  demand.more_slots = more_slots;
   demand.slot_bytes = slot_bytes;
   return AwaitRoom(*budget_, demand, [&](bool may_wait) {
     std::optional<absl::StatusOr<Admission>> admission;

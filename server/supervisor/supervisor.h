@@ -106,10 +106,12 @@ class Supervisor {
   // Admits a stream against the memory budget, with as many of the pipeline's workers as fit, and
   // starts them if the pipeline is new. If needed and enough, pipelines without streams give up
   // their workers. To avoid a refusal unread streams give up their workers, then their places
-  // (STREAM_IDLE). `legacy`: left by the stream's predecessor; may be null. Blocks for the loop,
-  // and at most two seconds for such memory. Errors: those of MemoryBudget::Admit.
+  // (STREAM_IDLE). `legacy`: left by the stream's predecessor; may be null. `more_slots`: as in
+  // MemoryBudget::Demand. Blocks for the loop, and at most two seconds for such memory. Errors:
+  // those of MemoryBudget::Admit.
   absl::StatusOr<Admission> Admit(const PipelineConfig& pipeline, uint32_t slot_count,
-                                  uint64_t slot_bytes, Legacy* legacy = nullptr);
+                                  uint64_t slot_bytes, Legacy* legacy = nullptr,
+                                  uint32_t more_slots = 0);
 
   // Admits the memory of a client's dataset, as Admit does a stream. Errors: those of Admit.
   absl::StatusOr<MemoryClaim> AdmitDataset(uint64_t bytes);

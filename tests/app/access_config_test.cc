@@ -159,6 +159,14 @@ TEST(AccessConfigTest, DatasetsAndTheRightToBringThemBelongTogether) {
                     }),
               HasSubstr("or, with --allow-datasets, --allow-code NAME"));
   EXPECT_EQ(Fault("unix:/run/x.sock", [](auto& o) { o.allow_datasets = true; }), "");
+  EXPECT_EQ(Fault("unix:/run/x.sock",
+                  [](auto& o) {
+                    o.allow_datasets = true;
+                    o.dataset_bytes = "2GiB";
+                  }),
+            "");
+  EXPECT_THAT(Fault("unix:/run/x.sock", [](auto& o) { o.dataset_bytes = "2GiB"; }),
+              HasSubstr("--dataset-bytes without --allow-datasets: the service takes no datasets"));
   EXPECT_THAT(Fault("127.0.0.1:0",
                     [](auto& o) {
                       o.insecure_tcp = true;

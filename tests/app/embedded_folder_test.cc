@@ -10,20 +10,14 @@
 
 #include "server/os/files/fd.h"
 #include "server/os/files/filesystem.h"
+#include "tests/support/test_dir.h"
 
 namespace bulkhead {
 namespace {
 
 class EmbeddedFolderTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = testing::TempDir() + "/embedded-XXXXXX";
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    parent_ = RealPath(pattern).value();
-    folder_ = parent_ + "/bulkhead-0123456789abcdef";
-    std::filesystem::create_directory(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(parent_); }
+  EmbeddedFolderTest() { std::filesystem::create_directory(folder_); }
 
   void Touch(const std::set<std::string>& names) {
     for (const std::string& name : names) std::ofstream(folder_ + "/" + name) << name;
@@ -46,8 +40,9 @@ class EmbeddedFolderTest : public testing::Test {
     return names;
   }
 
-  std::string parent_;
-  std::string folder_;
+  const TestDir dir_;
+  const std::string parent_ = dir_.path();
+  const std::string folder_ = parent_ + "/bulkhead-0123456789abcdef";
 };
 
 TEST_F(EmbeddedFolderTest, WhatBelongsToOneProcessIsRemoved) {

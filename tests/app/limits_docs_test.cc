@@ -29,6 +29,7 @@
 #include "server/service/outbox.h"
 #include "server/service/preparation.h"
 #include "server/service/session_registry.h"
+#include "server/service/stream_config.h"
 #include "server/spec/signature.h"
 #include "server/supervisor/index_jobs.h"
 #include "server/supervisor/supervisor.h"
@@ -100,9 +101,11 @@ TEST(ServiceDocsTest, FixedLimitsAreThoseOfTheCode) {
   EXPECT_EQ(Row("deaths at one lease, or in one place, before the stream or the pool fails"),
             absl::StrCat(Blame::kMaxDeaths));
   EXPECT_EQ(Row("tries to index a file"), absl::StrCat(IndexJobs::kMaxDeaths));
-  EXPECT_EQ(Row("slots of an arena, beside the one for redoing the head"),
+  EXPECT_EQ(Row("slots of an arena, beside the one for redoing the head, at least"),
             absl::StrCat(Preparer::kDefaultSlots));
-  EXPECT_EQ(Row("most slots that a client may ask for"), absl::StrCat(Preparer::kMaxSlots));
+  EXPECT_EQ(Row("the same, at most"), absl::StrCat(Preparer::kMaxSlots));
+  EXPECT_EQ(Row("an arena with more slots than the client's `credits` need"),
+            absl::StrCat(kMostBytesForMoreSlots >> 20, " MiB"));
   EXPECT_EQ(Row("calls at a time"), absl::StrCat(SessionRegistry::kMaxSessions));
   EXPECT_EQ(Row("of these, of one client ([name](security.md#rights), or else process or host)"),
             absl::StrCat(SessionRegistry::kMaxSessionsOfOne));

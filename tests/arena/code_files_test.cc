@@ -14,6 +14,7 @@
 #include "server/base/error.h"
 #include "server/os/files/filesystem.h"
 #include "server/os/files/storage_watch.h"
+#include "tests/support/test_dir.h"
 
 namespace bulkhead {
 namespace {
@@ -21,8 +22,6 @@ namespace {
 class CodeFoldersTest : public testing::Test {
  protected:
   CodeFoldersTest() {
-    char name[] = "/tmp/bulkhead-code-XXXXXX";
-    root_ = RealPath(mkdtemp(name)).value();
     for (const char* folder : {"/a", "/a/pkg", "/b", "/b/site-packages", "/c"}) {
       EXPECT_TRUE(MakeNewDirectory(root_ + folder).ok());
     }
@@ -33,9 +32,9 @@ class CodeFoldersTest : public testing::Test {
     EXPECT_EQ(symlink((root_ + "/c/secret").c_str(), (root_ + "/a/out").c_str()), 0);
     folders_ = CodeFolders({root_ + "/a", root_ + "/b"});
   }
-  ~CodeFoldersTest() override { RemoveTree(root_); }
 
-  std::string root_;
+  const TestDir dir_;
+  const std::string root_ = dir_.path();
   CodeFolders folders_;
 };
 

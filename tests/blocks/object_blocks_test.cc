@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "tests/blocks/write_block.h"
+#include "tests/support/test_dir.h"
 
 namespace bulkhead {
 namespace {
@@ -16,13 +17,6 @@ const ObjectBlocks::Object kObject{3 * kBlock + 100, 1'700'000'000'000'000'000};
 
 class ObjectBlocksTest : public testing::Test {
  protected:
-  ObjectBlocksTest() {
-    std::string folder = testing::TempDir() + "/bulkhead-blocks-XXXXXX";
-    EXPECT_NE(mkdtemp(folder.data()), nullptr);
-    folder_ = folder;
-  }
-  ~ObjectBlocksTest() override { std::filesystem::remove_all(folder_); }
-
   std::string path() const { return folder_ + "/key"; }
   ObjectBlocks Writing() const { return ObjectBlocks::OpenForWriting(path(), kObject).value(); }
   ObjectBlocks Reading() const { return ObjectBlocks::Open(path()).value(); }
@@ -37,7 +31,8 @@ class ObjectBlocksTest : public testing::Test {
     file.put('!');
   }
 
-  std::string folder_;
+  const TestDir dir_;
+  const std::string folder_ = dir_.path();
 };
 
 TEST_F(ObjectBlocksTest, GivesWhatWasWrittenAndNothingElse) {

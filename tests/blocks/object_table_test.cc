@@ -12,6 +12,7 @@
 #include "server/blocks/object_blocks.h"
 #include "server/os/files/filesystem.h"
 #include "tests/blocks/write_block.h"
+#include "tests/support/test_dir.h"
 
 namespace bulkhead {
 namespace {
@@ -26,13 +27,6 @@ const std::vector<Entry> kEntries = {
 
 class ObjectTableTest : public testing::Test {
  protected:
-  ObjectTableTest() {
-    std::string folder = testing::TempDir() + "/bulkhead-table-XXXXXX";
-    EXPECT_NE(mkdtemp(folder.data()), nullptr);
-    folder_ = folder;
-  }
-  ~ObjectTableTest() override { std::filesystem::remove_all(folder_); }
-
   // The key of a table of these.
   std::string Write(const std::vector<Entry>& entries,
                     const std::string& base = "s3://bucket/photos/") const {
@@ -45,7 +39,8 @@ class ObjectTableTest : public testing::Test {
     return ObjectTable::Open(PathOf(key)).value();
   }
 
-  std::string folder_;
+  const TestDir dir_;
+  const std::string folder_ = dir_.path();
 };
 
 TEST_F(ObjectTableTest, HasEachObjectOnceByName) {

@@ -12,19 +12,13 @@
 #include "absl/strings/str_cat.h"
 #include "server/cache/segment.h"
 #include "server/os/files/fd.h"
+#include "tests/support/test_dir.h"
 
 namespace bulkhead {
 
 // A folder that goes with the test, and segments in it.
 class CacheFixture : public testing::Test {
  protected:
-  CacheFixture() {
-    std::string folder = testing::TempDir() + "/bulkhead-cache-XXXXXX";
-    EXPECT_NE(mkdtemp(folder.data()), nullptr);
-    folder_ = folder;
-  }
-  ~CacheFixture() override { std::filesystem::remove_all(folder_); }
-
   std::string Path(absl::string_view name) const { return absl::StrCat(folder_, "/", name); }
 
   static UniqueFd OpenFile(const std::string& path) {
@@ -43,7 +37,8 @@ class CacheFixture : public testing::Test {
     return absl::StrCat(number, " ", value);
   }
 
-  std::string folder_;
+  const TestDir dir_;
+  const std::string folder_ = dir_.path();
 };
 
 }  // namespace bulkhead

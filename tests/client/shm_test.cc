@@ -13,6 +13,7 @@
 
 #include "bulkhead/loader.h"
 #include "tests/client/fake_service.h"
+#include "tests/support/test_dir.h"
 
 namespace bulkhead::shm_test {
 namespace {
@@ -20,16 +21,12 @@ namespace {
 class ShmTest : public testing::Test {
  protected:
   ShmTest() {
-    std::string folder = testing::TempDir() + "shm_test_XXXXXX";
-    folder_ = mkdtemp(folder.data());
     door_ = std::make_unique<FakeDoor>(DoorPath());
     StartService();
   }
   ~ShmTest() override {
     StopService();
     door_.reset();
-    unlink((folder_ + "/s").c_str());
-    rmdir(folder_.c_str());
   }
 
   std::string DoorPath() const { return folder_ + "/s.arena"; }
@@ -53,7 +50,8 @@ class ShmTest : public testing::Test {
     return options;
   }
 
-  std::string folder_;
+  const TestDir dir_{"/tmp"};
+  const std::string folder_ = dir_.path();
   std::unique_ptr<FakeDoor> door_;
   std::unique_ptr<FakeService> service_;
   std::unique_ptr<grpc::Server> server_;

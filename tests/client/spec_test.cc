@@ -12,6 +12,7 @@
 #include "bulkhead/error.h"
 #include "client/cpp/internal/spec/utf8.h"
 #include "server/base/utf8.h"
+#include "tests/support/test_dir.h"
 
 namespace bulkhead::client_internal {
 namespace {
@@ -29,14 +30,8 @@ absl::Status Refusal(const SpecSource& source) {
 
 class SpecTest : public testing::Test {
  protected:
-  SpecTest() {
-    std::string folder = testing::TempDir() + "/bulkhead-spec-XXXXXX";
-    EXPECT_NE(mkdtemp(folder.data()), nullptr);
-    folder_ = folder;
-  }
-  ~SpecTest() override { std::filesystem::remove_all(folder_); }
-
-  std::string folder_;
+  const TestDir dir_;
+  const std::string folder_ = dir_.path();
 };
 
 TEST_F(SpecTest, TextThatIsNotUtf8IsRefusedAndItsPlaceNamed) {

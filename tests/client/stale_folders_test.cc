@@ -11,17 +11,13 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/support/test_dir.h"
+
 namespace bulkhead::client_internal {
 namespace {
 
 class StaleFoldersTest : public testing::Test {
  protected:
-  StaleFoldersTest() {
-    std::string parent = testing::TempDir() + "stale_XXXXXX";
-    parent_ = mkdtemp(parent.data());
-  }
-  ~StaleFoldersTest() override { std::filesystem::remove_all(parent_); }
-
   // A service's folder with a socket; the descriptor of the socket, which listens or not.
   int MakeService(const std::string& name, bool listening) {
     const std::string folder = parent_ + "/" + name;
@@ -40,7 +36,8 @@ class StaleFoldersTest : public testing::Test {
     return std::filesystem::exists(parent_ + "/" + name);
   }
 
-  std::string parent_;
+  const TestDir dir_{"/tmp"};
+  const std::string parent_ = dir_.path();
 };
 
 TEST_F(StaleFoldersTest, OnlyWhereNobodyListensIsAFolderRemoved) {

@@ -14,6 +14,7 @@
 #include "bulkhead/loader.h"
 #include "client/cpp/internal/base/steady.h"
 #include "tests/client/fake_service.h"
+#include "tests/support/test_dir.h"
 
 namespace bulkhead {
 namespace {
@@ -21,8 +22,6 @@ namespace {
 class StatsTest : public testing::TestWithParam<Transport> {
  protected:
   StatsTest() {
-    std::string folder = testing::TempDir() + "stats_test_XXXXXX";
-    folder_ = mkdtemp(folder.data());
     door_ = std::make_unique<FakeDoor>(folder_ + "/s.arena");
     service_ = std::make_unique<FakeService>(door_.get());
     grpc::ServerBuilder builder;
@@ -34,8 +33,6 @@ class StatsTest : public testing::TestWithParam<Transport> {
     server_->Shutdown(std::chrono::system_clock::now());
     server_.reset();
     door_.reset();
-    unlink((folder_ + "/s").c_str());
-    rmdir(folder_.c_str());
   }
 
   std::unique_ptr<Loader> MustOpen(const std::string& mode, uint32_t credit_batches = 4) const {
@@ -50,7 +47,8 @@ class StatsTest : public testing::TestWithParam<Transport> {
     return loader.ok() ? *std::move(loader) : nullptr;
   }
 
-  std::string folder_;
+  const TestDir dir_{"/tmp"};
+  const std::string folder_ = dir_.path();
   std::unique_ptr<FakeDoor> door_;
   std::unique_ptr<FakeService> service_;
   std::unique_ptr<grpc::Server> server_;

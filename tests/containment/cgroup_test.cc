@@ -17,6 +17,7 @@
 #include "server/os/files/filesystem.h"
 #include "server/os/process/process_usage.h"
 #include "tests/containment/hog.h"
+#include "tests/support/test_dir.h"
 
 namespace bulkhead {
 namespace {
@@ -266,14 +267,14 @@ TEST_F(CgroupV2Test, OtherProcessesInItsGroupAreInTheWayAndNamedSo) {
 }
 
 TEST(CgroupFailureTest, AFolderThatTakesNoGroupsIsNamed) {
-  char folder[] = "/tmp/bulkhead-cgroup-XXXXXX";
-  ASSERT_NE(mkdtemp(folder), nullptr);
+  const TestDir dir;
+  const std::string folder = dir.path();
   CgroupSources sources;
-  sources.mounts = std::string(folder) + "/mounts";
-  sources.groups = std::string(folder) + "/groups";
+  sources.mounts = folder + "/mounts";
+  sources.groups = folder + "/groups";
   std::ofstream(sources.mounts) << "1 2 0:1 / " << folder << " rw - cgroup cgroup rw,memory\n";
   std::ofstream(sources.groups) << "3:memory:/\n";
-  std::ofstream(std::string(folder) + "/cgroup.procs") << getpid() << "\n";
+  std::ofstream(folder + "/cgroup.procs") << getpid() << "\n";
   // Longer than any file system takes.
   const std::string name(300, 'x');
   const auto tree = CgroupTree::Open(name, sources);
@@ -281,7 +282,6 @@ TEST(CgroupFailureTest, AFolderThatTakesNoGroupsIsNamed) {
   EXPECT_TRUE(absl::StrContains(tree.status().message(),
                                 absl::StrCat("making the cgroup ", folder, "/bulkhead-", name)))
       << tree.status();
-  EXPECT_EQ(system(absl::StrCat("rm -r ", folder).c_str()), 0);
 }
 
 }  // namespace

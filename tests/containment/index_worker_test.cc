@@ -21,6 +21,7 @@
 #include "server/os/sockets/packet_socket.h"
 #include "server/source/tfrecord/tfrecord_writer.h"
 #include "tests/os/await_exit.h"
+#include "tests/support/test_dir.h"
 
 namespace bulkhead {
 namespace {
@@ -28,8 +29,6 @@ namespace {
 class IndexWorkerTest : public testing::Test {
  protected:
   void SetUp() override {
-    char name[] = "/tmp/bulkhead-index-worker-XXXXXX";
-    folder_ = mkdtemp(name);
     for (const char* part : {"/one", "/two"}) {
       ASSERT_EQ(mkdir((folder_ + part).c_str(), 0700), 0);
       auto writer = TfRecordWriter::Create(folder_ + part + "/data").value();
@@ -45,10 +44,7 @@ class IndexWorkerTest : public testing::Test {
     socket_ = std::move(pair.first);
     ASSERT_TRUE(Receive().has_hello());
   }
-  void TearDown() override {
-    worker_.Signal(SIGKILL);
-    EXPECT_EQ(system(absl::StrCat("rm -r ", folder_).c_str()), 0);
-  }
+  void TearDown() override { worker_.Signal(SIGKILL); }
 
   internal::v1::FromWorker Receive() {
     internal::v1::FromWorker message;
@@ -84,7 +80,8 @@ class IndexWorkerTest : public testing::Test {
     return "";
   }
 
-  std::string folder_;
+  const TestDir dir_;
+  const std::string folder_ = dir_.path();
   ChildProcess worker_;
   PacketSocket socket_;
 };

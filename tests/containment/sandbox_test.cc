@@ -18,6 +18,7 @@
 #include "server/os/sockets/packet_socket.h"
 #include "tests/containment/outcome.h"
 #include "tests/os/await_exit.h"
+#include "tests/support/test_dir.h"
 
 namespace bulkhead {
 namespace {
@@ -26,8 +27,6 @@ namespace {
 class World {
  public:
   World() {
-    char name[] = "/tmp/bulkhead-sandbox-XXXXXX";
-    folder_ = mkdtemp(name);
     mkdir(root().c_str(), 0700);
     mkdir((folder_ + "/outside").c_str(), 0700);
     mkdir((folder_ + "/scratch").c_str(), 0700);
@@ -36,12 +35,12 @@ class World {
     EXPECT_EQ(symlink("../outside/secret", (root() + "/link-out").c_str()), 0);
     EXPECT_EQ(symlink("data", (root() + "/link-in").c_str()), 0);
   }
-  ~World() { EXPECT_EQ(system(absl::StrCat("rm -rf ", folder_).c_str()), 0); }
 
   std::string root() const { return folder_ + "/root"; }
 
  private:
-  std::string folder_;
+  const TestDir dir_{"/tmp"};
+  const std::string folder_ = dir_.path();
 };
 
 // Runs the escape artist; the outcome, or -1 when it did not exit by itself.

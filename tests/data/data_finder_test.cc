@@ -11,6 +11,7 @@
 #include "server/base/error.h"
 #include "server/os/files/filesystem.h"
 #include "server/spec/normalize/normalize.h"
+#include "tests/support/test_dir.h"
 
 namespace bulkhead {
 namespace {
@@ -24,9 +25,6 @@ using ::testing::IsEmpty;
 class DataFinderTest : public testing::Test {
  protected:
   void SetUp() override {
-    std::string pattern = testing::TempDir() + "/bulkhead-XXXXXX";
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = RealPath(pattern).value();
     ASSERT_TRUE(MakeDirectories(folder_ + "/cache").ok());
     std::filesystem::create_directories(folder_ + "/data");
     std::ofstream(folder_ + "/data/a.rec") << "seven..";
@@ -37,7 +35,6 @@ class DataFinderTest : public testing::Test {
                internal::v1::ResolvedSource& resolved, const FindProgressFn&,
                const FindCancelledFn&) { return Build(kind, missing, folder, resolved); });
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
 
   absl::Status Build(const IndexKind& kind, const std::vector<size_t>& missing, IndexFolder& folder,
                      internal::v1::ResolvedSource& resolved) {
@@ -80,7 +77,8 @@ class DataFinderTest : public testing::Test {
     return spec;
   }
 
-  std::string folder_;
+  const TestDir dir_;
+  const std::string folder_ = dir_.path();
   std::unique_ptr<IndexStore> indexes_;
   std::vector<std::string> built_;
   int damaged_ = 0;  // builds that are to fail

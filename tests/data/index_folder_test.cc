@@ -12,19 +12,13 @@
 #include "server/base/error.h"
 #include "server/data/index_kind.h"
 #include "server/os/files/filesystem.h"
+#include "tests/support/test_dir.h"
 
 namespace bulkhead {
 namespace {
 
 class IndexFolderTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = testing::TempDir() + "/bulkhead-XXXXXX";
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    path_ = RealPath(pattern).value();
-  }
-  void TearDown() override { std::filesystem::remove_all(path_); }
-
   IndexFolder Folder(uint64_t most_bytes = 0, uint64_t most_open = 100) const {
     return IndexFolder({path_, most_bytes, most_open});
   }
@@ -49,7 +43,8 @@ class IndexFolderTest : public testing::Test {
         path, std::filesystem::file_time_type::clock::now() - std::chrono::hours(hours));
   }
 
-  std::string path_;
+  const TestDir dir_;
+  const std::string path_ = dir_.path();
 };
 
 // Writes a header that tells of `payload_bytes`, and then as many as there are.

@@ -10,6 +10,7 @@
 #include "server/base/error.h"
 #include "server/base/index_header.h"
 #include "server/os/files/filesystem.h"
+#include "tests/support/test_dir.h"
 
 namespace bulkhead {
 namespace {
@@ -17,9 +18,6 @@ namespace {
 class IndexStoreTest : public testing::Test {
  protected:
   void SetUp() override {
-    std::string pattern = testing::TempDir() + "/bulkhead-XXXXXX";
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = RealPath(pattern).value();
     path_ = folder_ + "/list-1.index";
     const std::string names = SerializeClassNames(kNames);
     IndexHeader header;
@@ -28,7 +26,6 @@ class IndexStoreTest : public testing::Test {
     std::ofstream(path_) << std::string(bytes.begin(), bytes.end()) << names;
     EXPECT_EQ(chmod(path_.c_str(), 0600), 0);
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
 
   absl::StatusOr<ClassNames> Names(const std::string& index_path) const {
     internal::v1::ResolvedSource resolved;
@@ -37,7 +34,8 @@ class IndexStoreTest : public testing::Test {
   }
 
   const ClassNames kNames = {{"label", {"cat", "dog"}}};
-  std::string folder_;
+  const TestDir dir_;
+  const std::string folder_ = dir_.path();
   std::string path_;
 };
 

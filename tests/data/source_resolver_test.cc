@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
 #include "server/os/files/filesystem.h"
+#include "tests/support/test_dir.h"
 
 namespace bulkhead {
 namespace {
@@ -20,9 +21,6 @@ using ::testing::HasSubstr;
 class SourceResolverTest : public testing::Test {
  protected:
   void SetUp() override {
-    std::string pattern = testing::TempDir() + "/bulkhead-XXXXXX";
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = RealPath(pattern).value();
     std::filesystem::create_directories(folder_ + "/data/deep");
     std::filesystem::create_directories(folder_ + "/secret");
     for (const char* name : {"data/b.rec", "data/a.rec", "data/deep/c.rec", "secret/key.rec"}) {
@@ -30,7 +28,6 @@ class SourceResolverTest : public testing::Test {
     }
     roots_.roots = {folder_ + "/data"};
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
 
   static v1::Source Records(std::initializer_list<std::string> files) {
     v1::Source source;
@@ -47,7 +44,8 @@ class SourceResolverTest : public testing::Test {
     return resolved.ok() ? "OK" : GetErrorInfo(resolved.status())->reason;
   }
 
-  std::string folder_;
+  const TestDir dir_;
+  const std::string folder_ = dir_.path();
   DataRoots roots_;
 };
 

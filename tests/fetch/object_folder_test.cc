@@ -9,6 +9,7 @@
 
 #include "server/os/files/filesystem.h"
 #include "tests/blocks/write_block.h"
+#include "tests/support/test_dir.h"
 
 namespace bulkhead {
 namespace {
@@ -21,13 +22,6 @@ constexpr uint64_t kWhole = 8 * kBlock + kTable;
 
 class ObjectFolderTest : public testing::Test {
  protected:
-  ObjectFolderTest() {
-    std::string folder = testing::TempDir() + "/bulkhead-objects-XXXXXX";
-    EXPECT_NE(mkdtemp(folder.data()), nullptr);
-    path_ = folder;
-  }
-  ~ObjectFolderTest() override { std::filesystem::remove_all(path_); }
-
   // An object with all its blocks, of a service that has ended.
   void Leave(const std::string& key, int age_hours) const {
     ObjectFolder folder(path_, 100 * kWhole);
@@ -44,7 +38,8 @@ class ObjectFolderTest : public testing::Test {
            std::filesystem::exists(path_ + "/" + key + ".data");
   }
 
-  std::string path_;
+  const TestDir dir_;
+  const std::string path_ = dir_.path();
 };
 
 TEST_F(ObjectFolderTest, RemovesTheObjectThatWasNotUsedForLongest) {

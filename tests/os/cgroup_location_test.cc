@@ -10,6 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "tests/support/test_dir.h"
 
 namespace bulkhead {
 namespace {
@@ -18,8 +19,6 @@ namespace {
 class CgroupLocationTest : public testing::Test {
  protected:
   void SetUp() override {
-    char name[] = "/tmp/bulkhead-groups-XXXXXX";
-    folder_ = mkdtemp(name);
     sources_.mounts = folder_ + "/mountinfo";
     sources_.groups = folder_ + "/cgroup";
     sources_.pid = 42;
@@ -27,7 +26,6 @@ class CgroupLocationTest : public testing::Test {
     std::ofstream mounts(sources_.mounts);
     mounts << "20 1 8:1 / / rw - ext4 /dev/root rw\nnonsense\n";
   }
-  void TearDown() override { EXPECT_EQ(system(absl::StrCat("rm -r ", folder_).c_str()), 0); }
 
   // A group that lists this process, which is 42.
   void Folder(const std::string& path) const {
@@ -50,7 +48,8 @@ class CgroupLocationTest : public testing::Test {
   }
   absl::StatusOr<CgroupLocation> Find() const { return FindOwnCgroup(sources_); }
 
-  std::string folder_;
+  const TestDir dir_;
+  const std::string folder_ = dir_.path();
   CgroupSources sources_;
 };
 

@@ -14,24 +14,19 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/support/test_dir.h"
+
 namespace bulkhead {
 namespace {
 
 class FilesystemTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = testing::TempDir() + "/bulkhead-XXXXXX";
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = RealPath(pattern).value();
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   std::string Write(const std::string& name, const std::string& text) {
-    std::ofstream(folder_ + "/" + name) << text;
-    return folder_ + "/" + name;
+    return dir_.Write(name, text);
   }
 
-  std::string folder_;
+  const TestDir dir_;
+  const std::string folder_ = dir_.path();
 };
 
 TEST_F(FilesystemTest, AFileThatTheDiskCannotHoldIsNotAllocated) {

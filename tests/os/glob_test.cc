@@ -10,6 +10,8 @@
 #include <fstream>
 #include <random>
 
+#include "tests/support/test_dir.h"
+
 namespace bulkhead {
 namespace {
 
@@ -20,21 +22,10 @@ using Paths = std::vector<std::string>;
 
 class GlobTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = testing::TempDir() + "/bulkhead-XXXXXX";
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = fs::canonical(pattern).string();
-  }
-  void TearDown() override { fs::remove_all(folder_); }
+  std::string Write(const std::string& name) { return dir_.Write(name, ""); }
 
-  std::string Write(const std::string& name) {
-    const std::string path = folder_ + "/" + name;
-    fs::create_directories(fs::path(path).parent_path());
-    std::ofstream(path) << "";
-    return path;
-  }
-
-  std::string folder_;
+  const TestDir dir_;
+  const std::string folder_ = dir_.path();
 };
 
 // What the C library finds, without entries "." and "..".

@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/os/files/fd.h"
+#include "tests/support/test_dir.h"
 
 namespace bulkhead {
 namespace {
@@ -36,22 +37,11 @@ std::string Told(const UniqueFd& manager) {
   return size < 0 ? "nothing" : std::string(text, static_cast<size_t>(size));
 }
 
-// A folder for a manager's socket.
-class SocketFolder {
- public:
-  SocketFolder() { path_ = mkdtemp(path_.data()); }
-  ~SocketFolder() { std::filesystem::remove_all(path_); }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_ = testing::TempDir() + "/bulkhead-XXXXXX";
-};
-
 class ServiceManagerTest : public testing::TestWithParam<const char*> {};
 
 TEST_P(ServiceManagerTest, IsToldWhatHappens) {
-  const SocketFolder folder;
-  const std::string name = absl::StrCat(GetParam(), folder.path(), "/notify");
+  const TestDir folder;
+  const std::string name = absl::StrCat(GetParam(), folder / "notify");
   const UniqueFd manager = ListenAt(name);
   setenv("NOTIFY_SOCKET", name.c_str(), 1);
   const ServiceManager told = ServiceManager::FromEnvironment();
@@ -68,8 +58,8 @@ TEST_P(ServiceManagerTest, IsToldWhatHappens) {
 INSTANTIATE_TEST_SUITE_P(PathsAndAbstractNames, ServiceManagerTest, testing::Values("", "@"));
 
 TEST(ServiceManagerTest, WhereNothingAskedNothingIsTold) {
-  const SocketFolder folder;
-  const std::string name = folder.path() + "/notify";
+  const TestDir folder;
+  const std::string name = folder / "notify";
   const UniqueFd manager = ListenAt(name);
   setenv("NOTIFY_SOCKET", name.c_str(), 1);
   ServiceManager::FromEnvironment();  // it was for this one only

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "server/base/error.h"
+#include "tests/support/test_dir.h"
 
 namespace bulkhead {
 namespace {
@@ -22,12 +23,6 @@ using testing::ElementsAre;
 
 class QuarantineStoreTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = testing::TempDir() + "quarantine.XXXXXX";
-    folder_ = mkdtemp(pattern.data());
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   static v1::QuarantinedRecord Record(const std::string& name, int64_t seconds = 1000) {
     v1::QuarantinedRecord record;
     record.set_record(name);
@@ -60,7 +55,8 @@ class QuarantineStoreTest : public testing::Test {
     EXPECT_EQ(chmod(File().c_str(), 0600), 0);
   }
 
-  std::string folder_;
+  const TestDir dir_;
+  const std::string folder_ = dir_.path();
 };
 
 TEST_F(QuarantineStoreTest, AStopWaitsForWhatIsBeingSaved) {

@@ -398,6 +398,45 @@ TEST(MakePipelineConfigTest, OnlyWhatDecidesTheSamplesIsInTheKey) {
   EXPECT_NE(MakePipelineConfig(prepared).key, key);
 }
 
+TEST(MoreSlotsTest, ThereAreAsManyAsTheWorkersCanFill) {
+  PreparedPipeline prepared = Prepared();
+  prepared.memory.set_slot_count(5);
+  prepared.memory.set_slot_bytes(1000);
+  PipelineConfig pipeline;
+  v1::Open open = OpenRequest();
+  const auto slots = [&](uint64_t batch_size) {
+    prepared.signature.schema.set_batch_size(batch_size);
+    return 5 + MoreSlots(open, prepared, pipeline);
+  };
+  pipeline.workers = 2;
+  EXPECT_EQ(slots(8), 5u) << "two leases of each";
+  pipeline.workers = 8;
+  EXPECT_EQ(slots(8), 17u);
+  EXPECT_EQ(slots(16), 17u);
+  EXPECT_EQ(slots(17), 9u) << "two leases of a batch";
+  EXPECT_EQ(slots(64), 5u);
+  pipeline.whole_batches = true;
+  EXPECT_EQ(slots(64), 17u);
+  pipeline.whole_batches = false;
+  pipeline.threads = 3;
+  EXPECT_EQ(slots(8), 49u);
+  pipeline.threads = 1;
+  pipeline.tuning = TuningLimits{2, 16, 4.0};
+  EXPECT_EQ(slots(8), 33u) << "of as many workers as there may be";
+  pipeline.tuning->most = 1000;
+  EXPECT_EQ(slots(8), 65u);
+  prepared.memory.set_slot_bytes(uint64_t{10} << 20);
+  EXPECT_EQ(slots(8), 12u) << "128 MiB";
+  prepared.memory.set_slot_bytes(uint64_t{100} << 20);
+  EXPECT_EQ(slots(8), 5u);
+  prepared.memory.set_slot_bytes(1000);
+  open.set_share(true);
+  EXPECT_EQ(slots(8), 5u);
+  open.set_share(false);
+  open.set_assigned(true);
+  EXPECT_EQ(slots(8), 5u);
+}
+
 std::string CursorOf(const v1::Open& open, const QuarantineStore& store) {
   const auto set = QuarantineAtOpen(open, Prepared(), store);
   if (!set.ok()) return GetErrorInfo(set.status())->reason;

@@ -38,6 +38,7 @@ class StreamOpeningTest : public testing::Test {
  protected:
   StreamOpeningTest() {
     ServiceLimits limits;
+    limits.workers = 8;
     limits.worker_quota_bytes = uint64_t{1} << 30;
     preparer_.emplace(limits, DataRoots{}, nullptr);
     context_.preparer = &*preparer_;
@@ -117,7 +118,10 @@ TEST_F(StreamOpeningTest, TheAnswerIsThereWhenTheStreamIs) {
   ASSERT_EQ(open.streams_size(), 1);
   EXPECT_EQ(open.streams(0).name(), "train");
   EXPECT_EQ(open.streams(0).peer(), "peer");
-  EXPECT_GT(open.memory().arena_bytes(), 0u);
+  EXPECT_EQ(open.workers_size(), 8);
+  EXPECT_EQ(opened.memory().slot_count(), 17u) << "all workers have something to do";
+  EXPECT_EQ(opened.memory().arena_bytes(), 17 * opened.memory().slot_bytes());
+  EXPECT_EQ(open.memory().arena_bytes(), opened.memory().arena_bytes());
   claims_.End();
   ExpectNothingLeft();
 }
@@ -163,6 +167,16 @@ TEST_F(StreamOpeningTest, WarnsAClientThatAsksToShareWhereNothingIsShared) {
             "`share` has no effect: this service lets streams share nothing (--share-window 0)");
   EXPECT_THAT(supervisor_->GetStatus().streams(0).share().reason(), HasSubstr("--share-window 0"));
   claims_.End();
+}
+
+TEST_F(StreamOpeningTest, ABriefStreamHasOneWorkerThatEndsWithIt) {
+  open_.set_brief(true);
+  ASSERT_TRUE(Run().ok());
+  observer_->AwaitAdded();
+  EXPECT_EQ(supervisor_->GetStatus().workers_size(), 1);
+  claims_.End();
+  ExpectNothingLeft();
+  EXPECT_EQ(supervisor_->GetStatus().workers_size(), 0);
 }
 
 TEST_F(StreamOpeningTest, RefusesASpecThatMakesNoSense) {

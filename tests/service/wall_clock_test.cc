@@ -13,6 +13,7 @@
 #include "server/os/files/io_thread.h"
 #include "server/service/quarantine_store.h"
 #include "server/supervisor/memory/memory_budget.h"
+#include "tests/support/test_dir.h"
 
 namespace {
 std::atomic<time_t> seconds_ahead{0};
@@ -52,12 +53,11 @@ TEST_F(WallClockTest, AwaitingRoomEnds) {
 }
 
 TEST_F(WallClockTest, AwaitingTheQuarantineOnDiskEnds) {
-  std::string folder = testing::TempDir() + "wall_clock_XXXXXX";
-  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  const TestDir folder;
   const auto io = IoThread::Start().value();
   const auto answers = std::make_shared<absl::Notification>();
   io->Post([answers] { answers->WaitForNotification(); });  // as a disk that hangs
-  const auto store = std::make_shared<QuarantineStore>(folder);
+  const auto store = std::make_shared<QuarantineStore>(folder.path());
   v1::QuarantinedRecord record;
   record.set_record("a@1");
   ASSERT_TRUE(store->Add(record, "").ok());

@@ -20,28 +20,14 @@
 #include "server/source/source.h"
 #include "server/source/tfrecord/tfrecord_writer.h"
 #include "tensorflow/example.pb.h"
+#include "tests/support/test_dir.h"
 
 namespace bulkhead {
 
-// A folder that is removed with everything in it.
-class TempFolder {
+// A folder of data that can be damaged.
+class TempFolder : public TestDir {
  public:
-  TempFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "source_test.XXXXXX").string();
-    path_ = mkdtemp(pattern.data());
-  }
-  ~TempFolder() { std::filesystem::remove_all(path_); }
-
-  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-  const std::string& path() const { return path_; }
-
-  // Writes a file, with the folders that lead to it; returns its path.
-  std::string Write(const std::string& name, absl::string_view bytes) const {
-    const std::string path = *this / name;
-    std::filesystem::create_directories(std::filesystem::path(path).parent_path());
-    std::ofstream(path, std::ios::binary) << bytes;
-    return path;
-  }
+  std::string path() const { return TestDir::path(); }
 
   // Flips a bit of a file in place, which those who have mapped it see.
   static void Flip(const std::string& path, size_t at) {
@@ -58,15 +44,7 @@ class TempFolder {
     Write(name, bytes);
     std::filesystem::last_write_time(*this / name, before);
   }
-
- private:
-  std::string path_;
 };
-
-inline std::string ReadFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return std::string(std::istreambuf_iterator<char>(file), {});
-}
 
 inline std::string ReasonOf(const absl::Status& status) {
   const auto info = GetErrorInfo(status);

@@ -10,6 +10,7 @@
 
 #include "absl/synchronization/notification.h"
 #include "tests/supervisor/supervisor_process_fixture.h"
+#include "tests/support/test_dir.h"
 
 namespace bulkhead {
 namespace {
@@ -263,9 +264,8 @@ TEST_F(AdmissionTest, AStreamThatIsReadOnAndGetsNoWorkersHasToBeOpenedAgain) {
 
 // It has more places than before, and none of them has a worker when the first start fails.
 TEST_F(AdmissionTest, APoolThatIsResumedWhileNoWorkerStartsGoesOnOnceOneDoes) {
-  char folder[] = "/tmp/bulkhead-test-XXXXXX";
-  ASSERT_NE(mkdtemp(folder), nullptr);
-  program_ = std::string(folder) + "/worker";
+  const TestDir folder;
+  program_ = folder / "worker";
   const auto install = [&] { return symlink(FakeWorkerPath().c_str(), program_.c_str()) == 0; };
   ASSERT_TRUE(install());
   timeouts_.first_backoff = absl::Milliseconds(50);
@@ -290,7 +290,6 @@ TEST_F(AdmissionTest, APoolThatIsResumedWhileNoWorkerStartsGoesOnOnceOneDoes) {
   unread->LetGo();
   EXPECT_TRUE(unread->AwaitEnd().ok());
   ExpectEveryPositionOnce(*unread, 20);
-  std::filesystem::remove_all(folder);
 }
 
 TEST_F(AdmissionTest, StreamsThatNobodyReadsGiveUpTheirPlacesLast) {

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "tests/supervisor/supervisor_process_fixture.h"
+#include "tests/support/test_dir.h"
 
 namespace bulkhead {
 namespace {
@@ -24,18 +25,15 @@ class BlameProcessTest : public SupervisorProcessTest {
 
 // The place of the worker that died stays empty: an upgrade replaces the program, say.
 TEST_F(BlameProcessTest, ASuspectWhosePlaceStaysEmptyIsDoneByOthers) {
-  char folder[] = "/tmp/bulkhead-test-XXXXXX";
-  ASSERT_NE(mkdtemp(folder), nullptr);
-  const std::string program = std::string(folder) + "/worker";
+  const TestDir folder;
+  const std::string program = folder / "worker";
   ASSERT_EQ(symlink(FakeWorkerPath().c_str(), program.c_str()), 0);
   StartSupervisor(ShortBackoff(), program);
   auto recorder = std::make_shared<Recorder>();
-  Open(std::string("crash-once:") + folder, 40, recorder, /*workers=*/4);
+  Open("crash-once:" + folder.path().string(), 40, recorder, /*workers=*/4);
   EXPECT_TRUE(recorder->AwaitEnd().ok());
   ExpectEveryPositionOnce(*recorder, 40);
   EXPECT_EQ(Ends(supervisor_->GetStatus(), v1::EXIT_CAUSE_CRASHED), 1);
-  unlink((std::string(folder) + "/crashed").c_str());
-  rmdir(folder);
 }
 
 TEST_F(BlameProcessTest, ASampleThatAlwaysHangsIsQuarantined) {

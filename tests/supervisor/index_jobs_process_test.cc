@@ -10,6 +10,7 @@
 #include <set>
 
 #include "tests/supervisor/supervisor_process_fixture.h"
+#include "tests/support/test_dir.h"
 
 namespace bulkhead {
 namespace {
@@ -119,17 +120,15 @@ TEST_F(IndexJobsProcessTest, AFileThatKillsItsWorkersIsNamed) {
 // Its disk may not answer, and the supervisor waits for none.
 TEST_F(IndexJobsProcessTest, TheFileOfADeadWorkerIsTouchedByNobodyButTheNextOne) {
   StartSupervisor();
-  char folder[] = "/tmp/bulkhead-test-XXXXXX";
-  ASSERT_NE(mkdtemp(folder), nullptr);
+  const TestDir folder;
   // What cannot be cut.
   const UniqueFd file(open("/dev/null", O_WRONLY | O_CLOEXEC));
-  const std::string name = absl::StrCat("dies-first:", folder, "/mark");
+  const std::string name = absl::StrCat("dies-first:", folder / "mark");
   auto result = std::make_shared<IndexResult>();
   AddIndexJob(*supervisor_, name, file.get(), result);
   const absl::StatusOr<uint64_t> records = result->Await();
   ASSERT_TRUE(records.ok()) << records.status();
   EXPECT_EQ(*records, name.size());
-  std::filesystem::remove_all(folder);
 }
 
 TEST_F(IndexJobsProcessTest, WhoHoldsMoreThanTheQuotaIsKilledByTheWatchdog) {

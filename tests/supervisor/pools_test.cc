@@ -268,6 +268,21 @@ TEST_F(PoolsTest, WhenTheLimitIsLoweredIdlePoolsGoAndOthersStay) {
   EXPECT_EQ(Seat(Pipeline("a", 2)).get(), seat.get()) << "it has its workers";
 }
 
+TEST_F(PoolsTest, WorkersOfABriefPipelineEndWithItsLastStream) {
+  PipelineConfig brief = Pipeline("a", 1);
+  brief.brief = true;
+  std::optional<PoolSeat> seat = Seat(brief);
+  std::optional<PoolSeat> other = Seat(brief);
+  const PoolSeat lasting = Seat(Pipeline("b", 1));
+  seat.reset();
+  RunPosted();
+  EXPECT_EQ(Count(), 2) << "another stream has them";
+  other.reset();
+  RunPosted();
+  EXPECT_EQ(Count(), 1);
+  EXPECT_EQ(budget_->Snapshot().quota_bytes(), kUnit);
+}
+
 TEST_F(PoolsTest, OnceStreamsWereEndedNobodyIsAdmitted) {
   const PoolSeat seat = Seat(Pipeline("a", 1));
   pools_->End(absl::AbortedError("a service of another version takes over"));

@@ -10,6 +10,7 @@
 #include "absl/synchronization/notification.h"
 #include "server/os/process/thread_priority.h"
 #include "tests/supervisor/supervisor_process_fixture.h"
+#include "tests/support/test_dir.h"
 
 namespace bulkhead {
 namespace {
@@ -247,9 +248,8 @@ TEST_F(SupervisorProcessTest, ALeaseThatEndsItsWorkersEndsItsStreamAlone) {
 }
 
 TEST_F(SupervisorProcessTest, AWorkerThatCannotBeRestartedNowIsRestartedLater) {
-  char folder[] = "/tmp/bulkhead-test-XXXXXX";
-  ASSERT_NE(mkdtemp(folder), nullptr);
-  const std::string program = std::string(folder) + "/worker";
+  const TestDir folder;
+  const std::string program = folder / "worker";
   ASSERT_EQ(symlink(FakeWorkerPath().c_str(), program.c_str()), 0);
   StartSupervisor({}, program);
   auto recorder = std::make_shared<Recorder>();
@@ -265,8 +265,6 @@ TEST_F(SupervisorProcessTest, AWorkerThatCannotBeRestartedNowIsRestartedLater) {
   recorder->LetGo();
   EXPECT_TRUE(recorder->AwaitEnd().ok());
   ExpectEveryPositionOnce(*recorder, 100);
-  unlink(program.c_str());
-  rmdir(folder);
 }
 
 TEST_F(SupervisorProcessTest, ALeaseThatTakesLongIsNoHang) {

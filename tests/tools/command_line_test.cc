@@ -8,7 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
-#include "tests/tools/test_dir.h"
+#include "tests/support/test_dir.h"
+#include "tools/common/commands.h"
 #include "tools/common/help.h"
 #include "tools/common/near_path.h"
 #include "tools/common/service_options.h"
@@ -49,7 +50,7 @@ class CommandLineTest : public testing::Test {
                           .more = "Examples:\n  bulkhead scan a.yaml\n",
                           .options = {{"SPEC", "The spec", SpecPath(taken_.spec), true},
                                       {"--folder", "Folders", Texts(taken_.folders, "FOLDER")},
-                                      {"--workers", "Workers", Number(taken_.workers, 1)},
+                                      {"--workers", "Workers", Workers(taken_.workers)},
                                       {"--samples", "Samples", Number(taken_.samples, 1, 4096)},
                                       {"--timeout", "Timeout", Seconds(taken_.seconds)},
                                       {"--sizes", "Sizes", Numbers(taken_.sizes)},
@@ -111,6 +112,26 @@ TEST_F(CommandLineTest, TakesOptionsInAnyOrderAndForm) {
   EXPECT_EQ(taken_.samples, 4096u);
   EXPECT_EQ(taken_.kind, "slow");
   EXPECT_TRUE(taken_.json);
+}
+
+TEST_F(CommandLineTest, WorkersAreANumberOrAuto) {
+  taken_.workers = 7;
+  EXPECT_EQ(RunCommandLine(Root(), {"scan", "x.yaml", "--workers", "auto"}), 0);
+  EXPECT_EQ(taken_.workers, 0u) << "the service chooses";
+  runs_ = 0;
+  EXPECT_THAT(Refused({"scan", "x.yaml", "--workers", "many"}),
+              HasSubstr("'many' is not a whole number of at least 1; auto: as many as are needed"));
+  EXPECT_THAT(Refused({"scan", "x.yaml", "--workers", "0"}), HasSubstr("auto: as many"));
+  ServiceOptions service;
+  std::vector<Option> options = service.Options();
+  Append(ExplainCommand().options, options);
+  int takers = 0;
+  for (const Option& option : options) {
+    if (option.name != "--workers") continue;
+    ++takers;
+    EXPECT_EQ(option.value.take("auto"), "");
+  }
+  EXPECT_EQ(takers, 2);
 }
 
 TEST_F(CommandLineTest, TakesAnArgumentByItsNameToo) {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "server/image/codecs/encode.h"
-#include "tests/tools/test_dir.h"
+#include "tests/support/test_dir.h"
 
 namespace bulkhead::tools {
 namespace {

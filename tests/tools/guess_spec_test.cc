@@ -5,7 +5,7 @@
 #include <zlib.h>
 
 #include "server/source/tfrecord/tfrecord_writer.h"
-#include "tests/tools/test_dir.h"
+#include "tests/support/test_dir.h"
 #include "tools/synth/example.h"
 
 namespace bulkhead::tools {

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
 #include "server/image/codecs/image_decoder.h"
-#include "tests/tools/test_dir.h"
+#include "tests/support/test_dir.h"
 #include "tools/order/order_command.h"
 #include "tools/order/order_survey.h"
 #include "tools/order/scatter_plot.h"

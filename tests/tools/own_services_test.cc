@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "server/os/sockets/unix_address.h"
+#include "tests/support/test_dir.h"
 
 namespace bulkhead::tools {
 namespace {
@@ -26,11 +27,6 @@ using ::testing::Not;
 
 class OwnServicesTest : public testing::Test {
  protected:
-  OwnServicesTest() {
-    std::string made = "/tmp/bhXXXXXX";
-    parent_ = mkdtemp(made.data());
-  }
-  ~OwnServicesTest() override { EXPECT_EQ(system(("rm -r " + parent_).c_str()), 0); }
   std::string MakeFolder(const std::string& name, mode_t mode = 0700) {
     const std::string folder = parent_ + "/" + name;
     EXPECT_EQ(mkdir(folder.c_str(), 0700), 0);
@@ -38,7 +34,8 @@ class OwnServicesTest : public testing::Test {
     return folder;
   }
 
-  std::string parent_;
+  const TestDir dir_{"/tmp"};
+  const std::string parent_ = dir_.path();
 };
 
 TEST_F(OwnServicesTest, FindsThoseThatListen) {

@@ -6,7 +6,7 @@
 
 #include "server/base/error.h"
 #include "tensorflow/example.pb.h"
-#include "tests/tools/test_dir.h"
+#include "tests/support/test_dir.h"
 #include "tools/synth/dataset.h"
 
 namespace bulkhead::tools {

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "server/os/files/fd.h"
+#include "tests/support/test_dir.h"
 
 namespace bulkhead::tools {
 namespace {
@@ -17,10 +18,9 @@ namespace {
 namespace fs = std::filesystem;
 
 TEST(TemporaryFolderTest, GoesWithItsObjectAndTakesWhatKilledProcessesLeft) {
-  char parent[] = "/tmp/temporary-folder-test-XXXXXX";
-  ASSERT_NE(mkdtemp(parent), nullptr);
+  const TestDir parent;
   const auto leave = [&](const std::string& name, std::chrono::hours age) {
-    const fs::path path = fs::path(parent) / name;
+    const fs::path path = parent.path() / name;
     fs::create_directory(path);
     fs::last_write_time(path, fs::file_time_type::clock::now() - age);
     return path;
@@ -34,7 +34,7 @@ TEST(TemporaryFolderTest, GoesWithItsObjectAndTakesWhatKilledProcessesLeft) {
   ASSERT_EQ(flock(owner.get(), LOCK_EX | LOCK_NB), 0);
   std::string path;
   {
-    auto folder = TemporaryFolder::Make("doctor", parent);
+    auto folder = TemporaryFolder::Make("doctor", parent.path());
     ASSERT_TRUE(folder.ok()) << folder.status();
     path = folder->path();
     EXPECT_TRUE(fs::is_directory(path));
@@ -44,7 +44,6 @@ TEST(TemporaryFolderTest, GoesWithItsObjectAndTakesWhatKilledProcessesLeft) {
     EXPECT_NE(flock(thief.get(), LOCK_EX | LOCK_NB), 0) << "nobody takes it for left";
   }
   EXPECT_FALSE(fs::exists(path));
-  fs::remove_all(parent);
 }
 
 }  // namespace

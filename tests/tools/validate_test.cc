@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
+#include "tests/support/test_dir.h"
 #include "tools/common/command_line.h"
 #include "tools/validate/validate_command.h"
 
@@ -28,17 +29,10 @@ v1::SelectionCounts Counted(uint64_t records, uint64_t in_part, uint64_t kept, u
 
 class ValidateTest : public ::testing::Test {
  protected:
-  ValidateTest() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "validate-XXXXXX").string();
-    folder_ = mkdtemp(pattern.data());
-    std::filesystem::create_directory(folder_ / "p");
-  }
-  ~ValidateTest() override { std::filesystem::remove_all(folder_); }
+  ValidateTest() { std::filesystem::create_directory(folder_ / "p"); }
 
   std::string Write(const std::string& name, const std::string& text) {
-    const std::string path = (folder_ / name).string();
-    std::ofstream(path) << text;
-    return path;
+    return dir_.Write(name, text);
   }
   int Run(const std::vector<std::string>& files, bool json = false) {
     return ValidateFiles(files, json, look_, out_, err_);
@@ -49,7 +43,8 @@ class ValidateTest : public ::testing::Test {
       "stages: [decode_image, random_resized_crop: {size: 8}]\n";
 
   DataLook look_;
-  std::filesystem::path folder_;
+  const TestDir dir_;
+  const std::filesystem::path folder_ = dir_.path();
   std::ostringstream out_;
   std::ostringstream err_;
 };

@@ -145,6 +145,20 @@ Value Number(std::function<void(uint64_t)> set, uint64_t preset, uint64_t low, u
           }};
 }
 
+Value Workers(uint32_t& workers) {
+  Value value = Number(workers, 1);
+  value.word = "N|auto";
+  value.take = [&workers, number = value.take](const std::string& text) -> std::string {
+    if (text == "auto") {
+      workers = 0;
+      return "";
+    }
+    const std::string problem = number(text);
+    return problem.empty() ? "" : absl::StrCat(problem, "; auto: as many as are needed");
+  };
+  return value;
+}
+
 Value Numbers(std::vector<uint64_t>& numbers) {
   return {.word = "N,N...", .many = true, .take = [&numbers](const std::string& text) {
             const Value one =

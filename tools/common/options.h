@@ -43,6 +43,9 @@ Value Numbers(std::vector<uint64_t>& numbers);
 Value Number(std::function<void(uint64_t)> set, uint64_t preset, uint64_t low, uint64_t high,
              uint64_t most);
 
+// A number of worker processes, or `auto`, which is 0: the service chooses.
+Value Workers(uint32_t& workers);
+
 template <typename Integer>
 Value Number(Integer& number, uint64_t low = 0,
              uint64_t high = std::numeric_limits<Integer>::max()) {

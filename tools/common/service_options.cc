@@ -82,8 +82,9 @@ Option TransportOption(Transport& transport) {
 
 std::vector<Option> ServiceOptions::OwnOptions() {
   std::vector<Option> options = {
-      {"--workers", "Worker processes; left out: as many as are needed, at first one per CPU",
-       Number(workers, 1)},
+      {"--workers",
+       "Worker processes; auto or left out: as many as are needed, at first one per CPU",
+       Workers(workers)},
       {"--threads", "Decode threads of each worker", Number(threads, 1)},
       {"--cache-dir", "Folder for record indexes and seek entries", Text(cache_dir, "FOLDER")},
       {"--worker-quota", "Memory limit of each worker, such as 512MiB; left out: bulkheadd's",

@@ -128,6 +128,8 @@ class Loader(LoaderState):
     It cannot be pickled: give another process the spec and `state_dict()`.
     """
 
+    _brief = False  # whether its workers end with it, if no other loader has them
+
     def __init__(
         self,
         spec: Spec,
@@ -213,6 +215,7 @@ class Loader(LoaderState):
         own_name = name or f"py-{socket.gethostname()}-{unique}"
         source = load(spec)
         self._open = open_request(source, own_name, rank, world_size, credits, credit_bytes, allow_changed_bytes, share)
+        self._open.brief = self._brief
         self._spec_name = self._open.spec.text.name
         if upload is not None:
             self._open.datasets.extend(upload.ids)

@@ -4,6 +4,7 @@ import pathlib
 import re
 
 import bulkhead
+import numpy as np
 import pytest
 
 from bulkhead._service.arguments import Arguments, checked, in_arguments
@@ -26,6 +27,18 @@ def test_what_was_given_becomes_flags():
     ]
     assert checked(native_path="one").native_path == ("one",)
     assert checked().flags() == [] and checked().given() == []
+
+
+@pytest.mark.parametrize("option, most, others", [("workers", 1024, "'auto' (as many as the training loop needs), or "), ("threads", 256, "")])
+def test_a_count_that_the_service_refuses_starts_none(option, most, others, monkeypatch):
+    monkeypatch.setenv("BULKHEAD_SERVER", "/nowhere/bulkheadd")  # else ServiceNotFound
+    assert f"Between(1, {most})" in (SERVER / "app/config.cc").read_text(), "the service has other bounds"
+    for count in (0, -1, most + 1, 2.5, True, "all", "0"):
+        with pytest.raises(bulkhead.InvalidArgument) as raised:
+            bulkhead.Loader({}, **{option: count})
+        assert str(raised.value) == f"{option} is {others}a whole number from 1 to {most}, not {count!r}"
+    for count in (1, most, "2", np.int64(3), "auto")[: None if others else 4]:
+        assert checked(**{option: count}).flags() == [f"--{option}", str(count)]
 
 
 @pytest.mark.parametrize("size", [-1, True, 1.5])

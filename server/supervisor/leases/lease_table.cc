@@ -4,6 +4,19 @@
 #include <utility>
 
 namespace bulkhead {
+namespace {
+
+constexpr uint64_t kLeaseSamples = 16;
+// Their number is bounded, because each has a cost.
+constexpr uint64_t kMaxLeasesOfBatch = 1024;
+
+}  // namespace
+
+uint32_t SamplesOfLease(uint64_t batch_size, bool whole) {
+  if (whole) return static_cast<uint32_t>(std::max<uint64_t>(1, batch_size));
+  const uint64_t bounded = (batch_size + kMaxLeasesOfBatch - 1) / kMaxLeasesOfBatch;
+  return static_cast<uint32_t>(std::max(kLeaseSamples, bounded));
+}
 
 LeaseTable::LeaseTable(uint64_t stream_id, uint32_t slot_count, uint32_t lease_samples,
                        bool ordered)

@@ -17,6 +17,10 @@
 
 namespace bulkhead {
 
+// Samples of a lease: few, so that all threads are busy until a batch ends, unless the batch is
+// large or one worker does the `whole` of it.
+uint32_t SamplesOfLease(uint64_t batch_size, bool whole);
+
 // Who works on which samples of one stream, and which batches are done: the one place where a
 // lease's state changes.
 //

@@ -15,23 +15,6 @@
 namespace bulkhead {
 namespace {
 
-constexpr uint64_t kLeaseSamples = 16;
-constexpr uint64_t kMaxLeasesOfBatch = 1024;
-
-// Small leases keep all threads busy until a batch ends. Their number is bounded, because each has
-// a cost.
-uint32_t LeaseSamples(uint64_t batch_size) {
-  const uint64_t bounded = (batch_size + kMaxLeasesOfBatch - 1) / kMaxLeasesOfBatch;
-  return static_cast<uint32_t>(std::max(kLeaseSamples, bounded));
-}
-
-// With batch stages one worker does the whole batch.
-uint32_t LeaseSamples(const internal::v1::StreamBinding& binding) {
-  const uint64_t batch_size = binding.schema().batch_size();
-  if (!binding.whole_batches()) return LeaseSamples(batch_size);
-  return static_cast<uint32_t>(std::max<uint64_t>(1, batch_size));
-}
-
 // Under policy `fail` a person decides, not the service.
 absl::Status PoisonSample(const std::string& record, const std::string& reason, uint32_t deaths) {
   const std::string command = absl::StrCat("bulkhead quarantine add ", ShellQuoted(record));
@@ -158,7 +141,10 @@ Stream::Stream(uint64_t id, StreamConfig config, std::shared_ptr<EventLoop> loop
       config_(std::move(config)),
       loop_(std::move(loop)),
       wake_(std::move(wake)),
-      leases_(id, config_.arena->slot_count(), LeaseSamples(config_.binding), config_.ordered),
+      leases_(
+          id, config_.arena->slot_count(),
+          SamplesOfLease(config_.binding.schema().batch_size(), config_.binding.whole_batches()),
+          config_.ordered),
       brought_(id, leases_,
                [this] {
                  DeliverFinished();

@@ -11,6 +11,9 @@
 namespace bulkhead {
 namespace {
 
+// One over the part of the free memory that further slots of one stream may take.
+constexpr uint64_t kShareForMoreSlots = 8;
+
 // Saturates, because the inputs may have any value.
 uint64_t SaturatedSum(uint64_t a, uint64_t b) {
   const uint64_t sum = a + b;
@@ -30,6 +33,16 @@ uint64_t ArenaBytes(const MemoryBudget::Demand& demand) {
 uint64_t NewArenaBytes(const MemoryBudget::Demand& demand) {
   const uint64_t bytes = ArenaBytes(demand);
   return bytes - std::min(bytes, demand.inherited_bytes);
+}
+
+// The slots of `demand` and of its further ones those for which there is room, if `free_bytes` are
+// free beside the slots and all workers.
+uint32_t SlotsWithin(const MemoryBudget::Demand& demand, uint64_t free_bytes) {
+  if (demand.more_slots == 0 || demand.slot_bytes == 0) return demand.slot_count;
+  const uint64_t held = std::max(ArenaBytes(demand), demand.inherited_bytes);
+  const uint64_t fitting = SaturatedSum(held, free_bytes / kShareForMoreSlots) / demand.slot_bytes;
+  const uint64_t most = uint64_t{demand.slot_count} + demand.more_slots;
+  return static_cast<uint32_t>(std::clamp<uint64_t>(fitting, demand.slot_count, most));
 }
 
 // With `workers` workers.
@@ -134,8 +147,13 @@ absl::StatusOr<MemoryBudget::Admission> MemoryBudget::Admit(const Demand& demand
     if (demand.workers > 0) absl::StrAppend(&asked, " and a worker of ", FormatBytes(quota));
     return Refusal(asked);
   }
+  Demand all = demand;
+  if (fitting == demand.workers) {
+    all.slot_count = SlotsWithin(demand, for_workers - quota * fitting);
+  }
   Admission admission;
-  admission.arena = Promise(arena_bytes, 0);
+  admission.arena = Promise(NewArenaBytes(all), 0);
+  admission.slot_count = all.slot_count;
   admission.workers = Promise(0, quota * fitting);
   admission.worker_count = fitting;
   return admission;

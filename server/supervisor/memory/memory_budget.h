@@ -84,9 +84,13 @@ class MemoryBudget : public std::enable_shared_from_this<MemoryBudget> {
     // The part already promised to its predecessor and inherited from it.
     uint64_t inherited_bytes = 0;
     const char* asker = "this stream";  // for the refusal
+    // Further slots, of which as many are promised as an eighth of what is free afterwards holds.
+    // Nobody waits for them or gives up anything.
+    uint32_t more_slots = 0;
   };
   struct Admission {
     MemoryClaim arena;
+    uint32_t slot_count = 0;
     MemoryClaim workers;
     uint32_t worker_count = 0;
   };

@@ -49,6 +49,7 @@ struct PipelineConfig {
   std::map<std::string, std::string> stage_code;
   bool attribution = true;  // count allocations by stage
   bool python = false;      // has Python stages
+  bool brief = false;       // its workers end with its last stream, not some time later
   // What its Python workers open before they enter the sandbox: a dataset, the lists of its sampler
   // or null, further datasets. Kept while the pool exists.
   std::vector<std::shared_ptr<const DatasetMemory>> datasets;

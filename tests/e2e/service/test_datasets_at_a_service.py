@@ -195,6 +195,15 @@ def test_a_bad_sample_is_told_in_the_datasets_words(services, tmp_path):
             list(loader)
 
 
+def test_the_worker_that_looks_at_samples_ends_then(services, tmp_path):
+    service = services(tmp_path / "s", *ALLOWED[:-1], "3")
+    deadline = time.monotonic() + 25  # other idle workers stay for 30 s
+    with bulkhead.Loader(spec_of(own.Pairs(8)), service.target):
+        while len(workers := bulkhead.service_status(service.target)["workers"]) != 3:
+            assert time.monotonic() < deadline, workers
+            time.sleep(0.05)
+
+
 def test_a_service_that_was_not_told_to_takes_none(services, tmp_path):
     service = services(tmp_path / "s", "--python", PYTHON, "--python-path", CODE, "--workers", "1")
     with pytest.raises(bulkhead.BulkheadError, match="start bulkheadd with --allow-datasets, or leave target out") as caught:
@@ -305,3 +314,16 @@ def test_a_service_to_which_anybody_may_connect_takes_none(tmp_path):
     options = ["--listen", "127.0.0.1:0", "--insecure-tcp", "--allow-datasets", "--cache-dir", tmp_path / "c"]
     run = subprocess.run([BIN / "bulkheadd", *options], capture_output=True, text=True, timeout=60)
     assert run.returncode == 1 and "every local user could run code" in run.stderr, run
+
+
+@pytest.mark.parametrize("allowed, room, words", [
+    ((), "1GiB", "--dataset-bytes without --allow-datasets: the service takes no datasets of clients; give both"),
+    (("--allow-datasets",), "1GiB",
+     "--dataset-bytes 1GiB is a part of the memory budget of 1GiB, which has 776MiB beside supervisor 48MiB, a worker 100MiB and one "
+     "replacement 100MiB; give less, a larger --memory-budget or a smaller --worker-quota"),
+])  # fmt: skip
+def test_room_that_no_dataset_can_have_is_refused_at_start(tmp_path, allowed, room, words):
+    options = ["--listen", f"unix:{tmp_path}/s", "--memory-budget", "1GiB", "--worker-quota", "100MiB", "--cache-dir", tmp_path / "c"]
+    command = [BIN / "bulkheadd", *options, "--python", PYTHON, "--python-path", CODE, *allowed, "--dataset-bytes", room]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert run.returncode == 1 and words in run.stderr, run

@@ -256,6 +256,8 @@ def test_a_module_that_cannot_be_imported_says_where(start, folder):
     assert error.reason == "STAGE_UNUSABLE"
     assert "importing broken failed: ModuleNotFoundError: No module named 'missing_package'" in str(error)
     assert "broken.py:3" in str(error)
+    assert "the module `missing_package` must be below a --python-path of the service (" in str(error)
+    assert f"{code}), or installed for the workers' Python, " in str(error)
 
 
 def test_without_python_path_there_are_no_python_stages(folder):

@@ -208,6 +208,30 @@ TEST(MemoryBudgetTest, APartOfAClaimIsAClaimOfItsOwn) {
   EXPECT_EQ(budget->Snapshot().arena_bytes(), 0u);
 }
 
+TEST(MemoryBudgetTest, FurtherSlotsTakeAnEighthOfWhatIsLeftAndAreNotWaitedFor) {
+  const auto slots = [](uint64_t slot_bytes, uint32_t workers, uint32_t more_slots,
+                        uint64_t inherited_bytes = 0) {
+    const auto budget = TenMiB();
+    MemoryBudget::Demand demand = Stream(slot_bytes, workers);
+    demand.more_slots = more_slots;
+    demand.inherited_bytes = inherited_bytes;
+    const auto admission = budget->Admit(demand);
+    EXPECT_TRUE(admission.ok()) << admission.status();
+    const uint64_t arena_bytes = admission->slot_count * slot_bytes;
+    EXPECT_EQ(budget->Snapshot().arena_bytes(),
+              arena_bytes - std::min(arena_bytes, inherited_bytes));
+    return admission->slot_count;
+  };
+  constexpr uint64_t kSlot = kMiB / 16;
+  EXPECT_EQ(slots(kSlot, 1, 0), 2u);
+  EXPECT_EQ(slots(kSlot, 1, 9), 2u + 9u);
+  EXPECT_EQ(slots(kSlot, 1, 100), 2u + 15u) << "of 10 MiB − 2 slots − a worker";
+  EXPECT_EQ(slots(kSlot, 8, 100), 2u) << "not all workers fit";
+  EXPECT_EQ(slots(kSlot, 0, 100, 20 * kSlot), 20u + 20u) << "beside those that it had";
+  EXPECT_EQ(slots(5 * kMiB, 0, 100), 2u) << "the last byte is taken";
+  EXPECT_TRUE(TenMiB()->FitsWholly({2, 5 * kMiB, 0, 0, 0, /*more_slots=*/100}));
+}
+
 TEST(MemoryBudgetTest, AbsurdDemandsDoNotWrapAround) {
   const auto budget = TenMiB();
   EXPECT_FALSE(budget->Admit(Stream(std::numeric_limits<uint64_t>::max() / 2 + 1, 1)).ok());

@@ -5,6 +5,7 @@
 #include <future>
 
 #include "tests/supervisor/pool/pool_world.h"
+#include "tests/support/test_dir.h"
 
 namespace bulkhead {
 namespace {
@@ -16,8 +17,6 @@ using internal::v1::CACHE_KIND_STAGE;
 class PoolSegmentsTest : public PoolWorld {
  protected:
   PoolSegmentsTest() {
-    std::string pattern = testing::TempDir() + "/bulkhead-XXXXXX";
-    folder_ = mkdtemp(pattern.data());
     seek_ = MakeCache(CACHE_KIND_SEEK, "seek");
     stage_ = MakeCache(CACHE_KIND_STAGE, "stage");
     context_.segments[CACHE_KIND_SEEK] = seek_.get();
@@ -25,16 +24,13 @@ class PoolSegmentsTest : public PoolWorld {
     config_.caches = {CACHE_KIND_SEEK};
     Man(1);
   }
-  ~PoolSegmentsTest() override {
-    segments_.reset();
-    std::filesystem::remove_all(folder_);
-  }
+  ~PoolSegmentsTest() override { segments_.reset(); }
 
   std::unique_ptr<CacheSegments> MakeCache(internal::v1::CacheKind kind, const char* prefix) {
     CacheSegments::Config config;
     config.kind = kind;
     config.folder.emplace();
-    config.folder->folder = folder_;
+    config.folder->folder = folder_.path();
     config.folder->prefix = prefix;
     config.folder->most_bytes = uint64_t{64} << 20;
     config.folder->first_bytes = uint64_t{1} << 20;
@@ -53,7 +49,7 @@ class PoolSegmentsTest : public PoolWorld {
     return kinds;
   }
 
-  std::string folder_;
+  const TestDir folder_;
   const std::shared_ptr<IoThread> io_ = IoThread::Start().value();
   PoolContext context_;
   int news_ = 0;

@@ -8,6 +8,7 @@
 
 #include "server/supervisor/pool/worker_starter.h"
 #include "tests/supervisor/pool/pool_world.h"
+#include "tests/support/test_dir.h"
 
 namespace bulkhead {
 namespace {
@@ -123,19 +124,15 @@ TEST_F(WorkerStarterTest, WhoFillsMemoryFastGetsItInLargePages) {
 }
 
 TEST_F(WorkerStarterTest, CodeOfTheUsersHasAFolderToWriteIn) {
-  std::string pattern = "/var/tmp/bulkhead-XXXXXX";
-  const std::string folder = mkdtemp(pattern.data());
-  {
-    const auto scratch = ScratchFolders::Open(folder, "test").value();
-    context_.scratch = scratch.get();
-    Slot slot;
-    EXPECT_EQ(starter_.Start(slot).value()->scratch, nullptr);
-    config_.user_code = "augment.py";
-    const std::unique_ptr<PoolWorker> worker = starter_.Start(slot).value();
-    ASSERT_NE(worker->scratch, nullptr);
-    EXPECT_THAT(EnvironmentOf(*worker), HasSubstr(worker->scratch->path()));
-  }
-  std::filesystem::remove_all(folder);
+  const TestDir folder("/var/tmp");
+  const auto scratch = ScratchFolders::Open(folder.path(), "test").value();
+  context_.scratch = scratch.get();
+  Slot slot;
+  EXPECT_EQ(starter_.Start(slot).value()->scratch, nullptr);
+  config_.user_code = "augment.py";
+  const std::unique_ptr<PoolWorker> worker = starter_.Start(slot).value();
+  ASSERT_NE(worker->scratch, nullptr);
+  EXPECT_THAT(EnvironmentOf(*worker), HasSubstr(worker->scratch->path()));
 }
 
 }  // namespace

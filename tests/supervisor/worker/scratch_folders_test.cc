@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "server/os/files/filesystem.h"
+#include "tests/support/test_dir.h"
 
 namespace bulkhead {
 namespace {
@@ -22,13 +23,6 @@ using testing::UnorderedElementsAre;
 
 class ScratchFoldersTest : public testing::Test {
  protected:
-  ScratchFoldersTest() {
-    // On a disk, also where /tmp is none.
-    char name[] = "/var/tmp/bulkhead-scratch-XXXXXX";
-    folder_ = mkdtemp(name);
-  }
-  ~ScratchFoldersTest() override { RemoveTree(folder_); }
-
   // As a worker does.
   static void Fill(const std::string& path) {
     ASSERT_TRUE(MakeNewDirectory(path).ok());
@@ -43,7 +37,8 @@ class ScratchFoldersTest : public testing::Test {
     return condition();
   }
 
-  std::string folder_;
+  const TestDir dir_{"/var/tmp"};  // a disk, also where /tmp is none
+  const std::string folder_ = dir_.path();
 };
 
 TEST_F(ScratchFoldersTest, AFolderIsRemovedWithTheLastWhoHoldsIt) {

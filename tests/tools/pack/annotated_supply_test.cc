@@ -5,8 +5,8 @@
 
 #include "server/spec/normalize/normalize.h"
 #include "tensorflow/example.pb.h"
+#include "tests/support/test_dir.h"
 #include "tests/tools/pack/made_jpeg.h"
-#include "tests/tools/test_dir.h"
 
 namespace bulkhead::tools {
 namespace {

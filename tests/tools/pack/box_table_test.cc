@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/tools/test_dir.h"
+#include "tests/support/test_dir.h"
 
 namespace bulkhead::tools {
 namespace {

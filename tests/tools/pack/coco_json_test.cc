@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_replace.h"
-#include "tests/tools/test_dir.h"
+#include "tests/support/test_dir.h"
 #include "tools/inspect/spec_data.h"
 
 namespace bulkhead::tools {

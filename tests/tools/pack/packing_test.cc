@@ -7,8 +7,8 @@
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
+#include "tests/support/test_dir.h"
 #include "tests/tools/pack/fake_supply.h"
-#include "tests/tools/test_dir.h"
 
 namespace bulkhead::tools {
 namespace {

@@ -37,7 +37,10 @@ _MOST_PICKLE_BYTES = 1 << 30
 
 _LIST_HEAD_WORDS = 3  # of a list (worker/bulkhead_dataset.py)
 
-_ADVICE = "; a dataset that opens its files when it is first read, not when it is made, can be sent"
+_ADVICE = (
+    "; open files, locks, connections and generators stay in their process: a dataset that makes them when it is first read "
+    "(in __getitem__), not when it is made, can be sent"
+)
 
 
 class _Pickler((_by_value.Pickler if _by_value else pickle.Pickler)):  # type: ignore[misc]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Union
 
 from .._boundary import public
@@ -14,6 +15,7 @@ from .image import Image
 from .words import Words, of_mixture, of_source
 from .worker.bulkhead_leaves import Layout, Leaf, is_declared
 
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_\-/.]*")  # as the service takes them (server/stages/declaration/stage_checks.h)
 # Of bytes that no batch has: only the part of a worker's room that a sample fills takes memory.
 _NOT_DELIVERED_ROOM = 16 << 20
 
@@ -68,7 +70,7 @@ class Source:
         probe: int = stages.LOOKED_AT,
         outputs: Optional[Sequence[Mapping[str, Any]]] = None,
     ):
-        self._fields = list(fields) if fields is not None else None
+        self._fields = _checked_fields(fields)
         self._layout: Optional[Layout] = None
         if outputs is not None:
             if room is not None:
@@ -127,9 +129,23 @@ class Source:
         return max(leaf["room"], _NOT_DELIVERED_ROOM) if leaf["kind"] == "bytes" else 0
 
     def _names(self, layout: Layout) -> List[str]:
+        names = self._names_of_values(layout)
+        for name in names:
+            if not _NAME.fullmatch(name):
+                raise InvalidArgument(
+                    f"{self._identity.dataset} calls a value {name!r:.60}: a name has a letter or _ first, then letters, digits and _ - / ."
+                )
+        return names
+
+    def _names_of_values(self, layout: Layout) -> List[str]:
         tree, count = layout.tree, len(layout.leaves)
         if tree == 0 and layout.leaves[0]["kind"] == "none":
             raise InvalidArgument(f"{self._identity.dataset} gives None for each sample: does __getitem__ return?")
+        if tree == 0 and layout.leaves[0]["kind"] == "object" or count == 0:
+            raise InvalidArgument(
+                f"samples of {self._identity.dataset} have no values in common: return a dict of arrays, numbers, str and bytes, "
+                "each time with the same names as its keys"
+            )
         parts = (
             [0]
             if isinstance(tree, int)
@@ -144,7 +160,7 @@ class Source:
         if self._fields is None or len(self._fields) != count:
             given = "has none" if self._fields is None else f"names {len(self._fields)}"
             raise InvalidArgument(
-                f"a sample of {self._identity.dataset} has {count} values, but `fields` {given}: give each a name"
+                f"a sample of {self._identity.dataset} has {count} value{'s' if count > 1 else ''}, but `fields` {given}: give each a name"
             )
         return self._fields
 
@@ -165,10 +181,18 @@ class Source:
         what = {
             "ragged": "arrays whose shapes differ not only in the first dimension",
             "none": "None",
-        }.get(kind, "no array")
+        }.get(kind, "of several types, or of another one")
         raise InvalidArgument(
             f"the value `{name}` of {self._identity.dataset} is {what}: a source gives arrays, numbers, str and bytes"
         )
+
+
+def _checked_fields(fields: Any) -> Optional[List[str]]:
+    if fields is None:
+        return None
+    if isinstance(fields, str) or not isinstance(fields, Sequence) or not all(isinstance(field, str) for field in fields):
+        raise InvalidArgument(f"fields is a list of names, one for each value of a sample, such as ['image', 'label'], not {fields!r:.60}")
+    return list(fields)
 
 
 def _not_delivered(spec: Mapping[str, Any], names: Sequence[str]) -> Set[str]:

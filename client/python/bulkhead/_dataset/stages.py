@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence
+from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence
 
 from .._loader import Loader
 from .._service.arguments import Arguments, in_arguments
@@ -48,11 +48,18 @@ def class_name(dataset: Any) -> str:
 
 def length_of(dataset: Any) -> int:
     """len(dataset). InvalidArgument if it has none, or no samples."""
-    if not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
-        raise InvalidArgument(
-            f"{class_name(dataset)} has no {'__getitem__' if not hasattr(dataset, '__getitem__') else '__len__'}: a dataset "
-            "is anything with __len__ and __getitem__, whose indices are 0 to len - 1"
-        )
+    is_form = "a dataset is anything with __len__ and __getitem__, whose indices are 0 to len - 1"
+    if dataset is None:
+        raise InvalidArgument(f"the dataset is None: {is_form}")
+    if isinstance(dataset, type):
+        raise InvalidArgument(f"{dataset.__qualname__} is a class, and the dataset is an object of one: write {dataset.__name__}(...)")
+    lacking = [name for name in ("__getitem__", "__len__") if not hasattr(dataset, name)]
+    if lacking:
+        advice = "; list(...) makes one of an iterator that fits into memory" if isinstance(dataset, Iterator) else ""
+        raise InvalidArgument(f"{class_name(dataset)} has no {lacking[0]}: {is_form}{advice}")
+    if isinstance(dataset, Mapping) and dataset and 0 not in dataset:
+        key = next(iter(dataset))
+        raise InvalidArgument(f"{class_name(dataset)} has no key 0: {is_form}; dataset[{key!r:.40}] or list(dataset.values()) may be one")
     try:
         length = len(dataset)
     except (TypeError, ValueError) as error:  # it gave something else than a length
@@ -84,6 +91,12 @@ class DatasetLoader(Loader):
         if upload is None:
             own = own._replace(dataset=tuple(image.paths()))
         return Resolved(spec, own, [image], words, upload)
+
+
+class _FirstLook(DatasetLoader):
+    """One whose workers nobody needs behind it."""
+
+    _brief = True
 
 
 def stage(
@@ -133,7 +146,7 @@ def learned(
         if isinstance(patience, (int, float)):  # the service refuses others
             patience = max(patience, min(patience * (count // LOOKED_AT), _MOST_HANG_SECONDS))
         options = {**options, "workers": 1, "worker_hang_timeout": patience}
-    with DatasetLoader(image, spec, words, "listed" in arguments, **options) as loader:
+    with _FirstLook(image, spec, words, "listed" in arguments, **options) as loader:
         for batch in loader:
             text = batch["layout"][0][: int(batch["layout_count"][0])].tobytes()
     return Layout(*json.loads(text))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import os
 import re
 from typing import Any, List, NamedTuple, Optional, Sequence, Tuple, Union
@@ -64,6 +65,7 @@ def checked(
     **others: Any,
 ) -> Arguments:
     """Checks a Loader's arguments. InvalidArgument; the service names other wrong values."""
+    _check_counts(**others)
     paths: Any = () if native_path is None else native_path
     if isinstance(paths, (str, os.PathLike)):
         paths = (paths,)
@@ -75,6 +77,25 @@ def checked(
         trace_python="on" if trace_python else None,
         **others,
     )
+
+
+# The bounds of bulkheadd (server/app/config.cc).
+MOST_WORKERS, MOST_THREADS = 1024, 256
+
+
+def _check_counts(workers: Any = None, threads: Any = None, **_: Any) -> None:
+    if workers is not None and workers != "auto" and not _is_count(workers, MOST_WORKERS):
+        raise InvalidArgument(
+            f"workers is 'auto' (as many as the training loop needs), or a whole number from 1 to {MOST_WORKERS}, not {workers!r:.60}"
+        )
+    if threads is not None and not _is_count(threads, MOST_THREADS):
+        raise InvalidArgument(f"threads is a whole number from 1 to {MOST_THREADS}, not {threads!r:.60}")
+
+
+def _is_count(value: Any, most: int) -> bool:
+    if isinstance(value, str):  # as on a command line
+        value = int(value) if value.isdecimal() else 0
+    return not isinstance(value, bool) and isinstance(value, numbers.Integral) and 1 <= value <= most
 
 
 # As the service reads them (server/base/byte_size.cc).

@@ -123,12 +123,17 @@ def failed_module(error: BaseException) -> str:
 
 
 def advice(error: BaseException | None) -> str:
-    """What helps against a refusal of the sandbox or of the memory limit; empty for other errors."""
+    """What helps against a missing module, a refusal of the sandbox or of the memory limit; empty for other errors."""
     seen = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
         if is_named(error):
             return f"; {_INSTEAD}"
+        if isinstance(error, ModuleNotFoundError) and error.name:
+            return (
+                f"; the module `{error.name.partition('.')[0]}` must be below a --python-path of the service "
+                f"({', '.join(allowed_folders)}), or installed for the workers' Python, {sys.executable}"
+            )
         if isinstance(error, PermissionError) and error.errno is not None:  # the kernel says it
             return _allowed(error)
         if isinstance(error, KeyError) and _is_of_environment(error):
