@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "server/base/read_fault.h"
 #include "server/fetch/fetch_process.h"
 
 int main(int argc, char** argv) {
@@ -16,5 +17,6 @@ int main(int argc, char** argv) {
     return 2;
   }
   std::signal(SIGPIPE, SIG_IGN);
+  bulkhead::CatchReadFaults();
   return bulkhead::RunFetchProcess(bulkhead::PacketSocket(bulkhead::UniqueFd(fd)));
 }

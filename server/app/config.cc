@@ -32,9 +32,10 @@ namespace {
 
 // A number of these bounds.
 template <typename Number>
-CLI::Validator Between(Number least, Number most, absl::string_view unit = "") {
+CLI::Validator Between(Number least, Number most, absl::string_view unit = "",
+                       absl::string_view also = "") {
   return CLI::Validator(
-      [=, unit = std::string(unit)](const std::string& given) {
+      [=, unit = std::string(unit), also = std::string(also)](const std::string& given) {
         Number value = 0;
         bool is_number = false;
         if constexpr (std::is_integral_v<Number>) {
@@ -43,7 +44,7 @@ CLI::Validator Between(Number least, Number most, absl::string_view unit = "") {
           is_number = absl::SimpleAtod(given, &value);
         }
         if (is_number && value >= least && value <= most) return std::string();
-        return absl::StrCat("must be ", least, " to ", most, unit, ", not '", given, "'");
+        return absl::StrCat("must be ", also, least, " to ", most, unit, ", not '", given, "'");
       },
       "");
 }
@@ -55,8 +56,7 @@ const CLI::Validator kIsWorkers(
         given = "0";
         return std::string();
       }
-      const std::string mistake = Between(1, 1024)(given);
-      return mistake.empty() ? mistake : absl::StrCat("must be auto, or", mistake.substr(7));
+      return Between(1, 1024, "", "auto, or ")(given);
     },
     "");
 

@@ -97,8 +97,7 @@ absl::Status CheckObjectRoot(const std::string& url) {
                                 ": has a wildcard; a root is what the URLs of specs begin with, "
                                 "such as s3://BUCKET/PREFIX"));
   }
-  const bool ends = absl::EndsWith(url, "/");
-  const absl::Status status = ParseObjectUrl(absl::StrCat(url, ends ? "x" : "/x")).status();
+  const absl::Status status = ParseFolderUrl(url).status();
   return status.ok() ? status : invalid(status.message());
 }
 
@@ -108,7 +107,7 @@ absl::StatusOr<DataRoots> Roots(const DaemonOptions& options) {
   std::vector<std::string> folders;
   std::vector<std::string> urls;
   for (const std::string& root : options.roots) {
-    (IsObjectUrl(root) ? urls : folders).push_back(root);
+    (IsObjectUrl(root) || LooksLikeUrl(root) ? urls : folders).push_back(root);
   }
   BULKHEAD_ASSIGN_OR_RETURN(roots.roots, Folders("--root", folders));
   for (std::string& url : urls) {

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/base/checksum.h"
 #include "server/base/error.h"
+#include "server/base/read_fault.h"
 #include "server/os/files/filesystem.h"
 
 namespace bulkhead {
@@ -20,7 +21,7 @@ namespace {
 
 // In the byte order of this host, whose processes alone share the files.
 struct Header {
-  char magic[8] = {'B', 'H', 'B', 'L', 'O', 'C', 'K', '1'};
+  char magic[8] = {'B', 'H', 'B', 'L', 'O', 'C', 'K', '2'};
   uint64_t block_bytes = ObjectBlocks::kBlockBytes;  // 0: a block is an object of a table
   uint64_t size_bytes = 0;
   int64_t mtime_ns = 0;
@@ -163,12 +164,14 @@ uint64_t ObjectBlocks::DiskBytesOf(uint64_t block) const {
 uint64_t ObjectBlocks::Word(uint64_t block) const {
   const auto* const words =
       reinterpret_cast<const std::atomic<uint64_t>*>(map_.data() + sizeof(Header));
-  return words[block].load(std::memory_order_acquire);
+  uint64_t word = 0;
+  const bool is_read = ReadGuarded([&] { word = words[block].load(std::memory_order_acquire); });
+  return is_read ? word : 0;
 }
 
-void ObjectBlocks::SetWord(uint64_t block, uint64_t word) {
+bool ObjectBlocks::SetWord(uint64_t block, uint64_t word) {
   auto* const words = reinterpret_cast<std::atomic<uint64_t>*>(map_.data() + sizeof(Header));
-  words[block].store(word, std::memory_order_release);
+  return ReadGuarded([&] { words[block].store(word, std::memory_order_release); });
 }
 
 bool ObjectBlocks::Read(uint64_t block, uint64_t offset, char* to, size_t size) const {
@@ -214,14 +217,10 @@ absl::Status ObjectBlocks::WritePart(uint64_t block, Part& part, absl::string_vi
   BULKHEAD_RETURN_IF_ERROR(WriteExactly(data_fd_.get(), extent->begin + part.bytes, bytes));
   part.crc = Crc32c(bytes, part.crc);
   part.bytes += bytes.size();
-  if (part.bytes == extent->bytes) SetWord(block, kPresent | part.crc);
+  if (part.bytes == extent->bytes && !SetWord(block, kPresent | part.crc)) {
+    return absl::DataLossError("the block table was cut");
+  }
   return absl::OkStatus();
-}
-
-absl::Status ObjectBlocks::Write(uint64_t block, absl::string_view bytes) {
-  if (bytes.size() != BytesOf(block)) return absl::InternalError("a block of another size");
-  Part part;
-  return WritePart(block, part, bytes);
 }
 
 void ObjectBlocks::Prefetch(uint64_t block) const {
@@ -232,10 +231,12 @@ void ObjectBlocks::Prefetch(uint64_t block) const {
 void ObjectBlocks::Drop(uint64_t begin, uint64_t end) {
   if (begin >= end) return;
   for (uint64_t block = begin; block < end; ++block) SetWord(block, 0);
-  const Extent first = Find(begin).value_or(Extent());
-  const Extent last = Find(end - 1).value_or(Extent());
-  const uint64_t behind = last.begin + DiskBytesOf(end - 1);
-  if (behind > first.begin) PunchHole(data_fd_.get(), first.begin, behind - first.begin);
+  const std::optional<Extent> first = Find(begin);
+  const std::optional<Extent> last = Find(end - 1);
+  // With a damaged entry it is not known where; other objects lie there too.
+  if (!first.has_value() || !last.has_value()) return;
+  const uint64_t behind = last->begin + DiskBytesOf(end - 1);
+  if (behind > first->begin) PunchHole(data_fd_.get(), first->begin, behind - first->begin);
 }
 
 }  // namespace bulkhead

@@ -84,9 +84,8 @@ class ObjectBlocks {
   // Lets the kernel fetch the block into its cache, without waiting for it. Best effort.
   void Prefetch(uint64_t block) const;
 
-  // Writes a whole block, which is present from then on. RESOURCE_EXHAUSTED if the disk is full.
-  absl::Status Write(uint64_t block, absl::string_view bytes);
   // Writes the bytes that follow `part`, and adds them to it; the last ones make the block present.
+  // RESOURCE_EXHAUSTED if the disk is full.
   absl::Status WritePart(uint64_t block, Part& part, absl::string_view bytes);
   // Makes blocks [begin, end) absent and gives their disk back.
   void Drop(uint64_t begin, uint64_t end);
@@ -119,7 +118,7 @@ class ObjectBlocks {
   // Absent: there is no such block, or the table's entry is damaged.
   std::optional<Extent> Find(uint64_t block) const;
   uint64_t Word(uint64_t block) const;
-  void SetWord(uint64_t block, uint64_t word);
+  bool SetWord(uint64_t block, uint64_t word);  // false if the file was cut
 
   UniqueFd data_fd_;
   UniqueFd blocks_fd_;

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/base/checksum.h"
 #include "server/base/error.h"
-#include "server/base/little_endian.h"
+#include "server/base/read_fault.h"
 #include "server/blocks/object_blocks.h"
 #include "server/os/files/filesystem.h"
 
@@ -15,6 +15,8 @@ namespace bulkhead {
 namespace {
 
 constexpr size_t kBufferBytes = 256 << 10;
+// A name and an ETag of more bytes are damaged: a key has 1,024, a URL some thousands.
+constexpr uint64_t kMostNameBytes = uint64_t{1} << 20;
 
 // In the byte order of this host, whose processes alone share the files.
 struct TableHeader {
@@ -62,6 +64,11 @@ uint32_t SlotCrc(uint64_t number, uint64_t place, absl::string_view entry) {
 
 absl::Status TableDamaged() { return absl::DataLossError("the table of objects is damaged"); }
 
+// Copies what is mapped; false if it cannot be read.
+bool Copy(const char* from, size_t size, void* to) {
+  return ReadGuarded([=] { std::memcpy(to, from, size); });
+}
+
 EntryHead HeadAt(const char* entry) {
   EntryHead head;
   std::memcpy(&head, entry, sizeof(head));
@@ -73,9 +80,15 @@ absl::string_view NameAt(const char* entry) {
   return absl::string_view(entry + sizeof(EntryHead), HeadAt(entry).name_bytes);
 }
 
-absl::string_view EntryAt(const char* entry) {
-  const EntryHead head = HeadAt(entry);
-  return absl::string_view(entry, sizeof(head) + head.name_bytes + head.etag_bytes);
+// Copies an entry, of which `limit` bytes are in the file, to `entry`; false if it is damaged.
+bool CopyEntry(const char* from, uint64_t limit, std::string& entry) {
+  EntryHead head;
+  if (limit < sizeof(head) || !Copy(from, sizeof(head), &head)) return false;
+  const uint64_t names = uint64_t{head.name_bytes} + head.etag_bytes;
+  if (names > std::min(limit - sizeof(head), kMostNameBytes)) return false;
+  entry.resize(sizeof(head) + names);
+  return Copy(from, entry.size(), entry.data()) &&
+         std::memcmp(entry.data(), &head, sizeof(head)) == 0;
 }
 
 bool IsWhole(const std::string& path) {
@@ -97,15 +110,18 @@ absl::StatusOr<std::shared_ptr<const ObjectTable>> ObjectTable::Open(const std::
   if (!map.ok()) return absl::DataLossError(map.status().message());
   std::shared_ptr<ObjectTable> table(new ObjectTable(*std::move(map)));
   const char* const file = reinterpret_cast<const char*>(table->map_.data());
-  std::memcpy(&header, file, sizeof(header));
-  if (std::memcmp(header.magic, TableHeader().magic, sizeof(header.magic)) != 0 ||
+  if (!Copy(file, sizeof(header), &header) ||
+      std::memcmp(header.magic, TableHeader().magic, sizeof(header.magic)) != 0 ||
       header.crc != HeaderCrc(header) || header.count > kMostObjects || header.slots > size ||
       header.count * sizeof(TableSlot) != size - header.slots ||
       header.base_bytes > header.slots - sizeof(header)) {
     return TableDamaged();
   }
-  table->base_ = absl::string_view(file + sizeof(header), header.base_bytes);
-  if (Crc32c(table->base_) != header.base_crc) return TableDamaged();
+  table->base_.resize(std::min(header.base_bytes, kMostNameBytes));
+  if (!Copy(file + sizeof(header), table->base_.size(), table->base_.data()) ||
+      Crc32c(table->base_) != header.base_crc) {
+    return TableDamaged();
+  }
   table->count_ = header.count;
   table->slots_ = header.slots;
   table->data_bytes_ = header.data_bytes;
@@ -116,16 +132,15 @@ absl::StatusOr<ObjectTable::Entry> ObjectTable::Get(uint64_t number) const {
   if (number >= count_) return TableDamaged();
   const char* const file = reinterpret_cast<const char*>(map_.data());
   TableSlot slot;
-  std::memcpy(&slot, file + slots_ + number * sizeof(slot), sizeof(slot));
-  if (slot.start > slots_ || slots_ - slot.start < sizeof(EntryHead)) return TableDamaged();
-  const EntryHead head = HeadAt(file + slot.start);
-  const uint64_t rest = slots_ - slot.start - sizeof(head);
-  if (uint64_t{head.name_bytes} + head.etag_bytes > rest ||
-      slot.crc != SlotCrc(number, slot.place, EntryAt(file + slot.start))) {
+  std::string bytes;
+  if (!Copy(file + slots_ + number * sizeof(slot), sizeof(slot), &slot) || slot.start > slots_ ||
+      !CopyEntry(file + slot.start, slots_ - slot.start, bytes) ||
+      slot.crc != SlotCrc(number, slot.place, bytes)) {
     return TableDamaged();
   }
-  const absl::string_view name = NameAt(file + slot.start);
-  return Entry{name, absl::string_view(name.data() + name.size(), head.etag_bytes), head.size_bytes,
+  const EntryHead head = HeadAt(bytes.data());
+  const absl::string_view name = NameAt(bytes.data());
+  return Entry{std::string(name), bytes.substr(sizeof(head) + name.size()), head.size_bytes,
                head.mtime_ns, slot.place};
 }
 
@@ -183,20 +198,26 @@ absl::Status ObjectTableWriter::Add(const ObjectTable::Entry& entry) {
   return Append(entry.etag);
 }
 
-void ObjectTableWriter::Sort(const char* file) {
+bool ObjectTableWriter::Sort(const char* file) {
   const auto less = [&](uint64_t a, uint64_t b) { return NameAt(file + a) < NameAt(file + b); };
   const auto same = [&](uint64_t a, uint64_t b) { return NameAt(file + a) == NameAt(file + b); };
-  if (!std::is_sorted(starts_.begin(), starts_.end(), less)) {
-    std::sort(starts_.begin(), starts_.end(), less);
-  }
-  starts_.erase(std::unique(starts_.begin(), starts_.end(), same), starts_.end());
+  size_t count = 0;
+  const bool is_read = ReadGuarded([&] {
+    if (!std::is_sorted(starts_.begin(), starts_.end(), less)) {
+      std::sort(starts_.begin(), starts_.end(), less);
+    }
+    count =
+        static_cast<size_t>(std::unique(starts_.begin(), starts_.end(), same) - starts_.begin());
+  });
+  starts_.resize(is_read ? count : 0);
+  return is_read;
 }
 
 absl::StatusOr<std::string> ObjectTableWriter::Finish() {
   BULKHEAD_RETURN_IF_ERROR(Flush());
   BULKHEAD_ASSIGN_OR_RETURN(const MemoryMap map, MemoryMap::MapReadOnly(fd_.get(), written_));
   const char* const file = reinterpret_cast<const char*>(map.data());
-  Sort(file);
+  if (!Sort(file)) return TableDamaged();
   TableHeader header;
   header.count = starts_.size();
   header.slots = written_;
@@ -204,8 +225,9 @@ absl::StatusOr<std::string> ObjectTableWriter::Finish() {
   header.base_crc = Crc32c(base_);
   Sha256 key;
   key.Update(absl::StrCat("bulkhead table 1\n", base_, "\n"));
+  std::string entry;
   for (uint64_t i = 0; i < starts_.size(); ++i) {
-    const absl::string_view entry = EntryAt(file + starts_[i]);
+    if (!CopyEntry(file + starts_[i], header.slots - starts_[i], entry)) return TableDamaged();
     const TableSlot slot{starts_[i], header.data_bytes, SlotCrc(i, header.data_bytes, entry), 0};
     BULKHEAD_RETURN_IF_ERROR(Append(RawBytes(slot)));
     constexpr uint64_t kPlace = ObjectTable::kPlaceBytes;

@@ -23,8 +23,9 @@ namespace bulkhead {
 //   place, a CRC-32C
 //
 // The name of an object is its URL without the base. An object's place is where its bytes lie in
-// the data file of ObjectBlocks. An entry is checked at each use, so a damaged one is an error, and
-// never another object. KEY is of the content: a table of the same objects has the same key.
+// the data file of ObjectBlocks. An entry is copied and checked at each use, so one that is damaged
+// or was cut off is an error, and never another object or, after CatchReadFaults, a SIGBUS. KEY is
+// of the content: a table of the same objects has the same key.
 //
 // Immutable; thread-safe. Takes no memory but the page cache: 50 bytes an object, and its name and
 // ETag.
@@ -36,8 +37,8 @@ class ObjectTable {
   static constexpr uint64_t kPlaceBytes = 4096;
 
   struct Entry {
-    absl::string_view name;
-    absl::string_view etag;  // with its quotes; empty: the store has none
+    std::string name;
+    std::string etag;  // with its quotes; empty: the store has none
     uint64_t size_bytes = 0;
     int64_t mtime_ns = 0;  // 0: unknown
     uint64_t place = 0;
@@ -46,7 +47,7 @@ class ObjectTable {
   // `path`: without the ending. NOT_FOUND; DATA_LOSS if it is no table of this version.
   static absl::StatusOr<std::shared_ptr<const ObjectTable>> Open(const std::string& path);
 
-  absl::string_view base() const { return base_; }
+  const std::string& base() const { return base_; }
   uint64_t count() const { return count_; }
   // The end of the last place.
   uint64_t data_bytes() const { return data_bytes_; }
@@ -63,7 +64,7 @@ class ObjectTable {
   explicit ObjectTable(MemoryMap map) : map_(std::move(map)) {}
 
   MemoryMap map_;
-  absl::string_view base_;
+  std::string base_;
   uint64_t count_ = 0;
   uint64_t slots_ = 0;  // where they begin
   uint64_t data_bytes_ = 0;
@@ -88,8 +89,8 @@ class ObjectTableWriter {
       : folder_(std::move(folder)), base_(std::move(base)), fd_(std::move(fd)) {}
   absl::Status Append(absl::string_view bytes);
   absl::Status Flush();
-  // Sorts `starts_`, each name once.
-  void Sort(const char* file);
+  // Sorts `starts_`, each name once. False if the file cannot be read.
+  bool Sort(const char* file);
 
   std::string folder_;
   std::string base_;

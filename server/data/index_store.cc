@@ -177,7 +177,7 @@ absl::Status IndexStore::ListUrls(const IndexKind& indexing, internal::v1::Resol
                                   "`bulkhead stream`, whose service reads object stores"),
                      {{"file", file.name()}});
   }
-  std::string path;
+  std::optional<absl::StatusOr<UniqueFd>> found;
   IndexKind urls = indexing;
   urls.activity = "looking for the objects in";
   urls.header_kind = indexing.header_kind + IndexHeader::kUrls;
@@ -186,10 +186,13 @@ absl::Status IndexStore::ListUrls(const IndexKind& indexing, internal::v1::Resol
     request.set_urls_only(true);
     return request;
   };
-  urls.adopt = [&](const IndexHeader&, const std::string& built, const auto&) { path = built; };
-  urls.is_done = [&](const auto&) { return !path.empty(); };
+  // At once, since a full folder keeps only what a source needs.
+  urls.adopt = [&](const IndexHeader&, const std::string& built, const auto&) {
+    found = OpenOwnFile(built, /*writable=*/false);
+  };
+  urls.is_done = [&](const auto&) { return found.has_value(); };
   BULKHEAD_RETURN_IF_ERROR(Build(urls, {0}, resolved, progress, cancelled));
-  BULKHEAD_ASSIGN_OR_RETURN(UniqueFd fd, OpenOwnFile(path, /*writable=*/false));
+  BULKHEAD_ASSIGN_OR_RETURN(UniqueFd fd, *std::move(found));
   internal::v1::ListObjects list;
   *list.mutable_roots() = resolved.roots();
   return Annotate(

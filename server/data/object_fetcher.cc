@@ -160,6 +160,12 @@ class ObjectFetcher::Process {
     return Ask(id, {std::move(message), nullptr, std::move(done)});
   }
 
+  void CloseObjects(const std::vector<std::string>& keys) {
+    internal::v1::ToFetch message;
+    message.mutable_close()->mutable_keys()->Assign(keys.begin(), keys.end());
+    loop_->Post([this, message = std::move(message)] { Send(message); });
+  }
+
   void Release(uint64_t id) {
     loop_->Post([this, id] {
       if (requests_.erase(id) == 0) return;
@@ -437,9 +443,74 @@ class ObjectFetcher::Process {
   std::thread thread_;
 };
 
-ObjectFetcher::ObjectFetcher(Config config) : config_(std::move(config)) {}
+// Which objects and tables are in use, by key. Thread-safe.
+class ObjectFetcher::Uses : public std::enable_shared_from_this<Uses> {
+ public:
+  // Keeps a table that was listed, by the lock that `file` has: no other service removes it.
+  void Hold(const std::string& key, UniqueFd file) {
+    absl::MutexLock lock(&mutex_);
+    tables_[key] = std::move(file);
+    listed_.push_back(key);
+    if (listed_.size() <= kMostListed) return;
+    // Its opening has failed, or takes very long.
+    const std::string oldest = listed_.front();
+    listed_.pop_front();
+    if (counts_.count(oldest) == 0) Drop({oldest});
+  }
 
-ObjectFetcher::~ObjectFetcher() = default;
+  std::shared_ptr<void> Add(std::vector<std::string> keys) {
+    {
+      absl::MutexLock lock(&mutex_);
+      for (const std::string& key : keys) {
+        ++counts_[key];
+        const auto listed = std::find(listed_.begin(), listed_.end(), key);
+        if (listed != listed_.end()) listed_.erase(listed);
+      }
+    }
+    const auto use = std::make_shared<std::vector<std::string>>(std::move(keys));
+    return {use.get(), [use, uses = shared_from_this()](void*) { uses->Remove(*use); }};
+  }
+
+  // Null from the process's end on.
+  void SetProcess(Process* process) {
+    absl::MutexLock lock(&mutex_);
+    process_ = process;
+  }
+
+ private:
+  static constexpr size_t kMostListed = 64;
+
+  void Remove(const std::vector<std::string>& keys) {
+    absl::MutexLock lock(&mutex_);
+    std::vector<std::string> unused;
+    for (const std::string& key : keys) {
+      if (--counts_[key] > 0) continue;
+      counts_.erase(key);
+      if (std::find(listed_.begin(), listed_.end(), key) == listed_.end()) unused.push_back(key);
+    }
+    Drop(unused);
+  }
+
+  void Drop(const std::vector<std::string>& keys) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    for (const std::string& key : keys) tables_.erase(key);
+    if (process_ != nullptr && !keys.empty()) process_->CloseObjects(keys);
+  }
+
+  absl::Mutex mutex_;
+  std::map<std::string, size_t> counts_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, UniqueFd> tables_ ABSL_GUARDED_BY(mutex_);
+  std::deque<std::string> listed_ ABSL_GUARDED_BY(mutex_);  // for a stream that is not open yet
+  Process* process_ ABSL_GUARDED_BY(mutex_) = nullptr;
+};
+
+ObjectFetcher::ObjectFetcher(Config config)
+    : config_(std::move(config)), uses_(std::make_shared<Uses>()) {}
+
+ObjectFetcher::~ObjectFetcher() { uses_->SetProcess(nullptr); }
+
+std::shared_ptr<void> ObjectFetcher::Use(std::vector<std::string> keys) {
+  return uses_->Add(std::move(keys));
+}
 
 absl::StatusOr<ObjectFetcher::Process*> ObjectFetcher::Started() {
   absl::MutexLock lock(&mutex_);
@@ -448,6 +519,7 @@ absl::StatusOr<ObjectFetcher::Process*> ObjectFetcher::Started() {
       BULKHEAD_ASSIGN_OR_RETURN(admission_, config_.admit());
     }
     BULKHEAD_ASSIGN_OR_RETURN(process_, Process::Create(config_));
+    uses_->SetProcess(process_.get());
   }
   return process_.get();
 }
@@ -532,8 +604,7 @@ absl::StatusOr<internal::v1::TableOfObjects> ObjectFetcher::List(
                                   ".table: the table of objects was removed; open "
                                   "the stream again"));
   }
-  absl::MutexLock lock(&mutex_);
-  held_[told->key] = *std::move(held);
+  uses_->Hold(told->key, *std::move(held));
   return table;
 }
 

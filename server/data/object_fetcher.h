@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -68,8 +67,8 @@ class ObjectFetcher {
 
   // Makes a table of the objects of `list`, whose id is filled in; `urls` is its file, or null.
   // Blocks; calls `progress` ten times a second. Errors: those of the store; RESOURCE_EXHAUSTED if
-  // there are too many, or the disk is full; CANCELLED. Another service does not remove the table
-  // while this lives.
+  // there are too many, or the disk is full; CANCELLED. Nobody removes the table before Use, unless
+  // many others are listed meanwhile.
   absl::StatusOr<internal::v1::TableOfObjects> List(
       internal::v1::ListObjects list, SharedFd urls,
       const std::function<void(uint64_t objects)>& progress,
@@ -80,6 +79,10 @@ class ObjectFetcher {
   using Trust = internal::v1::FetchParts::Trust;
   uint64_t Fetch(const Parts& parts, Trust trust, Done done);
   void Release(uint64_t id);
+
+  // The objects and tables of these keys are in use while the result lives. Those that no other
+  // result has are then removed when room is needed.
+  std::shared_ptr<void> Use(std::vector<std::string> keys);
 
   // A whole object: begins to fetch it, and keeps it until this goes.
   class WholeFetch {
@@ -109,6 +112,7 @@ class ObjectFetcher {
 
  private:
   class Process;
+  class Uses;
 
   // Starts it if need be.
   absl::StatusOr<Process*> Started() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -116,8 +120,8 @@ class ObjectFetcher {
   const Config config_;
   mutable absl::Mutex mutex_;
   std::shared_ptr<void> admission_ ABSL_GUARDED_BY(mutex_);
-  std::unique_ptr<Process> process_ ABSL_GUARDED_BY(mutex_);      // null: not needed yet
-  std::map<std::string, UniqueFd> held_ ABSL_GUARDED_BY(mutex_);  // tables in use, by key
+  std::unique_ptr<Process> process_ ABSL_GUARDED_BY(mutex_);  // null: not needed yet
+  const std::shared_ptr<Uses> uses_;
 };
 
 // The part of an object that holds all of it, or nothing yet.

@@ -127,6 +127,9 @@ absl::StatusOr<std::vector<size_t>> PublishedIndexes::Adopt(const IndexKind& kin
   if (candidates.empty()) return missing;
   BULKHEAD_ASSIGN_OR_RETURN(const auto found, Find(urls, told_cancelled));
 
+  std::vector<std::string> keys;
+  for (const auto& [url, published] : found) keys.push_back(published.object().key());
+  const std::shared_ptr<void> use = objects_.Use(std::move(keys));
   Refusals refusals;
   struct Fetching {
     size_t file = 0;

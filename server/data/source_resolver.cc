@@ -101,8 +101,8 @@ class Resolver {
   absl::StatusOr<internal::v1::ResolvedSource> Take();
 
  private:
-  // Whether the objects of this URL may be read here.
-  absl::Status CheckUrl(const std::string& url) const;
+  // Whether the objects of this valid URL may be read here.
+  absl::Status CheckAllowed(const std::string& url) const;
   // AddPattern for a URL.
   absl::Status AddObjects(const std::string& pattern, size_t number);
   std::string Absolute(const std::string& path) const {
@@ -249,8 +249,7 @@ bool IsIndexOfOther(absl::string_view pattern, absl::string_view found) {
   return absl::EndsWith(found, kPublishedEnding) && !absl::EndsWith(pattern, kPublishedEnding);
 }
 
-absl::Status Resolver::CheckUrl(const std::string& url) const {
-  BULKHEAD_RETURN_IF_ERROR(ParseObjectUrl(url).status());
+absl::Status Resolver::CheckAllowed(const std::string& url) const {
   if (!find_objects_) {
     return MakeError(absl::StatusCode::kPermissionDenied, reason::kPathNotAllowed,
                      absl::StrCat(ShownUrl(url),
@@ -270,13 +269,15 @@ absl::Status Resolver::AddUrlFolder(const std::string& url) {
   internal::v1::ResolvedFile folder;
   folder.set_path(absl::StrCat(absl::StripSuffix(url, "/"), "/"));
   folder.set_name(NameFromPattern("", url));
-  BULKHEAD_RETURN_IF_ERROR(CheckUrl(absl::StrCat(folder.path(), "x")));
+  BULKHEAD_RETURN_IF_ERROR(ParseFolderUrl(url).status());
+  BULKHEAD_RETURN_IF_ERROR(CheckAllowed(folder.path()));
   found_.push_back({0, std::move(folder)});
   return absl::OkStatus();
 }
 
 absl::Status Resolver::AddObjects(const std::string& pattern, size_t number) {
-  BULKHEAD_RETURN_IF_ERROR(CheckUrl(pattern));
+  BULKHEAD_RETURN_IF_ERROR(ParseObjectUrl(pattern).status());
+  BULKHEAD_RETURN_IF_ERROR(CheckAllowed(pattern));
   BULKHEAD_ASSIGN_OR_RETURN(std::vector<internal::v1::ResolvedFile> objects,
                             find_objects_(pattern));
   objects.erase(std::remove_if(objects.begin(), objects.end(),
@@ -292,7 +293,9 @@ absl::Status Resolver::AddObjects(const std::string& pattern, size_t number) {
   }
   for (internal::v1::ResolvedFile& object : objects) {
     // A signature in a query changes, and is a secret.
-    object.set_name(NameFromPattern(WithoutQuery(pattern), WithoutQuery(object.object().url())));
+    const std::string& url = object.object().url();
+    object.set_name(
+        absl::StrCat(NameFromPattern(WithoutQuery(pattern), WithoutQuery(url)), QueryMark(url)));
     BULKHEAD_RETURN_IF_ERROR(CheckText(object.name()));
     found_.push_back({number, std::move(object)});
   }

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
 #include "server/base/paths/object_url.h"
+#include "server/fetch/wanted_blocks.h"
 
 namespace bulkhead {
 namespace {
@@ -45,11 +46,12 @@ struct BlockFetcher::Object {
     return is_table() ? std::string(cached->object().table->base()) : info.url;
   }
 
-  ObjectInfo info;  // unless it is a table
+  std::string key;
+  bool is_in_use = true;  // false: it is destroyed once no request wants it
+  ObjectInfo info;        // unless it is a table
   ObjectBlocks* cached = nullptr;
   std::optional<ObjectBlocks> spare;  // open while a request wants the object
-  // How many requests want each block.
-  absl::flat_hash_map<uint64_t, uint32_t> wanted;
+  WantedBlocks wanted;
   std::map<uint64_t, std::shared_ptr<Read>> reads;  // on their way, by first block
 };
 
@@ -77,6 +79,10 @@ struct BlockFetcher::Request {
     uint64_t end = 0;
   };
   std::vector<Run> runs;
+  Trust trust = internal::v1::FetchParts::TRUST_UNSPECIFIED;
+  // What was not looked at yet: the run `next_run` from `next` on, and those behind it.
+  size_t next_run = 0;
+  uint64_t next = 0;
   size_t reads_left = 0;
   bool done = false;
 };
@@ -96,6 +102,7 @@ absl::StatusOr<BlockFetcher::Object*> BlockFetcher::Find(const internal::v1::Fet
   const std::string& key = part.has_table() ? part.table().key() : found.object().key();
   const std::string spare_path = absl::StrCat(spare_folder_, "/", key);
   const auto known = objects_.find(key);
+  if (known != objects_.end()) known->second->is_in_use = true;
   const bool is_open = known != objects_.end() && known->second->spare.has_value();
   if (is_open && trust == internal::v1::FetchParts::TRUST_UNSPECIFIED) return known->second.get();
   ObjectBlocks::Object state{found.size_bytes(), found.mtime_ns()};
@@ -109,6 +116,7 @@ absl::StatusOr<BlockFetcher::Object*> BlockFetcher::Find(const internal::v1::Fet
   BULKHEAD_ASSIGN_OR_RETURN(ObjectBlocks spare, ObjectBlocks::OpenForWriting(spare_path, state));
   std::unique_ptr<Object>& object = objects_[key];
   if (object == nullptr) object = std::make_unique<Object>();
+  object->key = key;
   object->info = {found.object().url(), found.size_bytes(), found.object().etag(),
                   found.mtime_ns()};
   object->cached = cached;
@@ -128,8 +136,8 @@ void BlockFetcher::Fetch(const internal::v1::FetchParts& message) {
   if (requests_.count(message.id()) > 0) return;
   auto request = std::make_shared<Request>();
   request->id = message.id();
+  request->trust = message.trust();
   requests_[message.id()] = request;
-  ++request->reads_left;  // this function itself
   for (const internal::v1::FetchParts::Part& part : message.parts()) {
     const auto object = Find(part, message.trust());
     if (!object.ok()) {
@@ -145,60 +153,63 @@ void BlockFetcher::Fetch(const internal::v1::FetchParts& message) {
       const Request::Run run{*object, part.bounds(i) / unit, std::min(end, count)};
       if (part.bounds(i) >= part.bounds(i + 1) || run.begin >= run.end) continue;
       request->runs.push_back(run);
-      for (uint64_t block = run.begin; block < run.end; ++block) ++(*object)->wanted[block];
+      (*object)->wanted.Add(run.begin, run.end);
       if (message.trust() == internal::v1::FetchParts::TRUST_NOTHING) {
         Forget(**object, run.begin, run.end);
       }
     }
   }
-  for (const Request::Run& run : request->runs) {
-    // Missing blocks, with small gaps between them.
-    const uint64_t gap_blocks = run.object->is_table() ? 0 : kGapBytes / ObjectBlocks::kBlockBytes;
-    for (uint64_t begin = run.begin; begin < run.end;) {
-      if (IsThere(*run.object, begin, message.trust())) {
-        ++begin;
-        continue;
-      }
-      uint64_t end = begin + 1;
-      for (uint64_t block = end; block < run.end && block <= end + gap_blocks && gap_blocks > 0;
-           ++block) {
-        if (!IsThere(*run.object, block, message.trust())) end = block + 1;
-      }
-      Want(*run.object, begin, end, request);
-      begin = end;
-    }
-  }
-  if (--request->reads_left == 0) Finish(*request, absl::OkStatus());
+  Advance(request);
 }
 
-void BlockFetcher::Want(Object& object, uint64_t begin, uint64_t end,
-                        const std::shared_ptr<Request>& request) {
-  while (begin < end) {
-    // The read that has `begin`, or the first one behind it.
-    auto read = object.reads.upper_bound(begin);
-    if (read != object.reads.begin() && std::prev(read)->second->end > begin) --read;
-    if (read != object.reads.end() && read->second->begin <= begin) {
-      read->second->waiting.push_back(request);
-      ++request->reads_left;
-      begin = read->second->end;
+void BlockFetcher::Advance(const std::shared_ptr<Request>& request) {
+  while (!request->done && request->reads_left < kMostReads) {
+    if (request->next_run == request->runs.size()) {
+      if (request->reads_left == 0) Finish(*request, absl::OkStatus());
+      return;
+    }
+    const Request::Run& run = request->runs[request->next_run];
+    const uint64_t begin = std::max(run.begin, request->next);
+    if (begin >= run.end) {
+      ++request->next_run;
+      request->next = 0;
       continue;
     }
-    constexpr uint64_t kMostBlocks = kReadBytes / ObjectBlocks::kBlockBytes;
-    const uint64_t until = read == object.reads.end() ? end : std::min(end, read->second->begin);
-    const uint64_t most = std::min(until, begin + kMostBlocks);
-    Begin(object, begin, most, request);
-    begin = most;
+    if (IsThere(*run.object, begin, request->trust)) {
+      request->next = begin + 1;
+      continue;
+    }
+    // Missing blocks, with small gaps between them.
+    const uint64_t gap_blocks = run.object->is_table() ? 0 : kGapBytes / ObjectBlocks::kBlockBytes;
+    const uint64_t most = std::min(run.end, begin + kReadBytes / ObjectBlocks::kBlockBytes);
+    uint64_t end = begin + 1;
+    for (uint64_t block = end; block < most && block <= end + gap_blocks && gap_blocks > 0;
+         ++block) {
+      if (!IsThere(*run.object, block, request->trust)) end = block + 1;
+    }
+    request->next = Want(*run.object, begin, end, request);
   }
+}
+
+uint64_t BlockFetcher::Want(Object& object, uint64_t begin, uint64_t end,
+                            const std::shared_ptr<Request>& request) {
+  // The read that has `begin`, or the first one behind it.
+  auto read = object.reads.upper_bound(begin);
+  if (read != object.reads.begin() && std::prev(read)->second->end > begin) --read;
+  if (read != object.reads.end() && read->second->begin <= begin) {
+    read->second->waiting.push_back(request);
+    ++request->reads_left;
+    return read->second->end;
+  }
+  const uint64_t until = read == object.reads.end() ? end : std::min(end, read->second->begin);
+  Begin(object, begin, until, request);
+  return until;
 }
 
 void BlockFetcher::Begin(Object& object, uint64_t begin, uint64_t end,
                          const std::shared_ptr<Request>& request) {
   absl::StatusOr<ObjectInfo> info = object.InfoOf(begin);
-  if (info.ok() && info->size_bytes == 0) {  // an empty object of a table
-    const absl::Status written = object.cached->Write(begin, "");
-    if (written.ok()) return;
-    info = written;
-  }
+  if (info.ok() && info->size_bytes == 0) return;  // of an empty object nothing is read
   if (!info.ok()) return Finish(*request, CannotKeep(object.url(), info.status()));
   auto read = std::make_shared<Read>();
   read->object = &object;
@@ -277,11 +288,8 @@ void BlockFetcher::End(Read& read, const absl::Status& status) {
     const std::shared_ptr<Request> request = weak.lock();
     if (request == nullptr) continue;  // released
     --request->reads_left;
-    if (!ended.ok()) {
-      Finish(*request, ended);
-    } else if (request->reads_left == 0) {
-      Finish(*request, absl::OkStatus());
-    }
+    if (!ended.ok()) Finish(*request, ended);
+    Advance(request);
   }
   Drop(object, read.begin, read.end);
   CloseIfIdle(object);
@@ -297,27 +305,42 @@ void BlockFetcher::Release(uint64_t id) {
   if (found == requests_.end()) return;
   const std::shared_ptr<Request> request = std::move(found->second);
   requests_.erase(found);
+  std::set<Object*> objects;
   for (const Request::Run& run : request->runs) {
-    for (uint64_t block = run.begin; block < run.end; ++block) {
-      const auto wanted = run.object->wanted.find(block);
-      if (--wanted->second == 0) run.object->wanted.erase(wanted);
-    }
+    run.object->wanted.Remove(run.begin, run.end);
     Drop(*run.object, run.begin, run.end);
+    objects.insert(run.object);
   }
-  for (const Request::Run& run : request->runs) CloseIfIdle(*run.object);
+  for (Object* const object : objects) CloseIfIdle(*object);
+}
+
+void BlockFetcher::Close(const std::string& key) {
+  const auto found = objects_.find(key);
+  if (found == objects_.end()) return cache_.Close(key);
+  found->second->is_in_use = false;
+  CloseIfIdle(*found->second);
 }
 
 void BlockFetcher::CloseIfIdle(Object& object) {
-  if (object.wanted.empty() && object.reads.empty()) object.spare.reset();
+  if (!object.wanted.empty() || !object.reads.empty()) return;
+  object.spare.reset();
+  if (object.is_in_use) return;
+  const std::string key = object.key;
+  objects_.erase(key);
+  cache_.Close(key);
+}
+
+void BlockFetcher::Uncount(const ObjectBlocks& spare, uint64_t block) {
+  spare_bytes_ -= std::min(spare_bytes_, spare.DiskBytesOf(block));
 }
 
 void BlockFetcher::Drop(Object& object, uint64_t begin, uint64_t end) {
   if (!object.spare.has_value()) return;
   uint64_t first = begin;  // of those to drop
   for (uint64_t block = begin; block <= end; ++block) {
-    const bool drops = block < end && object.spare->Has(block) && object.wanted.count(block) == 0;
+    const bool drops = block < end && object.spare->Has(block) && !object.wanted.Has(block);
     if (drops) {
-      spare_bytes_ -= std::min(spare_bytes_, object.spare->DiskBytesOf(block));
+      Uncount(*object.spare, block);
       continue;
     }
     object.spare->Drop(first, block);
@@ -327,9 +350,7 @@ void BlockFetcher::Drop(Object& object, uint64_t begin, uint64_t end) {
 
 void BlockFetcher::Forget(Object& object, uint64_t begin, uint64_t end) {
   for (uint64_t block = begin; block < end; ++block) {
-    if (object.spare->Has(block)) {
-      spare_bytes_ -= std::min(spare_bytes_, object.spare->BytesOf(block));
-    }
+    if (object.spare->Has(block)) Uncount(*object.spare, block);
   }
   object.spare->Drop(begin, end);
   object.cached->Drop(begin, end);  // counted until the folder is measured again

@@ -105,6 +105,9 @@ class FetchProcess {
       case internal::v1::ToFetch::kPut:
         Put(std::move(*message.mutable_put()));
         return true;
+      case internal::v1::ToFetch::kClose:
+        for (const std::string& key : message.close().keys()) fetcher_->Close(key);
+        return true;
       case internal::v1::ToFetch::kForgetRest:
         fetcher_->ForgetRest();
         return true;
@@ -199,7 +202,10 @@ class FetchProcess {
       } else {
         kept = folder_->Open(*key, {0, 0, *std::move(table)}).status();
       }
-      if (!kept.ok()) key = CannotKeep(path, kept);
+      if (!kept.ok()) {
+        folder_->Remove(*key);
+        key = CannotKeep(path, kept);
+      }
     }
     if (key.ok()) {
       message.mutable_listed()->set_key(*key);

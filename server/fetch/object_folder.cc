@@ -4,7 +4,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
 #include "server/os/event_loop.h"
@@ -48,6 +47,10 @@ absl::StatusOr<ObjectBlocks*> ObjectFolder::Open(const std::string& key,
       absl::StrCat("the files of ", path, " are removed again and again"));
 }
 
+void ObjectFolder::Close(const std::string& key) {
+  if (open_.erase(key) > 0) all_in_use_ = false;
+}
+
 bool ObjectFolder::Reserve(uint64_t bytes) {
   const auto fits = [&] { return used_bytes_ + reserved_bytes_ + bytes <= most_bytes_; };
   if (MonotonicNanos() - measured_ns_ >= kMeasureNs) Measure();
@@ -65,28 +68,41 @@ void ObjectFolder::Measure() {
   used_bytes_ = SizeOfTree(path_, kMostCounted).bytes;
 }
 
-bool ObjectFolder::RemoveOne() {
-  // By time of use.
-  std::vector<std::pair<int64_t, std::string>> objects;
-  for (const std::string& name : NamesIn(path_)) {
-    if (!absl::EndsWith(name, ".blocks")) continue;
-    std::string key = name.substr(0, name.size() - 7);
-    if (open_.count(key) > 0) continue;
-    const auto info = StatFile(absl::StrCat(path_, "/", name));
-    if (info.ok()) objects.emplace_back(info->mtime_ns, std::move(key));
+bool ObjectFolder::Remove(const std::string& key) {
+  const std::string path = absl::StrCat(path_, "/", key);
+  // A service may hold the table of objects while its bulkhead-fetch is replaced. One that was not
+  // used yet, or whose disk was full, has no blocks.
+  std::vector<UniqueFd> locked;
+  for (const char* ending : {".blocks", ".table"}) {
+    absl::StatusOr<UniqueFd> file = OpenOwnFile(path + ending, /*writable=*/false);
+    if (absl::IsNotFound(file.status())) continue;
+    if (!file.ok() || !TryLockFile(file->get())) return false;
+    locked.push_back(*std::move(file));
   }
-  std::sort(objects.begin(), objects.end());
-  for (const auto& [time, key] : objects) {
-    const std::string path = absl::StrCat(path_, "/", key);
-    const auto table = OpenOwnFile(path + ".blocks", /*writable=*/false);
-    if (!table.ok() || !TryLockFile(table->get())) continue;
-    // A service may hold the table of objects while its bulkhead-fetch is replaced.
-    const auto objects = OpenOwnFile(path + ".table", /*writable=*/false);
-    if (objects.ok() && !TryLockFile(objects->get())) continue;
-    // The table first: whoever finds it finds the data.
-    RemoveFile(path + ".blocks");
-    RemoveFile(path + ".data");
-    RemoveFile(path + ".table");
+  // The table of blocks first: whoever finds it finds the data.
+  for (const char* ending : {".blocks", ".data", ".table"}) RemoveFile(path + ending);
+  return true;
+}
+
+bool ObjectFolder::RemoveOne() {
+  std::map<std::string, int64_t> used_ns;  // by key
+  for (const std::string& name : NamesIn(path_)) {
+    const size_t dot = name.rfind('.');
+    const std::string key = name.substr(0, dot);
+    if (dot == name.npos || (name.substr(dot) != ".blocks" && name.substr(dot) != ".table") ||
+        open_.count(key) > 0) {
+      continue;
+    }
+    if (const auto info = StatFile(absl::StrCat(path_, "/", name)); info.ok()) {
+      int64_t& last_ns = used_ns[key];
+      last_ns = std::max(last_ns, info->mtime_ns);
+    }
+  }
+  std::vector<std::pair<int64_t, std::string>> oldest;
+  for (const auto& [key, time] : used_ns) oldest.emplace_back(time, key);
+  std::sort(oldest.begin(), oldest.end());
+  for (const auto& [time, key] : oldest) {
+    if (!Remove(key)) continue;
     Measure();
     return true;
   }

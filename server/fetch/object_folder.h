@@ -24,9 +24,14 @@ class ObjectFolder {
   const std::string& path() const { return path_; }
   uint64_t used_bytes() const { return used_bytes_; }
 
-  // Opens the object for writing and marks it as in use. The result lives as long as this; if the
+  // Opens the object for writing and marks it as in use. The result lives until Close; if the
   // object's files were removed meanwhile, it is of new ones from then on.
   absl::StatusOr<ObjectBlocks*> Open(const std::string& key, const ObjectBlocks::Object& object);
+  // The object is in use no longer. An unknown one is ignored.
+  void Close(const std::string& key);
+
+  // Removes the files of an object, or of a table of objects, unless a service uses them.
+  bool Remove(const std::string& key);
 
   // Reserves `bytes` if they fit, after unused objects were removed if need be.
   bool Reserve(uint64_t bytes);

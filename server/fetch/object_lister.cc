@@ -1,6 +1,7 @@
 #include "server/fetch/object_lister.h"
 
 #include <algorithm>
+#include <cstring>
 #include <deque>
 #include <optional>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "server/base/error.h"
 #include "server/base/index_header.h"
 #include "server/base/paths/object_url.h"
+#include "server/base/read_fault.h"
 #include "server/blocks/object_table.h"
 #include "server/fetch/block_fetcher.h"
 #include "server/os/files/filesystem.h"
@@ -30,9 +32,12 @@ constexpr size_t kFewUrls = 8;
 constexpr size_t kManyUrls = 5000;
 // Starts of URLs are kept as numbers of 32 bits.
 constexpr uint64_t kMostUrlBytes = uint64_t{4} << 30;
+constexpr size_t kMostBytesOfUrl = size_t{1} << 20;
+// Empty pages of one folder that are not the last: a store that gives more would go on for ever.
+constexpr size_t kMostEmptyPages = 1000;
 
 ObjectTable::Entry EntryOf(absl::string_view name, const ListedObject& object) {
-  return {name, object.etag, object.size_bytes, object.mtime_ns, 0};
+  return {std::string(name), object.etag, object.size_bytes, object.mtime_ns, 0};
 }
 
 // A key that is less than `key`, with few keys between them.
@@ -83,7 +88,7 @@ class ObjectLister::Task : public std::enable_shared_from_this<Task> {
  protected:
   virtual absl::Status Begin() = 0;
   // Asks for what can be asked now; false if there is nothing left to ask for.
-  virtual bool Ask() = 0;
+  virtual absl::StatusOr<bool> Ask() = 0;
   // What is said if the table is empty.
   virtual absl::Status Empty() const { return absl::OkStatus(); }
 
@@ -102,22 +107,22 @@ class ObjectLister::Task : public std::enable_shared_from_this<Task> {
   }
 
   // Adds the object, if it exists.
-  void Question(absl::string_view url, absl::string_view name) {
+  void Question(const std::string& url) {
     ++running_;
     // Of a bucket's key with wildcards, which are meant as they are.
     const auto parsed = ParseObjectUrl(url);
     const bool escapes =
         parsed.ok() && parsed->is_bucket() && parsed->key.find_first_of("*?[") != url.npos;
-    store().Find(escapes ? EscapedUrl(url) : std::string(url), 1,
+    store().Find(escapes ? EscapedUrl(url) : url, 1,
                  [this, self = shared_from_this(),
-                  name](const absl::StatusOr<std::vector<ObjectInfo>>& found) {
+                  url](const absl::StatusOr<std::vector<ObjectInfo>>& found) {
                    if (is_done_) return;
                    --running_;
                    absl::Status status = found.status();
                    if (IsMissing(status)) status = absl::OkStatus();
                    for (size_t i = 0; found.ok() && i < found->size(); ++i) {
                      const ObjectInfo& info = (*found)[i];
-                     status = Add({name, info.etag, info.size_bytes, info.mtime_ns, 0});
+                     status = Add({url, info.etag, info.size_bytes, info.mtime_ns, 0});
                    }
                    Went(status);
                  });
@@ -136,7 +141,9 @@ class ObjectLister::Task : public std::enable_shared_from_this<Task> {
   }
 
   void GoOn() {
-    if (Ask() || running_ > 0) return;
+    const absl::StatusOr<bool> is_more = Ask();
+    if (!is_more.ok()) return Finish(is_more.status());
+    if (*is_more || running_ > 0) return;
     if (writer_->count() == 0) {
       if (const absl::Status empty = Empty(); !empty.ok()) return Finish(empty);
     }
@@ -169,7 +176,7 @@ class ObjectLister::FolderTask final : public Task {
  private:
   absl::Status Begin() override { return absl::OkStatus(); }
 
-  bool Ask() override {
+  absl::StatusOr<bool> Ask() override {
     if (first_level_left_ && !first_level_runs_ && waiting_.size() < kMostWaiting) {
       first_level_runs_ = true;
       List({folder_, /*one_level=*/true, "", first_level_token_},
@@ -185,6 +192,7 @@ class ObjectLister::FolderTask final : public Task {
   absl::Status TakeFirstLevel(absl::StatusOr<Listing> page) {
     BULKHEAD_RETURN_IF_ERROR(page.status());
     first_level_runs_ = false;
+    BULKHEAD_RETURN_IF_ERROR(CheckNext(*page, first_level_token_));
     first_level_token_ = page->next_token;
     first_level_left_ = !first_level_token_.empty();
     for (std::string& prefix : page->prefixes) {
@@ -198,11 +206,24 @@ class ObjectLister::FolderTask final : public Task {
 
   void AskFor(std::string prefix, const std::string& token) {
     ListQuery query{absl::StrCat(folder_, prefix.substr(key_prefix().size())), false, "", token};
-    List(query, [this, prefix = std::move(prefix)](absl::StatusOr<Listing> page) {
+    List(query, [this, prefix = std::move(prefix), token](absl::StatusOr<Listing> page) {
       BULKHEAD_RETURN_IF_ERROR(page.status());
+      BULKHEAD_RETURN_IF_ERROR(CheckNext(*page, token));
       if (!page->next_token.empty()) AskFor(prefix, page->next_token);
       return Take(*page);
     });
+  }
+
+  // That the pages have an end. Of those with objects, a table has room for so many only.
+  absl::Status CheckNext(const Listing& page, const std::string& token) {
+    if (page.objects.empty() && page.prefixes.empty()) ++empty_pages_;
+    const bool repeats = !page.next_token.empty() && page.next_token == token;
+    if (!repeats && empty_pages_ <= kMostEmptyPages) return absl::OkStatus();
+    return MakeError(absl::StatusCode::kUnavailable, reason::kFileUnreadable,
+                     absl::StrCat(ShownUrl(folder_), ": the store's listing has no end: it gives ",
+                                  repeats ? "the same page again" : "one empty page after another",
+                                  "; tell who runs the store, or write an image_list"),
+                     {{"file", ShownUrl(folder_)}});
   }
 
   absl::Status Take(const Listing& page) {
@@ -240,6 +261,7 @@ class ObjectLister::FolderTask final : public Task {
   std::string first_level_token_;
   bool first_level_left_ = true;
   bool first_level_runs_ = false;
+  size_t empty_pages_ = 0;
   std::deque<std::string> waiting_;  // prefixes
 };
 
@@ -266,46 +288,46 @@ class ObjectLister::UrlsTask final : public Task {
     BULKHEAD_ASSIGN_OR_RETURN(const uint64_t size, FileSize(fd_));
     if (size > kMostUrlBytes || header.record_count > ObjectTable::kMostObjects) return TooMany("");
     BULKHEAD_ASSIGN_OR_RETURN(file_, MemoryMap::MapReadOnly(fd_, size));
-    const absl::string_view text(reinterpret_cast<const char*>(file_.data()), size);
+    starts_.resize(header.record_count);
+    size_t count = 0;
+    if (!ReadGuarded([&] { count = SortUrls(); }) || (count == 0 && !starts_.empty())) {
+      return Damaged();
+    }
+    starts_.resize(count);
+    for (size_t i = 0; i < starts_.size(); ++i) BULKHEAD_RETURN_IF_ERROR(UrlAt(i).status());
+    return absl::OkStatus();
+  }
+
+  // Fills in `starts_`, sorted by URL, and returns how many URLs there are; 0 if the file is
+  // damaged. Allocates nothing.
+  size_t SortUrls() {
+    const absl::string_view text(reinterpret_cast<const char*>(file_.data()), file_.size());
     uint64_t start = IndexHeader::kBytes;
-    for (uint64_t i = 0; i < header.record_count; ++i) {
+    for (uint32_t& url : starts_) {
       const size_t end = text.find('\n', start);
-      if (end == text.npos) return absl::DataLossError("the list of URLs is damaged");
-      starts_.push_back(static_cast<uint32_t>(start));
+      if (end == text.npos) return 0;
+      url = static_cast<uint32_t>(start);
       start = end + 1;
     }
     const auto less = [&](uint32_t a, uint32_t b) { return UrlFrom(a) < UrlFrom(b); };
     const auto same = [&](uint32_t a, uint32_t b) { return UrlFrom(a) == UrlFrom(b); };
     if (!std::is_sorted(starts_.begin(), starts_.end(), less)) {
-      std::sort(starts_.begin(), starts_.end(), less);
+      // Unlike std::sort these stay within `starts_` even if the file changes meanwhile.
+      std::make_heap(starts_.begin(), starts_.end(), less);
+      std::sort_heap(starts_.begin(), starts_.end(), less);
     }
-    starts_.erase(std::unique(starts_.begin(), starts_.end(), same), starts_.end());
-    for (size_t i = 0; i < starts_.size(); ++i) {
-      const absl::string_view url = UrlAt(i);
-      BULKHEAD_RETURN_IF_ERROR(ParseObjectUrl(url).status());
-      const bool is_allowed =
-          roots_.empty() || std::any_of(roots_.begin(), roots_.end(), [&](const std::string& root) {
-            return IsBelowUrl(url, root);
-          });
-      if (!is_allowed) return UrlNotAllowed(url);
-    }
-    return absl::OkStatus();
+    return static_cast<size_t>(std::unique(starts_.begin(), starts_.end(), same) - starts_.begin());
   }
 
-  bool Ask() override {
+  absl::StatusOr<bool> Ask() override {
     while (running() < kQuestions) {
       if (!single_.empty()) {
-        const absl::string_view url = UrlAt(single_.front());
+        BULKHEAD_ASSIGN_OR_RETURN(const std::string url, UrlAt(single_.front()));
         single_.pop_front();
-        Question(url, url);
+        Question(url);
       } else if (next_ < starts_.size() && running() < kListings) {
-        Walk walk = NextWalk();
-        if (walk.folder.empty()) {
-          for (size_t i = walk.next; i < walk.end; ++i) single_.push_back(i);
-        } else {
-          const std::string after = JustBefore(KeyAt(walk.next));
-          Go(std::move(walk), after);
-        }
+        BULKHEAD_ASSIGN_OR_RETURN(Walk walk, NextWalk());
+        BULKHEAD_RETURN_IF_ERROR(walk.folder.empty() ? AskForEach(walk) : Go(std::move(walk), ""));
       } else {
         break;
       }
@@ -315,64 +337,103 @@ class ObjectLister::UrlsTask final : public Task {
 
   // The URLs of one folder from `next_` on, as many as go together. Without a folder: each is
   // asked for.
-  Walk NextWalk() {
-    const absl::string_view first = UrlAt(next_);
-    const absl::string_view folder = first.substr(0, first.rfind('/') + 1);
+  absl::StatusOr<Walk> NextWalk() {
+    BULKHEAD_ASSIGN_OR_RETURN(const std::string first, UrlAt(next_));
+    const std::string folder = first.substr(0, first.rfind('/') + 1);
     Walk walk{"", next_, next_};
-    while (walk.end < starts_.size() && walk.end - walk.next < kManyUrls &&
-           UrlAt(walk.end).substr(0, UrlAt(walk.end).rfind('/') + 1) == folder) {
-      ++walk.end;
+    for (; walk.end < starts_.size() && walk.end - walk.next < kManyUrls; ++walk.end) {
+      BULKHEAD_ASSIGN_OR_RETURN(const std::string url, UrlAt(walk.end));
+      if (url.substr(0, url.rfind('/') + 1) != folder) break;
     }
     next_ = walk.end;
     const auto url = ParseObjectUrl(first);
-    if (url.ok() && url->is_bucket() && walk.end - walk.next > kFewUrls) {
-      walk.folder = std::string(folder);
-    }
+    if (url.ok() && url->is_bucket() && walk.end - walk.next > kFewUrls) walk.folder = folder;
     return walk;
   }
 
-  void Go(Walk walk, const std::string& after) {
-    const ListQuery query{walk.folder, /*one_level=*/true, after, ""};
+  // Lists the keys behind `last`, or from the next key that is wanted.
+  absl::Status Go(Walk walk, const std::string& last) {
+    BULKHEAD_ASSIGN_OR_RETURN(const std::string key, KeyAt(walk.next));
+    const ListQuery query{walk.folder, /*one_level=*/true, std::max(last, JustBefore(key)), ""};
     List(query, [this, walk = std::move(walk)](absl::StatusOr<Listing> page) mutable {
       return Take(std::move(walk), page);
     });
+    return absl::OkStatus();
   }
 
   absl::Status Take(Walk walk, const absl::StatusOr<Listing>& page) {
-    if (absl::IsPermissionDenied(page.status())) {  // who may not list may perhaps read
-      for (; walk.next < walk.end; ++walk.next) single_.push_back(walk.next);
-      return absl::OkStatus();
-    }
+    // Who may not list may perhaps read.
+    if (absl::IsPermissionDenied(page.status())) return AskForEach(walk);
     BULKHEAD_RETURN_IF_ERROR(page.status());
+    const size_t begin = walk.next;
     std::string last;
     for (const ListedObject& object : page->objects) {
       last = std::max(last, object.key);
-      while (walk.next < walk.end && KeyAt(walk.next) < object.key) single_.push_back(walk.next++);
-      if (walk.next < walk.end && KeyAt(walk.next) == object.key) {
-        BULKHEAD_RETURN_IF_ERROR(Add(EntryOf(UrlAt(walk.next++), object)));
+      while (walk.next < walk.end) {
+        BULKHEAD_ASSIGN_OR_RETURN(const std::string url, UrlAt(walk.next));
+        const absl::string_view key = KeyOf(url);
+        if (key > object.key) break;
+        if (key == object.key) {
+          BULKHEAD_RETURN_IF_ERROR(Add(EntryOf(url, object)));
+        } else {
+          single_.push_back(walk.next);
+        }
+        ++walk.next;
       }
     }
     // Behind the keys that a prefix stands for.
     for (const std::string& prefix : page->prefixes) last = std::max(last, prefix + "~~~~");
-    if (page->next_token.empty() || last.empty()) last = "\xff";
+    if (page->next_token.empty() || last.empty()) return AskForEach(walk);
     // Perhaps the store's listing is in another order.
-    while (walk.next < walk.end && KeyAt(walk.next) <= last) single_.push_back(walk.next++);
+    for (; walk.next < walk.end; ++walk.next) {
+      BULKHEAD_ASSIGN_OR_RETURN(const std::string key, KeyAt(walk.next));
+      if (key > last) break;
+      single_.push_back(walk.next);
+    }
     if (walk.next == walk.end) return absl::OkStatus();
-    const std::string after = std::max(last, JustBefore(KeyAt(walk.next)));
-    Go(std::move(walk), after);
+    // A page that brought none of them may come again, from a store that knows no start-after.
+    if (walk.next == begin) return AskForEach(walk);
+    return Go(std::move(walk), last);
+  }
+
+  // Those of the walk that are left.
+  absl::Status AskForEach(const Walk& walk) {
+    for (size_t i = walk.next; i < walk.end; ++i) single_.push_back(i);
     return absl::OkStatus();
   }
 
+  static absl::Status Damaged() { return absl::DataLossError("the list of URLs is damaged"); }
+
+  // In the file, which must be readable.
   absl::string_view UrlFrom(uint32_t start) const {
     const absl::string_view rest =
         absl::string_view(reinterpret_cast<const char*>(file_.data()), file_.size()).substr(start);
     return rest.substr(0, rest.find('\n'));
   }
-  absl::string_view UrlAt(size_t i) const { return UrlFrom(starts_[i]); }
+  // A copy of the URL, which is checked: a worker wrote the file, and may still write to it.
+  absl::StatusOr<std::string> UrlAt(size_t i) const {
+    std::string url;
+    size_t size = 0;
+    const bool is_read = ReadGuarded([&] { size = UrlFrom(starts_[i]).size(); });
+    if (!is_read || size > kMostBytesOfUrl) return Damaged();
+    url.resize(size);
+    const std::byte* const from = file_.data() + starts_[i];
+    if (!ReadGuarded([&] { std::memcpy(url.data(), from, size); })) return Damaged();
+    BULKHEAD_RETURN_IF_ERROR(ParseObjectUrl(url).status());
+    const bool is_allowed =
+        roots_.empty() || std::any_of(roots_.begin(), roots_.end(), [&](const std::string& root) {
+          return IsBelowUrl(url, root);
+        });
+    if (!is_allowed) return UrlNotAllowed(url);
+    return url;
+  }
   // The key of an object of a bucket.
-  absl::string_view KeyAt(size_t i) const {
-    const absl::string_view url = UrlAt(i);
+  static absl::string_view KeyOf(absl::string_view url) {
     return url.substr(url.find('/', url.find("//") + 2) + 1);
+  }
+  absl::StatusOr<std::string> KeyAt(size_t i) const {
+    BULKHEAD_ASSIGN_OR_RETURN(const std::string url, UrlAt(i));
+    return std::string(KeyOf(url));
   }
 
   const std::vector<std::string> roots_;

@@ -38,7 +38,6 @@ CallRunner::CallRunner(StoreConfig config, Parts parts, uint64_t seed)
 
 void CallRunner::Start(ObjectCall call) {
   const Id id = next_id_++;
-  if (running_.empty()) answered_ns_ = MonotonicNanos();
   running_[id] = std::make_unique<Running>();
   running_[id]->call = std::move(call);
   running_[id]->started_ns = MonotonicNanos();
@@ -226,16 +225,20 @@ void CallRunner::JudgeError(Id id, const HttpResponse& response) {
     }
   }
   absl::Status status = StoreError(facts, response, error);
-  if (!IsTransient(response, error.code)) return Finish(id, std::move(status));
+  if (!IsTransient(response, error.code)) {
+    answered_ns_ = MonotonicNanos();
+    return Finish(id, std::move(status));
+  }
   Retry(id, RetryAfter(response.head, parts_.clock()), std::move(status));
 }
 
 void CallRunner::Retry(Id id, absl::Duration asked_for, absl::Status error) {
   const Running& running = *Find(id);
   const absl::Duration passed = absl::Nanoseconds(MonotonicNanos() - running.started_ns);
-  const absl::Duration silence = absl::Nanoseconds(MonotonicNanos() - answered_ns_);
-  const absl::Duration patience =
-      running.call.is_patient ? config_.limits.read_patience : absl::ZeroDuration();
+  // A call that begins after a quiet time has its time before it.
+  const absl::Duration silence =
+      absl::Nanoseconds(MonotonicNanos() - std::max(answered_ns_, running.started_ns));
+  const absl::Duration patience = config_.limits.patience;
   // Where many calls wait for their turn, each would take its time one after another.
   const bool is_silent = patience > absl::ZeroDuration() && silence >= patience;
   if (is_silent || (running.attempts >= config_.limits.attempts && passed >= patience)) {

@@ -45,16 +45,15 @@ struct ObjectCall {
   std::function<bool()> has_all;
   size_t most_body_bytes = size_t{1} << 20;
   bool may_hedge = false;
-  bool is_patient = false;  // it is tried for `limits.read_patience` at least
   // Called once, from Poll.
   std::function<void(absl::StatusOr<HttpResponse>)> done;
 };
 
-// Runs calls: gets credentials, signs, sends, and tries again what may pass (retry.h), at most
-// `limits.attempts` times, or as often as it takes while a patient call has time left. A patient
-// call ends earlier if no call has had an answer 2xx, or a part of one, for that time. Without
-// counting as attempts, it asks the region of a bucket that a store names, and renews credentials
-// once that a store calls expired.
+// Runs calls: gets credentials, signs, sends, and tries again what may pass (retry.h), at least
+// `limits.attempts` times and for at least `limits.patience`. A call ends with fewer attempts once
+// the store has been silent for that time since the call began: no call has had an answer 2xx or
+// part of one, or an error that does not pass. Without counting as attempts, it asks the region of
+// a bucket that a store names, and renews credentials once that a store calls expired.
 //
 // A call that may hedge and has no answer after max(1 s, 4 × the median time to the first byte of
 // the last 64 requests) is sent a second time; the first answer counts, the other is dropped.
@@ -119,7 +118,7 @@ class CallRunner {
   Id next_id_ = 1;
   std::map<std::string, std::string> regions_;  // of buckets, where a store said one
   std::deque<int64_t> first_byte_ns_;           // of the last requests
-  int64_t answered_ns_ = 0;  // the last answer 2xx or part of one; or when the first call began
+  int64_t answered_ns_ = 0;  // the last answer that was no fault which may pass, or part of one
 };
 
 }  // namespace bulkhead

@@ -125,7 +125,6 @@ void ReadRange(CallRunner* calls, const ObjectInfo& object, const ObjectUrl& tar
                               : absl::UnavailableError("the answer ended before the range did");
   };
   call.may_hedge = true;
-  call.is_patient = true;
   call.done = [done = std::move(done)](const absl::StatusOr<HttpResponse>& response) {
     done(response.status());
   };

@@ -57,8 +57,7 @@ void ObjectStore::Find(std::string pattern, size_t most, OnFound done) {
 }
 
 void ObjectStore::List(const ListQuery& query, OnListed done) {
-  // With a key, since a bucket alone is no URL of an object.
-  absl::StatusOr<ObjectUrl> target = ParseObjectUrl(absl::StrCat(query.folder, "x"));
+  absl::StatusOr<ObjectUrl> target = ParseFolderUrl(query.folder);
   if (target.ok() && !target->is_bucket()) {
     target = MakeError(absl::StatusCode::kInvalidArgument, reason::kSpecInvalid,
                        absl::StrCat(ShownUrl(query.folder),
@@ -68,7 +67,6 @@ void ObjectStore::List(const ListQuery& query, OnListed done) {
     state_->timers.After(absl::ZeroDuration(), [done, status = target.status()] { done(status); });
     return;
   }
-  target->key.pop_back();
   ListPage(&state_->calls, query, *target, std::move(done));
 }
 

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "server/base/checksum.h"
+#include "server/base/paths/percent_encoding.h"
 
 namespace bulkhead {
 namespace {
@@ -45,20 +46,6 @@ std::string SignedHeaderNames(const NamedValues& headers) {
 }
 
 }  // namespace
-
-std::string PercentEncoded(absl::string_view text, bool keeps_slash) {
-  constexpr absl::string_view kDigits = "0123456789ABCDEF";
-  std::string encoded;
-  for (const char c : text) {
-    if (absl::ascii_isalnum(c) || absl::StrContains("-._~", c) || (keeps_slash && c == '/')) {
-      encoded += c;
-    } else {
-      const auto byte = static_cast<unsigned char>(c);
-      encoded += {'%', kDigits[byte >> 4], kDigits[byte & 15]};
-    }
-  }
-  return encoded;
-}
 
 std::string CanonicalQuery(const NamedValues& query) {
   NamedValues encoded;

@@ -44,9 +44,6 @@ struct SigningScope {
   absl::Time now;
 };
 
-// `text` with every byte but A-Z a-z 0-9 - . _ ~ as %XX; `keeps_slash` leaves "/" too, for paths.
-std::string PercentEncoded(absl::string_view text, bool keeps_slash = false);
-
 // `query` sorted and encoded, as it is signed and can be sent: "a=1&b=".
 std::string CanonicalQuery(const NamedValues& query);
 

@@ -40,6 +40,11 @@ absl::Status InvalidSetting(const Setting& setting, absl::string_view why) {
 absl::StatusOr<std::string> EndpointOf(const Setting& setting) {
   std::string endpoint = setting.value;
   while (absl::EndsWith(endpoint, "/")) endpoint.pop_back();
+  if (!IsObjectUrl(endpoint) && !LooksLikeUrl(endpoint)) {
+    const std::string shown = ShownUrl("http://" + endpoint).substr(7);
+    return InvalidSetting(setting, absl::StrCat(shown, " has no scheme; write http://", shown,
+                                                " or https://", shown));
+  }
   const absl::StatusOr<ObjectUrl> url = ParseObjectUrl(endpoint);
   if (!url.ok()) return InvalidSetting(setting, url.status().message());
   if (url->is_bucket() || !url->query.empty()) {

@@ -22,9 +22,9 @@ struct ProxyConfig {
 struct StoreLimits {
   size_t connections = 64;
   int attempts = 5;  // of one request, the first one included
-  // A read of an object that was found is tried for so long, however many attempts that takes: a
-  // store that restarts must not end a stream.
-  absl::Duration read_patience = absl::Seconds(30);
+  // A request is tried for so long, however many attempts that takes: a store that restarts must
+  // end no stream, and no opening.
+  absl::Duration patience = absl::Seconds(30);
   absl::Duration connect_timeout = absl::Seconds(10);
   // A request that gets fewer bytes a second than this, for so long, is given up.
   uint64_t slow_bytes_per_second = 1024;

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "server/base/checksum.h"
+#include "server/base/paths/percent_encoding.h"
 
 namespace bulkhead {
 namespace {
@@ -46,7 +47,7 @@ Address AddressOf(const StoreConfig& config, const ObjectUrl& target, const std:
   Address address = SplitEndpoint(is_google                    ? config.gs_endpoint
                                   : config.s3_endpoint.empty() ? AmazonsEndpoint(region)
                                                                : config.s3_endpoint);
-  const std::string key = PercentEncoded(target.key, /*keeps_slash=*/true);
+  const std::string key = PercentEncoded(target.key, "/");
   if (is_google || config.path_style || !FitsHostName(target.host)) {
     absl::StrAppend(&address.path, "/", target.host, key.empty() ? "" : "/", key);
   } else {

@@ -269,10 +269,12 @@ InputFetcher Preparer::FetcherOf(const internal::v1::ResolvedSource& resolved) c
   add(resolved);
   for (const internal::v1::ResolvedSource& mixed : resolved.mixed()) add(mixed);
   if (objects->empty()) return {};
+  std::vector<std::string> keys;
+  for (const auto& [key, part] : *objects) keys.push_back(key);
   InputFetcher fetcher;
-  fetcher.fetch = [fetcher = objects_, objects](const InputFetcher::Parts& wanted,
-                                                InputFetcher::Trust trust,
-                                                const InputFetcher::Done& done) {
+  fetcher.fetch = [fetcher = objects_, objects, use = objects_->Use(std::move(keys))](
+                      const InputFetcher::Parts& wanted, InputFetcher::Trust trust,
+                      const InputFetcher::Done& done) {
     ObjectFetcher::Parts parts;
     for (const internal::v1::ObjectParts& part : wanted) {
       const auto found = objects->find(part.key());

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "server/cache/segment_folder.h"
 #include "server/image/codecs/imgcodecs_plugin.h"
 #include "server/os/files/filesystem.h"
 
@@ -14,9 +15,12 @@ namespace {
 
 using Roots = google::protobuf::RepeatedPtrField<std::string>;
 
-// Descriptors besides data: the worker's socket, and a few others.
-constexpr uint64_t kOwnFiles = 128;
-constexpr uint64_t kLeastFiles = 256;
+// Descriptors besides data: the worker's socket and a few others; and one for each segment of its
+// caches, of which it has another for the one that it writes.
+constexpr uint64_t kOwnFiles =
+    128 + internal::v1::CacheKind_ARRAYSIZE * (2 * SegmentFolder::kManySegments + 1);
+// Of a worker that builds indexes, which has no caches.
+constexpr uint64_t kIndexFiles = 256;
 // Descriptors of the 64 files of one source that a thread holds open; an object has two.
 constexpr uint64_t kFilesPerSource = 128;
 // An index has a few bytes per record, and 32 KiB per restart point of a compressed file. A larger
@@ -80,7 +84,7 @@ SandboxOptions PipelineSandbox(const internal::v1::Bind& bind,
   if (!source.has_mixture()) AddSource(source, resolved.roots(), options);
   // If more files were open than the limit, no other could be opened.
   const uint64_t of_sources = kFilesPerSource * std::max(1, mixed) * bind.threads();
-  options.max_files = std::max(kLeastFiles, kOwnFiles + std::max(of_sources, open_files));
+  options.max_files = kOwnFiles + std::max(of_sources, open_files);
   options.scratch = bind.sandbox().scratch();
   if (!options.scratch.empty()) options.max_file_bytes = kMaxScratchFileBytes;
   return options;
@@ -104,7 +108,7 @@ SandboxOptions IndexSandbox(const internal::v1::BuildIndex& job) {
   SandboxOptions options = Options(job.sandbox());
   // For sources of any kind: later jobs of this worker have the same roots but other sources.
   AddRoots(job.roots(), options);
-  options.max_files = kLeastFiles;
+  options.max_files = kIndexFiles;
   options.max_file_bytes = kMaxIndexBytes;
   return options;
 }

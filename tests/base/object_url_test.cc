@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "server/base/error.h"
 
 namespace bulkhead {
@@ -94,7 +95,42 @@ TEST(ObjectUrlTest, WhatSeemsToBeAnotherUrlIsNoPath) {
        {"s3://b/k", "/data/s3:/x", "./az://x", "s3", "data/a:b/x", "://x", ""}) {
     EXPECT_FALSE(LooksLikeUrl(other)) << other;
   }
-  EXPECT_EQ(WhyNot("S3://b/k"), "s3://b/k: write s3:// in small letters");
+  EXPECT_EQ(WhyNot("S3://b/k"), "S3://b/k: write s3:// in small letters");
+}
+
+TEST(ObjectUrlTest, AFolderIsShownAsItIsWritten) {
+  EXPECT_EQ(ParseFolderUrl("s3://b")->key, "");
+  EXPECT_EQ(ParseFolderUrl("s3://b/")->key, "");
+  EXPECT_EQ(ParseFolderUrl("gs://b/photos")->key, "photos/");
+  EXPECT_EQ(ParseFolderUrl("gs://b/photos/")->key, "photos/");
+  EXPECT_EQ(ParseFolderUrl("s3://b/../photos").status().message(),
+            "s3://b/../photos: has a component '..'; write the key itself");
+  EXPECT_EQ(ParseFolderUrl("S3://b/photos").status().message(),
+            "S3://b/photos: write s3:// in small letters");
+  EXPECT_EQ(ParseFolderUrl("az://b").status().message(),
+            "az://b: is no URL of an object; it begins with s3://, gs://, https:// or http://");
+  EXPECT_EQ(ShownUrl("HTTPS://h/Photos?x"), "HTTPS://h/Photos");
+  EXPECT_EQ(JoinUrl("HTTPS://h/lists", "a.jpg"), "https://h/lists/a.jpg");
+}
+
+TEST(ObjectUrlTest, AQueryTellsObjectsApartAndASignatureDoesNot) {
+  EXPECT_EQ(QueryNumber("https://h/get"), 0u);
+  EXPECT_EQ(QueryNumber("s3://b/k?id=1"), 0u);
+  for (const char* signature :
+       {"X-Amz-Algorithm=A&x-amz-signature=1", "X-Goog-Signature=1", "AWSAccessKeyId=1&Expires=2",
+        "Policy=1&Signature=2&Key-Pair-Id=3", "sv=1&se=2&sr=b&sp=r&sig=3"}) {
+    EXPECT_EQ(QueryNumber(absl::StrCat("https://h/get?", signature)), 0u) << signature;
+    EXPECT_EQ(QueryNumber(absl::StrCat("https://h/get?id=1&", signature)),
+              QueryNumber("https://h/get?id=1"));
+    EXPECT_EQ(QueryNumber(absl::StrCat("https://h/get?", signature, "&id=1")),
+              QueryNumber("https://h/get?id=1"));
+  }
+  EXPECT_NE(QueryNumber("https://h/get?id=1"), QueryNumber("https://h/get?id=2"));
+  EXPECT_NE(QueryNumber("https://h/get?id=1"), 0u);
+  EXPECT_EQ(QueryMark("https://h/get?X-Amz-Signature=1"), "");
+  const std::string mark = QueryMark("https://h/get?token=secret");
+  EXPECT_EQ(mark.size(), 17u);
+  EXPECT_EQ(mark.find("secret"), mark.npos);
 }
 
 TEST(ObjectUrlTest, ARootHasWhatLiesBelowIt) {

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/blocks/write_block.h"
 #include "tests/support/test_dir.h"
 
 namespace bulkhead {
@@ -39,8 +40,8 @@ TEST_F(ObjectBlocksTest, GivesWhatWasWrittenAndNothingElse) {
   const ObjectBlocks reading = Reading();
   EXPECT_EQ(reading.block_count(), 4u);
   EXPECT_EQ(reading.object().mtime_ns, kObject.mtime_ns);
-  ASSERT_TRUE(writing.Write(1, BytesOf(writing, 1)).ok());
-  ASSERT_TRUE(writing.Write(3, BytesOf(writing, 3)).ok());
+  ASSERT_TRUE(WriteBlock(writing, 1, BytesOf(writing, 1)).ok());
+  ASSERT_TRUE(WriteBlock(writing, 3, BytesOf(writing, 3)).ok());
   std::string bytes(kBlock, ' ');
   EXPECT_FALSE(reading.Read(0, 0, bytes.data(), kBlock));
   EXPECT_TRUE(reading.Read(1, 0, bytes.data(), kBlock));
@@ -52,15 +53,15 @@ TEST_F(ObjectBlocksTest, GivesWhatWasWrittenAndNothingElse) {
 
 TEST_F(ObjectBlocksTest, TakesDamagedBlocksForAbsent) {
   ObjectBlocks writing = Writing();
-  ASSERT_TRUE(writing.Write(0, BytesOf(writing, 0)).ok());
-  ASSERT_TRUE(writing.Write(1, BytesOf(writing, 1)).ok());
+  ASSERT_TRUE(WriteBlock(writing, 0, BytesOf(writing, 0)).ok());
+  ASSERT_TRUE(WriteBlock(writing, 1, BytesOf(writing, 1)).ok());
   Damage("key.data", kBlock + 5);
   const ObjectBlocks reading = Reading();
   std::string bytes(kBlock, ' ');
   EXPECT_TRUE(reading.Read(0, 0, bytes.data(), kBlock));
   EXPECT_FALSE(reading.Read(1, 0, bytes.data(), kBlock));
   EXPECT_FALSE(reading.Read(1, 0, bytes.data(), 1));
-  ASSERT_TRUE(writing.Write(1, BytesOf(writing, 1)).ok());
+  ASSERT_TRUE(WriteBlock(writing, 1, BytesOf(writing, 1)).ok());
   EXPECT_TRUE(reading.Read(1, 0, bytes.data(), kBlock));
 }
 
@@ -77,7 +78,7 @@ TEST_F(ObjectBlocksTest, RefusesATableOfAnotherKindOrLength) {
 
 TEST_F(ObjectBlocksTest, GivesTheDiskOfDroppedBlocksBack) {
   ObjectBlocks writing = Writing();
-  for (uint64_t i = 0; i < 4; ++i) ASSERT_TRUE(writing.Write(i, BytesOf(writing, i)).ok());
+  for (uint64_t i = 0; i < 4; ++i) ASSERT_TRUE(WriteBlock(writing, i, BytesOf(writing, i)).ok());
   const uint64_t full = SizeOfTree(folder_, 10).bytes;
   writing.Drop(1, 3);
   EXPECT_EQ(SizeOfTree(folder_, 10).bytes, full - 2 * kBlock);

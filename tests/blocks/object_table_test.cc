@@ -8,8 +8,10 @@
 #include <iterator>
 #include <vector>
 
+#include "server/base/read_fault.h"
 #include "server/blocks/object_blocks.h"
 #include "server/os/files/filesystem.h"
+#include "tests/blocks/write_block.h"
 #include "tests/support/test_dir.h"
 
 namespace bulkhead {
@@ -123,6 +125,16 @@ TEST_F(ObjectTableTest, ADamagedTableIsMadeAgain) {
   EXPECT_EQ(Open(key)->count(), 4u);
 }
 
+TEST_F(ObjectTableTest, ATableThatIsCutWhileItIsOpenIsAnError) {
+  CatchReadFaults();
+  const std::string key = Write(kEntries);
+  const auto table = Open(key);
+  std::filesystem::resize_file(PathOf(key) + ".table", 0);
+  EXPECT_TRUE(absl::IsDataLoss(table->Get(0).status()));
+  EXPECT_TRUE(absl::IsDataLoss(table->Find("cats/a.jpg").status()));
+  EXPECT_EQ(table->base(), "s3://bucket/photos/");
+}
+
 class TableBlocksTest : public ObjectTableTest {
  protected:
   TableBlocksTest() : table_(Open(Write(kEntries))) {}
@@ -141,8 +153,8 @@ TEST_F(TableBlocksTest, EachObjectIsABlock) {
   ASSERT_EQ(reading.block_count(), 4u);
   const std::string a(100, 'a');
   const std::string b(5000, 'b');
-  ASSERT_TRUE(writing.Write(1, b).ok());
-  ASSERT_TRUE(writing.Write(0, a).ok());
+  ASSERT_TRUE(WriteBlock(writing, 1, b).ok());
+  ASSERT_TRUE(WriteBlock(writing, 0, a).ok());
   std::string read(5000, ' ');
   ASSERT_TRUE(reading.Read(1, 0, read.data(), 5000));
   EXPECT_EQ(read, b);
@@ -151,7 +163,7 @@ TEST_F(TableBlocksTest, EachObjectIsABlock) {
   EXPECT_FALSE(reading.Read(3, 0, read.data(), 4096));
   EXPECT_FALSE(reading.Read(1, 0, read.data(), 5001));
   EXPECT_TRUE(reading.Read(1, 4000, read.data(), 1000));
-  EXPECT_FALSE(writing.Write(3, a).ok()) << "of another size";
+  EXPECT_FALSE(WriteBlock(writing, 3, a).ok()) << "of another size";
 }
 
 TEST_F(TableBlocksTest, AnObjectIsThereOnceAllOfItIsWritten) {
@@ -171,15 +183,15 @@ TEST_F(TableBlocksTest, AnObjectIsThereOnceAllOfItIsWritten) {
 TEST_F(TableBlocksTest, AnEmptyObjectTakesNoDisk) {
   ObjectBlocks writing = Writing();
   EXPECT_FALSE(writing.Has(2));
-  ASSERT_TRUE(writing.Write(2, "").ok());
+  ASSERT_TRUE(WriteBlock(writing, 2, "").ok());
   EXPECT_TRUE(writing.IsRight(2));
   EXPECT_EQ(writing.DiskBytesOf(2), 0u);
 }
 
 TEST_F(TableBlocksTest, ADamagedObjectIsAbsent) {
   ObjectBlocks writing = Writing();
-  ASSERT_TRUE(writing.Write(0, std::string(100, 'a')).ok());
-  ASSERT_TRUE(writing.Write(1, std::string(5000, 'b')).ok());
+  ASSERT_TRUE(WriteBlock(writing, 0, std::string(100, 'a')).ok());
+  ASSERT_TRUE(WriteBlock(writing, 1, std::string(5000, 'b')).ok());
   std::fstream file(PathOf("blocks.data"), std::ios::in | std::ios::out | std::ios::binary);
   file.seekp(4096 + 4500);
   file.put('!');
@@ -195,9 +207,9 @@ TEST_F(TableBlocksTest, ADamagedObjectIsAbsent) {
 
 TEST_F(TableBlocksTest, GivesTheDiskOfEachObjectBackAlone) {
   ObjectBlocks writing = Writing();
-  ASSERT_TRUE(writing.Write(0, std::string(100, 'a')).ok());
-  ASSERT_TRUE(writing.Write(1, std::string(5000, 'b')).ok());
-  ASSERT_TRUE(writing.Write(3, std::string(4096, 'c')).ok());
+  ASSERT_TRUE(WriteBlock(writing, 0, std::string(100, 'a')).ok());
+  ASSERT_TRUE(WriteBlock(writing, 1, std::string(5000, 'b')).ok());
+  ASSERT_TRUE(WriteBlock(writing, 3, std::string(4096, 'c')).ok());
   const uint64_t full = SizeOfTree(folder_, 100).bytes;
   writing.Drop(1, 2);
   EXPECT_EQ(full - SizeOfTree(folder_, 100).bytes, writing.DiskBytesOf(1));
@@ -211,6 +223,33 @@ TEST_F(TableBlocksTest, RefusesTheFilesOfAnotherTable) {
   const auto other = Open(Write({kEntries[0]}));
   EXPECT_TRUE(absl::IsDataLoss(ObjectBlocks::Open(PathOf("blocks"), other).status()));
   EXPECT_TRUE(absl::IsDataLoss(ObjectBlocks::Open(PathOf("blocks")).status()));
+}
+
+TEST_F(TableBlocksTest, BlocksThatAreCutWhileTheyAreOpenAreAbsent) {
+  CatchReadFaults();
+  ObjectBlocks writing = Writing();
+  ASSERT_TRUE(WriteBlock(writing, 1, std::string(5000, 'b')).ok());
+  const ObjectBlocks reading = Reading();
+  std::filesystem::resize_file(PathOf("blocks.blocks"), 0);
+  EXPECT_FALSE(reading.Has(1));
+  EXPECT_FALSE(reading.IsRight(1));
+  EXPECT_TRUE(absl::IsDataLoss(WriteBlock(writing, 0, std::string(100, 'a'))));
+}
+
+TEST_F(TableBlocksTest, WithADamagedEntryNothingElseIsDropped) {
+  ObjectBlocks writing = Writing();
+  ASSERT_TRUE(WriteBlock(writing, 0, std::string(100, 'a')).ok());
+  ASSERT_TRUE(WriteBlock(writing, 1, std::string(5000, 'b')).ok());
+  std::fstream file(PathOf(Write(kEntries)) + ".table",
+                    std::ios::in | std::ios::out | std::ios::binary);
+  const std::string whole((std::istreambuf_iterator<char>(file)), {});
+  file.seekp(static_cast<std::streamoff>(whole.find("cats/a.jpg")));  // of the first entry
+  file.put('!');
+  file.close();
+  const uint64_t full = SizeOfTree(folder_, 100).bytes;
+  writing.Drop(0, 2);
+  EXPECT_EQ(SizeOfTree(folder_, 100).bytes, full);
+  EXPECT_TRUE(!writing.Has(0) && !writing.Has(1));
 }
 
 }  // namespace

@@ -1,11 +1,14 @@
 #include "server/fetch/object_folder.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
 #include <chrono>
 #include <filesystem>
 
+#include "server/os/files/filesystem.h"
+#include "tests/blocks/write_block.h"
 #include "tests/support/test_dir.h"
 
 namespace bulkhead {
@@ -24,7 +27,7 @@ class ObjectFolderTest : public testing::Test {
     ObjectFolder folder(path_, 100 * kWhole);
     ObjectBlocks* const blocks = folder.Open(key, kObject).value();
     for (uint64_t i = 0; i < 8; ++i) {
-      EXPECT_TRUE(blocks->Write(i, std::string(kBlock, 'x')).ok());
+      EXPECT_TRUE(WriteBlock(*blocks, i, std::string(kBlock, 'x')).ok());
     }
     std::filesystem::last_write_time(
         path_ + "/" + key + ".blocks",
@@ -61,12 +64,32 @@ TEST_F(ObjectFolderTest, RemovesNothingThatAServiceUses) {
   EXPECT_TRUE(Has("mine") && Has("others"));
 }
 
+TEST_F(ObjectFolderTest, RemovesTablesThatHaveNoBlocks) {
+  const auto leave = [&](const std::string& name) {
+    const UniqueFd made(open((path_ + "/" + name).c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600));
+    ASSERT_TRUE(WriteExactly(made.get(), 0, std::string(8 * kBlock, 'x')).ok());
+  };
+  leave("old.table");
+  leave("held.table");
+  const UniqueFd held(open((path_ + "/held.table").c_str(), O_RDONLY | O_CLOEXEC));
+  ASSERT_TRUE(ShareFile(held.get()));
+  ObjectFolder folder(path_, 2 * kWhole);
+  EXPECT_TRUE(folder.Reserve(8 * kBlock));
+  EXPECT_FALSE(std::filesystem::exists(path_ + "/old.table"));
+  EXPECT_TRUE(std::filesystem::exists(path_ + "/held.table"));
+  EXPECT_FALSE(folder.Reserve(8 * kBlock));
+  EXPECT_FALSE(folder.Remove("held"));
+  leave("new.table");
+  EXPECT_TRUE(folder.Remove("new"));
+  EXPECT_FALSE(std::filesystem::exists(path_ + "/new.table"));
+}
+
 TEST_F(ObjectFolderTest, CountsWhatItWrites) {
   const uint64_t empty = ObjectFolder(path_, 0).used_bytes();
   ObjectFolder folder(path_, empty + kTable + 2 * kBlock);
   ObjectBlocks* const blocks = folder.Open("mine", kObject).value();
   EXPECT_TRUE(folder.Reserve(2 * kBlock));
-  ASSERT_TRUE(blocks->Write(0, std::string(kBlock, 'x')).ok());
+  ASSERT_TRUE(WriteBlock(*blocks, 0, std::string(kBlock, 'x')).ok());
   folder.Unreserve(2 * kBlock, kBlock);
   EXPECT_FALSE(folder.Reserve(kBlock + kTable + 1));
 }
@@ -84,7 +107,7 @@ TEST_F(ObjectFolderTest, WhatIsOnItsWayCounts) {
 TEST_F(ObjectFolderTest, FilesThatWereRemovedAreMadeAgain) {
   ObjectFolder folder(path_, 8 * kWhole);
   ObjectBlocks* const blocks = folder.Open("mine", kObject).value();
-  ASSERT_TRUE(blocks->Write(0, std::string(kBlock, 'x')).ok());
+  ASSERT_TRUE(WriteBlock(*blocks, 0, std::string(kBlock, 'x')).ok());
   std::filesystem::remove(path_ + "/mine.blocks");
   EXPECT_EQ(folder.Open("mine", kObject).value(), blocks);
   EXPECT_FALSE(blocks->Has(0));

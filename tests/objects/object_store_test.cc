@@ -41,7 +41,7 @@ class ObjectStoreTest : public testing::Test {
     environment_.Set("AWS_EC2_METADATA_DISABLED", "true");
     limits_.first_backoff = absl::Milliseconds(1);
     limits_.slow_for = absl::Seconds(1);
-    limits_.read_patience = absl::ZeroDuration();
+    limits_.patience = absl::ZeroDuration();
   }
 
   ObjectStore& store() {
@@ -324,14 +324,41 @@ TEST_F(ObjectStoreTest, GivesUpAfterTheLastAttempt) {
   EXPECT_EQ(*Read(object, 0, 10), "0123456789");
 }
 
-TEST_F(ObjectStoreTest, AReadIsTriedForAsLongAsItsPatience) {
-  limits_.read_patience = absl::Seconds(60);
+TEST_F(ObjectStoreTest, EveryRequestIsTriedForAsLongAsThePatience) {
+  limits_.patience = absl::Seconds(60);
+  Put("k", "0123456789");
+  const std::string fault = R"({"status": 503, "code": "SlowDown"})";
+  const std::string faults =
+      absl::StrCat("[", absl::StrJoin(std::vector<std::string>(8, fault), ","), "]");
+  Fail(faults);
+  const ObjectInfo object = Found(Url("k"));
+  EXPECT_EQ(store().counters().retries, 8u);
+  Fail(faults);
+  EXPECT_THAT(Keys("*"), ElementsAre("k"));
+  EXPECT_EQ(store().counters().retries, 16u);
+  Fail(faults);
+  EXPECT_EQ(*Read(object, 0, 10), "0123456789");
+  EXPECT_EQ(store().counters().retries, 24u);
+  Fail(faults);
+  EXPECT_TRUE(PutByStore(Url("new"), "x").ok());
+  EXPECT_EQ(store().counters().retries, 32u);
+}
+
+TEST_F(ObjectStoreTest, TheTimeBeforeACallIsNoSilence) {
+  limits_.patience = absl::Milliseconds(200);
+  limits_.slow_for = absl::Seconds(20);
+  limits_.least_hedge_delay = absl::Seconds(60);
   Put("k", "0123456789");
   const ObjectInfo object = Found(Url("k"));
-  const std::string fault = R"({"status": 503, "code": "SlowDown"})";
-  Fail(absl::StrCat("[", absl::StrJoin(std::vector<std::string>(8, fault), ","), "]"));
+  // A read that has no answer keeps the store's calls going.
+  Fail(R"([{"do": "stall"}, {"status": 503}])");
+  store().Read(
+      object, 0, 1, [](uint64_t, absl::string_view) { return absl::OkStatus(); },
+      [](const absl::Status&) {});
+  while (Log().size() < 2) store().Poll(absl::Milliseconds(10), -1);
+  const int64_t began = MonotonicNanos();
+  while (MonotonicNanos() - began < 300'000'000) store().Poll(absl::Milliseconds(10), -1);
   EXPECT_EQ(*Read(object, 0, 10), "0123456789");
-  EXPECT_EQ(store().counters().retries, 8u);
 }
 
 TEST_F(ObjectStoreTest, WaitsAsLongAsTheStoreAsks) {
@@ -407,7 +434,7 @@ TEST_F(ObjectStoreTest, AStoreThatAnswersNothingEndsEachReadAtItsFirstFailure) {
   Put("k", "0123456789");
   const ObjectInfo object = Found(Url("k"));
   limits_.connections = 1;
-  limits_.read_patience = absl::Milliseconds(500);
+  limits_.patience = absl::Milliseconds(500);
   limits_.least_hedge_delay = absl::Milliseconds(50);
   store_ = nullptr;
   Fail(R"([{"do": "stall"}, {"do": "stall"}, {"do": "stall"}, {"do": "stall"}])");

@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "server/base/checksum.h"
+#include "server/base/paths/percent_encoding.h"
 
 namespace bulkhead {
 namespace {
@@ -97,8 +98,8 @@ std::string HeaderOf(const SignedRequest& request, absl::string_view name) {
 
 TEST(SignatureV4Test, SignsAsThePublishedSuite) {
   for (const SuiteCase& wanted : Suite()) {
-    SignedRequest request{wanted.method, PercentEncoded(wanted.path, /*keeps_slash=*/true),
-                          wanted.query, wanted.headers, HashOf(wanted.body)};
+    SignedRequest request{wanted.method, PercentEncoded(wanted.path, "/"), wanted.query,
+                          wanted.headers, HashOf(wanted.body)};
     request.headers.emplace_back("Host", "example.amazonaws.com");
     SignV4({"AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", wanted.session_token},
            {"us-east-1", "service",
@@ -133,7 +134,7 @@ TEST(SignatureV4Test, SignsAsTheExamplesOfS3) {
   EXPECT_EQ(SignatureOfS3Example({"GET", "/", {{"lifecycle", ""}}, {}}),
             "fea454ca298b7da1c68078a5d1bdbfbbe0d65c699e0f91ac7a200a0136783543");
   EXPECT_EQ(SignatureOfS3Example({"PUT",
-                                  PercentEncoded("/test$file.text", true),
+                                  PercentEncoded("/test$file.text", "/"),
                                   {},
                                   {{"Date", "Fri, 24 May 2013 00:00:00 GMT"},
                                    {"x-amz-storage-class", "REDUCED_REDUNDANCY"}},

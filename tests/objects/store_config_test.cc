@@ -88,7 +88,12 @@ TEST(StoreConfigTest, ProxiesAreThoseOfCurl) {
 
 TEST(StoreConfigTest, WhatIsWrongIsSaidWithItsVariable) {
   EXPECT_EQ(WhyNot(FakeEnvironment({{"AWS_ENDPOINT_URL", "minio:9000"}})),
-            "AWS_ENDPOINT_URL: minio:9000: is no URL of an object; it begins with s3://, gs://, "
+            "AWS_ENDPOINT_URL: minio:9000 has no scheme; write http://minio:9000 or "
+            "https://minio:9000");
+  EXPECT_EQ(WhyNot(FakeEnvironment({{"AWS_ENDPOINT_URL", "user:hunter2@h:9000"}})),
+            "AWS_ENDPOINT_URL: …@h:9000 has no scheme; write http://…@h:9000 or https://…@h:9000");
+  EXPECT_EQ(WhyNot(FakeEnvironment({{"AWS_ENDPOINT_URL", "tcp://h:9000"}})),
+            "AWS_ENDPOINT_URL: tcp://h:9000: is no URL of an object; it begins with s3://, gs://, "
             "https:// or http://");
   EXPECT_THAT(WhyNot(FakeEnvironment({{"AWS_ENDPOINT_URL", "http://user:hunter2@h"}})),
               testing::Not(HasSubstr("hunter2")));

@@ -13,6 +13,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "server/base/paths/percent_encoding.h"
 #include "server/objects/curl.h"
 #include "server/os/process/child_process.h"
 #include "server/os/sockets/pipe.h"
@@ -58,7 +59,7 @@ class ToyServer {
   const std::string& url() const { return url_; }
   // Stores an object: path "/bucket/key".
   void Put(const std::string& path, const std::string& body) {
-    Ask("PUT", "/_object" + PercentEncoded(path, /*keeps_slash=*/true), body);
+    Ask("PUT", "/_object" + PercentEncoded(path, "/"), body);
   }
   // What another service answers at a path.
   void Answer(const std::string& path, const std::string& body) {
@@ -80,6 +81,7 @@ class ToyServer {
     request.method = method;
     request.url = url_ + path;
     request.body = body;
+    request.most_body_bytes = size_t{64} << 20;
     std::optional<HttpResponse> got;
     client_->Send(std::move(request), [&](HttpResponse response) { got = std::move(response); });
     while (!got.has_value()) client_->Poll(absl::Seconds(10), -1);

@@ -12,7 +12,8 @@ Objects are put by PUT /BUCKET/KEY, too, whose X-Amz-Content-Sha256 must be righ
 
 Faults: {"status": 503, "code": "SlowDown", "headers": {…}}, {"do": "reset"}, {"do": "half"}, {"do": "stall"},
 {"do": "drip"}, {"do": "etag"}, {"do": "other_range"}, {"do": "whole"}, {"do": "error_in_200"}, {"do": "smaller"},
-{"do": "many_headers"}, {"do": "bad_xml"}.
+{"do": "many_headers"}, {"do": "bad_xml"}; of listings {"do": "same_page"}, {"do": "no_start_after"}, {"do": "empty_page"}.
+With "stays": true it is the fault of all requests from then on.
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def take_fault(self, bucket: str) -> dict:
         faults = FAULTS.get(bucket, FAULTS.get("", []))
-        return faults.pop(0) if faults else {}
+        return (faults[0] if faults[0].get("stays") else faults.pop(0)) if faults else {}
 
     def serve(self, body: bytes) -> None:
         url = urllib.parse.urlsplit(self.path)
@@ -116,7 +117,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         elif self.command == "PUT":
             self.store(path, body)
         elif "list-type" in query:
-            self.list(path.strip("/"), query)
+            self.list(path.strip("/"), query, fault.get("do", ""))
         elif data is None:
             self.error(404, "NoSuchKey")
         else:
@@ -182,20 +183,33 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.answer(206, part, headers)
         return None
 
-    def list(self, bucket: str, query: dict[str, str]) -> None:
+    def list(self, bucket: str, query: dict[str, str], fault: str) -> None:
+        after = query.get("continuation-token") or query.get("start-after", "")
+        if fault == "same_page" or (fault == "no_start_after" and "continuation-token" not in query):
+            after = ""
+        prefix, delimiter = query["prefix"], query.get("delimiter")
+        found: dict[str, str] = {}  # what the page shows, with the element's name
         with LOCK:
-            keys = sorted(k.removeprefix(f"/{bucket}/") for k in OBJECTS if k.startswith(f"/{bucket}/"))
-            keys = [k for k in keys if k.startswith(query["prefix"]) and k > query.get("continuation-token", "")]
-            if "delimiter" in query:
-                keys = [k for k in keys if "/" not in k[len(query["prefix"]) :] or k.endswith("/")]
-            page, rest = keys[:PAGE], keys[PAGE:]
-            entries = "".join(
-                f"<Contents><Key>{urllib.parse.quote(k)}</Key><LastModified>2009-10-12T17:50:30.123Z</LastModified>"
-                f"<ETag>&quot;{hashlib.md5(OBJECTS[f'/{bucket}/{k}']).hexdigest()}&quot;</ETag>"
-                f"<Size>{len(OBJECTS[f'/{bucket}/{k}'])}</Size></Contents>"
-                for k in page
-            )
-        token = f"<NextContinuationToken>{escape(page[-1])}</NextContinuationToken>" if rest else ""
+            keys = sorted(k.removeprefix(f"/{bucket}/") for k in OBJECTS if k.startswith(f"/{bucket}/{prefix}"))
+            etags = {k: hashlib.md5(OBJECTS[f"/{bucket}/{k}"]).hexdigest() for k in keys}
+            sizes = {k: len(OBJECTS[f"/{bucket}/{k}"]) for k in keys}
+        for key in keys:
+            head, slash, _ = key[len(prefix) :].partition("/")
+            shown = prefix + head + slash if delimiter and slash else key
+            if shown > after:
+                found[shown] = "prefix" if delimiter and slash else "object"
+        page, rest = list(found.items())[:PAGE], list(found)[PAGE:]
+        last = page[-1][0] if page else ""
+        if fault == "empty_page":
+            page, rest, last = [], ["more"], f"{after}!"
+        entries = "".join(
+            f"<CommonPrefixes><Prefix>{urllib.parse.quote(k)}</Prefix></CommonPrefixes>"
+            if kind == "prefix"
+            else f"<Contents><Key>{urllib.parse.quote(k)}</Key><LastModified>2009-10-12T17:50:30.123Z</LastModified>"
+            f"<ETag>&quot;{etags[k]}&quot;</ETag><Size>{sizes[k]}</Size></Contents>"
+            for k, kind in page
+        )
+        token = f"<NextContinuationToken>{escape(last)}</NextContinuationToken>" if rest else ""
         self.answer(
             200,
             f'<?xml version="1.0"?><ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">'

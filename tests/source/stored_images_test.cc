@@ -5,6 +5,7 @@
 
 #include "server/blocks/object_blocks.h"
 #include "server/blocks/object_table.h"
+#include "tests/blocks/write_block.h"
 #include "tests/source/source_testing.h"
 
 namespace bulkhead {
@@ -94,6 +95,51 @@ TEST_F(StoredImagesTest, AFolderOfObjectsIsIndexedAsTheFolderOnDisk) {
   }
 }
 
+TEST_F(StoredImagesTest, AKeyWithANamelessFolderIsRefused) {
+  for (const char* name : {"/a.jpg", "/cat/a.jpg", "cat//a.jpg"}) {
+    for (const bool unlabeled : {false, true}) {
+      names_ = {{"cat/b.jpg", 1}, {name, 1}};
+      objects_.source.mutable_image_folder()->set_unlabeled(unlabeled);
+      const absl::Status refused =
+          Index(Table("s3://b/photos/"), objects_, "s3://b/photos/").status();
+      EXPECT_EQ(ReasonOf(refused), reason::kListInvalid) << refused;
+      EXPECT_EQ(refused.message(),
+                absl::StrCat("s3://b/photos/", name,
+                             ": a folder in its key has no name (\"//\"); rename the object, or "
+                             "name the images in an image_list by their URLs"));
+    }
+  }
+  names_ = {{"cat/b.jpg", 1}, {"/notes.txt", 1}};
+  EXPECT_TRUE(Index(Table("s3://b/photos/"), objects_, "s3://b/photos/").ok());
+}
+
+TEST_F(StoredImagesTest, WhatAQueryTellsApartHasANameOfItsOwn) {
+  TestSource list;
+  v1::ImageListSource& lines = *list.source.mutable_image_list();
+  const std::string get = "https://h/get";
+  for (const char* query :
+       {"", "?X-Amz-Signature=1", "?id=1", "?id=1&X-Amz-Signature=2", "?id=2"}) {
+    names_.emplace_back(get + query, 1);
+    lines.add_entries(get + query + "\t0");
+  }
+  ASSERT_TRUE(Index(Table(""), list, "").ok());
+  const auto source = list.Open().value();
+  std::vector<std::string> names;
+  std::vector<uint64_t> numbers;
+  for (uint64_t i = 0; i < source->record_count(); ++i) {
+    names.push_back(source->RecordName(i));
+    EXPECT_EQ(source->Identity(i)->name, get);
+    numbers.push_back(source->Identity(i)->number);
+  }
+  ASSERT_EQ(names.size(), 5u);
+  for (int i : {0, 1}) EXPECT_TRUE(names[i] == get && numbers[i] == 0) << names[i];
+  EXPECT_EQ(names[3], names[2]) << "another signature";
+  EXPECT_EQ(numbers[3], numbers[2]);
+  EXPECT_NE(names[4], names[2]);
+  EXPECT_NE(numbers[4], numbers[2]);
+  EXPECT_EQ(names[2].find("id="), std::string::npos) << "it may be a secret";
+}
+
 TEST_F(StoredImagesTest, ReadsWhatIsOnThisHostAndNamesWhatIsNot) {
   Put("cat/a.jpg", "bytes of a");
   Put("dog/b.jpg", "bytes of b");
@@ -121,7 +167,7 @@ TEST_F(StoredImagesTest, ReadsWhatIsOnThisHostAndNamesWhatIsNot) {
   // By a writer that comes later, and in the spare folder.
   const ObjectBlocks::Object object{0, 0, ObjectTable::Open(table.path()).value()};
   ObjectBlocks blocks = ObjectBlocks::OpenForWriting(table.spare_path(), object).value();
-  ASSERT_TRUE(blocks.Write(1, "bytes of b").ok());
+  ASSERT_TRUE(WriteBlock(blocks, 1, "bytes of b").ok());
   ASSERT_TRUE(source->Read(1, *context, record).ok());
   EXPECT_EQ(Text(record.values[0]), "bytes of b");
   EXPECT_EQ(Numbers<int64_t>(record.values[1])[0], 1);

@@ -5,6 +5,8 @@
 
 #include <string>
 
+#include "server/cache/segment_folder.h"
+
 namespace bulkhead {
 namespace {
 
@@ -68,8 +70,10 @@ TEST(PipelineSandboxTest, AMixtureReadsTheRootsOfItsSources) {
 }
 
 TEST(PipelineSandboxTest, ManyThreadsAndSourcesMayHoldMoreFiles) {
-  EXPECT_EQ(PipelineSandbox(BindTo(1), Files()).max_files, 256);
-  EXPECT_EQ(PipelineSandbox(BindTo(16), Files()).max_files, 128 + 16 * 128);
+  // Three caches, each with twice kManySegments to read and one to write.
+  const uint64_t own = 128 + 3 * (2 * SegmentFolder::kManySegments + 1);
+  EXPECT_EQ(PipelineSandbox(BindTo(1), Files()).max_files, own + 128);
+  EXPECT_EQ(PipelineSandbox(BindTo(16), Files()).max_files, own + 16 * 128);
 }
 
 TEST(PipelineSandboxTest, GrowsNoFile) {

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <initializer_list>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "server/base/error.h"
 #include "server/base/paths/object_url.h"
 #include "tools/common/json.h"
@@ -32,20 +34,27 @@ bool IsNamedTfRecord(const std::string& path) {
   return absl::StrContains(fs::path(path).filename().string(), ".tfrec");
 }
 
+// The source that a spec of the objects at `url` has, by its ending.
+std::string SourceOfUrl(const std::string& url) {
+  const std::string path(absl::StripSuffix(WithoutQuery(url), "/"));
+  const std::string last = path.substr(path.rfind('/') + 1);
+  const std::string shown = ShownUrl(url);
+  const auto ends = [&](std::initializer_list<absl::string_view> endings) {
+    return std::any_of(endings.begin(), endings.end(),
+                       [&](absl::string_view ending) { return absl::EndsWith(last, ending); });
+  };
+  if (ends({".tar"})) return absl::StrCat("{tar: {files: \"", shown, "\"}}");
+  if (ends({".txt", ".csv", ".tsv", ".lst"})) {
+    return absl::StrCat("{image_list: {path: \"", shown, "\"}}");
+  }
+  const bool is_folder = last.find_first_of(".*?[") == last.npos || absl::EndsWith(url, "/");
+  if (is_folder) return absl::StrCat("{image_folder: {path: \"", shown, "\"}}");
+  return absl::StrCat("{tfrecord: {files: \"", shown, "\"}}");
+}
+
 absl::StatusOr<std::string> FolderSpec(const std::string& path, const GuessOptions& options) {
   BULKHEAD_ASSIGN_OR_RETURN(const FolderSurvey folder, FolderSurvey::Of(path, 0));
-  if (folder.files() == 0) {
-    const bool records = IsNamedTfRecord(folder.other());
-    const bool tars = absl::EndsWith(folder.other(), ".tar");
-    const fs::path parent = fs::path(folder.other()).parent_path();
-    return Unclear(absl::StrCat(path, ": holds no images",
-                                records ? "; for TFRecords write "
-                                : tars  ? "; for tars write "
-                                        : "",
-                                records ? (parent / "*.tfrec*").string()
-                                : tars  ? (parent / "*.tar").string()
-                                        : ""));
-  }
+  if (folder.files() == 0) return Unclear(absl::StrCat(path, ": holds no images", RecordsIn(path)));
   return WithStages(absl::StrCat("source:\n  image_folder: {path: ", Quoted(AbsolutePath(path)),
                                  folder.has_classes() ? "" : ", unlabeled: true", "}\n"),
                     folder.has_classes() ? "label" : "", options);
@@ -81,6 +90,26 @@ bool IsEmptyFile(const std::string& path) {
 
 }  // namespace
 
+std::string RecordsIn(const std::string& folder) {
+  std::error_code error;
+  const fs::path packed = fs::path(folder) / "packed.yaml";
+  if (fs::exists(packed, error)) {
+    return absl::StrCat("; for the records that `pack` wrote there write ", packed.string());
+  }
+  fs::recursive_directory_iterator entry(folder, error);
+  for (; !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
+    const fs::path path = entry->path();
+    if (IsNamedTfRecord(path.string())) {
+      return absl::StrCat("; for TFRecords write '", (path.parent_path() / "*.tfrec*").string(),
+                          "'");
+    }
+    if (path.extension() == ".tar") {
+      return absl::StrCat("; for tars write '", (path.parent_path() / "*.tar").string(), "'");
+    }
+  }
+  return "";
+}
+
 absl::StatusOr<std::vector<std::string>> FilesOf(const std::vector<std::string>& data) {
   std::vector<std::string> files;
   std::error_code error;
@@ -88,10 +117,10 @@ absl::StatusOr<std::vector<std::string>> FilesOf(const std::vector<std::string>&
     if (IsObjectUrl(pattern)) {
       return Unclear(absl::StrCat(ShownUrl(pattern),
                                   ": data in object stores are not looked at without a spec, since "
-                                  "this command reads files "
-                                  "only; write a spec with `source: {tfrecord: {files: \"",
-                                  ShownUrl(pattern),
-                                  "\"}}`, or copy a file of it to this host and inspect that"));
+                                  "this command reads files only; write a spec with "
+                                  "`source: ",
+                                  SourceOfUrl(pattern),
+                                  "`, or copy a part of it to this host and inspect that"));
     }
     const std::vector<std::string> matches =
         fs::exists(pattern, error) ? std::vector<std::string>{pattern} : Matches(pattern);
@@ -117,7 +146,7 @@ bool IsImageList(const std::string& path) {
 }
 
 absl::StatusOr<std::string> GuessSpec(const std::vector<std::string>& data,
-                                      const GuessOptions& options) {
+                                      const GuessOptions& options, std::set<std::string>* others) {
   BULKHEAD_ASSIGN_OR_RETURN(const std::vector<std::string> files, FilesOf(data));
   std::error_code error;
   if (fs::is_directory(files.front(), error)) {
@@ -139,7 +168,7 @@ absl::StatusOr<std::string> GuessSpec(const std::vector<std::string>& data,
         absl::StrCat(files.front(), ": is empty, it holds no record; was it written to the end?"),
         {{"file", files.front()}});
   }
-  return RecordSpec(data, *first, options);
+  return RecordSpec(data, *first, options, others);
 }
 
 }  // namespace bulkhead::tools

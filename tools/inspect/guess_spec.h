@@ -2,6 +2,7 @@
 #define BULKHEAD_TOOLS_INSPECT_GUESS_SPEC_H_
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -17,16 +18,19 @@ struct GuessOptions {
   std::map<std::string, std::string> features;
 };
 
-// Stands in such a spec in front of the features of records that it does not read.
-inline constexpr char kOthersComment[] = "  # Also in the records; to read one, take its # away:\n";
-
 // The text of a spec that streams `data` - a folder of images, an image list, TFRecord files, tars
 // or globs of them - as random crops, with labels where the data has them. Reads a list, or the
 // first records of a file: it is the caller's own data, in the caller's own process. Errors:
 // NOT_FOUND when nothing is there; INVALID_ARGUMENT when the data's form cannot be told, with what
-// was found and what to do.
+// was found and what to do. `others`, if not null, receives the names of all features and feature
+// lists that the records which were looked at hold and the spec does not read.
 absl::StatusOr<std::string> GuessSpec(const std::vector<std::string>& data,
-                                      const GuessOptions& options);
+                                      const GuessOptions& options,
+                                      std::set<std::string>* others = nullptr);
+
+// What to name in place of a folder without images, if records lie below it: "; for TFRecords write
+// 'folder/*.tfrec*'"; else "".
+std::string RecordsIn(const std::string& folder);
 
 // The files that `data` stands for: paths as they are, and what globs find. NOT_FOUND when one
 // stands for nothing.

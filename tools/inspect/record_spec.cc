@@ -26,6 +26,8 @@ namespace {
 
 using Features = std::map<std::string, FeatureSurvey>;
 
+constexpr char kOthersComment[] = "  # Also in the records; to read one, take its # away:\n";
+
 // Enough to see whether records differ.
 constexpr uint64_t kRecords = 100;
 
@@ -239,7 +241,8 @@ std::string NotThere(const std::string& name, const Features& features) {
 }  // namespace
 
 absl::StatusOr<std::string> RecordSpec(const std::vector<std::string>& patterns,
-                                       const std::string& first, const GuessOptions& options) {
+                                       const std::string& first, const GuessOptions& options,
+                                       std::set<std::string>* others) {
   ExampleSurvey survey;
   const auto read = ReadFirstRecords(
       first, kRecords, [&](uint64_t, const ::bulkhead::tensorflow::SequenceExample& example) {
@@ -304,6 +307,12 @@ absl::StatusOr<std::string> RecordSpec(const std::vector<std::string>& patterns,
   used.insert(label);
   if (boxes.has_value()) {
     for (const absl::string_view side : kBoxSides) used.insert(absl::StrCat(kBoxesKey, "/", side));
+  }
+  if (others != nullptr) {
+    for (const auto& [key, feature] : features) {
+      if (used.count(key) == 0) others->insert(key);
+    }
+    for (const auto& [key, list] : survey.steps().lists()) others->insert(key);
   }
   absl::StrAppend(&source, Others(features, used, survey.records(), survey.steps()));
   const std::string outputs =

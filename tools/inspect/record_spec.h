@@ -1,6 +1,7 @@
 #ifndef BULKHEAD_TOOLS_INSPECT_RECORD_SPEC_H_
 #define BULKHEAD_TOOLS_INSPECT_RECORD_SPEC_H_
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -11,9 +12,10 @@ namespace bulkhead::tools {
 
 // The text of a spec that streams the TFRecord files or tars that `patterns` stand for, by what the
 // first records of `first`, one of them, hold. INVALID_ARGUMENT when it cannot be told which
-// feature is the image; and the errors of ReadFirstRecords.
+// feature is the image; and the errors of ReadFirstRecords. `others`: as GuessSpec.
 absl::StatusOr<std::string> RecordSpec(const std::vector<std::string>& patterns,
-                                       const std::string& first, const GuessOptions& options);
+                                       const std::string& first, const GuessOptions& options,
+                                       std::set<std::string>* others);
 
 }  // namespace bulkhead::tools
 

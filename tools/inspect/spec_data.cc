@@ -44,15 +44,6 @@ bool IsCocoField(absl::string_view name) {
          name == "info";
 }
 
-// What TFRecords call the feature.
-std::vector<std::string> KeysOf(const std::string& name, const v1::Feature& feature) {
-  const std::string& key = feature.key().empty() ? name : feature.key();
-  if (!feature.has_boxes()) return {key};
-  std::vector<std::string> keys;
-  for (const absl::string_view side : kBoxSides) keys.push_back(absl::StrCat(key, "/", side));
-  return keys;
-}
-
 // Whether a sample of a tar that was looked at holds the feature.
 bool TarHolds(const std::string& name, const v1::Feature& feature,
               const std::vector<std::string>& keys) {
@@ -97,7 +88,10 @@ absl::StatusOr<std::vector<std::string>> DataOf(const v1::PipelineSpec& spec,
     return MakeError(absl::StatusCode::kInvalidArgument, reason::kSpecInvalid,
                      absl::StrCat(path, ": ", what));
   };
-  BULKHEAD_RETURN_IF_ERROR(RefuseUrls(spec));
+  BULKHEAD_RETURN_IF_ERROR(RefuseUrls(
+      spec,
+      "`bulkhead scan` looks at each sample by a service, which reads object stores, as "
+      "`bulkhead stream` does; or copy the data, or a part, to this host and inspect that"));
   std::vector<std::string> data = PathsOf(spec.source());
   std::transform(data.begin(), data.end(), data.begin(), absolute);
   if (spec.source().has_range()) return refuse("reads no data, its source is a range of integers");
@@ -112,6 +106,16 @@ absl::StatusOr<std::vector<std::string>> DataOf(const v1::PipelineSpec& spec,
     return refuse("holds its list itself (`entries`); `bulkhead scan` looks at such data");
   }
   return data;
+}
+
+std::vector<std::string> RecordKeysOf(const std::string& name, const v1::Feature& feature) {
+  const std::string key = !feature.key().empty() ? feature.key()
+                          : feature.has_boxes()  ? kBoxesKey
+                                                 : name;
+  if (!feature.has_boxes()) return {key};
+  std::vector<std::string> keys;
+  for (const absl::string_view side : kBoxSides) keys.push_back(absl::StrCat(key, "/", side));
+  return keys;
 }
 
 std::vector<std::string> LackingFeatures(const v1::PipelineSpec& spec,
@@ -129,7 +133,7 @@ std::vector<std::string> LackingFeatures(const v1::PipelineSpec& spec,
       }
       continue;
     }
-    for (const std::string& key : KeysOf(name, feature)) {
+    for (const std::string& key : RecordKeysOf(name, feature)) {
       const std::vector<std::string>& held = feature.sequence().empty() ? keys : lists;
       if (std::binary_search(held.begin(), held.end(), key)) continue;
       const std::string near = NearestName(key, held);

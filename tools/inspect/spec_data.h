@@ -23,6 +23,9 @@ bool IsCocoJson(const std::string& path);
 absl::StatusOr<std::vector<std::string>> DataOf(const v1::PipelineSpec& spec,
                                                 const std::string& path);
 
+// What TFRecords call the feature `name`: one key, or one for each side of `boxes`.
+std::vector<std::string> RecordKeysOf(const std::string& name, const v1::Feature& feature);
+
 // What is wrong with the spec's features, by what records hold: "features.image: no record that was
 // looked at holds `jpg`; did you mean `jpeg`?".
 std::vector<std::string> LackingFeatures(const v1::PipelineSpec& spec, const ExampleSurvey& survey);

@@ -5,7 +5,7 @@
 #include "server/base/error.h"
 #include "server/base/little_endian.h"
 #include "server/source/images/image_rows.h"
-#include "server/source/images/list_parser.h"
+#include "server/source/images/image_source.h"
 
 namespace bulkhead::tools {
 
@@ -18,11 +18,7 @@ absl::StatusOr<ClassCounts> CountClasses(const v1::PipelineSpec& spec, const Fou
   std::vector<std::string> features(list.labels().begin(), list.labels().end());
   if (features.empty()) features.push_back("label");
   // Labels with names are int64.
-  BULKHEAD_ASSIGN_OR_RETURN(
-      const ImageRows rows,
-      ImageRows::Open(found.resolved.files(0), static_cast<uint32_t>(source.source_case()),
-                      static_cast<uint32_t>(PathColumns(list)),
-                      static_cast<uint32_t>(features.size() * sizeof(int64_t))));
+  BULKHEAD_ASSIGN_OR_RETURN(const ImageRows rows, OpenImageRows(source, found.resolved.files(0)));
   ImageRow row;
   std::vector<std::map<int64_t, uint64_t>> numbers(features.size());
   for (uint64_t i = 0; i < rows.record_count(); ++i) {

@@ -1,5 +1,6 @@
 #include "tools/local/local_objects.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -28,16 +29,21 @@ std::vector<std::string> UrlsOf(const v1::PipelineSpec& spec) {
   return urls;
 }
 
-absl::Status RefuseUrls(const v1::PipelineSpec& spec) {
-  const std::vector<std::string> urls = UrlsOf(spec);
-  if (urls.empty()) return absl::OkStatus();
-  const std::string url = ShownUrl(urls[0]);
+absl::Status RefuseUrls(const v1::PipelineSpec& spec, absl::string_view advice) {
+  return RefuseUrls(UrlsOf(spec),
+                    absl::StrCat("this command makes samples in its own process, which reads files "
+                                 "only; ",
+                                 advice));
+}
+
+absl::Status RefuseUrls(const std::vector<std::string>& named, absl::string_view why) {
+  const auto found = std::find_if(named.begin(), named.end(), [](const std::string& name) {
+    return IsObjectUrl(name) || LooksLikeUrl(name);
+  });
+  if (found == named.end()) return absl::OkStatus();
+  const std::string url = ShownUrl(*found);
   return MakeError(absl::StatusCode::kFailedPrecondition, reason::kFileUnreadable,
-                   absl::StrCat(url,
-                                ": this command makes samples in its own process, which reads "
-                                "files only; use `bulkhead stream`, whose service reads object "
-                                "stores, or copy the data to this host"),
-                   {{"file", url}});
+                   absl::StrCat(url, ": ", why), {{"file", url}});
 }
 
 absl::StatusOr<std::unique_ptr<ObjectFetcher>> MakeLocalObjects() {

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
+#include "server/base/paths/object_url.h"
 #include "server/os/files/filesystem.h"
 #include "server/pipeline/make_pipeline.h"
 #include "server/spec/yaml/yaml.h"
@@ -64,6 +65,13 @@ absl::Status LocalPipeline::Produce(uint64_t epoch, uint64_t first_position, uin
 }
 
 absl::StatusOr<v1::PipelineSpec> ReadSpecFile(const std::string& path) {
+  if (IsObjectUrl(path)) {
+    return MakeError(absl::StatusCode::kFailedPrecondition, reason::kFileUnreadable,
+                     absl::StrCat(ShownUrl(path),
+                                  ": a spec is read from this host only; copy it here, what it "
+                                  "names may stay in the bucket"),
+                     {{"file", ShownUrl(path)}});
+  }
   const auto text = ReadPrefix(path, kMaxYamlBytes + 1);
   if (!text.ok()) {
     return MakeError(text.status().code(), reason::kFileUnreadable,

@@ -9,10 +9,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "server/base/checksum.h"
 #include "server/base/error.h"
+#include "server/base/record_name.h"
 #include "server/spec/normalize/normalize.h"
 #include "tensorflow/example.pb.h"
+#include "tools/inspect/spec_data.h"
 #include "tools/pack/recoding_plan.h"
 #include "tools/synth/example.h"
 
@@ -21,6 +22,14 @@ namespace {
 
 using Features = google::protobuf::Map<std::string, ::bulkhead::tensorflow::Feature>;
 using Declarations = google::protobuf::Map<std::string, v1::Feature>;
+
+absl::Status WouldNotFollow(absl::string_view what) {
+  return MakeError(absl::StatusCode::kInvalidArgument, reason::kSpecInvalid,
+                   absl::StrCat(what,
+                                ", which is neither image nor label and would not follow a smaller "
+                                "image: write a spec that declares all that records hold "
+                                "(`bulkhead inspect` begins one), and pack that"));
+}
 
 // The declarations of all features: the spec's, or those of each source of its mixture.
 std::vector<Declarations*> DeclarationsOf(v1::PipelineSpec& spec) {
@@ -32,25 +41,62 @@ std::vector<Declarations*> DeclarationsOf(v1::PipelineSpec& spec) {
   return all;
 }
 
-absl::Status CheckKeys(const Declarations& features, const Alteration& alteration) {
+// What the records of a packing call a feature, before it is altered and afterwards: one key, or
+// one for each side of `boxes`.
+struct RenamedKeys {
+  std::vector<std::string> before;
+  std::vector<std::string> after;
+};
+
+RenamedKeys Renamed(const std::string& name, v1::Feature feature, const Alteration& alteration) {
+  RenamedKeys keys{RecordKeysOf(name, feature), {}};
+  const auto chosen = alteration.keys.find(name);
+  if (chosen != alteration.keys.end()) feature.set_key(chosen->second);
+  keys.after = RecordKeysOf(name, feature);
+  return keys;
+}
+
+// `undeclared`: keys of the records that are none of `features`.
+absl::Status CheckKeys(const Declarations& features, const std::set<std::string>& undeclared,
+                       const Alteration& alteration) {
+  const auto refuse = [](const auto&... what) {
+    return absl::InvalidArgumentError(absl::StrCat("--key ", what...));
+  };
   std::set<std::string> names;
+  for (const auto& [name, feature] : features) names.insert(name);
+  for (const auto& [name, key] : alteration.keys) {
+    if (key.empty()) return refuse(name, "=: an empty key");
+    const auto feature = features.find(name);
+    if (feature == features.end()) {
+      return refuse(name, "=", key, ": the records have no feature `", name, "`, only ",
+                    absl::StrJoin(names, ", "));
+    }
+    if (feature->second.sequence().empty()) continue;
+    return refuse(name, "=", key, ": a list of steps keeps its name");
+  }
   std::set<std::string> keys;
   for (const auto& [name, feature] : features) {
-    names.insert(name);
-    const auto key = alteration.keys.find(name);
-    const std::string& chosen = key == alteration.keys.end() ? name : key->second;
-    if (chosen.empty()) return absl::InvalidArgumentError(absl::StrCat(name, ": an empty key"));
-    if (keys.insert(chosen).second) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("the key `", chosen, "` is given to two features; choose another --key"));
-  }
-  for (const auto& [name, key] : alteration.keys) {
-    if (names.count(name) > 0) continue;
-    return absl::InvalidArgumentError(absl::StrCat("--key ", name, "=", key,
-                                                   ": the records have no feature `", name,
-                                                   "`, only ", absl::StrJoin(names, ", ")));
+    for (const std::string& key : Renamed(name, feature, alteration).after) {
+      if (undeclared.count(key) > 0) {
+        return refuse(name, "=", key, ": the records hold another feature of this name, which the ",
+                      "new spec leaves out; choose another key");
+      }
+      if (keys.insert(key).second) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("the key `", key, "` is given to two features; choose another --key"));
+    }
   }
   return absl::OkStatus();
+}
+
+// Whether records need not have it: they have a list of no values then.
+bool MayLack(const v1::Feature& feature) {
+  const auto& shape = feature.has_bytes()    ? feature.bytes().shape()
+                      : feature.has_int64()  ? feature.int64().shape()
+                      : feature.has_float_() ? feature.float_().shape()
+                                             : feature.tensor().shape();
+  return feature.has_boxes() || feature.tensor().allow_missing() ||
+         (!feature.has_tensor() && !shape.empty() && shape[0] == -1);
 }
 
 // Multiplies x and y in turn, each in float64, rounded to float32.
@@ -70,8 +116,9 @@ class AlteredSupply final : public RecordSupply {
         plan_(std::move(plan)),
         make_image_work_(std::move(make_image_work)) {
     v1::PipelineSpec spec = supply_->Spec();
-    for (const auto& [name, feature] : *DeclarationsOf(spec)[0]) {
-      if (!feature.key().empty()) stored_keys_[name] = feature.key();
+    declarations_ = *DeclarationsOf(spec)[0];
+    for (const auto& [name, feature] : declarations_) {
+      for (const std::string& key : RecordKeysOf(name, feature)) declared_keys_.insert(key);
     }
   }
 
@@ -80,16 +127,20 @@ class AlteredSupply final : public RecordSupply {
   std::string NameOf(uint64_t index) const override { return supply_->NameOf(index); }
   uint64_t InputBytes(uint64_t index) const override { return supply_->InputBytes(index); }
   uint64_t left_out() const override { return supply_->left_out(); }
-  bool has_undeclared() const override { return supply_->has_undeclared(); }
-  std::string identity() const override {
+  std::set<std::string> undeclared() const override { return supply_->undeclared(); }
+  std::string StateOf(uint64_t index) const override { return supply_->StateOf(index); }
+  std::map<std::string, Setting> settings() const override {
+    std::map<std::string, Setting> settings = supply_->settings();
     const Recoding& recoding = alteration_.recoding;
-    Sha256 hash;
-    hash.Update(absl::StrCat(supply_->identity(), "\n", static_cast<int>(recoding.side), " ",
-                             recoding.pixels, " ", recoding.quality, "\n"));
-    for (const auto& [name, key] : alteration_.keys) {
-      hash.Update(absl::StrCat(name.size(), " ", name, " ", key, "\n"));
+    if (makes_smaller()) {
+      const bool is_longer = recoding.side == Recoding::Side::kLonger;
+      settings[is_longer ? "--longer-side" : "--shorter-side"] = {absl::StrCat(recoding.pixels)};
     }
-    return hash.FinishHex();
+    if (recoding.quality > 0) settings["--quality"] = {absl::StrCat(recoding.quality)};
+    if (!alteration_.keys.empty()) {
+      settings["--key"] = {absl::StrJoin(alteration_.keys, ",", absl::PairFormatter("="))};
+    }
+    return settings;
   }
   std::unique_ptr<Reader> NewReader() const override {
     return std::make_unique<AlteredReader>(*this);
@@ -98,7 +149,8 @@ class AlteredSupply final : public RecordSupply {
     v1::PipelineSpec spec = supply_->Spec();
     for (Declarations* declarations : DeclarationsOf(spec)) {
       for (const auto& [name, key] : alteration_.keys) {
-        (*declarations)[name].set_key(name == key ? "" : key);
+        v1::Feature& feature = (*declarations)[name];
+        feature.set_key(name == key && !feature.has_boxes() ? "" : key);
       }
     }
     return spec;
@@ -106,7 +158,7 @@ class AlteredSupply final : public RecordSupply {
   std::vector<SideFile> side_files() const override { return supply_->side_files(); }
   std::vector<std::string> Notes() const override {
     std::vector<std::string> notes = supply_->Notes();
-    if (alteration_.recoding.side == Recoding::Side::kAny) return notes;
+    if (!makes_smaller()) return notes;
     for (const std::string& name : plan_.undeclared) {
       notes.push_back(absl::StrCat("`", name,
                                    "` kept its values while images became smaller: no "
@@ -116,10 +168,10 @@ class AlteredSupply final : public RecordSupply {
   }
 
  private:
-  // What the records that are altered call a feature.
-  const std::string& StoredKey(const std::string& name) const {
-    const auto stored = stored_keys_.find(name);
-    return stored == stored_keys_.end() ? name : stored->second;
+  bool makes_smaller() const { return alteration_.recoding.side != Recoding::Side::kAny; }
+  // What the records that are altered call a feature that is not `boxes`.
+  std::string StoredKey(const std::string& name) const {
+    return RecordKeysOf(name, declarations_.at(name))[0];
   }
 
   class AlteredReader final : public Reader {
@@ -132,18 +184,36 @@ class AlteredSupply final : public RecordSupply {
     absl::StatusOr<std::string> Read(uint64_t index) override {
       BULKHEAD_RETURN_IF_ERROR(image_work_.status());
       BULKHEAD_ASSIGN_OR_RETURN(const std::string record, reader_->Read(index));
-      ::bulkhead::tensorflow::Example example;
-      if (!example.ParseFromString(record)) return absl::InternalError("a record is no tf.Example");
-      Features& features = *example.mutable_features()->mutable_feature();
-      for (const RecodingPlan::Image& image : supply_.plan_.images) {
-        const absl::Status status = RecodeImage(image, features);
-        if (!status.ok()) return Annotate(status, supply_.NameOf(index));
-      }
-      TakeKeys(features);
+      // A tf.Example is a SequenceExample without lists.
+      ::bulkhead::tensorflow::SequenceExample example;
+      const absl::Status status = example.ParseFromString(record)
+                                      ? Alter(example)
+                                      : absl::InvalidArgumentError("the record is no tf.Example");
+      if (!status.ok()) return Annotate(status, supply_.NameOf(index));
       return SerializeExample(example);
     }
 
    private:
+    absl::Status Alter(::bulkhead::tensorflow::SequenceExample& example) {
+      Features& features = *example.mutable_context()->mutable_feature();
+      if (supply_.makes_smaller()) {
+        for (const auto& [key, feature] : features) BULKHEAD_RETURN_IF_ERROR(CheckFollows(key));
+        for (const auto& [key, list] : example.feature_lists().feature_list()) {
+          BULKHEAD_RETURN_IF_ERROR(CheckFollows(key));
+        }
+      }
+      for (const RecodingPlan::Image& image : supply_.plan_.images) {
+        BULKHEAD_RETURN_IF_ERROR(RecodeImage(image, features));
+      }
+      return TakeKeys(features);
+    }
+
+    // What nobody has declared may hold numbers or pixels of the image.
+    absl::Status CheckFollows(const std::string& key) const {
+      if (supply_.declared_keys_.count(key) > 0) return absl::OkStatus();
+      return WouldNotFollow(absl::StrCat("holds `", Printable(key), "`"));
+    }
+
     absl::Status RecodeImage(const RecodingPlan::Image& image, Features& features) {
       const auto found = features.find(supply_.StoredKey(image.name));
       if (found == features.end() || found->second.bytes_list().value_size() != 1) {
@@ -157,20 +227,38 @@ class AlteredSupply final : public RecordSupply {
       if (recoded.is_kept) return absl::OkStatus();
       file = std::move(recoded.file);
       for (const std::string& name : image.coordinates) {
-        Scale(recoded, features[supply_.StoredKey(name)]);
+        const auto coordinates = features.find(supply_.StoredKey(name));
+        if (coordinates != features.end()) Scale(recoded, coordinates->second);
       }
       return absl::OkStatus();
     }
 
-    void TakeKeys(Features& features) const {
+    absl::Status TakeKeys(Features& features) const {
       std::map<std::string, ::bulkhead::tensorflow::Feature> renamed;
       for (const auto& [name, key] : supply_.alteration_.keys) {
-        renamed[key] = std::move(features[supply_.StoredKey(name)]);
+        const v1::Feature& declaration = supply_.declarations_.at(name);
+        const RenamedKeys keys = Renamed(name, declaration, supply_.alteration_);
+        for (size_t i = 0; i < keys.before.size(); ++i) {
+          const auto found = features.find(keys.before[i]);
+          if (found != features.end()) {
+            renamed[keys.after[i]] = std::move(found->second);
+            features.erase(found);
+          } else if (!MayLack(declaration)) {
+            return absl::InvalidArgumentError(absl::StrCat(
+                "has no feature `", Printable(keys.before[i]), "`, which --key ", name, "=", key,
+                " gives another name; leave out such records, or that option"));
+          }
+        }
       }
-      for (const auto& [name, key] : supply_.alteration_.keys) {
-        features.erase(supply_.StoredKey(name));
+      for (auto& [key, feature] : renamed) {
+        if (features.contains(key)) {
+          return absl::InvalidArgumentError(
+              absl::StrCat("holds a feature `", Printable(key),
+                           "` besides the one that gets this key; choose another --key"));
+        }
+        features[key] = std::move(feature);
       }
-      for (auto& [key, feature] : renamed) features[key] = std::move(feature);
+      return absl::OkStatus();
     }
 
     const AlteredSupply& supply_;
@@ -182,7 +270,8 @@ class AlteredSupply final : public RecordSupply {
   const Alteration alteration_;
   const RecodingPlan plan_;  // without images: none is encoded again
   const MakeImageWorkFn make_image_work_;
-  std::map<std::string, std::string> stored_keys_;  // by feature, where they differ
+  Declarations declarations_;            // of the records that are altered
+  std::set<std::string> declared_keys_;  // in these
 };
 
 }  // namespace
@@ -191,14 +280,11 @@ absl::StatusOr<std::unique_ptr<RecordSupply>> AlterSupply(std::unique_ptr<Record
                                                           const Alteration& alteration,
                                                           MakeImageWorkFn make_image_work) {
   v1::PipelineSpec spec = supply->Spec();
-  if (alteration.recoding.side != Recoding::Side::kAny && supply->has_undeclared()) {
-    return MakeError(
-        absl::StatusCode::kInvalidArgument, reason::kSpecInvalid,
-        "the records hold more than image and label, such as boxes, which would not follow a "
-        "smaller image: write a spec that declares them (`bulkhead inspect` begins one), and pack "
-        "that");
+  const std::set<std::string> undeclared = supply->undeclared();
+  if (alteration.recoding.side != Recoding::Side::kAny && !undeclared.empty()) {
+    return WouldNotFollow(absl::StrCat("the records hold `", Printable(*undeclared.begin()), "`"));
   }
-  BULKHEAD_RETURN_IF_ERROR(CheckKeys(*DeclarationsOf(spec)[0], alteration));
+  BULKHEAD_RETURN_IF_ERROR(CheckKeys(*DeclarationsOf(spec)[0], undeclared, alteration));
   RecodingPlan plan;
   if (alteration.recoding.any()) {
     BULKHEAD_RETURN_IF_ERROR(Normalize(spec));

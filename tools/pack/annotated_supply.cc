@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
+#include <map>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "server/base/checksum.h"
+#include "absl/strings/str_format.h"
 #include "server/base/error.h"
 #include "server/base/record_name.h"
 #include "server/image/geometry/orientation.h"
@@ -28,6 +29,10 @@ using Negatives = AnnotationOptions::Negatives;
 // Of the spec that is proposed.
 constexpr uint32_t kDetectionSide = 640;
 constexpr uint64_t kDetectionBatch = 16;
+
+// What to do about boxes that reach beyond their image.
+constexpr char kCutBoxes[] =
+    "mend them, or give --bad-boxes cut, which cuts such boxes at the edge of their image";
 
 std::string SizeText(ImageSize size) { return absl::StrCat(size.width, " x ", size.height); }
 
@@ -96,18 +101,33 @@ class AnnotatedSupply final : public RecordSupply {
     return sets;
   }
   std::string NameOf(uint64_t index) const override { return Printable(ImageAt(index).path); }
-  uint64_t InputBytes(uint64_t index) const override { return file_bytes_[order_[index]]; }
-  std::string identity() const override {
-    Sha256 hash;
-    hash.Update(absl::StrCat(annotations_.digest, " ", annotations_.is_coco, " ",
-                             static_cast<int>(options_.negatives), " ", options_.cut_boxes, " ",
-                             options_.keep_crowds, " ", options_.upright, "\n"));
-    for (const std::string& name : annotations_.classes) hash.Update(absl::StrCat(name, "\n"));
-    for (const uint64_t number : order_) {
-      hash.Update(
-          absl::StrCat(FullPath(annotations_.images[number]), " ", file_bytes_[number], "\n"));
+  uint64_t InputBytes(uint64_t index) const override { return files_[order_[index]].size_bytes; }
+  std::map<std::string, Setting> settings() const override {
+    std::map<std::string, Setting> settings;
+    // Boxes beyond their image end a run, so those of its files need no cut.
+    settings["--bad-boxes"] = {options_.cut_boxes ? "cut" : "fail", "fail"};
+    settings["--negatives"] = {options_.negatives == Negatives::kApart  ? "apart"
+                               : options_.negatives == Negatives::kDrop ? "drop"
+                                                                        : "keep"};
+    if (has_crowds()) settings["--crowds"] = {"keep"};
+    if (annotations_.relative) settings["--relative"] = {};
+    if (options_.upright) settings["--upright"] = {};
+    return settings;
+  }
+  std::string StateOf(uint64_t index) const override {
+    const ListedImage& image = ImageAt(index);
+    const FileInfo& file = files_[order_[index]];
+    std::string state =
+        absl::StrCat(image.path, "\n", annotations_.is_coco, " ", image.id, " ", image.size.width,
+                     " ", image.size.height, " ", file.size_bytes, " ", file.mtime_ns, "\n");
+    for (const ListedBox& box : image.boxes) {
+      const Corners& corners = box.corners;
+      for (const double corner : {corners.xmin, corners.ymin, corners.xmax, corners.ymax}) {
+        absl::StrAppendFormat(&state, "%a ", corner);
+      }
+      absl::StrAppend(&state, box.label, " ", box.is_crowd, "\n");
     }
-    return hash.FinishHex();
+    return state;
   }
   std::unique_ptr<Reader> NewReader() const override {
     return std::make_unique<AnnotatedReader>(*this);
@@ -171,14 +191,14 @@ class AnnotatedSupply final : public RecordSupply {
       const std::string path = FullPath(image);
       const fs::path inside = fs::absolute(path).lexically_normal().lexically_relative(folder);
       if (inside.empty() || *inside.begin() == "..") {
-        file_bytes_.push_back(0);
+        files_.emplace_back();
         problems.Add(absl::StrCat(annotations_.PlaceOf(image), ": ", Printable(image.path),
                                   ": leads out of ", folder.string(),
                                   "; --images names a folder that holds all images"));
         continue;
       }
       const auto info = StatFile(path);
-      file_bytes_.push_back(info.ok() ? info->size_bytes : 0);
+      files_.push_back(info.ok() ? *info : FileInfo());
       if (info.ok() && info->is_regular) continue;
       problems.Add(absl::StrCat(annotations_.PlaceOf(image), ": ", Printable(path), ": ",
                                 info.ok() ? "is no file"
@@ -192,7 +212,7 @@ class AnnotatedSupply final : public RecordSupply {
 
   // What can be told before an image is opened.
   absl::Status FitToListedSizes() {
-    AnnotationProblems problems(annotations_.file);
+    AnnotationProblems problems(annotations_.file, kCutBoxes);
     for (ListedImage& image : annotations_.images) {
       const bool has_size = image.size.width > 0;
       if (!has_size && !annotations_.relative) continue;
@@ -256,7 +276,7 @@ class AnnotatedSupply final : public RecordSupply {
       }
       return boxes;
     }
-    AnnotationProblems problems(annotations_.file);
+    AnnotationProblems problems(annotations_.file, kCutBoxes);
     Fitted fitted = FitBoxes(image, size.width, size.height, kPixelRounding, options_.cut_boxes,
                              [&](const ListedBox& box, const std::string& problem) {
                                problems.Add(absl::StrCat(annotations_.PlaceOf(box), ": ", problem,
@@ -294,10 +314,10 @@ class AnnotatedSupply final : public RecordSupply {
   Annotations annotations_;
   AnnotationOptions options_;
   const MakeImageWorkFn make_image_work_;
-  std::vector<bool> positive_;        // by image: the file lists a box
-  std::vector<uint64_t> file_bytes_;  // by image
-  std::vector<uint64_t> order_;       // the images of the records
-  uint64_t positives_ = 0;            // that come first
+  std::vector<bool> positive_;   // by image: the file lists a box
+  std::vector<FileInfo> files_;  // by image
+  std::vector<uint64_t> order_;  // the images of the records
+  uint64_t positives_ = 0;       // that come first
   uint64_t most_boxes_ = 0;
   uint64_t longest_path_ = 0;
   uint64_t crowds_dropped_ = 0;

@@ -39,6 +39,7 @@ absl::Status AnnotationProblems::status() const {
   if (count_ == 0) return absl::OkStatus();
   std::string text = absl::StrJoin(told_, "\n");
   if (count_ > kMostTold) absl::StrAppend(&text, "\n… and ", count_ - kMostTold, " more");
+  if (!advice_.empty()) absl::StrAppend(&text, told_.size() > 1 ? "\n" : "; ", advice_);
   return MakeError(absl::StatusCode::kInvalidArgument, reason::kListInvalid, text,
                    {{"file", file_}});
 }

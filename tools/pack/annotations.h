@@ -42,7 +42,6 @@ struct Annotations {
   std::string file;       // its path
   bool is_coco = false;   // else a table of boxes
   bool relative = false;  // the corners
-  std::string digest;     // of the file
   std::vector<ListedImage> images;
   std::vector<std::string> classes;  // by label; none: labels are numbers without names
   std::vector<SideFile> side_files;  // what else is to be kept of the file
@@ -60,18 +59,21 @@ inline constexpr char kClassesFile[] = "classes.txt";
 // Mistakes of an annotation file, of which the first are told.
 class AnnotationProblems {
  public:
-  explicit AnnotationProblems(std::string file) : file_(std::move(file)) {}
+  // `advice`: what to do about any of them.
+  explicit AnnotationProblems(std::string file, std::string advice = "")
+      : file_(std::move(file)), advice_(std::move(advice)) {}
   // `text`: "boxes.csv:18: what is wrong".
   void Add(std::string text);
   bool any() const { return count_ > 0; }
-  // OK without any; else LIST_INVALID with metadata `file`, and a line for each of the first
-  // kMostTold.
+  // OK without any; else LIST_INVALID with metadata `file`, a line for each of the first kMostTold,
+  // and one with the advice.
   absl::Status status() const;
 
   static constexpr uint64_t kMostTold = 20;
 
  private:
   const std::string file_;
+  const std::string advice_;
   uint64_t count_ = 0;
   std::vector<std::string> told_;
 };

@@ -16,7 +16,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
-#include "server/base/checksum.h"
 #include "server/base/error.h"
 #include "server/base/record_name.h"
 #include "server/base/utf8.h"
@@ -24,6 +23,8 @@
 #include "server/source/images/list_line.h"
 #include "server/source/tar/number_text.h"
 #include "tools/inspect/guess_spec.h"
+#include "tools/inspect/list_columns.h"
+#include "tools/inspect/spec_data.h"
 #include "tools/pack/read_file.h"
 
 namespace bulkhead::tools {
@@ -340,16 +341,36 @@ bool IsBoxTable(const std::string& path) {
   return Has(titles, "xmin") || (Has(titles, "x") && Has(titles, "y"));
 }
 
+absl::Status RefuseUntitledBoxes(const std::string& path, bool means_boxes) {
+  const auto info = StatFile(path);
+  if (!info.ok() || !info->is_regular || IsSpecFile(path) || !IsImageList(path)) {
+    return absl::OkStatus();
+  }
+  BULKHEAD_ASSIGN_OR_RETURN(const ListColumns columns, ColumnsOf(path));
+  size_t numbers = 0;
+  for (const std::string& value : columns.first) {
+    double number = 0;
+    if (ParseNumber(value, number).ok()) ++numbers;
+  }
+  const size_t others = columns.first.size() - numbers;
+  const bool looks_like_boxes = !columns.header && (others == 1 || others == 2) &&
+                                (numbers == 4 || (others == 1 && numbers == 5));
+  if (!means_boxes && !looks_like_boxes) return absl::OkStatus();
+  return MakeError(
+      absl::StatusCode::kInvalidArgument, reason::kListInvalid,
+      absl::StrCat(Printable(path),
+                   ": the first line has no titles of boxes; for boxes write such a line above: "
+                   "path,label,xmin,ymin,xmax,ymax or path,label,x,y,w,h",
+                   means_boxes ? ""
+                               : "; for a list of images with such labels write a spec "
+                                 "(`bulkhead inspect` begins one), and pack that"),
+      {{"file", path}});
+}
+
 absl::StatusOr<Annotations> ReadBoxTable(const std::string& path, bool relative,
                                          const ClassList& classes) {
   BULKHEAD_ASSIGN_OR_RETURN(const std::string text, ReadFileOf(path, path, kMostTableBytes));
-  BULKHEAD_ASSIGN_OR_RETURN(Annotations annotations,
-                            TableReader(path, relative, classes).Read(text));
-  Sha256 hash;
-  hash.Update(absl::StrCat(relative, "\n"));
-  hash.Update(text);
-  annotations.digest = hash.FinishHex();
-  return annotations;
+  return TableReader(path, relative, classes).Read(text);
 }
 
 }  // namespace bulkhead::tools

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tools/pack/annotations.h"
 #include "tools/pack/class_list.h"
@@ -11,6 +12,11 @@ namespace bulkhead::tools {
 
 // Whether the first line of a text file has the titles of boxes: `xmin` or `x` among its columns.
 bool IsBoxTable(const std::string& path);
+
+// LIST_INVALID for a text file whose lines look like boxes - a path, four numbers and at most one
+// value more - without titles above, which no one can tell from an image list with four labels; and
+// for any other without such titles if `means_boxes`.
+absl::Status RefuseUntitledBoxes(const std::string& path, bool means_boxes);
 
 // Reads a table of boxes: a text file whose first line has titles, and a box on each other line.
 // Columns are separated as those of an image list (list_line.h); empty lines and those that begin

@@ -8,15 +8,16 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
-#include "server/base/checksum.h"
 #include "server/base/error.h"
 #include "server/base/record_name.h"
 #include "server/source/tar/json_cursor.h"
 #include "server/source/tar/json_value.h"
 #include "server/source/tar/number_text.h"
+#include "tools/common/count_text.h"
 #include "tools/pack/read_file.h"
 
 namespace bulkhead::tools {
@@ -99,6 +100,11 @@ class CocoReader {
     if (!problems_.any()) NumberCategories();
     if (!problems_.any()) GiveBoxesToImages();
     BULKHEAD_RETURN_IF_ERROR(problems_.status());
+    for (const auto& [field, count] : unread_) {
+      if (count == 0) continue;
+      found_.notes.push_back(absl::StrCat("`", field, "` of ", CountText(count, "annotation"),
+                                          " left out: only boxes are packed"));
+    }
     return std::move(found_);
   }
 
@@ -252,6 +258,12 @@ class CocoReader {
                                           " has a negative width or height; COCO's boxes are "
                                           "[x, y, width, height]"));
     }
+    for (auto& [field, count] : unread_) {
+      const auto value = fields_.find(field);
+      const bool is_told = value != fields_.end() && value->second != "null" &&
+                           absl::StripAsciiWhitespace(value->second.substr(1)) != "]";
+      if (is_told) ++count;
+    }
     detections_.push_back({*image,
                            *category,
                            {.corners = {box[0], box[1], box[0] + box[2], box[1] + box[3]},
@@ -314,19 +326,15 @@ class CocoReader {
   std::map<int64_t, std::string> categories_;           // their names, by id
   std::map<int64_t, int64_t> labels_;                   // of those that have one, by id
   std::vector<Detection> detections_;
+  // How many detections have what is not read.
+  std::map<absl::string_view, uint64_t> unread_ = {{"keypoints", 0}, {"segmentation", 0}};
 };
 
 }  // namespace
 
 absl::StatusOr<Annotations> ReadCocoJson(const std::string& path, const ClassList& classes) {
   BULKHEAD_ASSIGN_OR_RETURN(const std::string text, ReadFileOf(path, path, kMostCocoBytes));
-  BULKHEAD_ASSIGN_OR_RETURN(
-      Annotations annotations,
-      CocoReader(path, absl::StripPrefix(text, kByteOrderMark), classes).Read());
-  Sha256 hash;
-  hash.Update(text);
-  annotations.digest = hash.FinishHex();
-  return annotations;
+  return CocoReader(path, absl::StripPrefix(text, kByteOrderMark), classes).Read();
 }
 
 }  // namespace bulkhead::tools

@@ -1,12 +1,16 @@
 #include <algorithm>
 #include <filesystem>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "server/base/checksum.h"
+#include "absl/strings/str_join.h"
 #include "server/base/error.h"
+#include "server/base/record_name.h"
 #include "server/image/codecs/image_format.h"
 #include "server/os/files/filesystem.h"
+#include "tools/inspect/guess_spec.h"
 #include "tools/pack/class_list.h"
 #include "tools/pack/read_file.h"
 #include "tools/pack/record_supply.h"
@@ -22,36 +26,39 @@ constexpr size_t kHeadBytes = 64;
 // Of the spec that is proposed.
 constexpr uint32_t kSide = 224;
 constexpr uint64_t kBatchSize = 64;
+// Of the files that are left out.
+constexpr uint64_t kMostNamed = 5;
 
 struct Photo {
   fs::path path;
   int64_t label = 0;
   uint64_t size_bytes = 0;
+  int64_t mtime_ns = 0;
 };
 
 class FolderSupply final : public RecordSupply {
  public:
+  explicit FolderSupply(fs::path folder) : folder_(std::move(folder)) {}
+
   static absl::StatusOr<std::unique_ptr<RecordSupply>> Create(const fs::path& folder) {
-    auto supply = std::make_unique<FolderSupply>();
-    BULKHEAD_RETURN_IF_ERROR(supply->FindClasses(folder));
-    BULKHEAD_RETURN_IF_ERROR(supply->FindPhotos(folder));
-    if (supply->photos_.empty()) {
-      return absl::NotFoundError(absl::StrCat(folder.string(), ": holds no images"));
-    }
-    return supply;
+    auto supply = std::make_unique<FolderSupply>(folder);
+    BULKHEAD_RETURN_IF_ERROR(supply->FindClasses());
+    BULKHEAD_RETURN_IF_ERROR(supply->FindPhotos());
+    if (!supply->photos_.empty()) return supply;
+    return absl::NotFoundError(
+        absl::StrCat(Printable(folder.string()), ": holds no images", RecordsIn(folder.string())));
   }
 
   uint64_t record_count() const override { return photos_.size(); }
   std::string NameOf(uint64_t index) const override { return photos_[index].path.string(); }
   uint64_t InputBytes(uint64_t index) const override { return photos_[index].size_bytes; }
   uint64_t left_out() const override { return left_out_; }
-  std::string identity() const override {
-    Sha256 hash;
-    hash.Update(absl::StrCat("folder ", labeled_, "\n"));
-    for (const Photo& photo : photos_) {
-      hash.Update(absl::StrCat(photo.path.string(), " ", photo.size_bytes, "\n"));
-    }
-    return hash.FinishHex();
+  std::map<std::string, Setting> settings() const override { return {}; }
+  std::string StateOf(uint64_t index) const override {
+    const Photo& photo = photos_[index];
+    return absl::StrCat(photo.path.lexically_relative(folder_).string(), "\n",
+                        labeled() ? absl::StrCat(photo.label) : "none", " ", photo.size_bytes, " ",
+                        photo.mtime_ns);
   }
   std::unique_ptr<Reader> NewReader() const override {
     return std::make_unique<PhotoReader>(*this);
@@ -60,7 +67,7 @@ class FolderSupply final : public RecordSupply {
     v1::PipelineSpec spec;
     spec.mutable_source()->mutable_tfrecord()->add_files("part-*.tfrecord");
     (*spec.mutable_features())["image"].mutable_bytes();
-    if (labeled_) {
+    if (labeled()) {
       v1::Int64Feature& label = *(*spec.mutable_features())["label"].mutable_int64();
       for (const std::string& name : NamesOfClasses()) label.add_classes(name);
     }
@@ -70,6 +77,28 @@ class FolderSupply final : public RecordSupply {
     spec.mutable_batch()->set_size(kBatchSize);
     spec.mutable_order()->mutable_global();
     return spec;
+  }
+  std::vector<std::string> Notes() const override {
+    std::vector<std::string> notes;
+    if (!others_.empty()) {
+      notes.push_back(absl::StrCat(
+          "left out: ",
+          absl::StrJoin(others_, ", ",
+                        [&](std::string* text, const fs::path& path) {
+                          text->append(Printable(path.lexically_relative(folder_).string()));
+                        }),
+          left_out_ > others_.size() ? ", …" : ""));
+    }
+    const bool has_more = std::any_of(photos_.begin(), photos_.end(), [&](const Photo& photo) {
+      return photo.label < static_cast<int64_t>(classes_.size());
+    });
+    if (has_more && !labeled()) {
+      notes.push_back(absl::StrCat("there are no labels, because ",
+                                   Printable(loose_->path.string()),
+                                   " lies in no sub-folder; with all images in sub-folders each of "
+                                   "these is a class"));
+    }
+    return notes;
   }
 
  private:
@@ -83,7 +112,7 @@ class FolderSupply final : public RecordSupply {
           ReadFileOf(photo.path.string(), photo.path.string(), kMostImageFileBytes));
       ExampleBuilder example;
       example.Bytes("image", bytes);
-      if (supply_.labeled_) example.Int64("label", photo.label);
+      if (supply_.labeled()) example.Int64("label", photo.label);
       return example.Serialize();
     }
 
@@ -91,40 +120,54 @@ class FolderSupply final : public RecordSupply {
     const FolderSupply& supply_;
   };
 
-  // Its sub-folders, if it has nothing else.
-  absl::Status FindClasses(const fs::path& folder) {
+  bool labeled() const { return !classes_.empty() && loose_ == nullptr; }
+
+  // Its sub-folders.
+  absl::Status FindClasses() {
     std::error_code error;
-    for (const auto& entry : fs::directory_iterator(folder, error)) {
-      if (entry.is_directory()) classes_.push_back(entry.path());
-      if (entry.is_regular_file()) labeled_ = false;
+    for (const auto& entry : fs::directory_iterator(folder_, error)) {
+      if (entry.is_directory() && !IsHidden(entry)) classes_.push_back(entry.path());
     }
     std::sort(classes_.begin(), classes_.end());
-    if (error) return absl::NotFoundError(absl::StrCat(folder.string(), ": ", error.message()));
+    if (error) return absl::NotFoundError(absl::StrCat(folder_.string(), ": ", error.message()));
     return absl::OkStatus();
   }
 
   // All images below it, ordered by path.
-  absl::Status FindPhotos(const fs::path& folder) {
+  absl::Status FindPhotos() {
     std::error_code error;
-    for (const auto& entry : fs::recursive_directory_iterator(folder, error)) {
-      if (!entry.is_regular_file()) continue;
+    fs::recursive_directory_iterator entry(folder_, error);
+    for (; !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
+      if (entry->is_directory() && IsHidden(*entry)) entry.disable_recursion_pending();
+      if (!entry->is_regular_file()) continue;
       BULKHEAD_ASSIGN_OR_RETURN(const std::string head,
-                                ReadPrefix(entry.path().string(), kHeadBytes));
-      if (SniffFormat(head) == ImageFormat::kUnknown) {
-        ++left_out_;
+                                ReadPrefix(entry->path().string(), kHeadBytes));
+      if (IsHidden(*entry) || SniffFormat(head) == ImageFormat::kUnknown) {
+        if (++left_out_ <= kMostNamed) others_.push_back(entry->path());
         continue;
       }
       const auto inside = [&](const fs::path& parent) {
-        return std::mismatch(parent.begin(), parent.end(), entry.path().begin()).first ==
+        return std::mismatch(parent.begin(), parent.end(), entry->path().begin()).first ==
                parent.end();
       };
       const auto label = std::find_if(classes_.begin(), classes_.end(), inside);
-      photos_.push_back({entry.path(), label - classes_.begin(), entry.file_size(error)});
+      BULKHEAD_ASSIGN_OR_RETURN(const FileInfo info, StatFile(entry->path().string()));
+      photos_.push_back({entry->path(), label - classes_.begin(), info.size_bytes, info.mtime_ns});
     }
-    if (error) return absl::UnavailableError(absl::StrCat(folder.string(), ": ", error.message()));
+    if (error) return absl::UnavailableError(absl::StrCat(folder_.string(), ": ", error.message()));
     std::sort(photos_.begin(), photos_.end(),
               [](const Photo& a, const Photo& b) { return a.path < b.path; });
+    std::sort(others_.begin(), others_.end());
+    const auto loose = std::find_if(photos_.begin(), photos_.end(), [&](const Photo& photo) {
+      return photo.label == static_cast<int64_t>(classes_.size());
+    });
+    if (loose != photos_.end()) loose_ = &*loose;
     return absl::OkStatus();
+  }
+
+  // As an image_folder passes over: no data, but what a program keeps for itself.
+  static bool IsHidden(const fs::directory_entry& entry) {
+    return entry.path().filename().string().front() == '.';
   }
 
   // None if a spec cannot hold them.
@@ -135,10 +178,12 @@ class FolderSupply final : public RecordSupply {
     return names;
   }
 
+  const fs::path folder_;
   std::vector<fs::path> classes_;  // by number
-  bool labeled_ = true;
   std::vector<Photo> photos_;
+  const Photo* loose_ = nullptr;  // the first that lies beside the classes
   uint64_t left_out_ = 0;
+  std::vector<fs::path> others_;  // of the files that are left out
 };
 
 }  // namespace

@@ -6,11 +6,16 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
 #include "server/base/paths/object_url.h"
+#include "server/base/record_name.h"
+#include "server/os/files/filesystem.h"
 #include "tools/common/commands.h"
 #include "tools/common/count_text.h"
 #include "tools/common/json.h"
@@ -18,6 +23,8 @@
 #include "tools/common/progress_line.h"
 #include "tools/inspect/spec_data.h"
 #include "tools/local/confinement.h"
+#include "tools/local/local_objects.h"
+#include "tools/local/local_pipeline.h"
 #include "tools/pack/altered_supply.h"
 #include "tools/pack/annotated_supply.h"
 #include "tools/pack/box_table.h"
@@ -31,7 +38,8 @@ namespace bulkhead::tools {
 namespace {
 
 constexpr char kPackExamples[] =
-    "Of a folder: `image` (the file as it is) and, where the folder has sub-folders, `label`: the\n"
+    "Of a folder: `image` (the file as it is) and, where all images lie in sub-folders, `label`: "
+    "the\n"
     "number of the sub-folder in sorted order; other files are skipped. Of a list: its images,\n"
     "labels and paths. Of tars: image and label. Of a spec: all features of its source, of the\n"
     "records that its filter, split, skip and take leave. Of COCO JSON and of a table of boxes\n"
@@ -52,7 +60,10 @@ constexpr char kPackExamples[] =
     "  bulkhead pack photos packed --longer-side 640 --quality 90\n"
     "  bulkhead pack instances_train2017.json packed --images train2017\n"
     "  bulkhead pack boxes.csv packed --images photos --relative\n"
-    "  bulkhead pack boxes.csv packed --negatives apart --key image=img_raw --key boxes=bbox\n";
+    "  bulkhead pack boxes.csv packed --negatives apart --key image=img_raw,boxes=bbox\n";
+
+// What is looked at to tell what a JSON file holds.
+constexpr size_t kJsonHeadBytes = 4096;
 
 struct PackArguments {
   std::string data;
@@ -86,13 +97,17 @@ absl::Status RefuseFor(const PackArguments& arguments, const std::vector<std::st
 
 absl::StatusOr<Alteration> AlterationOf(const PackArguments& arguments) {
   Alteration alteration;
-  for (const std::string& text : arguments.keys) {
-    const size_t at = text.find('=');
-    if (at == 0 || at == std::string::npos) {
-      return Wrong(absl::StrCat("--key ", text, ": write FEATURE=KEY, such as image=img_raw"));
-    }
-    if (!alteration.keys.emplace(text.substr(0, at), text.substr(at + 1)).second) {
-      return Wrong(absl::StrCat("--key ", text, ": this feature has a key already"));
+  for (const std::string& texts : arguments.keys) {
+    for (const std::string& text : std::vector<std::string>(absl::StrSplit(texts, ','))) {
+      const size_t at = text.find('=');
+      if (at == 0 || at == std::string::npos) {
+        return Wrong(absl::StrCat("--key ", texts, ": `", text,
+                                  "` is no FEATURE=KEY; write image=img_raw, or several as "
+                                  "image=img_raw,boxes=bbox"));
+      }
+      if (!alteration.keys.emplace(text.substr(0, at), text.substr(at + 1)).second) {
+        return Wrong(absl::StrCat("--key ", text, ": this feature has a key already"));
+      }
     }
   }
   Recoding& recoding = alteration.recoding;
@@ -101,6 +116,29 @@ absl::StatusOr<Alteration> AlterationOf(const PackArguments& arguments) {
   recoding.pixels = std::max(arguments.longer_side, arguments.shorter_side);
   recoding.quality = arguments.quality;
   return alteration;
+}
+
+// One name of the data, however their path is written.
+std::string OneName(const std::string& data) {
+  std::error_code error;
+  const std::filesystem::path plain = std::filesystem::weakly_canonical(data, error);
+  return (plain.has_filename() ? plain : plain.parent_path()).string();
+}
+
+// What ends with .json, but is neither a spec nor COCO's.
+absl::Status CheckJson(const std::string& path) {
+  if (!absl::EndsWith(path, ".json")) return absl::OkStatus();
+  BULKHEAD_ASSIGN_OR_RETURN(const std::string head, ReadPrefix(path, kJsonHeadBytes));
+  const absl::string_view text = absl::StripLeadingAsciiWhitespace(head);
+  const bool is_list = absl::StartsWith(text, "[");
+  if (!text.empty() && !is_list) return absl::OkStatus();
+  return MakeError(absl::StatusCode::kInvalidArgument, reason::kListInvalid,
+                   absl::StrCat(Printable(path), ": ",
+                                is_list ? "is a list, as COCO's results are; boxes to train with "
+                                          "are an object with `images`, `annotations` and "
+                                          "`categories`"
+                                        : "is empty; was it written to the end?"),
+                   {{"file", path}});
 }
 
 absl::StatusOr<std::unique_ptr<RecordSupply>> SupplyBoxes(const PackArguments& arguments,
@@ -135,14 +173,13 @@ absl::StatusOr<std::unique_ptr<RecordSupply>> Supply(const PackArguments& argume
     };
   };
   BULKHEAD_ASSIGN_OR_RETURN(const Alteration alteration, AlterationOf(arguments));
-  for (const std::string* data : {&arguments.data, &arguments.annotations.images}) {
-    if (!IsObjectUrl(*data) && !LooksLikeUrl(*data)) continue;
-    return MakeError(absl::StatusCode::kFailedPrecondition, reason::kFileUnreadable,
-                     absl::StrCat(ShownUrl(*data),
-                                  ": `pack` reads files of this host only; copy the data to a "
-                                  "folder first, and the shards that `pack` writes to the bucket"),
-                     {{"file", ShownUrl(*data)}});
-  }
+  const bool is_spec =
+      absl::EndsWith(arguments.data, ".yaml") || absl::EndsWith(arguments.data, ".yml");
+  if (is_spec && IsObjectUrl(arguments.data)) return ReadSpecFile(arguments.data).status();
+  BULKHEAD_RETURN_IF_ERROR(
+      RefuseUrls({arguments.data, arguments.annotations.images},
+                 "`pack` reads files of this host only; copy the data to a folder first, and the "
+                 "shards to the bucket afterwards"));
   std::unique_ptr<RecordSupply> supply;
   std::error_code error;
   const bool is_glob = arguments.data.find_first_of("*?[") != std::string::npos;
@@ -153,10 +190,15 @@ absl::StatusOr<std::unique_ptr<RecordSupply>> Supply(const PackArguments& argume
   if (IsCocoJson(arguments.data) || IsBoxTable(arguments.data)) {
     BULKHEAD_ASSIGN_OR_RETURN(supply, SupplyBoxes(arguments, image_work(arguments.max_pixels)));
   } else {
-    BULKHEAD_RETURN_IF_ERROR(RefuseFor(arguments,
-                                       {"--images", "--negatives", "--crowds", "--bad-boxes",
-                                        "--classes", "--relative", "--upright"},
-                                       "COCO JSON and tables of boxes"));
+    BULKHEAD_RETURN_IF_ERROR(CheckJson(arguments.data));
+    const std::vector<std::string> of_boxes = {"--images",    "--negatives", "--crowds",
+                                               "--bad-boxes", "--classes",   "--relative",
+                                               "--upright"};
+    const bool means_boxes =
+        std::any_of(of_boxes.begin(), of_boxes.end(),
+                    [&](const std::string& option) { return arguments.given.count(option) > 0; });
+    BULKHEAD_RETURN_IF_ERROR(RefuseUntitledBoxes(arguments.data, means_boxes));
+    BULKHEAD_RETURN_IF_ERROR(RefuseFor(arguments, of_boxes, "COCO JSON and tables of boxes"));
     const bool is_folder = std::filesystem::is_directory(arguments.data, error);
     BULKHEAD_ASSIGN_OR_RETURN(
         supply, is_folder ? SupplyFolder(arguments.data) : SupplySource(arguments.data));
@@ -174,6 +216,7 @@ absl::Status RunPack(const PackArguments& arguments) {
   BULKHEAD_ASSIGN_OR_RETURN(const std::unique_ptr<RecordSupply> supply, Supply(arguments));
   const uint64_t records = supply->record_count();
   PackingOptions options = arguments.packing;
+  options.data = OneName(arguments.data);
   options.threads = static_cast<int>(arguments.threads);
   if (!arguments.file_size.empty()) {
     BULKHEAD_ASSIGN_OR_RETURN(options.file_bytes, ParseBytes(arguments.file_size));
@@ -195,6 +238,7 @@ absl::Status RunPack(const PackArguments& arguments) {
                              .Add("files", packed.files)
                              .Add("kept_files", packed.kept_files)
                              .Add("was_whole", packed.was_whole)
+                             .Add("stale_files", packed.stale_files)
                              .Add("left_out", supply->left_out())
                              .Add("notes", supply->Notes())
                              .Add("spec", spec)
@@ -213,6 +257,10 @@ absl::Status RunPack(const PackArguments& arguments) {
       "%s in %s%s; try\n  bulkhead stream %s\n", CountText(records, "record"),
       CountText(packed.files, "file"),
       left_out > 0 ? absl::StrCat(", ", CountText(left_out, "other file"), " left out") : "", spec);
+  if (packed.stale_files > 0) {
+    absl::PrintF("%s of the earlier run written anew, whose data have changed since\n",
+                 CountText(packed.stale_files, "file"));
+  }
   for (const std::string& note : supply->Notes()) absl::PrintF("%s\n", note);
   return absl::OkStatus();
 }
@@ -228,7 +276,7 @@ std::vector<Option> OptionsOf(PackArguments& arguments) {
        .help = "Size that a file has at most, about, such as 256MiB",
        .value = Size(arguments.file_size),
        .without = {"--records"}},
-      {"--key", "What records call a feature, such as image=img_raw",
+      {"--key", "What records call a feature, such as image=img_raw; may be given again",
        Texts(arguments.keys, "FEATURE=KEY")},
       {.name = "--longer-side",
        .help = "Make images smaller whose longer side has more pixels; boxes follow",

@@ -3,12 +3,14 @@
 #include <fcntl.h>
 #include <sys/file.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <sstream>
 #include <thread>
@@ -16,18 +18,23 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "server/base/checksum.h"
 #include "server/base/error.h"
+#include "server/base/record_name.h"
 #include "server/os/files/fd.h"
+#include "server/os/files/filesystem.h"
 #include "server/os/monotonic_wait.h"
 #include "server/source/file.h"
 #include "server/source/records/record_stream.h"
 #include "server/source/tfrecord/tfrecord_format.h"
 #include "server/source/tfrecord/tfrecord_writer.h"
 #include "server/spec/yaml/yaml.h"
+#include "tools/common/count_text.h"
 #include "tools/pack/file_plan.h"
+#include "tools/pack/packing_mark.h"
 
 namespace bulkhead::tools {
 namespace {
@@ -85,9 +92,8 @@ class PackingRun {
       : supply_(supply), options_(options), out_(options.out) {}
 
   absl::StatusOr<Packed> Run(PackProgressFn progress) {
+    BULKHEAD_RETURN_IF_ERROR(Lock());
     BULKHEAD_RETURN_IF_ERROR(Begin());
-    BULKHEAD_ASSIGN_OR_RETURN(files_,
-                              PlanFiles(supply_, options_.records_a_file, options_.file_bytes));
     const int threads = options_.threads;
     std::vector<std::thread> running;
     for (int i = 0; i < threads; ++i) running.emplace_back([this] { WriteFiles(); });
@@ -101,15 +107,14 @@ class PackingRun {
     for (std::thread& thread : running) thread.join();
     absl::MutexLock lock(&mutex_);
     BULKHEAD_RETURN_IF_ERROR(status_);
-    if (was_done_ && kept_files_ == files_.size())
-      return Packed{files_.size(), files_.size(), true};
-    BULKHEAD_RETURN_IF_ERROR(End());
-    return Packed{files_.size(), kept_files_.load()};
+    BULKHEAD_ASSIGN_OR_RETURN(const bool wrote, End());
+    const bool was_whole = was_done_ && kept_files_ == files_.size() && !wrote;
+    return Packed{files_.size(), kept_files_.load(), was_whole, stale_files_};
   }
 
  private:
-  // Makes the folder, or finds in it what an earlier run of this packing has left.
-  absl::Status Begin() {
+  // Makes the folder, and keeps other runs out of it.
+  absl::Status Lock() {
     std::error_code error;
     fs::create_directories(out_, error);
     folder_ = UniqueFd(open(out_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -125,41 +130,110 @@ class PackingRun {
                        ": another `bulkhead pack` writes to this folder; wait for "
                        "it, or name another one"));
     }
-    const std::string mark =
-        options_.file_bytes > 0
-            ? absl::StrCat(supply_.identity(), " bytes ", options_.file_bytes, "\n")
-            : absl::StrCat(supply_.identity(), " ", options_.records_a_file, "\n");
+    return absl::OkStatus();
+  }
+
+  // Finds in the folder what an earlier run of this packing has left.
+  absl::Status Begin() {
+    PackingMark mark(options_.data, Settings());
+    std::error_code error;
+    std::ostringstream found;
     for (const char* const name : {kMark, kDone}) {
-      was_done_ = name == kDone;
-      std::ostringstream found;
-      found << std::ifstream(out_ / name).rdbuf();
-      if (found.str() == mark) return absl::OkStatus();
       if (!fs::exists(out_ / name, error)) continue;
-      return absl::FailedPreconditionError(
-          absl::StrCat(out_.string(), ": holds ", was_done_ ? "a finished" : "an unfinished",
-                       " packing of other data, or with other options; remove the folder, or name "
-                       "another one"));
+      was_done_ = name == kDone;
+      found << std::ifstream(out_ / name).rdbuf();
+      return GoOn(PackingMark::Parse(found.str()), mark);
     }
-    was_done_ = false;
     if (!fs::is_empty(out_, error) || error) {
       return absl::FailedPreconditionError(
           absl::StrCat(out_.string(), ": is not an empty folder; name another one"));
     }
-    return Write(out_ / kMark, mark);
+    BULKHEAD_RETURN_IF_ERROR(Plan(mark));
+    return Write(out_ / kMark, mark.Text());
   }
 
-  absl::Status End() const {
+  // What decides how records are written, and how many a file has.
+  std::map<std::string, Setting> Settings() const {
+    std::map<std::string, Setting> settings = supply_.settings();
+    if (options_.file_bytes > 0) {
+      settings["--file-size"] = {absl::StrCat(options_.file_bytes, "B")};
+    } else {
+      settings["--records"] = {absl::StrCat(options_.records_a_file)};
+    }
+    return settings;
+  }
+
+  absl::Status Plan(PackingMark& mark) {
+    BULKHEAD_ASSIGN_OR_RETURN(files_,
+                              PlanFiles(supply_, options_.records_a_file, options_.file_bytes));
+    mark.SetFiles(supply_, files_);
+    return absl::OkStatus();
+  }
+
+  // An unfinished packing loses the files that would be other ones now; a finished one has none.
+  absl::Status GoOn(const PackingMark& earlier, PackingMark& mark) {
+    if (earlier.data().empty() && !mark.data().empty()) {
+      return Other("of another version of `bulkhead pack`", "");
+    }
+    const std::string others =
+        mark.data() == earlier.data()
+            ? ""
+            : absl::StrCat("of ", Printable(earlier.data()), ", not of ", Printable(mark.data()));
+    const std::vector<std::string> differences = mark.DifferencesFrom(earlier);
+    if (!differences.empty()) {
+      return Other(absl::StrCat(others, others.empty() ? "" : ", and ",
+                                "with other options: ", absl::StrJoin(differences, "; ")),
+                   was_done_ ? "" : "give the earlier ones to go on; ");
+    }
+    BULKHEAD_RETURN_IF_ERROR(Plan(mark));
+    const std::vector<std::string> stale = mark.StaleFiles(earlier);
+    const auto is_whole = [&](const std::string& name) { return StatFile(out_ / name).ok(); };
+    const auto written = std::count_if(stale.begin(), stale.end(), is_whole);
+    const bool keeps_none = stale.size() == earlier.file_count();
+    if (!others.empty() && keeps_none && (was_done_ || written > 0)) return Other(others, "");
+    if (was_done_ && (!stale.empty() || mark.file_count() > earlier.file_count())) {
+      return Other(
+          absl::StrCat("of these data, which have changed since: ",
+                       stale.empty() ? std::string("there are more of them")
+                                     : absl::StrCat(CountText(stale.size(), "file"), " from ",
+                                                    stale.front(), " on would have other records")),
+          "");
+    }
+    if (was_done_) return absl::OkStatus();
+    stale_files_ = static_cast<uint64_t>(written);
+    for (const std::string& name : stale) BULKHEAD_RETURN_IF_ERROR(Remove(out_ / name));
+    return Write(out_ / kMark, mark.Text());
+  }
+
+  // The folder holds a packing that is `other` than this one.
+  absl::Status Other(absl::string_view other, absl::string_view advice) const {
+    return absl::FailedPreconditionError(absl::StrCat(
+        out_.string(), ": holds ", was_done_ ? "a finished" : "an unfinished", " packing ", other,
+        "; ", advice, "to begin anew remove the folder, or name another one"));
+  }
+
+  static absl::Status Remove(const fs::path& path) {
+    std::error_code error;
+    fs::remove(path, error);
+    if (!error) return absl::OkStatus();
+    return absl::UnavailableError(absl::StrCat(path.string(), ": ", error.message()));
+  }
+
+  // Writes what is written at the end; whether something was.
+  absl::StatusOr<bool> End() const {
     std::vector<SideFile> files = supply_.side_files();
     files.push_back({kSpec, SpecToYaml(supply_.Spec())});
     std::error_code error;
+    bool wrote = false;
     for (const SideFile& file : files) {
       // Of a finished packing they may have been changed since.
       if (was_done_ && fs::exists(out_ / file.name, error)) continue;
       BULKHEAD_RETURN_IF_ERROR(Write(out_ / file.name, file.text));
+      wrote = true;
     }
-    if (was_done_) return absl::OkStatus();
+    if (was_done_) return wrote;
     fs::rename(out_ / kMark, out_ / kDone, error);
-    if (!error) return absl::OkStatus();
+    if (!error) return true;
     return absl::UnavailableError(absl::StrCat((out_ / kDone).string(), ": ", error.message()));
   }
 
@@ -220,6 +294,7 @@ class PackingRun {
   const fs::path out_;
   UniqueFd folder_;                 // locked
   bool was_done_ = false;           // an earlier run has finished
+  uint64_t stale_files_ = 0;        // of an earlier run, that were removed
   std::vector<PlannedFile> files_;  // before there are threads
   std::atomic<uint64_t> next_{0};   // file
   std::atomic<uint64_t> written_{0};

@@ -2,7 +2,9 @@
 #define BULKHEAD_TOOLS_PACK_RECORD_SUPPLY_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -21,6 +23,15 @@ struct RecordSet {
 struct SideFile {
   std::string name;
   std::string text;
+};
+
+// What was chosen of something that decides how records are written.
+struct Setting {
+  std::string value;  // "" of a flag
+  // What may have been chosen before, when whatever was written then is the same now.
+  std::string before = value;
+
+  friend bool operator==(const Setting&, const Setting&) = default;
 };
 
 // The records that are packed, in their order. Thread-safe, if each thread has its own Reader.
@@ -42,12 +53,18 @@ class RecordSupply {
   virtual std::string NameOf(uint64_t index) const = 0;
   // The bytes of what a record is made of, such as the size of its image's file; 0: not known.
   virtual uint64_t InputBytes(uint64_t /*index*/) const { return 0; }
-  // Records hold features that Spec() does not declare.
-  virtual bool has_undeclared() const { return false; }
+  // What is known of the features that records hold and Spec() does not declare, by their keys;
+  // records that nobody has looked at yet may hold more.
+  virtual std::set<std::string> undeclared() const { return {}; }
   // Files that are no records.
   virtual uint64_t left_out() const { return 0; }
-  // A digest of what is packed: of the records' names, and of how they are written.
-  virtual std::string identity() const = 0;
+  // What was chosen that decides how records are written, by its name: an option, "--quality", or
+  // words, "the features that DATA declares".
+  virtual std::map<std::string, Setting> settings() const = 0;
+  // What record `index` is made of, in bytes that nobody reads: its name, what was listed for it,
+  // the size and the time of change of its files. While these and the settings are the same, so is
+  // the record.
+  virtual std::string StateOf(uint64_t index) const = 0;
   virtual std::unique_ptr<Reader> NewReader() const = 0;
   // A spec for the packed records, which lie beside it; not necessarily normalized.
   virtual v1::PipelineSpec Spec() const = 0;
@@ -56,8 +73,9 @@ class RecordSupply {
   virtual std::vector<std::string> Notes() const { return {}; }
 };
 
-// The images below a folder: `image`, the file as it is, and `label` where the folder has nothing
-// but sub-folders, the number of the sub-folder in sorted order. NOT_FOUND if there are none.
+// The images below a folder: `image`, the file as it is, and `label` where the folder has
+// sub-folders and no image beside them: the number of the sub-folder in sorted order. NOT_FOUND if
+// there are none.
 absl::StatusOr<std::unique_ptr<RecordSupply>> SupplyFolder(const std::string& folder);
 
 // The records of anything else that a spec can name: an image list, tars or a spec, with all

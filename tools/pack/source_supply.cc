@@ -1,16 +1,19 @@
 #include <algorithm>
+#include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "server/base/checksum.h"
 #include "server/base/element_type.h"
 #include "server/base/error.h"
 #include "server/base/record_name.h"
 #include "server/os/files/filesystem.h"
 #include "server/source/file.h"
+#include "server/source/policy_advice.h"
 #include "server/source/records/record_source.h"
 #include "server/source/tfrecord/example_format.h"
 #include "server/spec/normalize/normalize.h"
@@ -20,6 +23,7 @@
 #include "tools/local/local_data.h"
 #include "tools/local/local_objects.h"
 #include "tools/local/local_pipeline.h"
+#include "tools/pack/file_states.h"
 #include "tools/pack/record_supply.h"
 #include "tools/synth/example.h"
 
@@ -77,16 +81,32 @@ class RawFormat final : public RecordFormat {
   }
 };
 
+// An error of a record, as one who packs can do something about it.
+absl::Status ForPacking(const absl::Status& status) {
+  const auto info = GetErrorInfo(status);
+  const std::string text =
+      absl::StrReplaceAll(status.message(), {{kPassOverDamaged, ""}, {kPassOverMissing, ""}});
+  if (!info.has_value() || (!IsSampleError(status) && text == status.message())) return status;
+  return MakeError(status.code(), info->reason,
+                   absl::StrCat(text,
+                                "; mend it and run the same command again, or leave such records "
+                                "out: `bulkhead scan SPEC --write-spec good.yaml` writes a spec "
+                                "that `pack` takes (`bulkhead inspect DATA --out SPEC` writes one "
+                                "of data)"),
+                   info->metadata);
+}
+
 class SourceSupply final : public RecordSupply {
  public:
-  // The records of TFRecord files as they are, whatever of them the normalized `spec` reads, which
-  // `text` was before: it has comments where it leaves out a feature. `data`: a file or a glob.
+  // The records of TFRecord files as they are, whatever of them the normalized `spec` reads;
+  // `undeclared`: what it is known to leave out. `data`: a file or a glob.
   static absl::StatusOr<std::unique_ptr<RecordSupply>> CreateRaw(v1::PipelineSpec spec,
-                                                                 absl::string_view text,
+                                                                 std::set<std::string> undeclared,
                                                                  const std::string& data) {
     auto supply = std::make_unique<SourceSupply>();
-    BULKHEAD_ASSIGN_OR_RETURN(supply->data_,
-                              LocalData::Create(spec, "/", [](const v1::Progress&) {}));
+    auto found = LocalData::Create(spec, "/", [](const v1::Progress&) {});
+    if (!found.ok()) return ForPacking(found.status());
+    supply->data_ = *std::move(found);
     FeatureSignature record;
     record.name = "record";
     record.kind = Kind::kEncoded;
@@ -94,7 +114,9 @@ class SourceSupply final : public RecordSupply {
                               OpenRecordSource(spec.source(), supply->data_->found().resolved,
                                                std::make_unique<RawFormat>(), {std::move(record)}));
     supply->is_raw_ = true;
-    supply->has_undeclared_ = absl::StrContains(text, kOthersComment);
+    supply->undeclared_ = std::move(undeclared);
+    BULKHEAD_ASSIGN_OR_RETURN(supply->states_,
+                              FileStates::Of(spec.source(), supply->data_->found()));
     supply->spec_ = std::move(spec);
     const std::string beside = JoinPath(FolderOf(data), "packed.yaml");
     if (StatFile(beside).ok()) supply->spec_beside_ = beside;
@@ -107,32 +129,42 @@ class SourceSupply final : public RecordSupply {
     if (spec.source().has_mixture()) {
       return CannotPack("source.mixture: pack each of its sources by itself");
     }
-    BULKHEAD_RETURN_IF_ERROR(RefuseUrls(spec));
+    BULKHEAD_RETURN_IF_ERROR(
+        RefuseUrls(spec,
+                   "copy the data to a folder of this host and pack that, and copy the shards to "
+                   "the bucket (`bulkhead stream` reads object stores, and writes no shards)"));
     for (const auto& [name, feature] : spec.features()) {
       if (feature.bytes().shape().empty()) continue;
       return CannotPack(
           absl::StrCat("features.", name, ": a list of byte strings is not packed; leave it out"));
     }
     auto supply = std::make_unique<SourceSupply>();
-    BULKHEAD_ASSIGN_OR_RETURN(supply->data_,
-                              LocalData::Create(spec, base_dir, [](const v1::Progress&) {}));
+    auto found = LocalData::Create(spec, base_dir, [](const v1::Progress&) {});
+    if (!found.ok()) return ForPacking(found.status());
+    supply->data_ = *std::move(found);
     BULKHEAD_ASSIGN_OR_RETURN(auto sources, supply->data_->Open());
     supply->source_ = std::move(sources[0]);
+    BULKHEAD_ASSIGN_OR_RETURN(supply->states_,
+                              FileStates::Of(spec.source(), supply->data_->found()));
     supply->spec_ = std::move(spec);
     return supply;
   }
 
   uint64_t record_count() const override { return source_->record_count(); }
   std::string NameOf(uint64_t index) const override { return source_->RecordName(index); }
-  std::string identity() const override {
+  std::map<std::string, Setting> settings() const override {
+    v1::PipelineSpec form = Spec();
+    form.clear_batch();
+    form.clear_order();
+    form.clear_seed();
     Sha256 hash;
-    hash.Update(absl::StrCat(SpecToYaml(Spec()), "\n"));
-    std::string name;
-    for (uint64_t i = 0; i < record_count(); ++i) {
-      source_->NameRecord(i, name);
-      hash.Update(absl::StrCat(name, "\n"));
-    }
-    return hash.FinishHex();
+    hash.Update(SpecToYaml(form));
+    return {{"the features or stages that DATA declares", {hash.FinishHex()}}};
+  }
+  std::string StateOf(uint64_t index) const override {
+    const auto identity = source_->Identity(index);
+    if (!identity.ok()) return "";  // it cannot be read
+    return absl::StrCat(identity->name, "\n", identity->number, " ", states_.Of(*identity));
   }
   std::unique_ptr<Reader> NewReader() const override {
     return std::make_unique<SourceReader>(*source_, is_raw_);
@@ -156,10 +188,10 @@ class SourceSupply final : public RecordSupply {
     }
     return packed;
   }
-  bool has_undeclared() const override { return has_undeclared_; }
+  std::set<std::string> undeclared() const override { return undeclared_; }
   std::vector<std::string> Notes() const override {
     std::vector<std::string> notes;
-    if (has_undeclared_) {
+    if (!undeclared_.empty()) {
       notes.push_back(
           "the records have all their features; `bulkhead inspect 'OUT/part-*.tfrecord'` shows how "
           "to read those that packed.yaml leaves out");
@@ -178,7 +210,9 @@ class SourceSupply final : public RecordSupply {
     SourceReader(const Source& source, bool is_raw)
         : source_(source), is_raw_(is_raw), context_(source.NewContext()) {}
     absl::StatusOr<std::string> Read(uint64_t index) override {
-      BULKHEAD_RETURN_IF_ERROR(source_.Read(index, *context_, record_));
+      if (const absl::Status status = source_.Read(index, *context_, record_); !status.ok()) {
+        return ForPacking(status);
+      }
       if (is_raw_) {
         const FeatureValue& bytes = record_.values[0];
         return std::string(reinterpret_cast<const char*>(bytes.data), bytes.size_bytes);
@@ -217,7 +251,8 @@ class SourceSupply final : public RecordSupply {
   std::unique_ptr<LocalData> data_;
   std::unique_ptr<Source> source_;
   bool is_raw_ = false;
-  bool has_undeclared_ = false;
+  std::set<std::string> undeclared_;
+  FileStates states_;
   std::string spec_beside_;  // the spec of an earlier packing; empty: there is none
 };
 
@@ -228,10 +263,13 @@ absl::StatusOr<std::unique_ptr<RecordSupply>> SupplySource(const std::string& da
     BULKHEAD_ASSIGN_OR_RETURN(v1::PipelineSpec spec, ReadSpecFile(data));
     return SourceSupply::Create(std::move(spec), SpecFolder(data));
   }
-  BULKHEAD_ASSIGN_OR_RETURN(const std::string text, GuessSpec({data}, {}));
+  std::set<std::string> others;
+  BULKHEAD_ASSIGN_OR_RETURN(const std::string text, GuessSpec({data}, {}, &others));
   BULKHEAD_ASSIGN_OR_RETURN(v1::PipelineSpec spec, ParseSpec(text, data));
   spec.clear_epochs();  // `inspect` proposes one, for a look
-  if (spec.source().has_tfrecord()) return SourceSupply::CreateRaw(std::move(spec), text, data);
+  if (spec.source().has_tfrecord()) {
+    return SourceSupply::CreateRaw(std::move(spec), std::move(others), data);
+  }
   BULKHEAD_RETURN_IF_ERROR(Normalize(spec));
   return SourceSupply::Create(std::move(spec), "/");
 }

@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "server/base/error.h"
+#include "server/base/paths/object_url.h"
 #include "server/base/utf8.h"
 #include "server/os/files/filesystem.h"
 #include "server/spec/yaml/yaml_tree.h"
@@ -47,6 +48,7 @@ struct StreamArguments {
 // A spec goes to the service as text, which cannot be sent where it is none; all else that is wrong
 // with it is the service's to say.
 absl::Status CheckIsText(const std::string& path) {
+  if (IsObjectUrl(path)) return ReadSpecFile(path).status();
   const auto text = ReadPrefix(path, kMaxYamlBytes);
   if (!text.ok() || FirstByteThatIsNoText(*text) == absl::string_view::npos) {
     return absl::OkStatus();

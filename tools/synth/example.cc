@@ -32,7 +32,7 @@ google::protobuf::RepeatedField<float>& ExampleBuilder::Floats(const std::string
               ->mutable_value();
 }
 
-std::string SerializeExample(const ::bulkhead::tensorflow::Example& example) {
+std::string SerializeExample(const google::protobuf::MessageLite& example) {
   std::string bytes;
   {
     google::protobuf::io::StringOutputStream stream(&bytes);

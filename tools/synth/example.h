@@ -12,8 +12,8 @@
 
 namespace bulkhead::tools {
 
-// The bytes of a tf.Example; equal features give equal bytes.
-std::string SerializeExample(const ::bulkhead::tensorflow::Example& example);
+// The bytes of a tf.Example or a tf.train.SequenceExample; equal features give equal bytes.
+std::string SerializeExample(const google::protobuf::MessageLite& example);
 
 // A tf.Example under construction. Equal features give equal bytes (they are written sorted by
 // name).

@@ -39,6 +39,7 @@
 #include "server/spec/yaml/yaml_tree.h"
 #include "tools/common/colour.h"
 #include "tools/common/near_path.h"
+#include "tools/local/local_pipeline.h"
 
 namespace bulkhead {
 namespace {
@@ -76,6 +77,7 @@ struct Report {
 
 // The text of a file, or of standard input; at most one byte more than a spec may have.
 absl::StatusOr<std::string> ReadText(const std::string& name) {
+  if (IsObjectUrl(name)) return tools::ReadSpecFile(name).status();
   std::ifstream file;
   if (name != "-") {
     file.open(name, std::ios::binary);

@@ -44,7 +44,8 @@ atexit.register(close_all)
 _FIELDS_TO_COME = 1024
 
 
-def _end(stream: Optional[AnyStream], endpoint: Optional[AnyEndpoint]) -> None:
+def _end(stream: Optional[AnyStream], endpoint: Optional[AnyEndpoint], kept: Any) -> None:
+    """`kept`: datasets, which live as long as the service: their memory has a name that the next one would get."""
     try:
         if stream is not None:
             stream.close()
@@ -427,7 +428,7 @@ class Loader(LoaderState):
         if self._closed or self._owner != os.getpid():
             return
         self._closed = True
-        _end(self._stream, self._endpoint)
+        _end(self._stream, self._endpoint, self._dataset)
 
     def __reduce__(self) -> NoReturn:
         raise meant(
@@ -448,6 +449,6 @@ class Loader(LoaderState):
         try:
             if not self._closed and self._owner == os.getpid():
                 self._closed = True
-                reaper.bury(functools.partial(_end, self._stream, self._endpoint))
+                reaper.bury(functools.partial(_end, self._stream, self._endpoint, self._dataset))
         except Exception:  # __init__ failed early, or the interpreter is half gone
             pass

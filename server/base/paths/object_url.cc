@@ -8,11 +8,14 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "server/base/checksum.h"
 #include "server/base/error.h"
+#include "server/base/paths/percent_encoding.h"
 #include "server/base/record_name.h"
 
 namespace bulkhead {
@@ -28,7 +31,7 @@ constexpr std::array<std::pair<absl::string_view, Scheme>, 4> kSchemes = {
 
 // A URL cut into its parts, none of them checked.
 struct Cut {
-  absl::string_view start;  // "s3://"
+  absl::string_view start;  // "s3://", as it is written
   Scheme scheme = Scheme::kS3;
   absl::string_view authority;
   absl::string_view path;   // with its "/"
@@ -40,7 +43,8 @@ std::optional<Cut> CutUrl(absl::string_view url) {
     return absl::StartsWithIgnoreCase(url, scheme.first);
   });
   if (found == kSchemes.end()) return std::nullopt;
-  Cut cut{found->first, found->second, url.substr(found->first.size()), {}, {}};
+  Cut cut{
+      url.substr(0, found->first.size()), found->second, url.substr(found->first.size()), {}, {}};
   const bool is_web = cut.scheme == Scheme::kHttp || cut.scheme == Scheme::kHttps;
   if (const size_t end = is_web ? cut.authority.find_first_of("?#") : cut.authority.npos;
       end != cut.authority.npos) {
@@ -113,7 +117,7 @@ absl::Status CheckWeb(absl::string_view url, const Cut& cut) {
   if (cut.path.find_first_of("*[") != cut.path.npos) {
     return Invalid(url,
                    "has a wildcard, and servers of http have no listing; write the URL of each "
-                   "file");
+                   "file, with %2A and %5B for a * and a [ of its name");
   }
   return absl::OkStatus();
 }
@@ -133,22 +137,70 @@ absl::Status CheckBucket(absl::string_view url, const Cut& cut) {
   return absl::OkStatus();
 }
 
-// A component of a path.
-std::string PercentEncoded(absl::string_view text) {
-  constexpr char kDigits[] = "0123456789ABCDEF";
-  std::string encoded;
-  for (const char c : text) {
-    if (absl::ascii_isalnum(c) || absl::StrContains("-._~!$&'()+,;=:@", c)) {
-      encoded += c;
-      continue;
-    }
-    const auto byte = static_cast<unsigned char>(c);
-    encoded += {'%', kDigits[byte >> 4], kDigits[byte & 15]};
+// Whether a query's parameter, in small letters, is a part of a signature.
+bool IsOfSignature(absl::string_view name) {
+  constexpr absl::string_view kNames[] = {"signature",
+                                          "expires",
+                                          "awsaccesskeyid",
+                                          "googleaccessid",  // the older ones
+                                          "key-pair-id",
+                                          "policy",  // CloudFront's
+                                          "sig",
+                                          "se",
+                                          "sp",
+                                          "sr",
+                                          "st",
+                                          "sv",
+                                          "spr",
+                                          "sip",
+                                          "skoid",
+                                          "sktid",
+                                          "skt",
+                                          "ske",
+                                          "sks",
+                                          "skv"};  // Azure's
+  return absl::StartsWith(name, "x-amz-") || absl::StartsWith(name, "x-goog-") ||
+         std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
+}
+
+// `written`: the URL for messages.
+absl::StatusOr<ObjectUrl> Parse(absl::string_view url, absl::string_view written) {
+  const std::optional<Cut> cut = CutUrl(url);
+  if (!cut.has_value()) {
+    return Invalid(written,
+                   "is no URL of an object; it begins with s3://, gs://, https:// or http://");
   }
-  return encoded;
+  if (std::any_of(url.begin(), url.end(), absl::ascii_iscntrl)) {
+    return Invalid(written, "has a control character; remove it");
+  }
+  if (HiddenBytes(*cut) > 0) {
+    return Invalid(written,
+                   "has a user name or password, which would be shown wherever the spec is; "
+                   "give credentials by the service's environment");
+  }
+  ObjectUrl parsed{cut->scheme, std::string(cut->authority), "", ""};
+  const std::string scheme = absl::AsciiStrToLower(cut->start);
+  if (parsed.is_bucket() && scheme != cut->start) {
+    return Invalid(written, absl::StrCat("write ", scheme, " in small letters"));
+  }
+  BULKHEAD_RETURN_IF_ERROR(parsed.is_bucket() ? CheckBucket(written, *cut)
+                                              : CheckWeb(written, *cut));
+  if (!cut->path.empty()) parsed.key = std::string(cut->path.substr(1));
+  if (!cut->query.empty()) parsed.query = std::string(cut->query.substr(1));
+  return parsed;
 }
 
 }  // namespace
+
+absl::StatusOr<ObjectUrl> ParseObjectUrl(absl::string_view url) { return Parse(url, url); }
+
+absl::StatusOr<ObjectUrl> ParseFolderUrl(absl::string_view url) {
+  // With a key, since a bucket alone is no URL of an object.
+  BULKHEAD_ASSIGN_OR_RETURN(ObjectUrl parsed,
+                            Parse(absl::StrCat(url, absl::EndsWith(url, "/") ? "x" : "/x"), url));
+  parsed.key.pop_back();
+  return parsed;
+}
 
 bool IsObjectUrl(absl::string_view text) { return CutUrl(text).has_value(); }
 
@@ -163,29 +215,6 @@ bool LooksLikeUrl(absl::string_view text) {
                             return absl::ascii_isalnum(c) || c == '+' || c == '-' || c == '.';
                           });
   return is_known || has_scheme;
-}
-
-absl::StatusOr<ObjectUrl> ParseObjectUrl(absl::string_view url) {
-  const std::optional<Cut> cut = CutUrl(url);
-  if (!cut.has_value()) {
-    return Invalid(url, "is no URL of an object; it begins with s3://, gs://, https:// or http://");
-  }
-  if (std::any_of(url.begin(), url.end(), absl::ascii_iscntrl)) {
-    return Invalid(url, "has a control character; remove it");
-  }
-  if (HiddenBytes(*cut) > 0) {
-    return Invalid(url,
-                   "has a user name or password, which would be shown wherever the spec is; "
-                   "give credentials by the service's environment");
-  }
-  ObjectUrl parsed{cut->scheme, std::string(cut->authority), "", ""};
-  if (parsed.is_bucket() && !absl::StartsWith(url, cut->start)) {
-    return Invalid(url, absl::StrCat("write ", cut->start, " in small letters"));
-  }
-  BULKHEAD_RETURN_IF_ERROR(parsed.is_bucket() ? CheckBucket(url, *cut) : CheckWeb(url, *cut));
-  if (!cut->path.empty()) parsed.key = std::string(cut->path.substr(1));
-  if (!cut->query.empty()) parsed.query = std::string(cut->query.substr(1));
-  return parsed;
 }
 
 bool IsBelowUrl(absl::string_view url, absl::string_view root) {
@@ -215,6 +244,27 @@ absl::string_view WithoutQuery(absl::string_view url) {
   return cut.has_value() ? url.substr(0, url.size() - cut->query.size()) : url;
 }
 
+uint64_t QueryNumber(absl::string_view url) {
+  const std::optional<Cut> cut = CutUrl(url);
+  if (!cut.has_value() || cut->query.empty()) return 0;
+  std::vector<absl::string_view> kept;
+  for (const absl::string_view parameter : absl::StrSplit(cut->query.substr(1), '&')) {
+    const std::string name = absl::AsciiStrToLower(parameter.substr(0, parameter.find('=')));
+    if (!parameter.empty() && !IsOfSignature(name)) kept.push_back(parameter);
+  }
+  if (kept.empty()) return 0;
+  Sha256 hash;
+  hash.Update(absl::StrJoin(kept, "&"));
+  uint64_t number = 0;
+  (void)absl::SimpleHexAtoi(hash.FinishHex().substr(0, 16), &number);
+  return std::max<uint64_t>(number, 1);
+}
+
+std::string QueryMark(absl::string_view url) {
+  const uint64_t number = QueryNumber(url);
+  return number == 0 ? "" : absl::StrCat("?", absl::Hex(number, absl::kZeroPad16));
+}
+
 std::string FolderOfUrl(absl::string_view url) {
   url = WithoutQuery(url);
   return std::string(url.substr(0, url.rfind('/')));
@@ -234,10 +284,12 @@ std::string JoinUrl(absl::string_view folder, absl::string_view path) {
     if (component == ".." && !components.empty()) {
       components.pop_back();
     } else {
-      components.push_back(is_web ? PercentEncoded(component) : std::string(component));
+      components.push_back(is_web ? PercentEncoded(component, "!$&'()+,;=:@")
+                                  : std::string(component));
     }
   }
-  return absl::StrCat(cut->start, cut->authority, "/", absl::StrJoin(components, "/"));
+  return absl::StrCat(absl::AsciiStrToLower(cut->start), cut->authority, "/",
+                      absl::StrJoin(components, "/"));
 }
 
 std::string ShownUrl(absl::string_view url) {

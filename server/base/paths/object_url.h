@@ -1,6 +1,7 @@
 #ifndef BULKHEAD_SERVER_BASE_PATHS_OBJECT_URL_H_
 #define BULKHEAD_SERVER_BASE_PATHS_OBJECT_URL_H_
 
+#include <cstdint>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -38,6 +39,9 @@ bool LooksLikeUrl(absl::string_view text);
 // which the message does not repeat.
 absl::StatusOr<ObjectUrl> ParseObjectUrl(absl::string_view url);
 
+// The same for a folder: "s3://bucket", "s3://bucket/photos/". The key is empty or ends with "/".
+absl::StatusOr<ObjectUrl> ParseFolderUrl(absl::string_view url);
+
 // Whether `url` is `root` or lies below it, as paths do: "s3://b/train" has s3://b/train/x, and not
 // s3://b/training. A `root` that is no URL has none.
 bool IsBelowUrl(absl::string_view url, absl::string_view root);
@@ -56,6 +60,12 @@ std::string JoinUrl(absl::string_view folder, absl::string_view path);
 std::string EscapedUrl(absl::string_view url);
 // The URL without a query of http and https, which may be a signature that changes.
 absl::string_view WithoutQuery(absl::string_view url);
+// A number that stands for that query without the parameters of a signature (of Amazon, Google,
+// CloudFront and Azure), which tells apart what a server has at one path, and shows no secret.
+// 0: there are no other parameters.
+uint64_t QueryNumber(absl::string_view url);
+// The same for names: "" or "?0123456789abcdef".
+std::string QueryMark(absl::string_view url);
 
 // `url`, valid or not, as messages and logs show it: without what could be a user's name or
 // password, without the query of http and https, and printable.

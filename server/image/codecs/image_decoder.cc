@@ -100,10 +100,11 @@ absl::StatusOr<ImageSize> ImageDecoder::Open(absl::string_view file, uint64_t ma
 
 absl::StatusOr<ImageSize> ImageDecoder::Open(FileBytes& file, uint64_t max_pixels,
                                              const DecodeOptions& options) {
-  if (const auto size = jpeg_.OpenUnread(file, max_pixels, options)) {
+  if (const auto known = jpeg_.OpenUnread(file, max_pixels, options)) {
     file_ = {};
     format_ = ImageFormat::kJpeg;
-    size_ = *size;
+    size_ = known->size;
+    orientation_ = known->orientation;
     work_bytes_ = 0;
     return size_;
   }
@@ -119,7 +120,7 @@ uint64_t ImageDecoder::PlannedBytes(PixelFormat format, const Rect& rect) const 
 }
 
 int ImageDecoder::Orientation() const {
-  return file_.empty() ? jpeg_.noted_orientation() : ReadOrientation(format_, file_);
+  return file_.empty() ? orientation_ : ReadOrientation(format_, file_);
 }
 
 absl::StatusOr<ImageView> ImageDecoder::DecodeDeep(PixelFormat format, Image& bytes,

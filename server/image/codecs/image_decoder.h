@@ -65,7 +65,8 @@ class ImageDecoder {
   absl::StatusOr<ImageView> DecodeDeep(PixelFormat format, Image& bytes, Image& buffer);
 
  private:
-  absl::string_view file_;  // empty if it was not read
+  absl::string_view file_;  // empty if it was not read:
+  int orientation_ = 1;     // what was noted of it
   ImageFormat format_ = ImageFormat::kUnknown;
   uint64_t max_pixels_ = 0;
   ImageSize size_;

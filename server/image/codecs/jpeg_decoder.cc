@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/base/checksum.h"
 #include "server/base/error.h"
+#include "server/image/codecs/exif.h"
 #include "server/image/codecs/jpeg_codec.h"
 #include "server/image/codecs/jpeg_scan.h"
 #include "server/image/jpeg/seek_entries.h"
@@ -100,13 +101,13 @@ absl::StatusOr<ImageSize> JpegDecoder::Open(absl::string_view file, uint64_t max
   return own_->header().size;
 }
 
-std::optional<ImageSize> JpegDecoder::OpenUnread(FileBytes& file, uint64_t max_pixels,
-                                                 const DecodeOptions& options) {
+std::optional<JpegDecoder::Unread> JpegDecoder::OpenUnread(FileBytes& file, uint64_t max_pixels,
+                                                           const DecodeOptions& options) {
   Begin(max_pixels, options);
   next_ = &file;
   chosen_.reset();
   const bool known = file.state().has_value() && UsesCoefficients(file.size_bytes(), options) &&
-                     stores_.coefficients->Find(JpegNote::KeyFor(*file.state()), note_bytes_) &&
+                     stores_.coefficients->Find(*file.state(), note_bytes_) &&
                      note_.Parse(note_bytes_);
   if (!known) return std::nullopt;
   chosen_ = ChoosesKept();
@@ -121,7 +122,7 @@ std::optional<ImageSize> JpegDecoder::OpenUnread(FileBytes& file, uint64_t max_p
   key_ = note_.coefficients;
   has_key_ = true;
   unscanned_ = true;
-  return size;
+  return Unread{size, note_.orientation};
 }
 
 void JpegDecoder::Begin(uint64_t max_pixels, const DecodeOptions& options) {
@@ -360,8 +361,9 @@ void JpegDecoder::NoteFile() {
   const bool is_read = source_ != nullptr && !file_.empty();
   if (!is_read || stores_.making == Making::kNone || !source_->state().has_value()) return;
   if (!stores_.coefficients->HasRoom()) return;
-  JpegNote::Write(key_, file_, note_bytes_);
-  stores_.coefficients->Add(JpegNote::KeyFor(*source_->state()), note_bytes_);
+  const int orientation = ReadOrientation(ImageFormat::kJpeg, file_);
+  jpeg::FileNote::Write(key_, orientation, file_, note_bytes_);
+  stores_.coefficients->Add(*source_->state(), note_bytes_);
 }
 
 absl::string_view JpegDecoder::MakeCoefficients() {

@@ -12,12 +12,12 @@
 #include "server/base/value_store.h"
 #include "server/image/codecs/coefficient_policy.h"
 #include "server/image/codecs/decode_options.h"
-#include "server/image/codecs/jpeg_note.h"
 #include "server/image/codecs/jpeg_scan.h"
 #include "server/image/image.h"
 #include "server/image/jpeg/coefficients.h"
 #include "server/image/jpeg/decode_counts.h"
 #include "server/image/jpeg/fallback.h"
+#include "server/image/jpeg/file_note.h"
 #include "server/image/pixel_format.h"
 
 namespace bulkhead {
@@ -59,10 +59,12 @@ class JpegDecoder {
   // Opens `file`, which must stay valid until Decode has returned, without its bytes, if it is
   // known to be a good JPEG file whose coefficients are kept. Nothing if it is not: then the bytes
   // are to be read and opened, and a note of the file is kept once they are decoded.
-  std::optional<ImageSize> OpenUnread(FileBytes& file, uint64_t max_pixels,
-                                      const DecodeOptions& options = {});
-  // The EXIF orientation of a file that OpenUnread opened.
-  int noted_orientation() const { return note_.orientation; }
+  struct Unread {
+    ImageSize size;
+    int orientation = 1;  // EXIF's
+  };
+  std::optional<Unread> OpenUnread(FileBytes& file, uint64_t max_pixels,
+                                   const DecodeOptions& options = {});
 
   // Decodes the opened file, once, up to the last row of `rect`, and returns the pixels under
   // `rect` as a view into `buffer`: bit for bit those of a decode of the whole image. Only what is
@@ -153,7 +155,7 @@ class JpegDecoder {
   FileBytes* next_ = nullptr;    // that of the next Open, which OpenUnread did not open,
   std::optional<bool> chosen_;   // and whether coefficients are looked for
   std::string note_bytes_;
-  JpegNote note_;
+  jpeg::FileNote note_;
   std::unique_ptr<JpegCodec> codec_;
   std::unique_ptr<jpeg::SequentialDecoder> own_;
   jpeg::Coefficients coefficients_;

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
+#include "server/base/paths/percent_encoding.h"
 #include "server/base/record_name.h"
 #include "server/objects/credentials/flat_json.h"
 #include "server/objects/credentials/found_credentials.h"

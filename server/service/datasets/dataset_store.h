@@ -40,7 +40,7 @@ class DatasetStore {
   explicit DatasetStore(Config config) : config_(std::move(config)) {}
 
   // Keeps a part; returns how many bytes are there, from the first on. A part that is there already
-  // is left out. Blocks for hashing, 2 s for each GiB, with the last part. Errors:
+  // is left out. With the last part it blocks until all of them are hashed. Errors:
   // PERMISSION_DENIED (DATASET_REFUSED) where datasets are not allowed, RESOURCE_EXHAUSTED
   // (DATASET_REFUSED, BUDGET_EXCEEDED) without room, INVALID_ARGUMENT (PROTOCOL_VIOLATION) for an
   // impossible request, and when the bytes are not those of the id, which are dropped.

@@ -66,7 +66,8 @@ class FolderIndexer {
     for (uint64_t i = 0; i < objects.count(); ++i) {
       BULKHEAD_ASSIGN_OR_RETURN(const ObjectTable::Entry entry, EntryOf(objects, i));
       const size_t slash = entry.name.find('/');
-      if (slash == absl::string_view::npos || IsHidden(entry.name.substr(0, slash))) continue;
+      const bool is_class = slash != absl::string_view::npos && slash > 0;
+      if (!is_class || IsHidden(entry.name.substr(0, slash))) continue;
       classes.emplace(entry.name.substr(0, slash));
     }
     BULKHEAD_ASSIGN_OR_RETURN(const Labels labels, NumberClasses({classes.begin(), classes.end()}));
@@ -74,9 +75,10 @@ class FolderIndexer {
       BULKHEAD_ASSIGN_OR_RETURN(const ObjectTable::Entry entry, EntryOf(objects, i));
       const size_t slash = entry.name.find('/');
       const bool is_in_class = slash != absl::string_view::npos;
-      const std::string name(entry.name);
+      const std::string& name = entry.name;
       if (IsHidden(name) || !IsImage(name) || (!is_in_class && !folder_.unlabeled())) continue;
       BULKHEAD_RETURN_IF_ERROR(ParseObjectUrl(objects.UrlOf(entry)).status());
+      if (slash == 0 || absl::StrContains(name, "//")) return EmptyComponent(objects.UrlOf(entry));
       const auto label = labels.find(name.substr(0, slash));
       const int64_t number = folder_.unlabeled()     ? kUnlabeled
                              : label == labels.end() ? kNoClass
@@ -121,6 +123,15 @@ class FolderIndexer {
     BULKHEAD_RETURN_IF_ERROR(
         rows_.Finish(v1::Source::kImageFolder, paths_.Finish(), size_bytes, mtime_ns));
     return rows_.count();
+  }
+
+  // As a path it would be that of another object, or of a file.
+  static absl::Status EmptyComponent(const std::string& url) {
+    return MakeError(absl::StatusCode::kInvalidArgument, reason::kListInvalid,
+                     absl::StrCat(ShownUrl(url),
+                                  ": a folder in its key has no name (\"//\"); rename the object, "
+                                  "or name the images in an image_list by their URLs"),
+                     {{"file", ShownUrl(url)}});
   }
 
   absl::Status NoSamples() const {

@@ -22,6 +22,7 @@
 #include "server/source/images/stored_images.h"
 #include "server/source/index/index_file.h"
 #include "server/source/objects.h"
+#include "server/source/policy_advice.h"
 #include "server/source/roots.h"
 
 namespace bulkhead {
@@ -219,7 +220,9 @@ class ListIndexer {
 
   absl::StatusOr<FileIdentity> Identify(absl::string_view path) {
     absl::StatusOr<FileIdentity> image =
-        NamesObject(folder_, path) ? IdentifyObject(path) : IdentifyLocal(path);
+        LooksLikeUrl(path) ? ParseObjectUrl(path).status()  // of a store that is not known
+        : NamesObject(folder_, path) ? IdentifyObject(path)
+                                     : IdentifyLocal(path);
     if (image.ok()) return image;
     absl::Status status = image.status();
     const auto info = GetErrorInfo(status);
@@ -235,13 +238,11 @@ class ListIndexer {
           status.code(), info->reason,
           absl::StrCat(status.message(),
                        !order.empty() ? order
-                       : title
-                           ? "; if this line holds the columns' titles, write `header: true`"
-                           : absl::StrCat("; relative paths start from the ",
-                                          list_.entries().empty() ? "list" : "spec",
-                                          "'s folder, absolute ones may be written as well, and "
-                                          "`errors: {policy: substitute}` takes "
-                                          "others in place of missing images")),
+                       : title ? "; if this line holds the columns' titles, write `header: true`"
+                               : absl::StrCat("; relative paths start from the ",
+                                              list_.entries().empty() ? "list" : "spec",
+                                              "'s folder, absolute ones may be written as well",
+                                              kPassOverMissing)),
           info->metadata);
     }
     return Annotate(status, parser_.place(),

@@ -56,8 +56,9 @@ std::optional<StoreKey> StateOf(absl::string_view path, const FileIdentity& file
   const int64_t now_ns = absl::ToUnixNanos(absl::Now());
   if (now_ns - std::max(file.mtime_ns, file.ctime_ns) < kSettledNs) return std::nullopt;
   static_assert(std::has_unique_object_representations_v<FileIdentity>);
-  return KeyOf(absl::StrCat(
-      "image file ", absl::string_view(reinterpret_cast<const char*>(&file), sizeof(file)), path));
+  return KeyOf(absl::StrCat("state 1 of an image file ",
+                            absl::string_view(reinterpret_cast<const char*>(&file), sizeof(file)),
+                            path));
 }
 
 // The bytes of an image.
@@ -223,9 +224,9 @@ class ImageSource final : public Source {
     uint64_t line = 0;
     BULKHEAD_ASSIGN_OR_RETURN(const ImageRow::Image image, parts_.rows.FirstImage(index, line));
     if (image.is_malformed()) return Malformed(image, line);
-    // A signature in a query changes.
     const absl::string_view path = WithoutQuery(image.path);
-    return RecordIdentity{parts_.is_clip ? ClipOf(path) : path, 0};
+    if (parts_.is_clip) return RecordIdentity{ClipOf(path), 0};
+    return RecordIdentity{path, QueryNumber(image.path)};
   }
 
   void NameRecord(uint64_t index, std::string& name) const override {
@@ -285,7 +286,9 @@ class ImageSource final : public Source {
   }
 
   bool IsStored(const ImageRow::Image& image) const {
-    return parts_.stored != nullptr && NamesObject(parts_.folder, image.path);
+    // All images of a folder are objects of its table, whatever their names look like.
+    const bool is_folder = parts_.name.empty();
+    return parts_.stored != nullptr && (is_folder || NamesObject(parts_.folder, image.path));
   }
 
   void ExpectStored(const ImageRow::Image& image, RowContext& context) const {
@@ -334,7 +337,7 @@ class ImageSource final : public Source {
   // A list may spell the path of one file in many ways.
   static void NamePath(absl::string_view path, std::string& name) {
     if (IsObjectUrl(path)) {
-      name = ShownUrl(path);
+      name = absl::StrCat(ShownUrl(path), QueryMark(path));
       return;
     }
     name.assign(path.data(), path.size());
@@ -399,6 +402,10 @@ class ImageSource final : public Source {
   const Parts parts_;
 };
 
+size_t LabelBytes(const v1::ImageListSource& list) {
+  return list.label_dtype() == v1::DTYPE_FLOAT32 ? 4 : 8;
+}
+
 // Which column gives each feature. Folders have one image and at most one label. `window`: images
 // are lists, a row for each.
 std::vector<Column> Columns(const v1::ImageListSource& list, size_t label_bytes, bool window,
@@ -430,6 +437,17 @@ std::vector<Column> Columns(const v1::ImageListSource& list, size_t label_bytes,
 
 }  // namespace
 
+absl::StatusOr<ImageRows> OpenImageRows(const v1::Source& source,
+                                        const internal::v1::ResolvedFile& file) {
+  const v1::ImageListSource& list = source.image_list();  // of a folder: the defaults
+  const size_t label_count = source.has_image_list()             ? LabelColumns(list)
+                             : source.image_folder().unlabeled() ? 0
+                                                                 : 1;
+  return ImageRows::Open(file, static_cast<uint32_t>(source.source_case()),
+                         static_cast<uint32_t>(PathColumns(list)),
+                         static_cast<uint32_t>(label_count * LabelBytes(list)));
+}
+
 absl::StatusOr<std::unique_ptr<Source>> OpenImageSource(
     const v1::Source& source, const internal::v1::ResolvedSource& resolved,
     std::vector<FeatureSignature> signatures) {
@@ -440,14 +458,7 @@ absl::StatusOr<std::unique_ptr<Source>> OpenImageSource(
   const internal::v1::ResolvedFile& file = resolved.files(0);
   const bool is_list = source.source_case() == v1::Source::kImageList;
   const v1::ImageListSource& list = source.image_list();  // of a folder: the defaults
-  const size_t label_bytes = list.label_dtype() == v1::DTYPE_FLOAT32 ? 4 : 8;
-  const size_t label_count = is_list                             ? LabelColumns(list)
-                             : source.image_folder().unlabeled() ? 0
-                                                                 : 1;
-  BULKHEAD_ASSIGN_OR_RETURN(ImageRows rows,
-                            ImageRows::Open(file, static_cast<uint32_t>(source.source_case()),
-                                            static_cast<uint32_t>(PathColumns(list)),
-                                            static_cast<uint32_t>(label_count * label_bytes)));
+  BULKHEAD_ASSIGN_OR_RETURN(ImageRows rows, OpenImageRows(source, file));
   std::string name;
   if (is_list) {
     name = file.path().empty()   ? "source.image_list.entries"
@@ -460,7 +471,7 @@ absl::StatusOr<std::unique_ptr<Source>> OpenImageSource(
     BULKHEAD_ASSIGN_OR_RETURN(stored, StoredImages::Open(file.table(), file.name()));
   }
   const v1::Frames* const frames = FramesOf(source);
-  std::vector<Column> columns = Columns(list, label_bytes, frames != nullptr, signatures);
+  std::vector<Column> columns = Columns(list, LabelBytes(list), frames != nullptr, signatures);
   ImageSource::Parts parts{std::move(rows),
                            Printable(name),
                            std::move(folder),

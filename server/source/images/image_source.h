@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "server/source/images/image_rows.h"
 #include "server/source/source.h"
 
 namespace bulkhead {
@@ -20,6 +21,10 @@ namespace bulkhead {
 absl::StatusOr<std::unique_ptr<Source>> OpenImageSource(
     const v1::Source& source, const internal::v1::ResolvedSource& resolved,
     std::vector<FeatureSignature> signatures);
+
+// The rows of the index of such a source's only file. INDEX_DAMAGED; NOT_FOUND.
+absl::StatusOr<ImageRows> OpenImageRows(const v1::Source& source,
+                                        const internal::v1::ResolvedFile& file);
 
 }  // namespace bulkhead
 

@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "server/base/error.h"
 #include "server/base/record_name.h"
+#include "server/source/policy_advice.h"
 #include "server/source/records/missing_value.h"
 #include "server/source/tar/json_value.h"
 #include "server/source/tar/member_value.h"
@@ -151,8 +152,7 @@ class TarFormat final : public RecordFormat {
   static absl::Status Damaged(const absl::Status& status) {
     return SampleError(GetErrorInfo(status)->reason,
                        absl::StrCat("within the sample ", std::string(status.message()),
-                                    "; restore the file, or set errors.policy: substitute to pass "
-                                    "over damaged records"));
+                                    "; restore the file", kPassOverDamaged));
   }
 
   static absl::Status ReadFeature(absl::string_view bytes, const Declared& declared,

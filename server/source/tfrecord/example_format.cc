@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
+#include "server/source/policy_advice.h"
 #include "server/source/tfrecord/example_reader.h"
 #include "server/source/tfrecord/tfrecord_format.h"
 
@@ -35,9 +36,10 @@ class ExampleFormat final : public RecordFormat {
 
 absl::StatusOr<absl::string_view> DataOfFrame(absl::string_view bytes) {
   if (bytes.size() < kFrameBytes || !FrameHeaderIsValid(bytes.data())) {
-    return SampleError(reason::kCorruptRecord,
-                       "the record's length does not match its checksum; restore the file, or "
-                       "set errors.policy: substitute to pass over damaged records");
+    return SampleError(
+        reason::kCorruptRecord,
+        absl::StrCat("the record's length does not match its checksum; restore the file",
+                     kPassOverDamaged));
   }
   const uint64_t length = bytes.size() - kFrameBytes;
   const uint64_t stated = LoadLittle<uint64_t>(bytes.data());
@@ -48,9 +50,10 @@ absl::StatusOr<absl::string_view> DataOfFrame(absl::string_view bytes) {
   const absl::string_view data = bytes.substr(kFrameHeaderBytes, length);
   const char* const footer = data.data() + data.size();
   if (LoadLittle<uint32_t>(footer) != MaskCrc32c(Crc32c(data))) {
-    return SampleError(reason::kCorruptRecord,
-                       "the record's data does not match its checksum; restore the file, or "
-                       "set errors.policy: substitute to pass over damaged records");
+    return SampleError(
+        reason::kCorruptRecord,
+        absl::StrCat("the record's data does not match its checksum; restore the file",
+                     kPassOverDamaged));
   }
   return data;
 }

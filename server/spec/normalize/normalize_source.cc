@@ -51,13 +51,17 @@ void CheckUrl(const std::string& value, const std::string& path, SpecProblems& p
 
 // The URL of a folder of objects.
 void CheckFolderUrl(const std::string& value, const std::string& path, SpecProblems& problems) {
-  const auto url = ParseObjectUrl(absl::StrCat(absl::StripSuffix(value, "/"), "/x"));
+  const auto url = ParseFolderUrl(value);
   if (url.ok() && !url->is_bucket()) {
     problems.Add(path, absl::StrCat(ShownUrl(value),
                                     ": servers of http have no listing; write an image_list of "
                                     "URLs, or of paths beside the list's own URL"));
   } else if (!url.ok()) {
     problems.Add(path, std::string(url.status().message()));
+  } else if (url->key.find_first_of("*?") != url->key.npos) {
+    problems.Add(path, absl::StrCat(ShownUrl(value),
+                                    ": has a wildcard, and an image_folder is one folder, with all "
+                                    "below it; write the folder's URL"));
   }
 }
 

@@ -196,6 +196,51 @@ def test_another_data_set_takes_the_room_of_one_that_is_not_in_use(folder, image
     assert len(list(blocks_folder(folder / "cache").iterdir())) == 3
 
 
+@pytest.mark.parametrize("kind", ["folder", "shards"])
+def test_what_no_stream_uses_any_more_makes_room_in_the_same_service(folder, images, start, kind):
+    """As when a folder gets another image each day: the service lives on, and the table of yesterday goes."""
+    used = size_of(images) if kind == "folder" else sum(path.stat().st_size for path in (images / "train").iterdir())
+    service = start(cache=f"{(used * 3 // 2) >> 10}KiB")
+
+    def stream(name):
+        if kind == "folder":
+            shutil.copytree(images / "folder", images / name)
+            return result(folder, {"image_folder": {"path": f"s3://bucket/{name}"}}, service)
+        shutil.copytree(images / "train", images / name)
+        files = f"s3://bucket/{name}/part-*"
+        values = {key: value for key, value in object_sets.spec_of("train", files).items() if value is not None}
+        return finish_digest(start_digest("cpp", write_spec(folder / "spec.json", **values), target=service.target, timeout=PATIENCE))
+
+    def files():
+        return {path.name for path in blocks_folder(folder / "cache").iterdir()}
+
+    first = stream("one")
+    yesterday = files()
+    for name in ("two", "three"):
+        assert stream(name)["digest"] == first["digest"]
+    assert not yesterday & files()
+
+
+def test_two_streams_of_one_folder_share_it_until_the_last_one_ends(folder, images, own_store, start):
+    service = start()
+    spec = spec_of(FOLDER, batch={"size": 2})
+    with bulkhead.Loader(spec, service.target, timeout=PATIENCE) as one:
+        batches = one.stream()
+        next(batches)
+        local = result(folder, {"image_folder": {"path": str(images / "folder")}}, service)
+        assert result(folder, FOLDER, service) == local
+        assert 2 * 150 - 2 == sum(len(batch["label"]) for batch in batches)
+    assert size_of(images) <= own_store.bytes_sent("folder/") <= 1.3 * size_of(images), "with the listings"
+
+
+def test_a_full_index_cache_does_not_take_the_urls_away(folder, images, start):
+    """Of which a quarter is for indexes: less than this list's."""
+    lines = [line for line in (images / "list.txt").read_text().splitlines() if line and line[0] != "#"]
+    (folder / "store/urls.txt").write_text("\n".join(f"s3://bucket/{line}" for line in lines))
+    service = start("--cache-bytes", "4KiB")
+    assert result(folder, {"image_list": {"path": str(folder / "store/urls.txt")}}, service)["samples"] > 0
+
+
 @pytest.mark.parametrize("cache", ["0", "64MiB"])
 @pytest.mark.parametrize("program", ["bulkhead-fetch", "bulkhead-worker"])
 def test_kill_9_again_and_again(folder, images, own_store, start, program, cache):

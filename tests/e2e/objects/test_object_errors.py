@@ -265,6 +265,8 @@ def test_tools_without_a_service_say_that_they_read_files_only_or_read_it(folder
     ("s3://", "--root s3://: names no bucket or host; write s3://BUCKET"),
     ("s3://bucket/*", "--root s3://bucket/*: has a wildcard; a root is what the URLs of specs begin with"),
     ("s3://b*", "--root s3://b*: has a wildcard"),
+    ("az://bucket", "--root az://bucket: is no URL of an object; it begins with s3://, gs://, https:// or http://"),
+    ("s3://bucket/../x", "--root s3://bucket/../x: has a component '..'"),
 ])
 def test_a_root_that_can_hold_nothing_is_refused(folder, root, words):
     run = subprocess.run([BIN / "bulkheadd", "--root", root, "--listen", f"unix:{folder}/s"], capture_output=True, text=True, timeout=60)
@@ -291,3 +293,34 @@ def test_objects_without_published_indexes_are_said_once_with_the_cure(store, st
     told = service.told.read_text()
     assert told.count("bulkhead index SPEC --publish") == 1, told
     assert "3 object(s) have no published record index" in told
+
+
+def folder_of(path):
+    return {"source": {"image_folder": {"path": path}}, "features": None}
+
+
+@pytest.mark.parametrize("path, words", [
+    ("s3://bucket/photos/*", "s3://bucket/photos/*: has a wildcard, and an image_folder is one folder"),
+    ("s3://bucket/photo?/", "s3://bucket/photo?/: has a wildcard"),
+    ("s3://bucket/../photos", "s3://bucket/../photos: has a component '..'"),
+    ("S3://bucket/photos", "S3://bucket/photos: write s3:// in small letters"),
+    ("az://bucket/photos", "URLs begin with s3://, gs://, https:// or http://"),
+])
+def test_the_url_of_a_folder_is_shown_as_it_is_written(folder, store, start, path, words):
+    spec = {key: value for key, value in spec_of("train", TRAIN, **folder_of(path)).items() if value is not None}
+    for said in (str(error_of(spec, start())), tool("validate", write_spec(folder / "s.json", **spec), code=1)):
+        assert words in said and f"{path}/x" not in said and f"{path}x" not in said, said
+    assert store.count() == 0
+
+
+def test_a_line_of_a_list_with_an_unknown_scheme_says_which_are_known(store, start):
+    source = {"source": {"image_list": {"entries": ["az://bucket/a.jpg 0"]}}, "features": None}
+    spec = {key: value for key, value in spec_of("train", TRAIN, **source).items() if value is not None}
+    error = error_of(spec, start())
+    assert "az://bucket/a.jpg: is no URL of an object; it begins with s3://, gs://, https:// or http://" in str(error)
+
+
+def test_an_endpoint_without_a_scheme_is_told_with_its_variable(store, start, monkeypatch):
+    monkeypatch.setenv("AWS_ENDPOINT_URL", store.url.partition("//")[2])
+    error = error_of(spec_of("train", TRAIN), start())
+    assert f"AWS_ENDPOINT_URL: {store.url.partition('//')[2]} has no scheme; write {store.url} or https://" in str(error)

@@ -183,6 +183,45 @@ def test_a_store_that_is_away_for_2_s(store, start, spec, local, client):
         timer.join()
 
 
+def away(store):
+    """For longer than five attempts take."""
+    store.die()
+    return threading.Timer(4, store.revive)
+
+
+def answers_503(store):
+    """Of the list's file, the folder's listing or the shards' one."""
+    store.fail(7, 503)
+    return threading.Timer(0, lambda: None)
+
+
+@pytest.mark.waits
+@pytest.mark.parametrize("fault", [away, answers_503])
+@pytest.mark.parametrize("source", ["shards", "folder", "list"])
+def test_an_opening_waits_for_a_store_that_comes_back(photos, folder, own_store, start, fault, source):
+    bucket = folder / "store/bucket"
+    shutil.copytree(photos / "folder", bucket / "folder")
+    shutil.copy(photos / "list.txt", bucket / "list.txt")
+    sources = {"folder": {"image_folder": {"path": "s3://bucket/folder"}}, "list": {"image_list": {"path": "s3://bucket/list.txt"}}}
+    values = spec_of("train", TRAIN, epochs=1)
+    if source in sources:
+        values = {**values, "source": sources[source], "features": None}
+    spec = write_spec(folder / "s.json", **{key: value for key, value in values.items() if value is not None})
+    first = start()
+    expected = digest_of("cpp", spec, target=first.target)
+    assert first.stop() == 0
+    service = start()
+    seen = len(own_store.requests)
+    timer = fault(own_store)
+    timer.start()
+    try:
+        assert digest_of("cpp", spec, target=service.target, timeout=PATIENCE) == expected
+    finally:
+        timer.join()
+    if fault is answers_503:
+        assert sum(request.status == 503 for request in own_store.requests[seen:]) == 7
+
+
 def test_a_store_that_ignores_ranges(store, start, spec, local):
     """HTTP allows it: 200 with the whole object. A cache has that from the building of the index; without one each part
     would cost all of its object."""

@@ -199,6 +199,26 @@ def test_over_tls_a_name_needs_the_right_to_send_code(services, tmp_path, monkey
             loader(guest, own.Pairs(3))
 
 
+@pytest.mark.parametrize("rights", [("stream", "code"), ("stream",)])
+def test_whoever_has_the_token_brings_code_where_tokens_have_that_right(services, tmp_path, rights):
+    authority = Authority(tmp_path / "ca")
+    server = authority.issue("server", "DNS:server,IP:127.0.0.1")
+    token = tmp_path / "token"
+    token.write_text("secret-" * 8)
+    token.chmod(0o600)
+    service = services(
+        tmp_path / "s", *ALLOWED, "--tls-cert", server[0], "--tls-key", server[1], "--tls-client-ca", authority.pem, "--allow-code", "trainer",
+        "--token-instead-of-certificate", token, *(word for right in rights for word in ("--token-rights", right)), listen="127.0.0.1:0",
+    )
+    credentials = bulkhead.Credentials(ca=str(authority.pem), token_file=str(token))
+    if "code" in rights:
+        with bulkhead.Loader(spec_of(own.Pairs(8)), service.target, credentials=credentials) as loader:
+            assert labels(loader) == [[0, 1, 2, 3], [4, 5, 6, 7]]
+        return
+    with pytest.raises(bulkhead.AccessDenied, match="the token may not bring code here; bulkheadd allows it by --token-rights with code"):
+        bulkhead.Loader(spec_of(own.Pairs(8)), service.target, credentials=credentials)
+
+
 def test_a_service_to_which_anybody_may_connect_takes_none(tmp_path):
     options = ["--listen", "127.0.0.1:0", "--insecure-tcp", "--allow-datasets", "--cache-dir", tmp_path / "c"]
     run = subprocess.run([BIN / "bulkheadd", *options], capture_output=True, text=True, timeout=60)

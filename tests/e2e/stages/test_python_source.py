@@ -1,14 +1,17 @@
 """A dataset of the user's own as the source of a spec: bulkhead.Source."""
 
+import gc
 import os
 import re
 import signal
 import subprocess
 import sys
+import threading
 
 import bulkhead
 import numpy as np
 import pytest
+from bulkhead._arena import reaper
 
 import own_sources as own
 
@@ -145,6 +148,15 @@ def test_a_mixture_of_pipelines_says_how_a_dataset_is_mixed(given):
         bulkhead.Pipeline.mixture([(1, bulkhead.Pipeline.range(3)), (1, given(source))])
 
 
+@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize("given", [own.Pairs(3), {"source": {"python": bulkhead.Source(own.Pairs(3), ("x", "y"))}}])
+def test_what_is_no_source_in_a_mixture_is_told_its_place(number, given):
+    parts = [{"weight": 1, "source": {"range": {"size": 3}}}]
+    parts.insert(number, {"weight": 1, "source": {"python": given}})
+    with pytest.raises(bulkhead.InvalidArgument, match=rf"^source.mixture.sources\[{number}\].source.python: must be a bulkhead.Source"):
+        bulkhead.Loader({"source": {"mixture": {"sources": parts}}, "batch": {"size": 1}})
+
+
 @pytest.mark.parametrize("dataset, kind, words", [
     (own.Pairs(8, says=10), bulkhead.DataError, r"Pairs\[8\]: IndexError: 8; __len__ says 10 \(at "),
     (own.Pairs(8, says=2.5), bulkhead.InvalidArgument, "own_sources.Pairs.__len__ gives no length: 'float' object"),
@@ -216,15 +228,43 @@ def test_declared_values_need_no_look_at_samples(tmp_path):
 
 @pytest.mark.parametrize("change, words", [
     ({"boxes": {**BOXES, "max_count": 1}}, r"Photos\[2\]: its value\['boxes'\] takes 32 bytes, but there is room for 16, by `outputs`; give a larger max_count"),
-    ({"boxes": {**BOXES, "dtype": "float64"}}, r"Photos\[0\]: its value\['boxes'\] is a array of float32, by `outputs` float64"),
+    ({"boxes": {**BOXES, "dtype": "float64"}}, r"Photos\[0\]: its value\['boxes'\] is an array of float32, but float64 by `outputs`: return float64 in __getitem__, or declare what it returns"),
     ({"boxes": {**BOXES, "shape": [-1, 5]}}, r"Photos\[0\]: its value\['boxes'\] has the shape \[0, 4\], but \[-1, 5\] by `outputs`"),
-    ({"label": {"name": "label", "dtype": "bytes", "max_count": 9}}, r"Photos\[0\]: its value\['label'\] is a int, by `outputs` it is bytes"),
+    ({"label": {"name": "label", "dtype": "bytes", "max_count": 9}}, r"Photos\[0\]: its value\['label'\] is an int, but bytes by `outputs`: return bytes in __getitem__"),
     ({"label": {"name": "label", "dtype": "uint8", "shape": [2]}}, r"Photos\[0\]: its value\['label'\] has the shape \[\], but \[2\] by `outputs`"),
 ])
 def test_a_sample_that_is_not_as_declared_is_an_error(change, words):
     outputs = [change.get(each["name"], each) for each in DECLARED]
     with pytest.raises(bulkhead.DataError, match=words):
         list(bulkhead.Loader({"source": {"python": bulkhead.Source(own.Photos([png(1)] * 3), outputs=outputs)}, "batch": {"size": 1}}, workers=1))
+
+
+@pytest.mark.parametrize("dtype, value, words", [
+    ("uint8", 300, "is 300, which does not fit uint8, its dtype by `outputs`: declare one that holds it"),
+    ("int64", 2.5, "is 2.5, which does not fit int64"),
+    ("float16", 70000.0, "is 70000.0, which does not fit float16"),
+    ("float16", 70000, "is 70000, which does not fit float16"),
+])
+def test_a_number_that_does_not_fit_its_declared_type_is_an_error(dtype, value, words):
+    source = bulkhead.Source(own.Returns({"x": value}), outputs=[{"name": "x", "dtype": dtype}])
+    with pytest.raises(bulkhead.DataError, match=words):
+        list(bulkhead.Loader({"source": {"python": source}, "batch": {"size": 1}}, workers=1))
+
+
+@pytest.mark.parametrize("value, words", [
+    (3, "it is an int, by `outputs` it is a dict"),
+    ({"x": 1, "y": 2}, r"it has the keys \['x', 'y'\], by `outputs` \['x'\]"),
+])
+def test_a_sample_of_another_form_than_declared_is_an_error(value, words):
+    source = bulkhead.Source(own.Returns(value), outputs=[{"name": "x", "dtype": "int64"}])
+    with pytest.raises(bulkhead.DataError, match=words):
+        list(bulkhead.Loader({"source": {"python": source}, "batch": {"size": 1}}, workers=1))
+
+
+def test_numbers_that_no_type_holds_exactly_are_as_python_has_them():
+    source = bulkhead.Source(own.Returns({"x": float("inf")}), outputs=[{"name": "x", "dtype": "float16"}])
+    with bulkhead.Loader({"source": {"python": source}, "batch": {"size": 1}, "epochs": 1}, workers=1) as loader:
+        assert all(np.isinf(batch["x"]).all() for batch in loader)
 
 
 @pytest.mark.parametrize("outputs, more, words", [
@@ -234,6 +274,10 @@ def test_a_sample_that_is_not_as_declared_is_an_error(change, words):
     ([{"name": "x", "shape": [3]}], {}, r"outputs\[0\]: a dtype is missing"),
     ([{"name": "x", "dtype": "int64", "size": 3}], {}, r"outputs\[0\]: `size` is unknown"),
     ([{"name": "x", "dtype": "int64", "shape": [3, -1]}], {}, r"outputs\[0\].shape: \[3, -1\] is no shape"),
+    ([{"name": "x", "dtype": "int64", "shape": 3}], {}, r"outputs\[0\].shape: 3 is no shape: write a list, such as \[3, 224, 224\]"),
+    ([{"name": "x", "dtype": "int64", "shape": [3], "max_count": 9}], {}, r"outputs\[0\].max_count: the shape \[3\] says how many there are"),
+    ([{"name": "x", "dtype": "bytes", "shape": [3], "max_count": 9}], {}, r"outputs\[0\].shape: bytes have none: leave it out"),
+    ([], {}, "outputs is a list of what a sample has"),
     ([{"name": "x", "dtype": "int64"}], {"fields": ("y",)}, "fields names y, but outputs x"),
     ([{"name": "x", "dtype": "int64"}], {"room": 9}, "give max_count in outputs"),
 ])
@@ -350,3 +394,18 @@ def test_a_cache_needs_to_know_which_data_it_keeps(tmp_path):
 def test_a_dataset_comes_in_a_source():
     with pytest.raises(bulkhead.InvalidArgument, match="must be a bulkhead.Source"):
         bulkhead.Loader({"source": {"python": own.Pairs(3)}, "batch": {"size": 1}})
+
+
+def test_data_of_a_loader_that_was_dropped_are_nobody_elses():
+    held = threading.Event()
+    reaper.start()
+    reaper.bury(held.wait)  # ending a service may take long
+    try:
+        for value in (1, 2):
+            source = bulkhead.Source(own.Returns({"x": value}), outputs=[{"name": "x", "dtype": "int64"}])
+            loader = bulkhead.Loader({"source": {"python": source}, "batch": {"size": 4}}, workers=1)
+            assert next(iter(loader))["x"].tolist() == [value] * 4
+            del source, loader
+            gc.collect()
+    finally:
+        held.set()

@@ -104,7 +104,7 @@ def test_a_run_that_was_killed_goes_on_and_gives_the_same_bytes(photos, folder):
     assert kept.items() <= bytes_of(folder / "whole").items()
     damaged = sorted(kept)[1]
     os.truncate(folder / "packed" / damaged, 1000)  # as a disk that lost power may leave it
-    assert "unfinished packing of other data, or with other options" in tool("pack", photos / "folder", folder / "packed", "--records", 4, code=1)
+    assert "holds an unfinished packing with other options: --records was 3 and is 4 now; give the earlier ones to go on" in tool("pack", photos / "folder", folder / "packed", "--records", 4, code=1)
     found = json.loads(tool("pack", *command[2:], "--json"))
     assert found["kept_files"] == len(kept) - 1 and found["files"] == 50
     assert bytes_of(folder / "packed") == bytes_of(folder / "whole")
@@ -113,7 +113,14 @@ def test_a_run_that_was_killed_goes_on_and_gives_the_same_bytes(photos, folder):
     found = json.loads(tool("pack", *command[2:], "--json"))
     assert (found["kept_files"], found["was_whole"]) == (49, False) and bytes_of(folder / "packed") == bytes_of(folder / "whole")
     assert json.loads(tool("pack", *command[2:], "--json"))["was_whole"]
-    assert "holds a finished packing of other data, or with other options" in tool("pack", *command[2:4], "--records", 4, code=1)
+    assert "holds a finished packing with other options: --records was 3 and is 4 now" in tool("pack", *command[2:4], "--records", 4, code=1)
+    # A path has many spellings.
+    relative = os.path.relpath(photos / "folder")
+    assert tool("pack", f"./{relative}/", *command[3:]).startswith("already packed")
+    (folder / "link").symlink_to(photos / "folder")
+    assert tool("pack", folder / "link", *command[3:]).startswith("already packed")
+    error = tool("pack", folder / "whole/packed.yaml", *command[3:], code=1)
+    assert f"holds a finished packing of {photos / 'folder'}, not of {folder / 'whole/packed.yaml'}, and with other options" in error
 
 
 def test_a_folder_to_which_another_run_writes_is_left_alone(photos, folder):
@@ -145,6 +152,101 @@ def test_a_bad_record_is_named_and_nothing_is_lost(folder):
     assert columns(write_spec(folder / "packed/all.json", source={"tfrecord": {"files": "*.tfrecord"}}, features={"label": "int64"}, batch={"size": 3}, epochs=1))["label"].tolist() == [1, 2, 3]
 
 
+def test_it_goes_on_after_a_record_was_mended(photos, folder):
+    names = sorted((photos / "folder").rglob("*.jpg"))[:9]
+    for number, path in enumerate(names):
+        (folder / f"{number}.jpg").write_bytes(path.read_bytes())
+    (folder / "list.txt").write_text("".join(f"{number}.jpg {number}\n" for number in range(9)))
+    (folder / "8.jpg").write_bytes(names[8].read_bytes()[:300])
+    words = [folder / "list.txt", folder / "packed", "--records", 2, "--longer-side", 64, "--threads", 1]
+    error = tool("pack", *words, code=1)
+    assert "8.jpg" in error
+    (folder / "8.jpg").write_bytes(names[8].read_bytes())
+    (folder / "3.jpg").write_bytes(names[4].read_bytes())  # one that was packed
+    (folder / "list.txt").write_text("".join(f"{number}.jpg {number + (number == 5)}\n" for number in range(9)))
+    said = tool("pack", *words)
+    assert "2 files of the earlier run written anew, whose data have changed since" in said
+    tool("pack", words[0], folder / "whole", *words[2:])
+    assert bytes_of(folder / "packed") == bytes_of(folder / "whole")
+    # What is finished stays, as somebody may train with it.
+    (folder / "3.jpg").write_bytes(names[3].read_bytes())
+    error = tool("pack", *words, code=1)
+    assert "holds a finished packing of these data, which have changed since: 1 file from part-001.tfrecord on would have other records" in error
+    assert bytes_of(folder / "packed") == bytes_of(folder / "whole")
+
+
+def test_files_of_tars_that_have_not_changed_are_kept(folder):
+    write_tar(folder / "x.tar", [("a.cls", b"1"), ("b.cls", b"2")])
+    write_tar(folder / "y.tar", [("c.cls", b"x")])
+    spec = write_spec(folder / "spec.yaml", source={"tar": {"files": "*.tar"}}, features={"label": {"key": "cls", "int64": {}}}, batch={"size": 1})
+    words = [spec, folder / "packed", "--records", 1, "--threads", 1]
+    assert "y.tar@0" in tool("pack", *words, code=1)
+    write_tar(folder / "y.tar", [("c.cls", b"3")])
+    # By a spec with other records to deliver, of which most are the same.
+    good = write_spec(folder / "good.yaml", source={"tar": {"files": "*.tar"}}, features={"label": {"key": "cls", "int64": {}}}, batch={"size": 1}, take=3)
+    found = json.loads(tool("pack", good, *words[1:], "--json"))
+    assert (found["kept_files"], found["stale_files"]) == (2, 0)
+    os.utime(folder / "x.tar", ns=(1, 1))
+    assert "which have changed since: 2 files from part-000.tfrecord on would have other records" in tool("pack", *words, code=1)
+
+
+def test_advice_about_a_bad_record_is_about_packing(folder):
+    write_records(folder / "a.tfrecord", [{"label": ("int64", [number])} for number in range(3)])
+    data = bytearray((folder / "a.tfrecord").read_bytes())
+    data[14] ^= 1
+    (folder / "a.tfrecord").write_bytes(data)
+    spec = write_spec(folder / "spec.yaml", source={"tfrecord": {"files": "a.tfrecord"}}, features={"label": "int64"}, batch={"size": 1})
+    error = tool("pack", spec, folder / "out", code=1)
+    assert "a.tfrecord@0" in error and "errors.policy" not in error
+    assert "leave such records out: `bulkhead scan SPEC --write-spec good.yaml` writes a spec that `pack` takes" in error
+    tool("scan", spec, "--write-spec", folder / "good.yaml", code=1)
+    assert tool("pack", folder / "good.yaml", folder / "out").startswith("2 records in 1 file")
+    (folder / "list.txt").write_text("nowhere.jpg 1\n")
+    error = tool("pack", folder / "list.txt", folder / "out2", code=1)
+    assert "list.txt:1" in error and "policy" not in error and "bulkhead scan SPEC --write-spec" in error
+
+
+def test_a_stray_file_beside_the_classes_takes_no_labels_away(photos, folder):
+    for kind in ("cat", "dog"):
+        (folder / "photos" / kind).mkdir(parents=True)
+        (folder / "photos" / kind / "1.jpg").write_bytes(next((photos / "folder").rglob("*.jpg")).read_bytes())
+    (folder / "photos/.cache").mkdir()
+    for stray in ("README.md", ".DS_Store", "dog/notes.txt", ".cache/1.jpg"):
+        (folder / "photos" / stray).write_text("stray")
+    said = tool("pack", folder / "photos", folder / "packed")
+    assert said.startswith("2 records in 1 file, 3 other files left out") and "left out: .DS_Store, README.md, dog/notes.txt" in said
+    assert [example["label"] for example in read_examples(folder / "packed/part-000.tfrecord")] == [[0], [1]]
+    assert yaml.safe_load((folder / "packed/packed.yaml").read_text())["features"]["label"]["int64"]["classes"] == ["cat", "dog"]
+    # An image there belongs to no class.
+    (folder / "photos/cover.jpg").write_bytes((folder / "photos/cat/1.jpg").read_bytes())
+    said = tool("pack", folder / "photos", folder / "unlabeled")
+    assert f"there are no labels, because {folder / 'photos/cover.jpg'} lies in no sub-folder" in said
+    assert "label" not in next(read_examples(folder / "unlabeled/part-000.tfrecord"))
+    for kind in ("cat", "dog"):
+        (folder / "photos" / kind / "1.jpg").unlink()
+    assert "no labels" not in tool("pack", folder / "photos", folder / "flat"), "nobody could expect any"
+
+
+def test_a_folder_of_records_is_told_what_to_write(photos, folder):
+    (folder / "tf").mkdir()
+    write_records(folder / "tf/a.tfrecord", [{"label": ("int64", [1])}])
+    assert f"tf: holds no images; for TFRecords write '{folder / 'tf/*.tfrec*'}'" in tool("pack", folder / "tf", folder / "out", code=1)
+    (folder / "tf/packed.yaml").write_text("")
+    assert f"for the records that `pack` wrote there write {folder / 'tf/packed.yaml'}" in tool("pack", folder / "tf", folder / "out", code=1)
+    (folder / "tars").mkdir()
+    write_tar(folder / "tars/x.tar", [("a.cls", b"1")])
+    assert f"for tars write '{folder / 'tars/*.tar'}'" in tool("pack", folder / "tars", folder / "out", code=1)
+    assert not (folder / "out").exists()
+
+
+def test_keys_are_given_one_by_one_or_together(photos, folder):
+    tool("pack", photos / "folder", folder / "packed", "--key", "image=img,label=cls")
+    assert sorted(next(read_examples(folder / "packed/part-000.tfrecord"))) == ["cls", "img"]
+    assert tool("pack", photos / "folder", folder / "packed", "--key", "label=cls", "--key", "image=img").startswith("already packed")
+    error = tool("pack", photos / "folder", folder / "out", "--key", "image=img,label", code=1)
+    assert "--key image=img,label: `label` is no FEATURE=KEY; write image=img_raw, or several as image=img_raw,boxes=bbox" in error
+
+
 def test_tfrecords_are_packed_byte_for_byte(photos, folder):
     image = next((photos / "folder").rglob("*.jpg")).read_bytes()
     write_records(folder / "a.tfrecord", [
@@ -162,7 +264,7 @@ def test_tfrecords_are_packed_byte_for_byte(photos, folder):
     again = tool("pack", folder / "packed/part-*.tfrecord", folder / "again", "--key", "image=img")
     assert "packed.yaml lies beside the data: pack it instead" in again
     assert sorted(next(read_examples(folder / "again/part-000.tfrecord"))) == ["boxes", "image/class/label", "img", "names"]
-    assert "declares them" in tool("pack", folder / "a.tfrecord", folder / "small", "--longer-side", 9, code=1)
+    assert "the records hold `boxes`, which is neither image nor label and would not follow a smaller image: write a spec that declares all" in tool("pack", folder / "a.tfrecord", folder / "small", "--longer-side", 9, code=1)
     assert not (folder / "small").exists()
 
 

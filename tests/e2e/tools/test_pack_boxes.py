@@ -203,6 +203,46 @@ def test_names_that_a_spec_cannot_have_are_noted(coco, folder):
     assert "the spec has no names of classes: one is empty" in said and "classes: [" not in (folder / "out/packed.yaml").read_text()
 
 
+def test_what_looks_like_boxes_but_is_none_is_told_apart(coco, folder):
+    table = folder / "images/boxes.csv"
+    table.write_text("000.jpg,dog,10,20,40,60\n002.jpg,cat,1,2,30,40\n")
+    for more in ([], ["--images", folder / "images"]):
+        error = tool("pack", table, folder / "out", *more, code=1)
+        assert "boxes.csv: the first line has no titles of boxes; for boxes write such a line above: path,label,xmin,ymin,xmax,ymax" in error
+    path = folder / "x.json"
+    for text, words in (("", "x.json: is empty; was it written to the end?"), (" \n[{\"bbox\": [1, 2, 3, 4]}]", "x.json: is a list, as COCO's results are; boxes to train with")):
+        path.write_text(text)
+        assert words in tool("pack", path, folder / "out", "--images", folder / "images", code=1)
+    assert not (folder / "out").exists()
+
+
+def test_segmentations_that_are_left_out_are_counted(coco, folder):
+    told = json.loads(coco.read_text())
+    for annotation in told["annotations"][:2]:
+        annotation["segmentation"] = [[1, 2, 3, 4, 5, 6]]
+    coco.write_text(json.dumps(told))
+    said = tool("pack", coco, folder / "out", "--images", folder / "images")
+    assert "`segmentation` of 2 annotations left out: only boxes are packed" in said
+
+
+def test_an_unfinished_table_goes_on_when_its_bad_boxes_are_cut_or_mended(coco, folder):
+    table = folder / "images/boxes.csv"
+    lines = [f"{number:03}.jpg,0,10,20,{200 if number == 4 else 40},60" for number in range(5)]
+    table.write_text("\n".join(["path,label,xmin,ymin,xmax,ymax", *lines]))
+    words = ["--records", 1, "--threads", 1]
+    for out in ("cut", "mended"):
+        error = tool("pack", table, folder / out, *words, code=1)
+        assert "boxes.csv:6: reaches beyond its image: 10, 20 to 200, 60 in 120 x 90, 004.jpg; mend them, or give --bad-boxes cut" in error
+    found = json.loads(tool("pack", table, folder / "cut", *words, "--bad-boxes", "cut", "--json"))
+    assert (found["kept_files"], found["stale_files"]) == (4, 0)
+    table.write_text(table.read_text().replace("200", "120"))
+    found = json.loads(tool("pack", table, folder / "mended", *words, "--json"))
+    assert (found["kept_files"], found["stale_files"]) == (4, 0)
+    for number in range(5):
+        name = f"part-{number:03}.tfrecord"
+        assert (folder / "cut" / name).read_bytes() == (folder / "mended" / name).read_bytes()
+
+
 def test_options_that_mean_nothing_are_refused(coco, folder, photos):
     assert "--relative: means something only for tables of boxes" in tool("pack", coco, folder / "out", "--relative", code=1)
     assert "there is no such file or folder; did you mean" in tool("pack", folder / "instance.json", folder / "out", "--images", folder, code=1)

@@ -252,6 +252,22 @@ def test_commands_that_make_samples_themselves_refuse_urls(bucket, store, folder
 
 
 def test_data_without_a_spec_are_files(store, folder):
+    sources = {
+        "s3://bucket/train/shard-*.tar": "tar: {files:",
+        "s3://bucket/train/part-*": "tfrecord: {files:",
+        "gs://bucket/photos": "image_folder: {path:",
+        "gs://bucket/v1.0/": "image_folder: {path:",
+        "https://host/list.txt?X-Amz-Signature=0123abcdef": "image_list: {path:",
+    }
     for command in ("inspect", "stream"):
-        said = tool(command, "s3://bucket/train/shard-*.tar", code=1)
-        assert "write a spec with `source: {tfrecord: {files:" in said, said
+        for url, source in sources.items():
+            said = tool(command, url, code=1)
+            shown = url.partition("?")[0]
+            assert f'write a spec with `source: {{{source} "{shown}"}}}}`' in said and "0123abcdef" not in said, said
+
+
+@pytest.mark.parametrize("command", ["stream", "inspect", "pack", "validate", "explain", "scan"])
+def test_a_spec_in_a_bucket_is_to_be_copied_here(store, folder, command):
+    words = [folder / "out"] if command == "pack" else []
+    said = tool(command, "s3://bucket/train.yaml", *words, code=1)
+    assert "s3://bucket/train.yaml: a spec is read from this host only; copy it here" in said, said

@@ -193,8 +193,8 @@ JpegOutcome DecodeShareOf(JpegDecoder& decoder, absl::string_view file, PixelFor
 
 JpegOutcome DecodeShareOf(JpegDecoder& decoder, FileBytes& file, PixelFormat format,
                           const Rect& share) {
-  if (const auto size = decoder.OpenUnread(file, kMaxPixels)) {
-    return DecodeOpened(decoder, *size, format, share);
+  if (const auto known = decoder.OpenUnread(file, kMaxPixels)) {
+    return DecodeOpened(decoder, known->size, format, share);
   }
   return DecodeShareOf(decoder, *file.Get(), format, share);
 }

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "server/spec/yaml/yaml.h"
 #include "tensorflow/example.pb.h"
 #include "tests/tools/pack/fake_supply.h"
@@ -87,6 +88,77 @@ TEST(AlteredSupplyTest, AKeyOfNoFeatureAndAKeyOfTwoAreRefused) {
               HasSubstr("the key `label` is given to two features"));
 }
 
+// Records as `record` makes them, whose spec declares `features`.
+std::unique_ptr<FakeSupply> Records(const std::string& features, FakeSupply::ReadFn record) {
+  auto supply = std::make_unique<FakeSupply>(1, std::move(record));
+  supply->spec =
+      ParseSpec(
+          absl::StrCat("source: {tfrecord: {files: x}}\nfeatures: {", features,
+                       "}\nstages: [decode_image, {resize: {size: 8}}]\nbatch: {size: 1}\noutputs: "
+                       "[image]\n"),
+          "x.yaml")
+          .value();
+  supply->spec.clear_source();
+  return supply;
+}
+
+std::string ReadProblem(std::unique_ptr<RecordSupply> records, const Alteration& alteration) {
+  const auto supply =
+      AlterSupply(std::move(records), alteration, [] { return NewLocalImageWork(); });
+  if (!supply.ok()) return absl::StrCat("at once: ", supply.status().message());
+  return std::string((*supply)->NewReader()->Read(0).status().message());
+}
+
+TEST(AlteredSupplyTest, ARecordWithWhatNobodyDeclaredIsNotMadeSmaller) {
+  const Alteration smaller = {.recoding = {.side = Recoding::Side::kLonger, .pixels = 50}};
+  const auto more = [](uint64_t) {
+    ExampleBuilder example;
+    example.Bytes("image", MadeJpeg({60, 100})).Bytes("mask", "pixels");
+    return example.Serialize();
+  };
+  EXPECT_THAT(ReadProblem(Records("image: {bytes: {}}", more), smaller),
+              HasSubstr("record 0: holds `mask`, which is neither image nor label and would not "
+                        "follow a smaller image: write a spec that declares all"));
+  EXPECT_EQ(ReadProblem(Records("image: {bytes: {}}, mask: {bytes: {}}", more), smaller), "");
+  const auto steps = [](uint64_t) {
+    tensorflow::SequenceExample example;
+    (*example.mutable_context()->mutable_feature())["image"].mutable_bytes_list()->add_value(
+        MadeJpeg({60, 100}));
+    (*example.mutable_feature_lists()->mutable_feature_list())["boxes"].add_feature();
+    return example.SerializeAsString();
+  };
+  EXPECT_THAT(ReadProblem(Records("image: {bytes: {}}", steps), smaller),
+              HasSubstr("record 0: holds `boxes`, which is"));
+}
+
+TEST(AlteredSupplyTest, WhatIsNoExampleIsNamedAndIsNobodysBug) {
+  const auto supply =
+      AlterSupply(Records("image: {bytes: {}}", [](uint64_t) { return "\xff\xff"; }),
+                  {.keys = {{"image", "x"}}}, [] { return NewLocalImageWork(); });
+  ASSERT_TRUE(supply.ok()) << supply.status();
+  const absl::Status status = (*supply)->NewReader()->Read(0).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("record 0: the record is no tf.Example"));
+}
+
+TEST(AlteredSupplyTest, KeysAreThoseOfTheRecords) {
+  const auto stored = [](uint64_t) {
+    ExampleBuilder example;
+    example.Bytes("jpg", "x").Int64("cls", 3).Int64("id", 7);
+    return example.Serialize();
+  };
+  const std::string features = "image: {key: jpg, bytes: {}}, label: {key: cls, int64: {}}";
+  EXPECT_EQ(ReadProblem(Records(features, stored), {.keys = {{"image", "label"}}}), "");
+  EXPECT_THAT(ReadProblem(Records(features, stored), {.keys = {{"image", "cls"}}}),
+              HasSubstr("at once: the key `cls` is given to two features"));
+  EXPECT_THAT(ReadProblem(Records(features, stored), {.keys = {{"image", "id"}}}),
+              HasSubstr("record 0: holds a feature `id` besides the one that gets this key"));
+  EXPECT_THAT(
+      ReadProblem(Records("image: {key: jpg, bytes: {}}, other: int64", stored),
+                  {.keys = {{"other", "x"}}}),
+      HasSubstr("record 0: has no feature `other`, which --key other=x gives another name"));
+}
+
 TEST(AlteredSupplyTest, ADamagedImageIsNamed) {
   const auto supply = Altered("no image", {.recoding = {.quality = 90}});
   ASSERT_TRUE(supply.ok()) << supply.status();
@@ -96,9 +168,9 @@ TEST(AlteredSupplyTest, ADamagedImageIsNamed) {
 
 TEST(AlteredSupplyTest, EachAlterationIsAnotherPacking) {
   const auto identity = [](const Alteration& alteration) {
-    return Altered("", alteration).value()->identity();
+    return Altered("", alteration).value()->settings();
   };
-  const std::string one = identity({.recoding = {.quality = 90}});
+  const auto one = identity({.recoding = {.quality = 90}});
   EXPECT_EQ(one, identity({.recoding = {.quality = 90}}));
   EXPECT_NE(one, identity({.recoding = {.quality = 91}}));
   EXPECT_NE(one, identity({.keys = {{"image", "x"}}, .recoding = {.quality = 90}}));

@@ -241,16 +241,36 @@ TEST_F(AnnotatedSupplyTest, NamesOfClassesAreASideFile) {
 TEST_F(AnnotatedSupplyTest, OtherOptionsAreAnotherPacking) {
   const Annotations list = List({{Box({1, 2, 3, 4})}, {}});
   const auto identity = [&](const AnnotationOptions& options) {
-    return Supply(list, options).value()->identity();
+    return Supply(list, options).value()->settings();
   };
   EXPECT_EQ(identity({}), identity({}));
   EXPECT_NE(identity({}), identity({.negatives = Negatives::kApart}));
   EXPECT_NE(identity({}), identity({.cut_boxes = true}));
   EXPECT_NE(identity({}), identity({.keep_crowds = true}));
   EXPECT_NE(identity({}), identity({.upright = true}));
-  const std::string before = identity({});
+}
+
+TEST_F(AnnotatedSupplyTest, ARecordIsAnotherOneWithItsFileAndItsBoxes) {
+  Annotations list = List({{Box({1, 2, 3, 4})}, {}});
+  const auto state = [&](uint64_t index) { return Supply(list).value()->StateOf(index); };
+  const std::string before = state(0);
+  EXPECT_EQ(before, state(0));
+  EXPECT_NE(before, state(1));
+  list.images[0].boxes[0].corners.xmin += 1e-9;
+  EXPECT_NE(before, state(0));
+  list.images[0].boxes[0].corners.xmin = 1;
+  EXPECT_EQ(before, state(0));
+  list.images[0].boxes[0].label = 1;
+  EXPECT_NE(before, state(0));
+  list.images[0].boxes[0].label = 0;
   dir_.Write("a.jpg", MadeJpeg({60, 100}, {0, 0, 9, 9}));
-  EXPECT_NE(before, identity({}));
+  EXPECT_NE(before, state(0));
+}
+
+TEST_F(AnnotatedSupplyTest, WhoHasBadBoxesIsToldHowTheyAreCut) {
+  EXPECT_THAT(Problem(List({{Box({1, 2, 101, 4})}})),
+              HasSubstr("reaches beyond its image: 1, 2 to 101, 4 in 100 x 60; mend them, or give "
+                        "--bad-boxes cut"));
 }
 
 }  // namespace

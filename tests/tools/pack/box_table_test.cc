@@ -166,5 +166,23 @@ TEST(ClassListTest, ReadsNamesAndTellsBadLines) {
   EXPECT_THAT(problem("a\n\xff\n"), HasSubstr("bad.txt:2: is not text in UTF-8"));
 }
 
+TEST(BoxTableTest, BoxesWithoutTitlesAreNoImageList) {
+  const TestDir dir;
+  const auto problem = [&](const std::string& text, bool means_boxes = false) {
+    return std::string(RefuseUntitledBoxes(dir.Write("list.csv", text), means_boxes).message());
+  };
+  constexpr char kTitles[] =
+      "list.csv: the first line has no titles of boxes; for boxes write such "
+      "a line above: path,label,xmin,ymin,xmax,ymax";
+  EXPECT_THAT(problem("a.jpg,dog,1,2,30,40\n"), HasSubstr(kTitles));
+  EXPECT_THAT(problem("a.jpg,1,2,30,40,dog\n"), HasSubstr(kTitles));
+  EXPECT_THAT(problem("a.jpg 3 1 2 30 40\n"), HasSubstr(kTitles));
+  EXPECT_THAT(problem("a.jpg;1;2;30;40\n"), HasSubstr("with such labels write a spec"));
+  EXPECT_EQ(problem("a.jpg,dog\n"), "");
+  EXPECT_EQ(problem("a.jpg,1,2,3\n"), "");
+  EXPECT_EQ(problem("path,a,b,c,d\na.jpg,1,2,30,40\n"), "");
+  EXPECT_THAT(problem("a.jpg,dog\n", true), HasSubstr(kTitles));
+}
+
 }  // namespace
 }  // namespace bulkhead::tools

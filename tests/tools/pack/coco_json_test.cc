@@ -146,5 +146,15 @@ TEST(CocoJsonTest, IsToldFromASpecByItsFields) {
   EXPECT_FALSE(IsCocoJson((dir.path() / "nowhere.json").string()));
 }
 
+TEST(CocoJsonTest, WhatIsNotPackedIsCounted) {
+  EXPECT_THAT(Read()->notes,
+              ElementsAre("`segmentation` of 1 annotation left out: only boxes are packed"));
+  EXPECT_THAT(Read({{"[[1, 2, 3.5, 4]]", "[ ]"}})->notes, ElementsAre());
+  EXPECT_THAT(Read({{"\"segmentation\": [[1, 2, 3.5, 4]]", "\"keypoints\": [1, 2, 2]"},
+                    {"[0, 0, 5, 6]", "[0, 0, 5, 6], \"keypoints\": [1, 2, 2]"}})
+                  ->notes,
+              ElementsAre("`keypoints` of 2 annotations left out: only boxes are packed"));
+}
+
 }  // namespace
 }  // namespace bulkhead::tools

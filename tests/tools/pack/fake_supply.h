@@ -2,6 +2,7 @@
 #define BULKHEAD_TESTS_TOOLS_PACK_FAKE_SUPPLY_H_
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -27,7 +28,11 @@ class FakeSupply final : public RecordSupply {
   uint64_t InputBytes(uint64_t index) const override {
     return index < input_bytes.size() ? input_bytes[index] : 0;
   }
-  std::string identity() const override { return absl::StrCat("fake ", count_); }
+  std::map<std::string, Setting> settings() const override { return chosen; }
+  std::string StateOf(uint64_t index) const override {
+    const auto found = states.find(index);
+    return absl::StrCat("record ", index, found == states.end() ? "" : found->second);
+  }
   v1::PipelineSpec Spec() const override {
     v1::PipelineSpec told = spec;
     told.mutable_source()->mutable_tfrecord()->add_files("*.tfrecord");
@@ -37,6 +42,8 @@ class FakeSupply final : public RecordSupply {
   std::unique_ptr<Reader> NewReader() const override { return std::make_unique<FakeReader>(read_); }
 
   v1::PipelineSpec spec;
+  std::map<std::string, Setting> chosen;
+  std::map<uint64_t, std::string> states;  // by record
   std::vector<uint64_t> input_bytes;
 
  private:

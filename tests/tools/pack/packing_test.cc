@@ -13,6 +13,7 @@
 namespace bulkhead::tools {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::UnorderedElementsAre;
 
@@ -128,8 +129,123 @@ TEST(PackingTest, AFinishedPackingIsCheckedAndMended) {
   EXPECT_TRUE(std::filesystem::exists(out + "/classes.txt"));
   EXPECT_EQ(ReadFile(out + "/packed.yaml"), "edited") << "the spec is its owner's";
   const auto other = Pack(supply, out, 3);
-  EXPECT_THAT(std::string(other.status().message()),
-              HasSubstr("holds a finished packing of other data, or with other options"));
+  EXPECT_THAT(
+      std::string(other.status().message()),
+      HasSubstr("holds a finished packing with other options: --records was 2 and is 3 now; "
+                "to begin anew remove the folder, or name another one"));
+}
+
+TEST(PackingTest, WhatIsWrittenIntoAFinishedPackingIsTold) {
+  const TestDir dir;
+  const std::string out = (dir.path() / "out").string();
+  const FakeSupply supply(5, [](uint64_t index) { return absl::StrCat("record ", index); });
+  ASSERT_TRUE(Pack(supply, out, 2).ok());
+  for (const char* const name : {"/packed.yaml", "/classes.txt"}) {
+    std::filesystem::remove(out + name);
+    const auto again = Pack(supply, out, 2);
+    ASSERT_TRUE(again.ok()) << again.status();
+    EXPECT_FALSE(again->was_whole) << name;
+    EXPECT_EQ(again->kept_files, 3u);
+    EXPECT_TRUE(std::filesystem::exists(out + name));
+    EXPECT_TRUE(Pack(supply, out, 2)->was_whole);
+  }
+}
+
+// Of the records of a supply, which a run packs until the last one fails.
+class UnfinishedPackingTest : public ::testing::Test {
+ protected:
+  UnfinishedPackingTest() { supply_.chosen["--quality"] = {"90"}; }
+  void Begin() { EXPECT_FALSE(Run().ok()); }
+  absl::StatusOr<Packed> GoOn() {
+    broken_ = false;
+    read_.clear();
+    return Run();
+  }
+  absl::StatusOr<Packed> Run() {
+    return PackRecords(supply_, {.data = data_, .out = out_, .records_a_file = 2}, [](uint64_t) {});
+  }
+
+  const TestDir dir_;
+  const std::string out_ = (dir_.path() / "out").string();
+  std::string data_ = "/photos";
+  bool broken_ = true;
+  std::vector<uint64_t> read_;
+  FakeSupply supply_{6, [this](uint64_t index) -> absl::StatusOr<std::string> {
+                       read_.push_back(index);
+                       if (index == 5 && broken_) return absl::DataLossError("record 5 is bad");
+                       return absl::StrCat("record ", index, supply_.states[index]);
+                     }};
+};
+
+TEST_F(UnfinishedPackingTest, FilesWhoseDataHaveChangedAreWrittenAnew) {
+  Begin();
+  supply_.states[2] = " changed";
+  supply_.states[5] = " mended";
+  const auto packed = GoOn();
+  ASSERT_TRUE(packed.ok()) << packed.status();
+  EXPECT_EQ(packed->kept_files, 1u);
+  EXPECT_EQ(packed->stale_files, 1u);
+  EXPECT_THAT(read_, ElementsAre(2, 3, 4, 5));
+  EXPECT_THAT(ReadFile(out_ + "/part-001.tfrecord"), HasSubstr("record 2 changed"));
+}
+
+TEST_F(UnfinishedPackingTest, ItGoesOnWithTheDataByAnotherName) {
+  Begin();
+  data_ = "/moved/photos";
+  const auto packed = GoOn();
+  ASSERT_TRUE(packed.ok()) << packed.status();
+  EXPECT_EQ(packed->kept_files, 2u);
+  EXPECT_EQ(packed->stale_files, 0u);
+}
+
+TEST_F(UnfinishedPackingTest, OtherDataAreNamed) {
+  Begin();
+  data_ = "/others";
+  for (uint64_t i = 0; i < 6; ++i) supply_.states[i] = " of others";
+  EXPECT_THAT(std::string(GoOn().status().message()),
+              HasSubstr("holds an unfinished packing of /photos, not of /others; to begin anew "
+                        "remove the folder, or name another one"));
+}
+
+TEST_F(UnfinishedPackingTest, OptionsThatDifferAreNamed) {
+  Begin();
+  supply_.chosen = {{"--upright", {}}, {"the features that DATA declares", {"x"}}};
+  EXPECT_THAT(std::string(GoOn().status().message()),
+              HasSubstr("holds an unfinished packing with other options: --quality was 90 and is "
+                        "left out now; --upright was left out and is given now; the features that "
+                        "DATA declares are other ones now; give the earlier ones to go on; "));
+}
+
+TEST_F(UnfinishedPackingTest, AnOptionUnderWhichTheFilesAreTheSameIsAnotherOneOnlyOneWay) {
+  supply_.chosen["--bad-boxes"] = {"fail", "fail"};
+  Begin();
+  supply_.chosen["--bad-boxes"] = {"cut", "fail"};
+  EXPECT_FALSE(Run().ok());
+  supply_.chosen["--bad-boxes"] = {"fail", "fail"};
+  EXPECT_THAT(std::string(Run().status().message()),
+              HasSubstr("--bad-boxes was cut and is fail now"));
+  supply_.chosen["--bad-boxes"] = {"cut", "fail"};
+  const auto packed = GoOn();
+  ASSERT_TRUE(packed.ok()) << packed.status();
+  EXPECT_EQ(packed->kept_files, 2u);
+}
+
+TEST_F(UnfinishedPackingTest, AFinishedOneIsNotAlteredWhenItsDataChange) {
+  ASSERT_TRUE(GoOn().ok());
+  supply_.states[3] = " changed";
+  EXPECT_THAT(
+      std::string(GoOn().status().message()),
+      HasSubstr("holds a finished packing of these data, which have changed since: "
+                "1 file from part-001.tfrecord on would have other records; to begin anew"));
+  supply_.states.clear();
+  EXPECT_TRUE(GoOn()->was_whole);
+}
+
+TEST_F(UnfinishedPackingTest, OfAnotherVersionItIsLeftAlone) {
+  Begin();
+  std::ofstream(out_ + "/.packing") << "0123 1000\n";
+  EXPECT_THAT(std::string(GoOn().status().message()),
+              HasSubstr("holds an unfinished packing of another version of `bulkhead pack`; "));
 }
 
 TEST(PackingTest, AnotherFileSizeIsAnotherPacking) {
@@ -144,7 +260,9 @@ TEST(PackingTest, AnotherFileSizeIsAnotherPacking) {
   broken = false;
   const auto other =
       PackRecords(supply, {.out = out, .records_a_file = 2, .file_bytes = 4096}, [](uint64_t) {});
-  EXPECT_THAT(std::string(other.status().message()), HasSubstr("with other options"));
+  EXPECT_THAT(std::string(other.status().message()),
+              HasSubstr("with other options: --file-size was left out and is 4096B now; --records "
+                        "was 2 and is left out now"));
 }
 
 }  // namespace

@@ -14,12 +14,15 @@ _KEYS = ("dtype", "shape", "max_count")
 def layout_of(outputs: Any) -> Layout:
     """Of bulkhead.torch.DataLoader: a structure as samples have it, with a declaration for each value."""
     leaves: List[Leaf] = []
-    return Layout(_tree(outputs, leaves, "outputs"), leaves)
+    tree = _tree(outputs, leaves, "outputs")
+    if not leaves:
+        raise InvalidArgument(f"outputs declares no value: write what a sample has, such as [\"float32\", \"int64\"], not {outputs!r:.80}")
+    return Layout(tree, leaves)
 
 
 def layout_of_fields(outputs: Any, fields: Optional[Sequence[str]]) -> Layout:
     """Of bulkhead.Source: a list of declarations with names, as a Python stage has it."""
-    if not isinstance(outputs, Sequence) or not all(isinstance(each, Mapping) and "name" in each for each in outputs):
+    if not isinstance(outputs, Sequence) or not outputs or not all(isinstance(each, Mapping) and "name" in each for each in outputs):
         raise InvalidArgument(
             "outputs is a list of what a sample has, such as "
             '[{"name": "image", "dtype": "bytes", "max_count": 1 << 20}, {"name": "label", "dtype": "int64"}], '
@@ -59,8 +62,13 @@ def _leaf(told: Mapping[str, Any], where: str) -> Leaf:
         )
     asked = told["dtype"]
     dtype = asked if isinstance(asked, str) else element_type.name_of(asked) or str(asked).replace("torch.", "")
-    shape = list(told.get("shape", []))
+    shape = told.get("shape", [])
+    if isinstance(shape, (str, bytes)) or not isinstance(shape, Sequence):
+        raise InvalidArgument(f"{where}.shape: {shape!r} is no shape: write a list, such as [3, 224, 224], or [] for a number")
+    shape = list(shape)
     if dtype == "bytes":
+        if shape:
+            raise InvalidArgument(f"{where}.shape: bytes have none: leave it out")
         return {"kind": "bytes", "of": "any", "room": _max_count(told, where, "bytes, the most of a sample")}
     if dtype not in DTYPES and dtype != "bfloat16":
         raise InvalidArgument(
@@ -69,6 +77,11 @@ def _leaf(told: Mapping[str, Any], where: str) -> Leaf:
     if not all(isinstance(extent, int) and extent >= (-1 if at == 0 else 0) for at, extent in enumerate(shape)):
         raise InvalidArgument(f"{where}.shape: {shape} is no shape: only the first dimension may be -1, where it differs")
     if shape[:1] != [-1]:
+        if "max_count" in told:
+            raise InvalidArgument(
+                f"{where}.max_count: the shape {shape} says how many there are: leave max_count out, or write -1 for the first "
+                "dimension, where it differs"
+            )
         return {"kind": "array", "of": "any", "dtype": dtype, "shape": shape}
     room = _max_count(told, where, "rows, the most of a sample")
     for extent in shape[1:]:

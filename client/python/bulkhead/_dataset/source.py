@@ -277,7 +277,11 @@ def holds_dataset(spec: Any) -> bool:
     """Whether a spec names a Source, perhaps in a mixture. InvalidArgument for anything else in the place of one."""
     if not isinstance(spec, Mapping):
         return False
-    source = spec.get("source")
-    if isinstance(source, Mapping) and "python" in source and not _is_source(spec):
-        raise InvalidArgument("source.python: must be a bulkhead.Source, made of your dataset")
-    return _is_source(spec) or any(map(_is_source, _parts_of(spec) or ()))
+    places = {"source": spec}
+    for number, part in enumerate(_parts_of(spec) or ()):
+        places[f"source.mixture.sources[{number}].source"] = part
+    for place, part in places.items():
+        source = part.get("source") if isinstance(part, Mapping) else None
+        if isinstance(source, Mapping) and "python" in source and not _is_source(part):
+            raise InvalidArgument(f"{place}.python: must be a bulkhead.Source, made of your dataset")
+    return any(map(_is_source, places.values()))

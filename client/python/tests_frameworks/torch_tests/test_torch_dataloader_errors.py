@@ -151,6 +151,8 @@ REFUSED = [
     (lambda: DataLoader(own.Numbers(), room=9, outputs="int64"), "give max_count in outputs"),
     (lambda: DataLoader(own.Numbers(), collate_fn=list, outputs="int64"), "outputs declares samples, and here workers make whole batches"),
     (lambda: DataLoader(own.Numbers(), outputs={"dtype": "float"}), "'float' is no element type"),
+    (lambda: DataLoader(own.Numbers(), outputs=[]), r"outputs declares no value: write what a sample has, such as \["),
+    (lambda: DataLoader(own.Numbers(), outputs={"dtype": "int64", "shape": 3}), "outputs.shape: 3 is no shape: write a list"),
     (
         lambda: next(iter(DataLoader(own.Numbers(), sampler=itertools.repeat(1)))),
         "its list for an epoch must end",

@@ -82,8 +82,7 @@ class Layout(NamedTuple):
     def fields(self, value: Any) -> Tuple[Any, ...]:
         """The leaves as they are, for a source: arrays, numbers and bytes, without what encodes them. Unlike, if the value
         is not of this layout."""
-        found: List[Any] = []
-        _gather(self.tree, value, found, "")
+        found = self._leaves_of(value)
         for number, (leaf, (part, where)) in enumerate(zip(self.leaves, found)):
             try:
                 _encode(leaf, part, where, [])  # for its errors
@@ -96,10 +95,14 @@ class Layout(NamedTuple):
                 raise Unlike(f"{error.told}; give bulkhead.Source room={{{name!r}: {error.room}}}") from None
         return tuple(_as_field(leaf, part, where) for leaf, (part, where) in zip(self.leaves, found))
 
+    def _leaves_of(self, value: Any) -> List[Tuple[Any, str]]:
+        found: List[Tuple[Any, str]] = []
+        _gather(self.tree, value, found, "", _known_by(self.leaves[0] if self.leaves else {}))
+        return found
+
     def values(self, value: Any) -> Tuple[Any, ...]:
         """The outputs for one value. Unlike, if it is not of this layout."""
-        found: List[Any] = []
-        _gather(self.tree, value, found, "")
+        found = self._leaves_of(value)
         outputs: List[Any] = []
         for leaf, (part, where) in zip(self.leaves, found):
             try:
@@ -126,6 +129,9 @@ def places(tree: Tree, where: str = "") -> Dict[int, str]:
 
 
 # From a value to its leaves.
+
+
+_DECLARED = "by `outputs`"
 
 
 def _kind_of_node(value: Any) -> str:
@@ -157,30 +163,30 @@ def tree_of(value: Any, leaves: List[Any]) -> Tree:
     return len(leaves) - 1
 
 
-def _gather(tree: Tree, value: Any, found: List[Tuple[Any, str]], where: str) -> None:
+def _gather(tree: Tree, value: Any, found: List[Tuple[Any, str]], where: str, known: str) -> None:
     if type(tree) is int:
         found.append((value, where))
         return
     kind = _kind_of_node(value)
     if kind not in tree:
         raise Unlike(
-            f"{_place(where)} is a {type(value).__name__}, in the samples looked at first it was a {next(iter(tree))}"
+            f"{_place(where)} is {_a(type(value).__name__)}, {known} it {'is' if known == _DECLARED else 'was'} {_a(next(iter(tree)))}"
         )
     parts = tree[kind]
     if kind == "dict":
         if len(value) != len(parts) or not all(key in value for key, _ in parts):
             raise Unlike(
-                f"{_place(where)} has the keys {sorted(value)}, in the samples looked at first {sorted(key for key, _ in parts)}"
+                f"{_place(where)} has the keys {sorted(value)}, {known} {sorted(key for key, _ in parts)}"
             )
         for key, part in parts:
-            _gather(part, value[key], found, f"{where}[{key!r}]")
+            _gather(part, value[key], found, f"{where}[{key!r}]", known)
         return
     if len(value) != len(parts):
         raise Unlike(
-            f"{_place(where)} has {len(value)} elements, in the samples looked at first {len(parts)}"
+            f"{_place(where)} has {len(value)} elements, {known} {len(parts)}"
         )
     for number, part in enumerate(parts):
-        _gather(part, value[number], found, f"{where}[{number}]")
+        _gather(part, value[number], found, f"{where}[{number}]", known)
 
 
 def _place(where: str) -> str:
@@ -255,7 +261,7 @@ def _pickled(value: Any, where: str) -> bytes:
         raise
     except Exception as error:
         raise Unlike(
-            f"{_place(where)} is a {type(value).__name__}, which cannot be pickled: {error}"
+            f"{_place(where)} is {_a(type(value).__name__)}, which cannot be pickled: {error}"
         ) from None
 
 
@@ -286,22 +292,20 @@ def _encode(leaf: Leaf, value: Any, where: str, outputs: List[Any]) -> None:
     if kind == "none":
         if value is not None:
             raise Unlike(
-                f"{_place(where)} is a {type(value).__name__}, in the samples looked at first it was None"
+                f"{_place(where)} is {_a(type(value).__name__)}, in the samples looked at first it was None"
             )
         return
     if kind == "text":
         if type(value) is not str:
             raise Unlike(
-                f"{_place(where)} is a {type(value).__name__}, in the samples looked at first it was a str"
+                f"{_place(where)} is {_a(type(value).__name__)}, in the samples looked at first it was a str"
             )
         data = value.encode("utf-8", "surrogatepass")
     elif kind == "bytes" and is_declared(leaf) and type(value) is str:
         data = value.encode("utf-8", "surrogatepass")
     elif kind == "bytes":
         if type(value) is not bytes:
-            raise Unlike(
-                f"{_place(where)} is a {type(value).__name__}, {_known_by(leaf)} it {'is' if is_declared(leaf) else 'was'} bytes"
-            )
+            raise Unlike(_unlike(leaf, where, _a(type(value).__name__), "bytes"))
         data = value
     else:
         data = _pickled(value, where)
@@ -315,8 +319,18 @@ def is_declared(leaf: Leaf) -> bool:
     return leaf.get("of") == "any"
 
 
+def _unlike(leaf: Leaf, where: str, now: str, wanted: str) -> str:
+    if is_declared(leaf):
+        return f"{_place(where)} is {now}, but {wanted} by `outputs`: return {wanted} in __getitem__, or declare what it returns"
+    return f"{_place(where)} is {now}, in the samples looked at first it was {wanted}"
+
+
+def _a(noun: str) -> str:
+    return ("an " if noun[:1].lower() in ("a", "e", "i", "o") else "a ") + noun
+
+
 def _known_by(leaf: Leaf) -> str:
-    return "by `outputs`" if is_declared(leaf) else "in the samples looked at first"
+    return _DECLARED if is_declared(leaf) else "in the samples looked at first"
 
 
 def _array_like(leaf: Leaf, value: Any, where: str) -> np.ndarray:
@@ -325,12 +339,16 @@ def _array_like(leaf: Leaf, value: Any, where: str) -> np.ndarray:
     if found in ("int", "float", "bool") and is_declared(leaf) and dtype != leaf["dtype"] and leaf["dtype"] != "bfloat16":
         with np.errstate(all="ignore"):
             cast = np.asarray(array).astype(leaf["dtype"])
-        if found == "float" and cast.dtype.kind == "f" or cast == array:
-            array, dtype = cast, leaf["dtype"]
+        fits = np.isfinite(cast) or not np.isfinite(value) if found == "float" and cast.dtype.kind == "f" else cast == array
+        if not fits:
+            raise Unlike(
+                f"{_place(where)} is {value}, which does not fit {leaf['dtype']}, its dtype by `outputs`: declare one that holds it"
+            )
+        array, dtype = cast, leaf["dtype"]
     if not found or dtype != leaf["dtype"] or not is_declared(leaf) and found != leaf["of"]:
-        now = f"a {found} of {dtype}" if found else f"a {type(value).__name__}"
-        wanted = leaf["dtype"] if is_declared(leaf) else f"it was a {leaf['of']} of {leaf['dtype']}"
-        raise Unlike(f"{_place(where)} is {now}, {_known_by(leaf)} {wanted}")
+        now = f"{_a(found)} of {dtype}" if found else _a(type(value).__name__)
+        wanted = leaf["dtype"] if is_declared(leaf) else f"{_a(leaf['of'])} of {leaf['dtype']}"
+        raise Unlike(_unlike(leaf, where, now, wanted))
     assert array is not None
     return array
 
@@ -342,7 +360,7 @@ def _as_field(leaf: Leaf, value: Any, where: str) -> Any:
         return value
     found, array, _ = _array_of(value)
     if not found:
-        raise Unlike(f"{_place(where)} is a {type(value).__name__}, which is no array")
+        raise Unlike(f"{_place(where)} is {_a(type(value).__name__)}, which is no array")
     if is_declared(leaf):
         return _array_like(leaf, value, where)
     return array

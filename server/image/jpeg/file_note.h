@@ -1,5 +1,5 @@
-#ifndef BULKHEAD_SERVER_IMAGE_CODECS_JPEG_NOTE_H_
-#define BULKHEAD_SERVER_IMAGE_CODECS_JPEG_NOTE_H_
+#ifndef BULKHEAD_SERVER_IMAGE_JPEG_FILE_NOTE_H_
+#define BULKHEAD_SERVER_IMAGE_JPEG_FILE_NOTE_H_
 
 #include <cstdint>
 #include <string>
@@ -7,25 +7,24 @@
 #include "absl/strings/string_view.h"
 #include "server/base/value_store.h"
 
-namespace bulkhead {
+namespace bulkhead::jpeg {
 
-// What is kept of a JPEG file in a certain state (FileBytes::state), so that it need not be read
+// What is kept of a JPEG file in a certain state, by FileBytes::state, so that it need not be read
 // again where its coefficients are kept. As bytes: the key of these, two little-endian u64; the
 // EXIF orientation, a u8; the file's header.
-struct JpegNote {
+struct FileNote {
   StoreKey coefficients;
   int orientation = 1;
   // The file's segments up to its first scan, without those that no decoder interprets.
   absl::string_view header;
 
-  // By which the note of a file is found.
-  static StoreKey KeyFor(const StoreKey& state);
   // The note of a whole file. `bytes` is reused.
-  static void Write(const StoreKey& coefficients, absl::string_view file, std::string& bytes);
+  static void Write(const StoreKey& coefficients, int orientation, absl::string_view file,
+                    std::string& bytes);
   // A view of `bytes`; false if they are none. Its header may be that of no file.
   bool Parse(absl::string_view bytes);
 };
 
-}  // namespace bulkhead
+}  // namespace bulkhead::jpeg
 
-#endif  // BULKHEAD_SERVER_IMAGE_CODECS_JPEG_NOTE_H_
+#endif  // BULKHEAD_SERVER_IMAGE_JPEG_FILE_NOTE_H_

@@ -1,4 +1,4 @@
-#include "server/image/codecs/jpeg_note.h"
+#include "server/image/jpeg/file_note.h"
 
 #include <gtest/gtest.h>
 
@@ -33,7 +33,7 @@ struct Noting {
   }
 };
 
-TEST(JpegNoteTest, FilesAreReadOnceAndNoPixelAndNoVerdictChanges) {
+TEST(JpegFileNoteTest, FilesAreReadOnceAndNoPixelAndNoVerdictChanges) {
   SampleRandom random(31, 0, 0, 0);
   Noting decoders;
   uint64_t kept = 0;
@@ -57,7 +57,7 @@ TEST(JpegNoteTest, FilesAreReadOnceAndNoPixelAndNoVerdictChanges) {
   EXPECT_GE(decoders.with.counts().unread, 4 * kept);
 }
 
-TEST(JpegNoteTest, AFileThatChangedIsReadAgain) {
+TEST(JpegFileNoteTest, AFileThatChangedIsReadAgain) {
   Noting decoders;
   JpegRecipe recipe = PhotoRecipe();
   JpegOnDisk before(MakeJpegFile(recipe), /*state=*/1);
@@ -75,13 +75,21 @@ TEST(JpegNoteTest, AFileThatChangedIsReadAgain) {
   EXPECT_EQ(fresh.reads, 3);
 }
 
-TEST(JpegNoteTest, NoneIsMadeWhereNothingIsToBeKept) {
+TEST(JpegFileNoteTest, NoneIsMadeWhereNothingIsToBeKept) {
   Noting decoders(JpegDecoder::Making::kNone);
   JpegOnDisk file(MakeJpegFile(PhotoRecipe()));
   for (int i = 0; i < 2; ++i) decoders.ExpectEqual(file, kMiddleShare, PixelFormat::kRgb);
   EXPECT_EQ(file.reads, 2);
   EXPECT_EQ(decoders.map.size(), 0u);
-  // What another stream has kept is used.
+  // Nor of a file whose coefficients another stream has kept.
+  JpegOnDisk fresh(std::string(*file.Get()), /*state=*/0);
+  decoders.Use(JpegDecoder::Making::kAll);
+  decoders.ExpectEqual(fresh, kMiddleShare, PixelFormat::kRgb);
+  decoders.Use(JpegDecoder::Making::kNone);
+  decoders.ExpectEqual(file, kMiddleShare, PixelFormat::kRgb);
+  EXPECT_EQ(decoders.map.size(), 1u);
+  file.reads = 2;
+  // A note that another stream has kept is used.
   decoders.Use(JpegDecoder::Making::kAll);
   decoders.ExpectEqual(file, kMiddleShare, PixelFormat::kRgb);
   decoders.Use(JpegDecoder::Making::kNone);
@@ -89,7 +97,7 @@ TEST(JpegNoteTest, NoneIsMadeWhereNothingIsToBeKept) {
   EXPECT_EQ(file.reads, 3);
 }
 
-TEST(JpegNoteTest, LimitsHoldForFilesThatAreNotRead) {
+TEST(JpegFileNoteTest, LimitsHoldForFilesThatAreNotRead) {
   Noting decoders;
   JpegOnDisk file(MakeJpegFile(PhotoRecipe()));
   decoders.ExpectEqual(file, kMiddleShare, PixelFormat::kRgb);
@@ -99,12 +107,12 @@ TEST(JpegNoteTest, LimitsHoldForFilesThatAreNotRead) {
   EXPECT_EQ(GetErrorInfo(opened.status())->reason, reason::kImageTooLarge);
 }
 
-TEST(JpegNoteTest, WhereCoefficientsAreGoneTheFileIsRead) {
+TEST(JpegFileNoteTest, WhereCoefficientsAreGoneTheFileIsRead) {
   Noting decoders;
   JpegOnDisk file(MakeJpegFile(PhotoRecipe()));
   decoders.ExpectEqual(file, kMiddleShare, PixelFormat::kRgb);
   std::string note;
-  const StoreKey key = JpegNote::KeyFor(*file.state());
+  const StoreKey key = *file.state();
   ASSERT_TRUE(decoders.map.Find(key, note));
   decoders.map.Clear();
   decoders.map.Add(key, note);
@@ -115,12 +123,12 @@ TEST(JpegNoteTest, WhereCoefficientsAreGoneTheFileIsRead) {
 
 // As a dishonest writer makes it: nothing is read or written beyond its end, and no rectangle of
 // one image is taken from another (this is for sanitizers, too).
-TEST(JpegNoteTest, MayBeAnyBytes) {
+TEST(JpegFileNoteTest, MayBeAnyBytes) {
   SampleRandom random(32, 0, 0, 0);
   Noting decoders;
   JpegOnDisk file(MakeJpegFile(PhotoRecipe()));
   decoders.ExpectEqual(file, kMiddleShare, PixelFormat::kRgb);
-  const StoreKey key = JpegNote::KeyFor(*file.state());
+  const StoreKey key = *file.state();
   std::string good;
   ASSERT_TRUE(decoders.map.Find(key, good));
   decoders.Use(JpegDecoder::Making::kNone);
@@ -141,7 +149,7 @@ TEST(JpegNoteTest, MayBeAnyBytes) {
   EXPECT_EQ(outcomes.size(), 2u);
 }
 
-TEST(JpegNoteTest, KeepsWhatDecodersInterpretAndTheOrientation) {
+TEST(JpegFileNoteTest, KeepsWhatDecodersInterpretAndTheOrientation) {
   std::string file = MakeJpegFile(PhotoRecipe());
   // A directory of one entry: orientation 6.
   const std::string exif("Exif\0\0II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x06\0\0\0\0\0\0\0",
@@ -155,8 +163,8 @@ TEST(JpegNoteTest, KeepsWhatDecodersInterpretAndTheOrientation) {
   };
   file.insert(2, segment('\xE1', exif) + segment('\xFE', comment));
   std::string bytes;
-  JpegNote::Write({{5, 6}}, file, bytes);
-  JpegNote note;
+  jpeg::FileNote::Write({{5, 6}}, 6, file, bytes);
+  jpeg::FileNote note;
   ASSERT_TRUE(note.Parse(bytes));
   EXPECT_EQ(note.coefficients, (StoreKey{{5, 6}}));
   EXPECT_EQ(note.orientation, 6);

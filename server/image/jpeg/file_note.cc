@@ -1,10 +1,9 @@
-#include "server/image/codecs/jpeg_note.h"
+#include "server/image/jpeg/file_note.h"
 
 #include "absl/strings/str_cat.h"
 #include "server/base/little_endian.h"
-#include "server/image/codecs/exif.h"
 
-namespace bulkhead {
+namespace bulkhead::jpeg {
 namespace {
 
 constexpr size_t kOrientationAt = 2 * sizeof(uint64_t);
@@ -38,18 +37,15 @@ void AppendHeader(absl::string_view file, std::string& bytes) {
 
 }  // namespace
 
-StoreKey JpegNote::KeyFor(const StoreKey& state) {
-  return KeyOf(absl::StrCat("JPEG note 1 ", state.words[0], " ", state.words[1]));
-}
-
-void JpegNote::Write(const StoreKey& coefficients, absl::string_view file, std::string& bytes) {
+void FileNote::Write(const StoreKey& coefficients, int orientation, absl::string_view file,
+                     std::string& bytes) {
   bytes.clear();
   for (const uint64_t word : coefficients.words) AppendLittle<uint64_t>(bytes, word);
-  bytes.push_back(static_cast<char>(ReadOrientation(ImageFormat::kJpeg, file)));
+  bytes.push_back(static_cast<char>(orientation));
   AppendHeader(file, bytes);
 }
 
-bool JpegNote::Parse(absl::string_view bytes) {
+bool FileNote::Parse(absl::string_view bytes) {
   if (bytes.size() < kHeaderAt) return false;
   coefficients = {
       {LoadLittle<uint64_t>(bytes.data()), LoadLittle<uint64_t>(bytes.data() + sizeof(uint64_t))}};
@@ -58,4 +54,4 @@ bool JpegNote::Parse(absl::string_view bytes) {
   return orientation >= 1 && orientation <= 8;
 }
 
-}  // namespace bulkhead
+}  // namespace bulkhead::jpeg
