@@ -206,6 +206,7 @@ class ObjectFetcher::Process {
     loop_->Post([this, id, request = std::move(request)]() mutable {
       requests_[id] = std::move(request);
       if (!unusable_.ok()) return FailAll(unusable_);
+      LookForFolders();
       Send(requests_[id].message, requests_[id].fd);
     });
     return id;
@@ -224,7 +225,10 @@ class ObjectFetcher::Process {
 
   absl::Status TrySpawn() {
     BULKHEAD_RETURN_IF_ERROR(MakeDirectories(blocks_folder_));
-    if (!spare_lock_) BULKHEAD_RETURN_IF_ERROR(TakeSpareFolder());
+    if (!spare_lock_ || !StatFile(spare_folder_).ok()) {
+      BULKHEAD_RETURN_IF_ERROR(TakeSpareFolder());
+    }
+    inodes_ = FolderInodes();
     BULKHEAD_ASSIGN_OR_RETURN(auto pair, PacketSocket::MakePair());
     SpawnSpec spec;
     spec.program = config_.program;
@@ -258,6 +262,24 @@ class ObjectFetcher::Process {
     rest.mutable_forget_rest();
     Send(rest);
     return absl::OkStatus();
+  }
+
+  std::vector<uint64_t> FolderInodes() const {
+    std::vector<uint64_t> inodes;
+    for (const std::string* folder : {&config_.folder, &blocks_folder_, &spare_folder_}) {
+      const absl::StatusOr<FileInfo> info = StatFile(*folder);
+      inodes.push_back(info.ok() ? info->inode : 0);
+    }
+    return inodes;
+  }
+
+  // Folders that were removed are made again for another process: the sandbox of the one that runs
+  // holds to those that were there when it began.
+  void LookForFolders() {
+    if (!child_.has_value() || FolderInodes() == inodes_) return;
+    spdlog::warn("{}: was removed while it was used; bulkhead-fetch begins again with another one",
+                 config_.folder);
+    child_->Signal(SIGKILL);
   }
 
   // Makes the spare folder and removes those of services that were killed.
@@ -430,6 +452,7 @@ class ObjectFetcher::Process {
   std::atomic<uint64_t> restarts_{0};
   // The following belong to the loop's thread.
   UniqueFd spare_lock_;
+  std::vector<uint64_t> inodes_;  // of the folders of this process
   std::optional<ChildProcess> child_;
   std::optional<PacketSocket> socket_;
   std::deque<Queued> queue_;  // for a process that does not read

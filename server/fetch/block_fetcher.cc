@@ -22,7 +22,7 @@ absl::Status CannotKeep(absl::string_view url, const absl::Status& why) {
   const absl::string_view cure =
       absl::IsResourceExhausted(why)
           ? "; give the cache folder more disk, or less of it to --block-cache-bytes"
-          : "; if the cache folder was removed, start the service again";
+          : "; if the cache folder was removed, open the stream again";
   return MakeError(
       why.code(), reason::kFileUnreadable,
       absl::StrCat(shown, ": its bytes cannot be kept on this host: ", why.message(), cure),

@@ -240,6 +240,26 @@ def test_a_store_that_ignores_ranges_is_refused_without_a_cache(store, start, sp
     assert "s3://bucket/train/part-" in str(caught.value)
 
 
+@pytest.mark.parametrize("removed", ["objects", "objects/blocks"])
+def test_a_cache_folder_that_is_removed_is_made_again(store, start, spec, local, folder, removed):
+    service = start()
+    assert digest_of("cpp", spec, target=service.target, timeout=PATIENCE) == local
+    shutil.rmtree(folder / "cache" / removed)
+    for client in ("cpp", "python"):
+        assert digest_of(client, spec, target=service.target, timeout=PATIENCE) == local
+    assert any((folder / "cache/objects/blocks").iterdir())
+
+
+def test_a_cache_folder_that_is_removed_in_mid_stream_is_made_again(store, start, spec, local, folder):
+    service = start()
+    process = start_digest("cpp", spec, target=service.target, pause_after=3, timeout=PATIENCE)
+    wait_for_pause(process)
+    shutil.rmtree(folder / "cache/objects")
+    go_on(process)
+    found = finish_digest(process)
+    assert found["digest"] == local and found["samples"] == EPOCHS * SAMPLES
+
+
 @pytest.mark.parametrize("kind", ["train", "gzip", "tar"])
 def test_wrong_bytes_under_a_right_header_are_an_error_where_the_format_has_checksums(folder, store, start, kind):
     """HTTP cannot tell. TFRecords have checksums, as gzip has; a tar has none for the bytes of members."""
