@@ -16,9 +16,9 @@ namespace bulkhead {
 // The log of the service and its workers. Writers never wait for its reader: text is queued, up to
 // kMostBytes; when the queue is full, further lines are dropped and counted.
 //
-//   this process ──Write─────────────────────▶ ┌───────┐
-//   each worker ──its socket──▶ reading thread ▶ │ queue │ ──writing thread──▶ descriptor
-//                                              └───────┘
+//   this process ──Write────────────────────────▶ ┌───────┐
+//   each worker ──its socket──▶ reading thread ─▶ │ queue │ ──writing thread──▶ descriptor
+//                                                 └───────┘
 //
 // A second descriptor, of a file, gets the same: when it exceeds kMostFileBytes, it is cut to its
 // newest kKeptFileBytes. Text of other processes goes through ForeignLines, so that it cannot pass
@@ -34,8 +34,7 @@ class LogOutput {
   static constexpr absl::Duration kLineWait = absl::Milliseconds(100);
 
   // Writes to `out`, and to `file` (OpenLogFile) if it is open. `style`: of the lines that it makes
-  // itself. Errors: those of descriptors
-  // and threads.
+  // itself. Errors: those of descriptors and threads.
   static absl::StatusOr<std::unique_ptr<LogOutput>> Start(UniqueFd out, UniqueFd file = {},
                                                           LogStyle style = LogStyle::kText,
                                                           absl::Duration line_wait = kLineWait);
