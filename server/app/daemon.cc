@@ -267,7 +267,7 @@ absl::Status RunDaemon(const DaemonOptions& options, LogOutput& log, ReadOptions
   const Reloaded running{options, config.address, config.access, config.tls};
   BULKHEAD_ASSIGN_OR_RETURN(const std::shared_ptr<IoThread> io, IoThread::Start());
   config.supervisor.io = io;
-  config.supervisor.worker_output_fd = log.pipe();
+  config.supervisor.worker_output = [&log] { return log.Connect(); };
   config.log_lines_dropped = [&log] { return log.lines_dropped(); };
   BULKHEAD_ASSIGN_OR_RETURN(std::unique_ptr<LoaderServer> server,
                             LoaderServer::Start(std::move(config)));

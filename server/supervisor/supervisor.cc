@@ -102,7 +102,7 @@ Supervisor::Supervisor(Config config, std::shared_ptr<EventLoop> loop,
       scratch_(OpenScratch(config_)),
       pools_(PoolsConfig()),
       index_jobs_(std::make_unique<IndexJobs>(
-          loop_, WorkerProgram{config_.worker_program, {}, {}, config_.worker_output_fd, &spawner_},
+          loop_, WorkerProgram{config_.worker_program, {}, {}, config_.worker_output, &spawner_},
           config_.max_index_workers, config_.timeouts, &exits_, compartment_.get(),
           IndexWorkersGate(),
           [this](bool end_idle) { return pools_.AdmitIndexWorker(end_idle); })) {
@@ -120,7 +120,7 @@ Supervisor::~Supervisor() { Shutdown(); }
 Pools::Config Supervisor::PoolsConfig() {
   WorkerPrograms programs{{config_.worker_program, config_.worker_args, config_.worker_environment},
                           config_.python_program};
-  programs.native.output_fd = programs.python.output_fd = config_.worker_output_fd;
+  programs.native.output = programs.python.output = config_.worker_output;
   programs.native.spawner = programs.python.spawner = &spawner_;
   return {{loop_,
            std::move(programs),

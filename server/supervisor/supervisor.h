@@ -82,8 +82,7 @@ class Supervisor {
     std::shared_ptr<IoThread> io;
     // Copies shared batches; null: the supervisor makes its own, if streams may share.
     std::shared_ptr<IoThread> copier;
-    // Receives the workers' output; see SpawnSpec::output_fd.
-    int worker_output_fd = -1;
+    WorkerOutput worker_output;
   };
 
   // Errors: those of Compartment::Open, if a cgroup is required.

@@ -64,6 +64,18 @@ def commands_a_terminal(index):
     return index
 
 
+def looks_for_what_others_print(index):
+    try:
+        with open("/proc/self/fd/1", "rb"):
+            found = 1
+    except OSError as error:
+        found = -error.errno
+    if index == 0:
+        os.write(1, b"whole line\nlast words")
+        ctypes.string_at(0)
+    return index * 0 + found
+
+
 def odd(index):
     raise ValueError(f"{index} is odd")
 

@@ -1,5 +1,6 @@
 #include "server/os/process/spawner.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -55,6 +56,7 @@ class StalledTest : public testing::Test {
     absl::Mutex mutex;
     int count ABSL_GUARDED_BY(mutex) = 0;
     pid_t last ABSL_GUARDED_BY(mutex) = 0;
+    bool had_output ABSL_GUARDED_BY(mutex) = false;  // its descriptor was open
 
     absl::StatusOr<ChildProcess> Start(const SpawnSpec& spec) {
       if (spec.program != "/bin/sh") answers.WaitForNotification();
@@ -62,6 +64,7 @@ class StalledTest : public testing::Test {
       absl::StatusOr<ChildProcess> child = ChildProcess::Spawn(sleeper);
       absl::MutexLock lock(&mutex);
       last = child.ok() ? child->pid() : -1;
+      had_output = fcntl(spec.output_fd, F_GETFD) >= 0;
       ++count;
       return child;
     }
@@ -102,6 +105,21 @@ TEST_F(StalledTest, FewStartsHang) {
     EXPECT_THAT(Error(Program(static_cast<int>(i))), HasSubstr("it has not started"));
   }
   EXPECT_THAT(Error(Program(99)), HasSubstr("4 starts of other programs hang"));
+}
+
+TEST_F(StalledTest, AStartThatHangsKeepsItsOutputOpen) {
+  SpawnSpec spec = Program(1);
+  UniqueFd output(open("/dev/null", O_WRONLY | O_CLOEXEC));
+  spec.output_fd = output.get();
+  EXPECT_FALSE(Error(spec).empty());
+  output.reset();
+  Answer();
+  absl::MutexLock lock(&starts_->mutex);
+  const auto started = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(starts_->mutex) {
+    return starts_->count > 0;
+  };
+  starts_->mutex.Await(absl::Condition(&started));
+  EXPECT_TRUE(starts_->had_output);
 }
 
 TEST_F(StalledTest, WhatStartsTooLateIsKilled) {

@@ -26,6 +26,22 @@ TEST(MissingSpaceTest, IsAnsweredWithTheLineToWrite) {
       "f:6:12: stages[1].resize.size:8: `size:8` lacks a space after the colon: write `size: 8`");
 }
 
+TEST(ClassesTest, AreAListOfNamesAndNoNumberOrSwitch) {
+  for (const std::string text : {"false", "7", "True", "1e3"}) {
+    EXPECT_THAT(Mistakes(absl::StrCat("source:\n  image_folder:\n    path: p\n    classes: ", text,
+                                      "\nbatch: {size: 2}\noutputs: label\n")),
+                ElementsAre(absl::StrCat(
+                    "f:4:14: source.image_folder.classes: must be a list of names, but is `", text,
+                    "`; write such as `classes: [cat, dog]`, or leave it out")));
+  }
+  for (const std::string text : {"['7']", "[7, false]", "cat"}) {
+    EXPECT_THAT(Mistakes(absl::StrCat("source: {image_folder: {path: p, classes: ", text,
+                                      "}}\nbatch: {size: 2}\noutputs: label\n")),
+                IsEmpty())
+        << text;
+  }
+}
+
 TEST(ForeignWordsTest, AreAnsweredWithTheLineToWrite) {
   const std::string rest = "outputs: label\n";
   EXPECT_THAT(Mistake(rest + "shuffle: true\n"), HasSubstr("write `order: global`"));

@@ -58,6 +58,18 @@ TEST_F(BlameProcessTest, ASampleThatAlwaysHangsIsQuarantined) {
   EXPECT_THAT(hung[0].message(), testing::HasSubstr("stages[0] fake of 120"));
 }
 
+TEST_F(BlameProcessTest, WhatARecordDidToWorkersDelaysNoOther) {
+  PoolTimeouts timeouts;
+  timeouts.first_backoff = timeouts.max_backoff = absl::Hours(1);
+  StartSupervisor(timeouts);
+  error_action_ = v1::ERROR_ACTION_SUBSTITUTE;
+  auto recorder = std::make_shared<Recorder>();
+  Open("crashes-at-120", 20, recorder);
+  EXPECT_TRUE(recorder->AwaitEnd().ok());
+  ExpectEveryPositionOnce(*recorder, 20);
+  EXPECT_GE(Ends(supervisor_->GetStatus(), v1::EXIT_CAUSE_CRASHED), 3);
+}
+
 TEST_F(BlameProcessTest, UnderPolicyFailAHangNamesItsSample) {
   StartWithHangs();
   auto recorder = std::make_shared<Recorder>();

@@ -2,12 +2,16 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <map>
 #include <string>
 #include <utility>
 
@@ -25,6 +29,7 @@ namespace bulkhead {
 namespace {
 
 constexpr size_t kPartBytes = size_t{64} << 10;
+constexpr int kMostEvents = 64;  // in a round
 constexpr absl::Duration kFlushTick = absl::Milliseconds(2);
 
 // Leaves signals to the threads that wait for them.
@@ -72,16 +77,26 @@ void WriteToFile(int fd, absl::string_view text) {
 }  // namespace
 
 struct LogOutput::State {
-  explicit State(LogStyle lines) : style(lines), foreign(lines) {}
+  // Another process that writes here.
+  struct Writer {
+    UniqueFd fd;         // our end of its socket pair
+    std::string rest;    // read, but not queued yet: a line without its end
+    int64_t due_ns = 0;  // when it is to be queued all the same; 0: nothing waits
+  };
+
+  State(LogStyle lines, absl::Duration wait) : style(lines), line_wait(wait), foreign(lines) {}
 
   const LogStyle style;
+  const absl::Duration line_wait;
   UniqueFd out;
-  UniqueFd file;       // may be closed
-  UniqueFd read_end;   // of the pipe
-  UniqueFd write_end;  // closed with the object, which ends the reading thread
+  UniqueFd file;   // may be closed
+  UniqueFd epoll;  // of the writers and `wake`
+  UniqueFd wake;   // readable: the reading thread shall look whether it is to end
   absl::Mutex mutex;
   std::string queue ABSL_GUARDED_BY(mutex);
-  ForeignLines foreign ABSL_GUARDED_BY(mutex);  // of the pipe
+  std::map<int, Writer> writers ABSL_GUARDED_BY(mutex);  // by descriptor
+  ForeignLines foreign ABSL_GUARDED_BY(mutex);           // of all of them
+  int in_line ABSL_GUARDED_BY(mutex) = -1;  // the writer that `foreign` took text from last
   uint64_t dropped ABSL_GUARDED_BY(mutex) = 0;
   uint64_t told ABSL_GUARDED_BY(mutex) = 0;  // of the dropped lines
   bool writing ABSL_GUARDED_BY(mutex) = false;
@@ -95,8 +110,22 @@ struct LogOutput::State {
           std::max<uint64_t>(1, static_cast<uint64_t>(std::count(text.begin(), text.end(), '\n')));
     }
   }
+  absl::Status Watch(int fd) const {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.fd = fd;
+    const bool done = epoll_ctl(epoll.get(), EPOLL_CTL_ADD, fd, &event) == 0;
+    return done ? absl::OkStatus() : SystemError(errno, "epoll_ctl");
+  }
   void WriteQueued() ABSL_LOCKS_EXCLUDED(mutex);
-  void ReadPipe() ABSL_LOCKS_EXCLUDED(mutex);
+  void ReadWriters() ABSL_LOCKS_EXCLUDED(mutex);
+  // Reads what is there, at most kPartBytes, into `part`. False if the writer has ended.
+  bool Read(Writer& writer, std::string& part) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  // Queues the first `size` bytes of a writer's rest.
+  void QueueRest(Writer& writer, size_t size) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  // Queues what waited long enough for the end of its line. Returns the time until the next is due,
+  // in ms; -1: none is.
+  int QueueDue() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   bool NothingWaits() ABSL_LOCKS_EXCLUDED(mutex);
 };
 
@@ -127,30 +156,82 @@ void LogOutput::State::WriteQueued() {
   }
 }
 
-void LogOutput::State::ReadPipe() {
+bool LogOutput::State::Read(Writer& writer, std::string& part) {
+  const ssize_t count = read(writer.fd.get(), part.data(), part.size());
+  if (count < 0 && (errno == EAGAIN || errno == EINTR)) return true;
+  const bool is_over = count <= 0;
+  if (!is_over) writer.rest.append(part.data(), static_cast<size_t>(count));
+  const size_t lines = writer.rest.rfind('\n') + 1;  // 0: none ends
+  if (lines > 0) QueueRest(writer, lines);
+  if (is_over || writer.rest.size() > ForeignLines::kMostLineBytes) {
+    QueueRest(writer, writer.rest.size() - (is_over ? 0 : UnfinishedBytes(writer.rest)));
+  }
+  const bool waits = writer.rest.size() > UnfinishedBytes(writer.rest);
+  if (!waits) {
+    writer.due_ns = 0;
+  } else if (writer.due_ns == 0 || lines > 0) {
+    writer.due_ns = MonotonicNanos() + absl::ToInt64Nanoseconds(line_wait);
+  }
+  return !is_over;
+}
+
+void LogOutput::State::QueueRest(Writer& writer, size_t size) {
+  if (size == 0) return;
+  std::string text;
+  if (in_line != writer.fd.get()) text = std::string(foreign.End());
+  in_line = writer.fd.get();
+  text += foreign.Take(absl::string_view(writer.rest).substr(0, size), MonotonicNanos());
+  if (!text.empty()) Queue(text);
+  writer.rest.erase(0, size);
+}
+
+int LogOutput::State::QueueDue() {
+  const int64_t now_ns = MonotonicNanos();
+  int64_t next_ns = 0;
+  for (auto& [fd, writer] : writers) {
+    if (writer.due_ns == 0) continue;
+    if (writer.due_ns <= now_ns) {
+      QueueRest(writer, writer.rest.size() - UnfinishedBytes(writer.rest));
+      writer.due_ns = 0;
+    } else if (next_ns == 0 || writer.due_ns < next_ns) {
+      next_ns = writer.due_ns;
+    }
+  }
+  return next_ns == 0 ? -1 : static_cast<int>((next_ns - now_ns) / 1'000'000 + 1);
+}
+
+void LogOutput::State::ReadWriters() {
   std::string part(kPartBytes, '\0');
-  size_t held = 0;  // bytes of an incomplete character
-  pollfd readable = {read_end.get(), POLLIN, 0};
+  epoll_event events[kMostEvents];
+  int wait_ms = -1;
   while (true) {
-    if (poll(&readable, 1, -1) < 0 && errno != EINTR) return;
-    // Locked, so that every text is always either in the pipe or in the queue.
+    const int count = epoll_wait(epoll.get(), events, kMostEvents, wait_ms);
+    if (count < 0 && errno != EINTR) return;
+    for (int i = 0; i < count; ++i) {
+      // Locked, so that every text is always either in a socket, in a rest or in the queue; for
+      // each anew, so that this process can write in between.
+      absl::MutexLock lock(&mutex);
+      const auto writer = writers.find(events[i].data.fd);
+      if (writer == writers.end() || Read(writer->second, part)) continue;
+      if (in_line == writer->first) {
+        if (const absl::string_view end = foreign.End(); !end.empty()) Queue(end);
+        in_line = -1;  // another may get its number
+      }
+      writers.erase(writer);
+    }
     absl::MutexLock lock(&mutex);
-    const ssize_t count = read(read_end.get(), part.data() + held, part.size() - held);
-    if (count < 0) continue;
-    absl::string_view text(part.data(), held + static_cast<size_t>(count));
-    held = count == 0 ? 0 : UnfinishedBytes(text);
-    const std::string lines = foreign.Take(text.substr(0, text.size() - held), MonotonicNanos());
-    if (!lines.empty()) Queue(lines);
-    if (count == 0) return;
-    std::copy(text.end() - held, text.end(), part.begin());
+    if (ended) return;
+    wait_ms = QueueDue();
   }
 }
 
 bool LogOutput::State::NothingWaits() {
   absl::MutexLock lock(&mutex);
-  int in_pipe = 0;
-  if (ioctl(read_end.get(), FIONREAD, &in_pipe) != 0) in_pipe = 0;
-  return in_pipe == 0 && queue.empty() && dropped == told && !writing;
+  for (const auto& [fd, writer] : writers) {
+    int unread = 0;
+    if (writer.due_ns != 0 || (ioctl(fd, FIONREAD, &unread) == 0 && unread > 0)) return false;
+  }
+  return queue.empty() && dropped == told && !writing;
 }
 
 absl::StatusOr<UniqueFd> OpenLogFile(const std::string& path) {
@@ -160,16 +241,15 @@ absl::StatusOr<UniqueFd> OpenLogFile(const std::string& path) {
 }
 
 absl::StatusOr<std::unique_ptr<LogOutput>> LogOutput::Start(UniqueFd out, UniqueFd file,
-                                                            LogStyle style) {
-  auto state = std::make_shared<State>(style);
+                                                            LogStyle style,
+                                                            absl::Duration line_wait) {
+  auto state = std::make_shared<State>(style, line_wait);
   state->out = std::move(out);
   state->file = std::move(file);
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return SystemError(errno, "pipe");
-  state->read_end.reset(ends[0]);
-  state->write_end.reset(ends[1]);
-  // The write end stays blocking, because the processes that get it expect that.
-  if (fcntl(ends[0], F_SETFL, O_NONBLOCK) != 0) return SystemError(errno, "fcntl");
+  state->epoll.reset(epoll_create1(EPOLL_CLOEXEC));
+  state->wake.reset(eventfd(0, EFD_CLOEXEC));
+  if (!state->epoll || !state->wake) return SystemError(errno, "epoll");
+  BULKHEAD_RETURN_IF_ERROR(state->Watch(state->wake.get()));
   std::unique_ptr<LogOutput> output(new LogOutput(state));
   const auto start = [&](void (State::*work)()) {
     return StartDetachedThread([state, work] {
@@ -178,16 +258,16 @@ absl::StatusOr<std::unique_ptr<LogOutput>> LogOutput::Start(UniqueFd out, Unique
     });
   };
   BULKHEAD_RETURN_IF_ERROR(start(&State::WriteQueued));
-  BULKHEAD_RETURN_IF_ERROR(start(&State::ReadPipe));
+  BULKHEAD_RETURN_IF_ERROR(start(&State::ReadWriters));
   return output;
 }
 
 LogOutput::LogOutput(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
 LogOutput::~LogOutput() {
-  state_->write_end.reset();
   absl::MutexLock lock(&state_->mutex);
   state_->ended = true;
+  eventfd_write(state_->wake.get(), 1);
 }
 
 void LogOutput::Write(absl::string_view text) {
@@ -196,7 +276,20 @@ void LogOutput::Write(absl::string_view text) {
   state_->Queue(end.empty() ? text : absl::StrCat(end, text));
 }
 
-int LogOutput::pipe() const { return state_->write_end.get(); }
+absl::StatusOr<UniqueFd> LogOutput::Connect() {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+    return SystemError(errno, "socketpair");
+  }
+  UniqueFd own(ends[0]);
+  UniqueFd other(ends[1]);
+  // The other end stays blocking, because the process that gets it expects that.
+  if (fcntl(own.get(), F_SETFL, O_NONBLOCK) != 0) return SystemError(errno, "fcntl");
+  absl::MutexLock lock(&state_->mutex);
+  BULKHEAD_RETURN_IF_ERROR(state_->Watch(own.get()));
+  state_->writers[own.get()].fd = std::move(own);
+  return other;
+}
 
 uint64_t LogOutput::lines_dropped() const {
   absl::MutexLock lock(&state_->mutex);

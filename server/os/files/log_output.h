@@ -16,32 +16,38 @@ namespace bulkhead {
 // The log of the service and its workers. Writers never wait for its reader: text is queued, up to
 // kMostBytes; when the queue is full, further lines are dropped and counted.
 //
-//   this process ──Write──────────────▶ ┌───────┐
-//   workers ──pipe──▶ reading thread ─▶ │ queue │ ──writing thread──▶ descriptor
-//                                       └───────┘
+//   this process ──Write────────────────────────▶ ┌───────┐
+//   each worker ──its socket──▶ reading thread ─▶ │ queue │ ──writing thread──▶ descriptor
+//                                                 └───────┘
 //
 // A second descriptor, of a file, gets the same: when it exceeds kMostFileBytes, it is cut to its
-// newest kKeptFileBytes. Text from the pipe goes through ForeignLines, so that it cannot pass for
-// lines of this process or command a terminal. After dropped lines a line tells their number. The
-// threads are detached, because writing may hang in the kernel for ever; they end
-// after this object, if they can. Thread-safe.
+// newest kKeptFileBytes. Text of other processes goes through ForeignLines, so that it cannot pass
+// for lines of this process or command a terminal. Their lines stay whole: one whose end does not
+// come is held back, for at most `line_wait` and up to ForeignLines::kMostLineBytes. After dropped
+// lines a line tells their number. The threads are detached, because writing may hang in the kernel
+// for ever; they end after this object, if they can. Thread-safe.
 class LogOutput {
  public:
   static constexpr size_t kMostBytes = size_t{1} << 20;
   static constexpr uint64_t kMostFileBytes = uint64_t{2} << 20;
   static constexpr uint64_t kKeptFileBytes = uint64_t{1} << 20;
+  static constexpr absl::Duration kLineWait = absl::Milliseconds(100);
 
   // Writes to `out`, and to `file` (OpenLogFile) if it is open. `style`: of the lines that it makes
-  // itself. Errors: those of pipes and threads.
+  // itself. Errors: those of descriptors and threads.
   static absl::StatusOr<std::unique_ptr<LogOutput>> Start(UniqueFd out, UniqueFd file = {},
-                                                          LogStyle style = LogStyle::kText);
+                                                          LogStyle style = LogStyle::kText,
+                                                          absl::Duration line_wait = kLineWait);
   // Queued text may be lost; call Flush first.
   ~LogOutput();
 
   // Queues text that ends with a newline.
   void Write(absl::string_view text);
-  // The write end of a pipe, for other processes' standard output and error. Owned by this object.
-  int pipe() const;
+  // A new descriptor for one other process's standard output and error, until all its copies are
+  // closed. It is an end of a socket pair of its own: whoever has it can neither open it again by a
+  // path nor read, or make non-blocking, what other processes write to. Errors: too many
+  // descriptors.
+  absl::StatusOr<UniqueFd> Connect();
   uint64_t lines_dropped() const;
   // Waits until all earlier text is written; false after `patience`.
   bool Flush(absl::Duration patience);

@@ -25,7 +25,8 @@ struct Spawner::Seat {
   absl::Mutex mutex;
   // Being started; absent: the thread is free.
   std::optional<SpawnSpec> job ABSL_GUARDED_BY(mutex);
-  UniqueFd passed ABSL_GUARDED_BY(mutex);  // the job's own copy
+  UniqueFd passed ABSL_GUARDED_BY(mutex);  // the job's own copies
+  UniqueFd output ABSL_GUARDED_BY(mutex);
   std::optional<absl::StatusOr<ChildProcess>> result ABSL_GUARDED_BY(mutex);
   bool given_up ABSL_GUARDED_BY(mutex) = false;  // nobody waits for the result
   bool over ABSL_GUARDED_BY(mutex) = false;
@@ -63,10 +64,16 @@ absl::StatusOr<ChildProcess> Spawner::Spawn(const SpawnSpec& spec) {
   if (spec.passed_fd >= 0) {
     BULKHEAD_ASSIGN_OR_RETURN(passed, DuplicateFd(spec.passed_fd));
   }
+  UniqueFd output;
+  if (spec.output_fd >= 0) {
+    BULKHEAD_ASSIGN_OR_RETURN(output, DuplicateFd(spec.output_fd));
+  }
   absl::MutexLock lock(&seat->mutex);
   seat->job = spec;
   seat->job->passed_fd = passed.get();
+  seat->job->output_fd = output.get();
   seat->passed = std::move(passed);
+  seat->output = std::move(output);
   const auto done = [&seat]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return seat->result.has_value(); };
   if (!AwaitFor(seat->mutex, done, patience_)) {
     seat->given_up = true;
@@ -102,6 +109,7 @@ void Spawner::Work(Seat& seat, const SpawnFn& spawn) {
     absl::StatusOr<ChildProcess> child = spawn(spec);
     seat.mutex.Lock();
     seat.passed.reset();
+    seat.output.reset();
     if (!seat.given_up) {
       seat.result = std::move(child);
       continue;

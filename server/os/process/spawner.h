@@ -30,7 +30,7 @@ class Spawner {
 
   // Like ChildProcess::Spawn, but waits at most `patience`, and not at all while an earlier start
   // of the same program hangs. Then the error is UNAVAILABLE and names the program, and a process
-  // that starts after all is killed. `spec.output_fd` must stay open.
+  // that starts after all is killed.
   absl::StatusOr<ChildProcess> Spawn(const SpawnSpec& spec);
 
  private:

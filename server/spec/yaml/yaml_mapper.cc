@@ -6,6 +6,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
@@ -276,6 +277,16 @@ std::string ListOfNames(absl::string_view text) {
   return absl::StrCat("[", absl::StrJoin(names, ", "), "]");
 }
 
+// Whether `field` lists names of classes, and `text` is a number or a switch instead.
+bool IsNoListOfClasses(absl::string_view text, const FieldDescriptor& field) {
+  if (field.name() != "classes" || field.cpp_type() != FieldDescriptor::CPPTYPE_STRING) {
+    return false;
+  }
+  double number = 0;
+  bool flag = false;
+  return absl::SimpleAtod(text, &number) || absl::SimpleAtob(text, &flag);
+}
+
 class Mapper {
  public:
   MappedYaml Take() { return std::move(result_); }
@@ -424,6 +435,11 @@ class Mapper {
       return Problem(value.mark, path,
                      absl::StrCat("`", value.text, "` is one name; write a list: `", field.name(),
                                   ": ", names, "`"));
+    }
+    if (IsNoListOfClasses(value.text, field)) {
+      return Problem(value.mark, path,
+                     absl::StrCat("must be a list of names, but is `", value.text,
+                                  "`; write such as `classes: [cat, dog]`, or leave it out"));
     }
     if (value.kind != YamlNode::Kind::kSequence) {
       return MapItem(key.mark, value, field, message, absl::StrCat(path, "[0]"));

@@ -81,8 +81,8 @@ std::vector<Suspicion> SuspicionsOf(const EndFacts& facts) {
   return suspicions;
 }
 
-std::string Blame::OnDeath(const PoolWorker& worker, const FlightSnapshot& flight,
-                           v1::ExitCause cause, const std::string& reason) {
+DeathFinding Blame::OnDeath(const PoolWorker& worker, const FlightSnapshot& flight,
+                            v1::ExitCause cause, const std::string& reason) {
   EndFacts facts{cause, worker.held, flight, config_.quota_bytes, {}, worker.hung_since_ns, 0};
   for (size_t i = 0; i < flight.threads.size(); ++i) {
     facts.grown_bytes.push_back(worker.memory.GrownBy(flight, i));
@@ -92,11 +92,11 @@ std::string Blame::OnDeath(const PoolWorker& worker, const FlightSnapshot& fligh
   }
   // With whole batches, all threads work on the first one.
   facts.begun = config_.whole_batches ? 1 : config_.threads;
-  std::string first;
+  DeathFinding first;
   for (const Suspicion& suspicion : SuspicionsOf(facts)) {
-    const std::string at = BlameLease(worker, flight, suspicion, cause, reason);
+    const DeathFinding found = BlameLease(worker, flight, suspicion, cause, reason);
     // Without a thread's report the lease is only one of several candidates.
-    if (first.empty() && suspicion.thread.has_value()) first = at;
+    if (first.work.empty() && suspicion.thread.has_value()) first = found;
   }
   return first;
 }
@@ -108,16 +108,17 @@ bool Blame::OnIdleDeath(const Slot& slot) {
   return !crew_.AnyReady();
 }
 
-std::string Blame::BlameLease(const PoolWorker& worker, const FlightSnapshot& flight,
-                              const Suspicion& suspicion, v1::ExitCause cause,
-                              const std::string& reason) {
+DeathFinding Blame::BlameLease(const PoolWorker& worker, const FlightSnapshot& flight,
+                               const Suspicion& suspicion, v1::ExitCause cause,
+                               const std::string& reason) {
   const PoolWorker::Held& held = worker.held[suspicion.held];
   const auto stream = streams_.Find(held.stream_id);
-  if (stream == nullptr) return "";
+  if (stream == nullptr) return {};
   // With several threads at one lease, the sample at fault is unknown.
   const bool alone = worker.leases_given == 1 && !worker.rehearsed && !held.shared;
   const auto death = stream->NoteDeath(held.lease_id, worker.id, alone, suspicion.by_itself);
-  if (!death.has_value()) return "";
+  if (!death.has_value()) return {};
+  bool is_proof = false;
   std::string work = death->work;
   // The worker may have written anything, so a sample outside the lease is ignored.
   const FlightSnapshot::Thread* thread =
@@ -137,26 +138,27 @@ std::string Blame::BlameLease(const PoolWorker& worker, const FlightSnapshot& fl
                      thread->sample.size() < FlightThread::kSampleBytes;
   if (alone && suspicion.by_itself && named) {
     const uint32_t poisoned = ++poison_deaths_[stream->id()][thread->sample];
+    is_proof = poisoned <= kPoisonDeaths;
     const std::string why =
         absl::StrCat(reason, " in ", stage, " at position ", thread->position, " of epoch ",
                      thread->epoch, AdviceFor(*thread, cause, reason));
     if (poisoned >= kPoisonDeaths && ExitLog::IsLimitEvent(cause) &&
         FailIfStarved(*stream, worker, flight, *thread)) {
-      return work;
+      return {work, is_proof};
     }
     if (poisoned >= kPoisonDeaths && cause == v1::EXIT_CAUSE_CRASHED &&
         FailIfAllCrash(*stream, *thread, reason)) {
-      return work;
+      return {work, is_proof};
     }
     // A record that is left out already did not end the worker, whatever the worker says.
     if (poisoned >= kPoisonDeaths && Quarantine(*stream, thread->sample, why, poisoned)) {
-      return work;
+      return {work, is_proof};
     }
   }
   if (death->convicting + LeaseTable::kSuspectDeaths >= kMaxDeaths) {
     stream->Fail(CrashLoop(death->deaths, cause, reason, work));
   }
-  return work;
+  return {work, is_proof};
 }
 
 std::string Blame::AdviceFor(const FlightSnapshot::Thread& thread, v1::ExitCause cause,

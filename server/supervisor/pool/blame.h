@@ -50,6 +50,14 @@ struct Suspicion {
 // is.
 std::vector<Suspicion> SuspicionsOf(const EndFacts& facts);
 
+// What a death shows.
+struct DeathFinding {
+  std::string work;  // what the worker was doing, human-readable; empty: nothing
+  // It is one of the few deaths that prove that a record is poison, which say nothing of the next
+  // worker: it need not wait.
+  bool is_proof = false;
+};
+
 // Decides which samples cause the deaths of a pool's workers.
 //
 // A death counts against the leases that the worker's threads worked on. After several deaths, or
@@ -79,10 +87,9 @@ class Blame {
       : config_(config), hang_(hang), crew_(crew), streams_(streams) {}
 
   // A worker died, or was written off. Ends the streams whose limit of deaths is reached, and sends
-  // new quarantine sets to the workers. Returns what the worker was doing, human-readable; empty:
-  // nothing.
-  std::string OnDeath(const PoolWorker& worker, const FlightSnapshot& flight, v1::ExitCause cause,
-                      const std::string& reason);
+  // new quarantine sets to the workers.
+  DeathFinding OnDeath(const PoolWorker& worker, const FlightSnapshot& flight, v1::ExitCause cause,
+                       const std::string& reason);
   // A worker died without a lease, or could not be started. True if the pool has failed.
   bool OnIdleDeath(const Slot& slot);
   uint32_t idle_deaths() const { return idle_deaths_; }
@@ -96,10 +103,9 @@ class Blame {
   }
 
  private:
-  // Returns what the worker was doing, human-readable.
-  std::string BlameLease(const PoolWorker& worker, const FlightSnapshot& flight,
-                         const Suspicion& suspicion, v1::ExitCause cause,
-                         const std::string& reason);
+  DeathFinding BlameLease(const PoolWorker& worker, const FlightSnapshot& flight,
+                          const Suspicion& suspicion, v1::ExitCause cause,
+                          const std::string& reason);
   // What to do about a record that ended a worker so; with a leading blank, or empty.
   std::string AdviceFor(const FlightSnapshot::Thread& thread, v1::ExitCause cause,
                         const std::string& reason) const;

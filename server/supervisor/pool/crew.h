@@ -21,7 +21,7 @@ struct Slot {
   std::unique_ptr<PoolWorker> successor;
   std::unique_ptr<PoolWorker> predecessor;
   EventLoop::TimerId restart_timer = 0;
-  uint32_t deaths = 0;         // in this place, since it last finished a lease
+  uint32_t deaths = 0;         // in this place, since a worker last finished or proved something
   uint32_t failed_starts = 0;  // consecutive, without a ready worker between
   std::string last_end;        // of a worker, or of an attempt to start one; human-readable
   bool asked = false;          // a replacement was requested by hand

@@ -358,7 +358,9 @@ void WorkerPool::OnExit(PoolWorker& worker, const WorkerEnd& told_end) {
   Slot& slot = crew_.SlotOf(worker);
   // A written-off worker's leases were blamed earlier; one that had to go ended as told.
   const bool blameless = worker.written_off || (slot.leaves && end.as_told);
-  const std::string work = blameless ? "" : blame_.OnDeath(worker, flight, end.cause, end.reason);
+  const DeathFinding found =
+      blameless ? DeathFinding{} : blame_.OnDeath(worker, flight, end.cause, end.reason);
+  if (found.is_proof) slot.deaths = 0;
   flight.refused_stage = config_.WithCode(flight.refused_stage);
   const std::string refusal =
       DescribeRefusal(flight, worker.memory.peak_bytes(), config_.quota_bytes);
@@ -387,7 +389,7 @@ void WorkerPool::OnExit(PoolWorker& worker, const WorkerEnd& told_end) {
   if (broken()) return;
   if (!end.as_told) {
     const std::string death = absl::StrCat(
-        end.reason, work.empty() ? "" : " at ", work, "; ",
+        end.reason, found.work.empty() ? "" : " at ", found.work, "; ",
         redone == 1 ? "1 lease is" : absl::StrCat(redone, " leases are"), " done again");
     spdlog::warn("{} of pipeline {}: {}", NameOf(slot, standing), config_.name, death);
     streams_.CountDeath(absl::StrCat(NameOf(slot, standing), ": ", death));

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/arena/exit_codes.h"
 #include "server/arena/worker_error.h"
+#include "server/base/error.h"
 #include "server/os/process/worker_environment.h"
 
 namespace bulkhead {
@@ -69,7 +70,11 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Start(EventLoop& l
   spec.environment = WorkerEnvironment(program.environment);
   spec.inherits_environment = false;
   spec.passed_fd = pair->second.fd();
-  spec.output_fd = program.output_fd;
+  UniqueFd output;  // closed here once the worker has it: its end shall be noticed
+  if (program.output) {
+    BULKHEAD_ASSIGN_OR_RETURN(output, program.output());
+    spec.output_fd = output.get();
+  }
   spec.oom_score_adj = 500;
   absl::StatusOr<ChildProcess> child =
       program.spawner != nullptr ? program.spawner->Spawn(spec) : ChildProcess::Spawn(spec);

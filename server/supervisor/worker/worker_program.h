@@ -2,12 +2,19 @@
 #define BULKHEAD_SERVER_SUPERVISOR_WORKER_WORKER_PROGRAM_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
+#include "server/os/files/fd.h"
 #include "server/os/process/spawner.h"
 
 namespace bulkhead {
+
+// Makes the descriptor of one worker's standard output and error, which no other worker shares.
+// Empty: workers get those of this process.
+using WorkerOutput = std::function<absl::StatusOr<UniqueFd>()>;
 
 // The program of a worker: bulkhead-worker, or the user's interpreter with its host.
 struct WorkerProgram {
@@ -15,8 +22,7 @@ struct WorkerProgram {
   std::vector<std::string> args;  // before those that WorkerProcess adds
   // "NAME=value"; the last entry of a name counts.
   std::vector<std::string> environment = {};
-  // See SpawnSpec::output_fd.
-  int output_fd = -1;
+  WorkerOutput output = {};
   // Starts it; null: the thread that wants the worker does, and waits for the program's storage.
   Spawner* spawner = nullptr;
   // Memory that its workers map and another process owns: the trainer's dataset.

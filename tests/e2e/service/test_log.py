@@ -1,5 +1,6 @@
 """The service's log: what it is, who came and why they went, and what may not be most of it."""
 
+import errno
 import json
 import os
 import subprocess
@@ -89,6 +90,29 @@ def test_as_json_every_line_is_an_object(folder):
     printed = [line["text"] for line in read if line["level"] == "output"]
     assert "written \\x1b[2J" in printed and any(text.startswith("printed\twith an ü") for text in printed)
     assert any('stream "train" of rank 0 is opened' in line["text"] and line["level"] == "info" for line in read)
+
+
+def test_a_worker_cannot_read_what_others_print_and_its_last_words_arrive(folder):
+    stage = {"function": "user_functions:looks_for_what_others_print", "inputs": ["index"], "outputs": [{**OUTPUT, "name": "found"}]}
+    spec = write_spec(
+        folder / "s.json",
+        source={"range": {"size": 20}},
+        stages=[{"python": stage}],
+        batch={"size": 10},
+        epochs=1,
+        errors={"policy": "substitute", "max_fraction": 0.5},
+    )
+    service = Service(folder, "--workers", "2", "--python", sys.executable, "--python-path", HERE)
+    try:
+        with bulkhead.Loader(spec, service.target, timeout=120) as loader:
+            found = {int(value) for batch in loader for value in batch["found"]}
+    finally:
+        service.stop()
+    assert found == {-errno.ENXIO}
+    log = lines(folder)
+    deaths = sum("killed by signal 11" in line and " lease" in line for line in log)
+    assert deaths >= 3
+    assert log.count("  | whole line") == log.count("  | last words") == deaths
 
 
 def test_replacements_are_summed_up_with_their_stage(folder):

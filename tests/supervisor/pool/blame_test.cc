@@ -139,14 +139,14 @@ class BlameOfDeathsTest : public PoolWorld {
       flight.refused_thread = 0;
       flight.refused_bytes = config_.quota_bytes;
     }
-    work_ = blame_.OnDeath(worker, flight, cause, "killed by signal 11");
+    found_ = blame_.OnDeath(worker, flight, cause, "killed by signal 11");
     streams_.all()[0]->WorkerGone(worker.id);
   }
 
   Blame blame_{config_, absl::Seconds(5), crew_, streams_};
   bool passes_ = false;   // other samples passed the stage
   bool refused_ = false;  // it was refused all of its quota
-  std::string work_;
+  DeathFinding found_;
 };
 
 TEST_F(BlameOfDeathsTest, ARecordThatEndsFreshWorkersIsPoison) {
@@ -155,7 +155,8 @@ TEST_F(BlameOfDeathsTest, ARecordThatEndsFreshWorkersIsPoison) {
   for (uint32_t i = 0; i < Blame::kPoisonDeaths; ++i) {
     EXPECT_TRUE(observer->events.empty()) << i;
     Die(v1::EXIT_CAUSE_CRASHED, "a.tfrecord@7");
-    EXPECT_THAT(work_, StartsWith("stages[0] decode_image of a.tfrecord@7 (epoch 0, positions 0"));
+    EXPECT_THAT(found_.work,
+                StartsWith("stages[0] decode_image of a.tfrecord@7 (epoch 0, positions 0"));
   }
   ASSERT_EQ(observer->events.size(), 1u);
   EXPECT_EQ(observer->events[0].kind(), v1::SampleEvent::KIND_QUARANTINED);
@@ -164,6 +165,21 @@ TEST_F(BlameOfDeathsTest, ARecordThatEndsFreshWorkersIsPoison) {
   // The others hear of it before they get another lease.
   ASSERT_EQ(HandleOf(WorkerAt(1)).sent.size(), 1u);
   EXPECT_EQ(HandleOf(WorkerAt(1)).sent[0].set_quarantine().quarantined(0), "a.tfrecord@7");
+}
+
+TEST_F(BlameOfDeathsTest, OnlyDeathsThatProveThatARecordIsPoisonAreProofs) {
+  Man(1);
+  const auto observer = AddStream();
+  for (uint32_t i = 0; i < Blame::kPoisonDeaths; ++i) {
+    Die(v1::EXIT_CAUSE_CRASHED, "a.tfrecord@7");
+    EXPECT_TRUE(found_.is_proof) << i;
+  }
+  Die(v1::EXIT_CAUSE_CRASHED, "a.tfrecord@7");
+  EXPECT_FALSE(found_.is_proof) << "it was left out already";
+  Die(v1::EXIT_CAUSE_CRASHED, "");
+  EXPECT_FALSE(found_.is_proof) << "the record is not known";
+  Die(v1::EXIT_CAUSE_KILLED, "a.tfrecord@8");
+  EXPECT_FALSE(found_.is_proof) << "whoever killed it";
 }
 
 TEST_F(BlameOfDeathsTest, WhereMemoryRanOutTheQuotaIsNamed) {
