@@ -83,10 +83,10 @@ class MemoryBudget : public std::enable_shared_from_this<MemoryBudget> {
     uint64_t worker_quota_bytes = 0;
     // The part already promised to its predecessor and inherited from it.
     uint64_t inherited_bytes = 0;
-    const char* asker = "this stream";  // for the refusal
     // Further slots, of which as many are promised as an eighth of what is free afterwards holds.
     // Nobody waits for them or gives up anything.
     uint32_t more_slots = 0;
+    const char* asker = "this stream";  // for the refusal
   };
   struct Admission {
     MemoryClaim arena;
