@@ -45,6 +45,16 @@ internal::v1::FetchCounts FetchCountsOfNone(const internal::v1::FetchCounts& pas
 
 absl::Status CallerHasGone() { return absl::CancelledError("the caller has gone"); }
 
+// 0 for a folder that is not there.
+std::vector<uint64_t> InodesOf(const std::vector<std::string>& folders) {
+  std::vector<uint64_t> inodes;
+  for (const std::string& folder : folders) {
+    const absl::StatusOr<FileInfo> info = StatFile(folder);
+    inodes.push_back(info.ok() ? info->inode : 0);
+  }
+  return inodes;
+}
+
 }  // namespace
 
 internal::v1::FetchParts::Part PartOf(const internal::v1::ResolvedFile& file) {
@@ -228,7 +238,7 @@ class ObjectFetcher::Process {
     if (!spare_lock_ || !StatFile(spare_folder_).ok()) {
       BULKHEAD_RETURN_IF_ERROR(TakeSpareFolder());
     }
-    inodes_ = FolderInodes();
+    inodes_ = InodesOf({config_.folder, blocks_folder_, spare_folder_});
     BULKHEAD_ASSIGN_OR_RETURN(auto pair, PacketSocket::MakePair());
     SpawnSpec spec;
     spec.program = config_.program;
@@ -264,19 +274,11 @@ class ObjectFetcher::Process {
     return absl::OkStatus();
   }
 
-  std::vector<uint64_t> FolderInodes() const {
-    std::vector<uint64_t> inodes;
-    for (const std::string* folder : {&config_.folder, &blocks_folder_, &spare_folder_}) {
-      const absl::StatusOr<FileInfo> info = StatFile(*folder);
-      inodes.push_back(info.ok() ? info->inode : 0);
-    }
-    return inodes;
-  }
-
   // Folders that were removed are made again for another process: the sandbox of the one that runs
   // holds to those that were there when it began.
   void LookForFolders() {
-    if (!child_.has_value() || FolderInodes() == inodes_) return;
+    if (!child_.has_value()) return;
+    if (InodesOf({config_.folder, blocks_folder_, spare_folder_}) == inodes_) return;
     spdlog::warn("{}: was removed while it was used; bulkhead-fetch begins again with another one",
                  config_.folder);
     child_->Signal(SIGKILL);

@@ -104,7 +104,8 @@ Supervisor::Supervisor(Config config, std::shared_ptr<EventLoop> loop,
       index_jobs_(std::make_unique<IndexJobs>(
           loop_, WorkerProgram{config_.worker_program, {}, {}, config_.worker_output, &spawner_},
           config_.max_index_workers, config_.timeouts, &exits_, compartment_.get(),
-          IndexWorkersGate(),
+          config_.index_worker_quota_bytes <= config_.memory.replacement_bytes ? &replacement_gate_
+                                                                               : nullptr,
           [this](bool end_idle) { return pools_.AdmitIndexWorker(end_idle); })) {
   if (config_.read_memory_limit != nullptr) {
     loop_->After(config_.limit_interval, [this] { CheckMemoryLimit(); });
@@ -284,11 +285,6 @@ PoolSeat Supervisor::TrySeat(const PipelineConfig& pipeline, uint32_t slot_count
   PoolSeat seat;
   RunOnLoop([&] { seat = pools_.TrySeat(pipeline, demand); });
   return seat;
-}
-
-ReplacementGate* Supervisor::IndexWorkersGate() {
-  const bool fits = config_.index_worker_quota_bytes <= config_.memory.replacement_bytes;
-  return fits ? &replacement_gate_ : nullptr;
 }
 
 void Supervisor::CheckMemoryLimit() {

@@ -174,8 +174,6 @@ class Supervisor {
              std::unique_ptr<Compartment> compartment, std::shared_ptr<MemoryBudget> budget);
 
   Pools::Config PoolsConfig();
-  // Null if the place for a replacement is smaller than an index worker's quota.
-  ReplacementGate* IndexWorkersGate();
   void CheckMemoryLimit();
   // Tells the workers of all pools about new cache segments.
   void SendSegments();

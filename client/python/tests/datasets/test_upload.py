@@ -104,7 +104,7 @@ def image():
 
 
 def send(upload, **more):
-    upload.send("unix:/tmp/x", bulkhead.Credentials(), **more)
+    upload.send("unix:/nobody", bulkhead.Credentials(), **more)
 
 
 def whole(image):
