@@ -32,7 +32,7 @@ def test_what_was_given_becomes_flags():
 @pytest.mark.parametrize("option, most, others", [("workers", 1024, "'auto' (as many as the training loop needs), or "), ("threads", 256, "")])
 def test_a_count_that_the_service_refuses_starts_none(option, most, others, monkeypatch):
     monkeypatch.setenv("BULKHEAD_SERVER", "/nowhere/bulkheadd")  # else ServiceNotFound
-    assert f"Between(1, {most})" in (SERVER / "app/config.cc").read_text(), "the service has other bounds"
+    assert f"Between(1, {most}" in (SERVER / "app/config.cc").read_text(), "the service has other bounds"
     for count in (0, -1, most + 1, 2.5, True, "all", "0"):
         with pytest.raises(bulkhead.InvalidArgument) as raised:
             bulkhead.Loader({}, **{option: count})
@@ -98,7 +98,7 @@ _OF_DAEMONS = {
     "--coefficient-cache-bytes", "--stage-cache-bytes", "--scratch-dir", "--python", "--embedded", "--listen",
     "--allow-stream", "--allow-status", "--allow-operate", "--allow-code", "--allow-datasets", "--dataset-bytes", "--token-rights", "--token-instead-of-certificate",
     "--allow",  # the begin of three of them
-    "--tls-cert", "--tls-key", "--tls-client-ca", "--insecure-tcp", "--open-rate",
+    "--tls-cert", "--tls-key", "--tls-client-ca", "--insecure-tcp", "--open-rate", "--share-window",
 }
 
 
