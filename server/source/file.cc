@@ -239,6 +239,20 @@ void DataFile::Prefetch(uint64_t offset, uint64_t size) const {
                       POSIX_FADV_WILLNEED);
 }
 
+std::optional<uint64_t> DataFile::FileSystem() const {
+  constexpr int64_t kUnfit[] = {SQUASHFS_MAGIC, EROFS_SUPER_MAGIC_V1, ISOFS_SUPER_MAGIC,
+                                CRAMFS_MAGIC,   TMPFS_MAGIC,          RAMFS_MAGIC};
+  struct statfs info;
+  if (blocks_ != nullptr || fstatfs(fd_, &info) != 0) return std::nullopt;
+  if (std::find(std::begin(kUnfit), std::end(kUnfit), int64_t{info.f_type}) != std::end(kUnfit)) {
+    return std::nullopt;
+  }
+  uint64_t number = 0;
+  static_assert(sizeof(info.f_fsid) == sizeof(number));
+  std::memcpy(&number, &info.f_fsid, sizeof(number));
+  return number;
+}
+
 absl::Status DataFile::CheckUnchanged(const FileIdentity& indexed) const {
   if (indexed.size_bytes == 0 && indexed.mtime_ns == 0) return absl::OkStatus();
   const bool same = identity_.size_bytes == indexed.size_bytes &&

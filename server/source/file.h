@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -70,6 +71,11 @@ class DataFile {
   // Checks that the file is still in the state in which it was opened. Call it after a read, whose
   // bytes are then those of that state. One fstat. Errors: FILE_CHANGED, FILE_UNREADABLE.
   absl::Status CheckStill() const;
+
+  // Identifies the file system that the file lies on, for as long as that exists; 0: it has no such
+  // number. Absent where times do not tell of every change: images of file systems that somebody
+  // made with the times that he wanted, and tmpfs, where writes into a mapping set them only once.
+  std::optional<uint64_t> FileSystem() const;
 
   absl::string_view name() const { return name_; }
   // As they were when the file was opened.

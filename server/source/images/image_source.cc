@@ -51,14 +51,17 @@ struct ExpectedFile {
 // memory set its times once in so long, when the kernel writes the pages to the disk.
 constexpr int64_t kSettledNs = 60'000'000'000;
 
-// What identifies an image's file in its state; nothing if that is too young.
-std::optional<StoreKey> StateOf(absl::string_view path, const FileIdentity& file) {
+// What identifies an image's file in its state; nothing if that is too young, or its times do not
+// tell of every change.
+std::optional<StoreKey> StateOf(absl::string_view path, const DataFile& opened) {
+  const FileIdentity& file = opened.identity();
   const int64_t now_ns = absl::ToUnixNanos(absl::Now());
   if (now_ns - std::max(file.mtime_ns, file.ctime_ns) < kSettledNs) return std::nullopt;
   static_assert(std::has_unique_object_representations_v<FileIdentity>);
-  return KeyOf(absl::StrCat("state 1 of an image file ",
-                            absl::string_view(reinterpret_cast<const char*>(&file), sizeof(file)),
-                            path));
+  const std::optional<uint64_t> file_system = opened.FileSystem();
+  if (!file_system.has_value()) return std::nullopt;
+  const absl::string_view identity(reinterpret_cast<const char*>(&file), sizeof(file));
+  return KeyOf(absl::StrCat("state 2 of an image file ", *file_system, " ", identity, path));
 }
 
 // The bytes of an image.
@@ -87,7 +90,7 @@ class ReadBytes final : public FileBytes {
     size_ = size;
     file_ = file.identity();
     path_ = path;
-    state_ = StateOf(path, file_);
+    state_ = StateOf(path, file);
     opened_ = std::move(file);
   }
 
@@ -316,7 +319,7 @@ class ImageSource final : public Source {
   bool IsKnown(const Column& column, const DataFile& file, const ImageRow::Image& image,
                const RowContext& context) const {
     if (!IsReadLater(&column - parts_.columns.data(), context)) return false;
-    const std::optional<StoreKey> state = StateOf(image.path, file.identity());
+    const std::optional<StoreKey> state = StateOf(image.path, file);
     return state.has_value() && context.known->Has(*state);
   }
 
