@@ -178,7 +178,8 @@ void DefinePlaces(CLI::App& app, DaemonOptions& options) {
                  "Folder whose files specs may read, or URL below which they may read objects "
                  "(s3://bucket/train); repeatable. Without one, no file can be read");
   app.add_option("--cache-dir", options.cache_dir,
-                 "Folder for record indexes and seek entries. Default: $XDG_CACHE_HOME/bulkhead");
+                 "Folder for record indexes, seek entries, coefficients and what is kept of object "
+                 "stores. Default: $XDG_CACHE_HOME/bulkhead");
   app.add_option("--cache-bytes", options.cache_bytes,
                  "Disk space, such as 4GiB: three quarters for seek entries of JPEG images, which "
                  "speed up random crops, and a quarter for record indexes. 0: keep no seek "
@@ -304,8 +305,8 @@ void DefineAccess(CLI::App& app, DaemonOptions& options) {
                "Allow specs with `fault` stages, which leak, crash or hang on purpose, for tests");
   app.add_flag("--allow-datasets", options.allow_datasets,
                "Take datasets of clients with the right `code`: pickled code and data, which "
-               "workers of --python run in their sandbox. Over TCP with certificates or a token "
-               "only");
+               "workers of --python run in their sandbox; over TCP from clients with certificates "
+               "or the token");
   app.add_option("--dataset-bytes", options.dataset_bytes,
                  "Memory for such datasets, all together, such as 8GiB; it counts towards "
                  "--memory-budget")

@@ -159,27 +159,35 @@ void Reload(const Reloaded& running, const ReadOptions& read_options) {
   spdlog::warn("SIGHUP: other options have changed, too; they take effect at the next start");
 }
 
-// How many workers the budget holds beside nothing else, if these are fewer than a pipeline may
-// get.
-std::string Held(const v1::MemoryBudget& memory, const ServiceLimits& limits) {
-  const uint64_t promised = memory.supervisor_bytes() + memory.replacement_bytes();
-  const uint64_t held = (memory.budget_bytes() - std::min(memory.budget_bytes(), promised)) /
-                        limits.worker_quota_bytes;
-  const uint32_t most = limits.tuning.has_value() ? limits.tuning->most : limits.workers;
-  return held >= most ? "" : absl::StrCat(", which holds ", held, " of them at most");
-}
+// How many workers a pipeline has: "2", "2 to 8".
+struct WorkersRange {
+  uint64_t first = 0;
+  uint64_t most = 0;
+
+  std::string Text() const {
+    return absl::StrCat(first, first < most ? absl::StrCat(" to ", most) : "");
+  }
+};
 
 // The first line of the log: what the service is, and what it may take.
 void SayWhatItIs(LoaderServer& server, const ServiceLimits& limits) {
   const v1::GetStatusResponse status = server.Status().value_or(v1::GetStatusResponse());
+  const v1::MemoryBudget& memory = status.memory();
+  const WorkersRange asked = {limits.workers,
+                              limits.tuning.has_value() ? limits.tuning->most : limits.workers};
+  // Beside nothing else.
+  const uint64_t promised = memory.supervisor_bytes() + memory.replacement_bytes();
+  const uint64_t held = (memory.budget_bytes() - std::min(memory.budget_bytes(), promised)) /
+                        limits.worker_quota_bytes;
+  const WorkersRange workers = {std::min(asked.first, held), std::min(asked.most, held)};
   spdlog::info(
-      "listening on {}; {}{} workers × {} threads for each pipeline, each with a quota of {} ({}), "
-      "in a memory budget of {}{}; bulkheadd {}, boot {}",
-      server.address(), limits.workers,
-      limits.tuning.has_value() ? absl::StrCat(" to ", limits.tuning->most) : "", limits.threads,
-      FormatBytes(limits.worker_quota_bytes), status.containment().quota_level(),
-      FormatBytes(status.memory().budget_bytes()), Held(status.memory(), limits), status.version(),
-      status.boot_id());
+      "listening on {}; {} workers × {} threads for each pipeline, each with a quota of {} ({}), "
+      "in "
+      "a memory budget of {}{}; bulkheadd {}, boot {}",
+      server.address(), workers.Text(), limits.threads, FormatBytes(limits.worker_quota_bytes),
+      status.containment().quota_level(), FormatBytes(memory.budget_bytes()),
+      held < asked.most ? absl::StrCat(", which holds no more of ", asked.Text()) : "",
+      status.version(), status.boot_id());
 }
 
 // Logs what the service is doing, unless it is still writing such a log.

@@ -118,7 +118,7 @@ void RecentLooks::Remember(Look look) {
 }
 
 std::string RecentLooks::Cause(const Look& before, const Look& now, const std::string& pipeline,
-                               const v1::GetStatusResponse& status) const {
+                               const v1::GetStatusResponse& status, double waited) const {
   if (!IsServed(status, pipeline)) {
     return "no worker serves: they start, or wait for a restart after a death";
   }
@@ -138,6 +138,7 @@ std::string RecentLooks::Cause(const Look& before, const Look& now, const std::s
   if (used >= kAllUsed * cpus_) {
     return absl::StrCat(cause, "; the service uses all ", cpus_, cpus_ == 1 ? " CPU" : " CPUs");
   }
+  if (waited < kLackingShare) return cause;
   return cause + MoreWorkers(status, pipeline, static_cast<uint64_t>(std::ceil(cpus_ - used)));
 }
 
@@ -167,7 +168,7 @@ std::string RecentLooks::Why(const Look& before, const Look& now, const v1::Stre
                         ": ", Speed(before, now));
   }
   return absl::StrCat("waits for workers ", Percent(share), " of ", Last(seconds), ": ",
-                      Cause(before, now, stream.pipeline(), status));
+                      Cause(before, now, stream.pipeline(), status, share));
 }
 
 void RecentLooks::Explain(int64_t now_ns, v1::GetStatusResponse& status) {

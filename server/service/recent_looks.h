@@ -28,6 +28,8 @@ class RecentLooks {
   static constexpr absl::Duration kMost = absl::Seconds(60);
   // Less waiting than this share of the time is none.
   static constexpr double kLeastShare = 0.05;
+  // Less than this calls for no more workers.
+  static constexpr double kLackingShare = 0.1;
 
   // `cpus`: that the service may use.
   explicit RecentLooks(int cpus) : cpus_(cpus) {}
@@ -60,9 +62,9 @@ class RecentLooks {
                   const v1::GetStatusResponse& status) const;
   // How fast an object store, which is waited for, was.
   static std::string Speed(const Look& before, const Look& now);
-  // What a wait for these workers comes from, and what would help.
+  // What a wait for these workers, such a share of the time, comes from, and what would help.
   std::string Cause(const Look& before, const Look& now, const std::string& pipeline,
-                    const v1::GetStatusResponse& status) const;
+                    const v1::GetStatusResponse& status, double waited) const;
 
   const int cpus_;
   absl::Mutex mutex_;

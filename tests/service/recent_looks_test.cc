@@ -138,6 +138,14 @@ TEST_F(RecentLooksTest, SaysThatNoWorkerFits) {
   EXPECT_THAT(WhyAt(11 * kOneSecond), HasSubstr("; no further worker fits the memory budget"));
 }
 
+TEST_F(RecentLooksTest, AShortWaitCallsForNoWorker) {
+  WhyAt(kOneSecond);
+  Pass(0.6, 0.2, 0.2);
+  const std::string why = WhyAt(11 * kOneSecond);
+  EXPECT_THAT(why, HasSubstr("waits for workers 6 % of the last 10 s: stages[0] decode_image"));
+  EXPECT_THAT(why, testing::Not(HasSubstr("more workers")));
+}
+
 TEST_F(RecentLooksTest, ASilentSupervisorIsNoLook) {
   WhyAt(kOneSecond);
   v1::GetStatusResponse silent;

@@ -67,7 +67,9 @@ void List(const StatusArguments& arguments, const std::vector<std::string>& targ
 
 absl::Status ShowOnce(const StatusArguments& arguments, Looks& looks) {
   if (arguments.all) {
-    List(arguments, OwnTargets());
+    const std::vector<std::string> targets = OwnTargets();
+    if (targets.empty() && !arguments.json) Print(arguments, "no service of yours runs here\n");
+    List(arguments, targets);
     return absl::OkStatus();
   }
   const absl::StatusOr<std::string> target = FindService(arguments.target);

@@ -129,8 +129,9 @@ std::string Jpeg(const v1::JpegDecodes& jpeg, const v1::CacheStatus& cache,
   if (kept == 0) return text;
   absl::StrAppendFormat(
       &text,
-      "      %.0f%% by coefficients, %.0f%% without reading the file; kept of %d files (%s of "
-      "%s)%s\n",
+      "      %.0f%% by coefficients, %.0f%% without reading the file; coefficients of %d files "
+      "were "
+      "made since the start; on disk: %s of %s%s\n",
       1e2 * static_cast<double>(jpeg.coefficients_found()) / (own + others),
       1e2 * static_cast<double>(jpeg.files_unread()) / (own + others), jpeg.coefficients_made(),
       FormatBytes(coefficients.bytes()), FormatBytes(coefficients.most_bytes()),
