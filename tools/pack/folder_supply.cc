@@ -44,6 +44,7 @@ class FolderSupply final : public RecordSupply {
     auto supply = std::make_unique<FolderSupply>(folder);
     BULKHEAD_RETURN_IF_ERROR(supply->FindClasses());
     BULKHEAD_RETURN_IF_ERROR(supply->FindPhotos());
+    BULKHEAD_RETURN_IF_ERROR(supply->CheckClasses());
     if (!supply->photos_.empty()) return supply;
     return absl::NotFoundError(
         absl::StrCat(Printable(folder.string()), ": holds no images", RecordsIn(folder.string())));
@@ -88,15 +89,6 @@ class FolderSupply final : public RecordSupply {
                           text->append(Printable(path.lexically_relative(folder_).string()));
                         }),
           left_out_ > others_.size() ? ", …" : ""));
-    }
-    const bool has_more = std::any_of(photos_.begin(), photos_.end(), [&](const Photo& photo) {
-      return photo.label < static_cast<int64_t>(classes_.size());
-    });
-    if (has_more && !labeled()) {
-      notes.push_back(absl::StrCat("there are no labels, because ",
-                                   Printable(loose_->path.string()),
-                                   " lies in no sub-folder; with all images in sub-folders each of "
-                                   "these is a class"));
     }
     return notes;
   }
@@ -163,6 +155,23 @@ class FolderSupply final : public RecordSupply {
     });
     if (loose != photos_.end()) loose_ = &*loose;
     return absl::OkStatus();
+  }
+
+  // That no image lies beside sub-folders with images: these would be classes, and it of none.
+  absl::Status CheckClasses() const {
+    const bool has_classes = std::any_of(photos_.begin(), photos_.end(), [&](const Photo& photo) {
+      return photo.label < static_cast<int64_t>(classes_.size());
+    });
+    if (loose_ == nullptr || !has_classes) return absl::OkStatus();
+    const std::string folder = Printable(folder_.string());
+    return MakeError(
+        absl::StatusCode::kInvalidArgument, reason::kListInvalid,
+        absl::StrCat(Printable(loose_->path.string()),
+                     ": lies beside sub-folders with images, which are classes; move it into one, "
+                     "or elsewhere, or pack without labels: by a spec with `source: "
+                     "{image_folder: {path: ",
+                     folder, ", unlabeled: true}}`"),
+        {{"file", loose_->path.string()}});
   }
 
   // As an image_folder passes over: no data, but what a program keeps for itself.

@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -219,8 +220,12 @@ def test_a_stray_file_beside_the_classes_takes_no_labels_away(photos, folder):
     assert yaml.safe_load((folder / "packed/packed.yaml").read_text())["features"]["label"]["int64"]["classes"] == ["cat", "dog"]
     # An image there belongs to no class.
     (folder / "photos/cover.jpg").write_bytes((folder / "photos/cat/1.jpg").read_bytes())
-    said = tool("pack", folder / "photos", folder / "unlabeled")
-    assert f"there are no labels, because {folder / 'photos/cover.jpg'} lies in no sub-folder" in said
+    said = tool("pack", folder / "photos", folder / "unlabeled", code=1)
+    assert f"{folder / 'photos/cover.jpg'}: lies beside sub-folders with images, which are classes; move it into one" in said
+    [source] = re.findall("`source: (.*?)`", said)
+    write_spec(folder / "unlabeled.yaml", source=yaml.safe_load(source), stages=["decode_image", {"resize": {"size": 8}}],
+               batch={"size": 1})
+    tool("pack", folder / "unlabeled.yaml", folder / "unlabeled")
     assert "label" not in next(read_examples(folder / "unlabeled/part-000.tfrecord"))
     for kind in ("cat", "dog"):
         (folder / "photos" / kind / "1.jpg").unlink()
