@@ -15,8 +15,8 @@ class FileBytes {
  public:
   virtual ~FileBytes() = default;
   // Identifies the file and its state, also for a ValueStore: its name as the data set writes it,
-  // size, times and inode. Absent if they would not tell of another change, since the last one is
-  // too fresh.
+  // size, times, inode and file system. Absent if these would not tell of another change, since the
+  // last one is too fresh, or by the kind of file system.
   virtual const std::optional<StoreKey>& state() const = 0;
   virtual uint64_t size_bytes() const = 0;
   // All bytes, which stay valid as long as the record does. The first call reads them and blocks on

@@ -278,7 +278,8 @@ class ObjectFetcher::Process {
   // holds to those that were there when it began.
   void LookForFolders() {
     if (!child_.has_value()) return;
-    if (InodesOf({config_.folder, blocks_folder_, spare_folder_}) == inodes_) return;
+    const std::vector<uint64_t> now = InodesOf({config_.folder, blocks_folder_, spare_folder_});
+    if (std::exchange(inodes_, now) == now) return;
     spdlog::warn("{}: was removed while it was used; bulkhead-fetch begins again with another one",
                  config_.folder);
     child_->Signal(SIGKILL);

@@ -39,7 +39,8 @@ absl::Status WithScan(const absl::Status& error) {
   return SampleError(info->reason,
                      absl::StrCat(error.message(),
                                   "; `bulkhead scan SPEC --write-spec FILE` finds all such records "
-                                  "and writes a spec without them"),
+                                  "and writes a spec without them; `errors: {policy: substitute}` "
+                                  "in the spec puts others in their place"),
                      info->metadata);
 }
 

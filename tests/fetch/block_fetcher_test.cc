@@ -1,7 +1,6 @@
 #include "server/fetch/block_fetcher.h"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <filesystem>
 #include <optional>
@@ -10,6 +9,7 @@
 #include "server/blocks/object_table.h"
 #include "tests/objects/fake_environment.h"
 #include "tests/objects/toy_server.h"
+#include "tests/support/test_dir.h"
 
 namespace bulkhead {
 namespace {
@@ -27,9 +27,6 @@ class BlockFetcherTest : public testing::Test {
 
   BlockFetcherTest() {
     server_->Fail("[]", "b");
-    std::string folder = testing::TempDir() + "/bulkhead-fetcher-XXXXXX";
-    EXPECT_NE(mkdtemp(folder.data()), nullptr);
-    folder_ = folder;
     for (const char* name : {"/cache", "/spare"}) std::filesystem::create_directory(folder_ + name);
     FakeEnvironment environment;
     environment.Set("AWS_ENDPOINT_URL", server_->url());
@@ -47,10 +44,7 @@ class BlockFetcherTest : public testing::Test {
     }
     key_ = writer.Finish().value();
   }
-  ~BlockFetcherTest() override {
-    fetcher_.reset();
-    std::filesystem::remove_all(folder_);
-  }
+  ~BlockFetcherTest() override { fetcher_.reset(); }
 
   void Start(uint64_t cache_bytes) {
     fetcher_.reset();
@@ -85,7 +79,8 @@ class BlockFetcherTest : public testing::Test {
   }
 
   static ToyServer* server_;
-  std::string folder_;
+  const TestDir dir_;
+  const std::string folder_ = dir_.path().string();
   std::string key_;
   std::unique_ptr<ObjectStore> store_;
   std::optional<ObjectFolder> cache_;

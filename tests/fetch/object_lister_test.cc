@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <filesystem>
 #include <fstream>
@@ -18,6 +17,7 @@
 #include "server/os/files/fd.h"
 #include "tests/objects/fake_environment.h"
 #include "tests/objects/toy_server.h"
+#include "tests/support/test_dir.h"
 
 namespace bulkhead {
 namespace {
@@ -38,9 +38,6 @@ class ObjectListerTest : public testing::Test {
 
   ObjectListerTest() {
     bucket_ = testing::UnitTest::GetInstance()->current_test_info()->name();
-    std::string folder = testing::TempDir() + "/bulkhead-lister-XXXXXX";
-    EXPECT_NE(mkdtemp(folder.data()), nullptr);
-    folder_ = folder;
     environment_.Set("AWS_ENDPOINT_URL", server_->url());
     environment_.Set("AWS_ACCESS_KEY_ID", "AKID");
     environment_.Set("AWS_SECRET_ACCESS_KEY", "hunter2");
@@ -53,8 +50,6 @@ class ObjectListerTest : public testing::Test {
         *store_, folder_, [](uint64_t, uint64_t) {},
         [this](uint64_t, absl::StatusOr<std::string> key, uint64_t) { done_ = std::move(key); });
   }
-  ~ObjectListerTest() override { std::filesystem::remove_all(folder_); }
-
   void Put(const std::vector<std::string>& keys) {
     for (const std::string& key : keys) server_->Put(absl::StrCat("/", bucket_, "/", key), key);
   }
@@ -114,7 +109,8 @@ class ObjectListerTest : public testing::Test {
 
   static ToyServer* server_;
   std::string bucket_;
-  std::string folder_;
+  const TestDir dir_;
+  const std::string folder_ = dir_.path().string();
   FakeEnvironment environment_;
   std::unique_ptr<ObjectStore> store_;
   std::optional<ObjectLister> lister_;

@@ -17,6 +17,17 @@ namespace {
 
 using ::testing::HasSubstr;
 
+// Images are read when somebody asks for them, as in a worker that keeps coefficients.
+struct ReadingLater {
+  explicit ReadingLater(const Source& source) : context(source.NewContext()) {
+    context->read_later = &features;
+    context->known = &known;
+  }
+  const std::vector<std::string> features = {"image"};
+  ValueMap known;
+  const std::unique_ptr<ReadContext> context;
+};
+
 TEST_F(ImageListTest, MissingImageNamesListLineAndPath) {
   const auto records = Index("a.jpg 1\nnone.jpg 2\n");
   EXPECT_EQ(ReasonOf(records.status()), reason::kFileNotFound);
@@ -95,11 +106,8 @@ TEST_F(ImageListTest, ImagesOfWhichEnoughMayBeKnownAreReadWhenSomebodyAsks) {
   ASSERT_TRUE(Index("a.jpg 1\nb.jpg 2\n").ok());
   const auto source = test_.Open();
   ASSERT_TRUE(source.ok());
-  const auto context = (*source)->NewContext();
-  const std::vector<std::string> later = {"image"};
-  ValueMap known;
-  context->read_later = &later;
-  context->known = &known;
+  const ReadingLater reading(**source);
+  ReadContext* const context = reading.context.get();
   Record record;
   for (const bool expected : {false, true}) {
     record.files.clear();
@@ -135,13 +143,9 @@ TEST_F(ImageListTest, AnImageThatStandsStillIsKnownByItsState) {
     EXPECT_TRUE(test.Index(list).ok());
     const auto source = test.Open();
     EXPECT_TRUE(source.ok());
-    const auto context = (*source)->NewContext();
-    const std::vector<std::string> later = {"image"};
-    ValueMap known;
-    context->read_later = &later;
-    context->known = &known;
+    const ReadingLater reading(**source);
     Record record;
-    EXPECT_TRUE((*source)->Read(0, *context, record).ok());
+    EXPECT_TRUE((*source)->Read(0, *reading.context, record).ok());
     return record.values[0].later->state();
   };
   struct stat info;

@@ -22,7 +22,6 @@ class FolderSurvey {
 
   const ImageSurvey& images() const { return images_; }
   uint64_t files() const { return files_; }
-  // A file that is no image by its name; empty: there is none.
   // Whether there are images in sub-folders, or sub-folders alone.
   bool has_classes() const;
   std::string Text() const;

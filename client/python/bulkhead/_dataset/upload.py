@@ -18,7 +18,7 @@ _log = logging.getLogger("bulkhead")
 
 # What the service takes at once: DatasetStore::kMostPartBytes.
 _PART_BYTES = 4 << 20
-# For the answer to a part, which may wait until the service has hashed the whole: 2 s for each GiB on an idle machine.
+# For the answer to a part, which may wait until the service has hashed the whole.
 _PATIENCE_SECONDS = 30.0
 _SECONDS_PER_BYTE = 8.0 / (1 << 30)
 # For room that others have who bring datasets at the same time.

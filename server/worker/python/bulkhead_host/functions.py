@@ -163,10 +163,20 @@ def _allowed(error: PermissionError) -> str:
     if not error.filename:
         return f"; the workers' sandbox denies sockets, other processes and some system calls: {_INSTEAD}"
     path = os.fsdecode(error.filename)
+    read = "" if _may_read(path) else "files to read must be below a --root or a --python-path of the service, and "
     return (
-        f"; the workers' sandbox denies {path!r}: files to read must be below a --root or a --python-path of the "
-        "service, and files to write below TMPDIR or HOME, which are the worker's own (docs/user_stages.md)"
+        f"; the workers' sandbox denies {path!r}: {read}files to write must be below TMPDIR or HOME, which are the worker's "
+        "own (docs/user_stages.md)"
     )
+
+
+def _may_read(path: str) -> bool:
+    """Whether it was not reading that was denied: the file opens, or there is none yet."""
+    try:
+        os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK))
+    except OSError as error:
+        return isinstance(error, FileNotFoundError)
+    return True
 
 
 def _check_home(text: str, function) -> None:

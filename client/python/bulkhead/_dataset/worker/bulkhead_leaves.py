@@ -132,6 +132,7 @@ def places(tree: Tree, where: str = "") -> Dict[int, str]:
 
 
 _DECLARED = "by `outputs`"
+_SAME = ": return the same form for each index"
 
 
 def _kind_of_node(value: Any) -> str:
@@ -170,20 +171,20 @@ def _gather(tree: Tree, value: Any, found: List[Tuple[Any, str]], where: str, kn
     kind = _kind_of_node(value)
     if kind not in tree:
         raise Unlike(
-            f"{_place(where)} is {_a(type(value).__name__)}, {known} it {'is' if known == _DECLARED else 'was'} {_a(next(iter(tree)))}"
+            f"{_place(where)} is {_a(type(value).__name__)}, {known} it {'is' if known == _DECLARED else 'was'} {_a(next(iter(tree)))}{_SAME}"
         )
     parts = tree[kind]
     if kind == "dict":
         if len(value) != len(parts) or not all(key in value for key, _ in parts):
             raise Unlike(
-                f"{_place(where)} has the keys {sorted(value)}, {known} {sorted(key for key, _ in parts)}"
+                f"{_place(where)} has the keys {sorted(value)}, {known} {sorted(key for key, _ in parts)}{_SAME}"
             )
         for key, part in parts:
             _gather(part, value[key], found, f"{where}[{key!r}]", known)
         return
     if len(value) != len(parts):
         raise Unlike(
-            f"{_place(where)} has {len(value)} elements, {known} {len(parts)}"
+            f"{_place(where)} has {len(value)} elements, {known} {len(parts)}{_SAME}"
         )
     for number, part in enumerate(parts):
         _gather(part, value[number], found, f"{where}[{number}]", known)
@@ -292,13 +293,13 @@ def _encode(leaf: Leaf, value: Any, where: str, outputs: List[Any]) -> None:
     if kind == "none":
         if value is not None:
             raise Unlike(
-                f"{_place(where)} is {_a(type(value).__name__)}, in the samples looked at first it was None"
+                f"{_place(where)} is {_a(type(value).__name__)}, in the samples looked at first it was None{_SAME}"
             )
         return
     if kind == "text":
         if type(value) is not str:
             raise Unlike(
-                f"{_place(where)} is {_a(type(value).__name__)}, in the samples looked at first it was a str"
+                f"{_place(where)} is {_a(type(value).__name__)}, in the samples looked at first it was a str{_SAME}"
             )
         data = value.encode("utf-8", "surrogatepass")
     elif kind == "bytes" and is_declared(leaf) and type(value) is str:
@@ -322,7 +323,7 @@ def is_declared(leaf: Leaf) -> bool:
 def _unlike(leaf: Leaf, where: str, now: str, wanted: str) -> str:
     if is_declared(leaf):
         return f"{_place(where)} is {now}, but {wanted} by `outputs`: return {wanted} in __getitem__, or declare what it returns"
-    return f"{_place(where)} is {now}, in the samples looked at first it was {wanted}"
+    return f"{_place(where)} is {now}, in the samples looked at first it was {wanted}: return {wanted} for each index, or declare `outputs`"
 
 
 def _a(noun: str) -> str:
