@@ -31,7 +31,8 @@ say "build"
 
 if (($#)); then
   say "streaming $*"
-  exec "$BIN/bulkhead" stream "$@"
+  "$BIN/bulkhead" stream "$@" # not by exec: it tells how long after its own start the first batch came
+  exit
 fi
 
 # A set that was cut short is made again; a whole one is kept.
