@@ -15,6 +15,15 @@ namespace {
 // A block of more bytes is written in parts.
 constexpr size_t kPartBytes = 256 << 10;
 
+// Of a table that a stream has. An opening lists its objects anew.
+absl::Status TableGone(const std::string& path, const absl::Status& why) {
+  return MakeError(
+      absl::StatusCode::kDataLoss, reason::kIndexDamaged,
+      absl::StrCat("the table of objects ", path, " is gone or damaged (", why.message(),
+                   "); it is made again when the stream is opened again"),
+      {{"file", path}});
+}
+
 }  // namespace
 
 absl::Status CannotKeep(absl::string_view url, const absl::Status& why) {
@@ -109,7 +118,9 @@ absl::StatusOr<BlockFetcher::Object*> BlockFetcher::Find(const internal::v1::Fet
   if (part.has_table() && known != objects_.end()) {
     state = known->second->cached->object();
   } else if (part.has_table()) {
-    BULKHEAD_ASSIGN_OR_RETURN(state.table, ObjectTable::Open(part.table().path()));
+    auto table = ObjectTable::Open(part.table().path());
+    if (!table.ok()) return TableGone(part.table().path(), table.status());
+    state.table = *std::move(table);
   }
   BULKHEAD_ASSIGN_OR_RETURN(ObjectBlocks* const cached, cache_.Open(key, state));
   if (is_open && known->second->spare->IsAt(spare_path)) return known->second.get();
@@ -141,6 +152,7 @@ void BlockFetcher::Fetch(const internal::v1::FetchParts& message) {
   for (const internal::v1::FetchParts::Part& part : message.parts()) {
     const auto object = Find(part, message.trust());
     if (!object.ok()) {
+      if (GetErrorInfo(object.status()).has_value()) return Finish(*request, object.status());
       const std::string& what =
           part.has_table() ? part.table().path() : part.object().object().url();
       return Finish(*request, CannotKeep(what, object.status()));

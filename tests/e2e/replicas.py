@@ -40,7 +40,7 @@ class Replica:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGCONT)
             self.process.terminate()
-            assert self.process.wait(60) == 0
+            assert (code := self.process.wait(60)) == 0, (code, (self.folder / "service.log").read_text()[-3000:])
 
     def again(self):
         """Another process at the same address."""

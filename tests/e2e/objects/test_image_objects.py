@@ -289,6 +289,23 @@ def test_kill_9_of_the_service(folder, images):
     assert finish_digest(process)["digest"] == local
 
 
+@pytest.mark.parametrize("client", ["cpp", "python"])
+def test_a_cache_folder_that_is_removed_in_mid_stream_is_made_again(folder, images, own_store, start, client):
+    service = start()
+    small = {"batch": {"size": 2}}
+    local = result(folder, {"image_folder": {"path": str(images / "folder")}}, service, **small)
+    own_store.rate(4 << 20)
+    spec = write_spec(folder / "s.json", **spec_of(FOLDER, **small))
+    process = start_digest(client, spec, target=service.target, pause_after=3, timeout=PATIENCE)
+    for line in process.stdout:
+        if line.strip() == "paused":
+            break
+    shutil.rmtree(folder / "cache/objects")
+    process.stdin.write("\n")
+    process.stdin.flush()
+    assert finish_digest(process)["digest"] == local["digest"]
+
+
 @pytest.mark.parametrize("ending, damage", [("data", "flip"), ("data", "cut"), ("data", "remove"), ("blocks", "cut"),
                                             ("blocks", "remove"), ("table", "flip"), ("table", "cut"), ("table", "remove")])
 def test_what_is_damaged_is_fetched_again(folder, images, start, ending, damage):

@@ -300,7 +300,8 @@ def test_the_sandbox_holds_for_functions(start, folder):
         assert "PermissionError" in str(error), arguments
         assert "in do" in str(error)
         place = arguments.get("place")
-        allows = f"denies '{place}': files to read must be below a --root" if place else "--sandbox=capabilities ("
+        told = "files to read must be below a --root" if arguments["what"] == "read" else "files to write must be below TMPDIR"
+        allows = f"denies '{place}': {told}" if place else "--sandbox=capabilities ("
         assert allows in str(error), arguments
     assert not (folder / "made").exists()
     parts = {part["name"]: part for part in bulkhead.service_status(service.target)["containment"]["sandbox"]}

@@ -129,8 +129,7 @@ DENIED = [
 
 
 @pytest.mark.parametrize("does, allows", [
-    ("open('FOLDER/made', 'w')", "made': files to read must be below a folder of the data or of sys.path, and files to "
-                                 "write below TMPDIR or HOME"),
+    ("open('FOLDER/made', 'w')", "made': files to write must be below TMPDIR or HOME, which are the worker's own"),
     *((does, f"the workers' sandbox denies {call} (at ") for does, call in DENIED),
     *((does, "; do that before, and let the stage read the result, or allow it with sandbox=\"capabilities\" (")
       for does, _ in DENIED[:1]),
