@@ -306,8 +306,9 @@ def pack(
 
         spec = bulkhead.ray.pack(glob.glob("/data/*.tar"), "/data/packed")
 
-    A shard is what that command takes: a folder of images, an image list, a tar, a TFRecord file or a spec. Files of shard 0
-    are in `out`/shard-00000, with `records` records in each. `out` and the shards are on storage that all nodes share.
+    A shard is what that command takes: a folder of images, an image list, a tar, a TFRecord file or a spec. Files of the first
+    of 16 are in `out`/shard-00000-of-00016, with `records` records in each; the spec reads none that another number of shards has left.
+    `out` and the shards are on storage that all nodes share.
     `resources` are those of one task, by Ray's names, {"CPU": 1} by default; CPUs are its threads.
 
     Blocks until all are written. A task that is lost with its node is begun again by Ray and goes on where it was, and so

@@ -78,9 +78,11 @@ def pack(shards: Sequence[str], out: str, records: int, resources: Any) -> str:
         raise errors.InvalidArgument('shards is a list of what `bulkhead pack` takes, such as ["/data/a.tar", "/data/b.tar"]')
     names = [os.fspath(shard) for shard in shards]
     threads = max(int(placement.checked(resources)["CPU"]), 1)
-    folders = [os.path.join(os.path.abspath(out), f"shard-{number:05}") for number in range(len(names))]
+    # With their number, so that no pattern reads folders that a run of more or fewer shards has left.
+    count = f"of-{len(names):05}"
+    folders = [os.path.join(os.path.abspath(out), f"shard-{number:05}-{count}") for number in range(len(names))]
     packed = _all_of(_pack, [(*pair, records, threads) for pair in zip(names, folders)], resources)
-    specs = [_of_all_shards(each["spec"]) for each in packed]
+    specs = [_of_all_shards(each["spec"], f"shard-*-{count}/part-*.tfrecord") for each in packed]
     for name, spec in zip(names, specs):
         if spec != specs[0]:
             raise errors.DataError(
@@ -96,11 +98,11 @@ def pack(shards: Sequence[str], out: str, records: int, resources: Any) -> str:
     return path
 
 
-def _of_all_shards(path: str) -> Dict[str, Any]:
-    """The spec of one shard's files, with the files of all."""
+def _of_all_shards(path: str, files: str) -> Dict[str, Any]:
+    """The spec of one shard's files, with the files of all, which this pattern names."""
     with open(path, encoding="utf-8") as file:
         spec = yaml.safe_load(file)
-    spec["source"]["tfrecord"]["files"] = "shard-*/part-*.tfrecord"
+    spec["source"]["tfrecord"]["files"] = files
     return spec
 
 

@@ -56,8 +56,19 @@ def test_shards_are_packed_and_one_spec_reads_them(nodes, shards, tmp_path):
     packed = bulkhead.ray.pack(specs, str(tmp_path / "packed"), records=4)
     assert packed == str(tmp_path / "packed" / "packed.yaml")
     files = sorted(str(path.relative_to(tmp_path / "packed")) for path in (tmp_path / "packed").rglob("*.tfrecord"))
-    assert files == [f"shard-{shard:05}/part-{part:03}.tfrecord" for shard in range(3) for part in range(3)]
+    assert files == [f"shard-{shard:05}-of-00003/part-{part:03}.tfrecord" for shard in range(3) for part in range(3)]
     assert runs_of(packed) == runs_of(spec_of(shards))
+
+
+def test_fewer_shards_leave_none_of_before_in_the_spec(cluster, shards, tmp_path):
+    out = str(tmp_path / "packed")
+    specs = [str(tmp_path / f"{number}.json") for number in range(3)]
+    for spec, shard in zip(specs, shards):
+        pathlib.Path(spec).write_text(json.dumps(spec_of([shard])))
+    bulkhead.ray.pack(specs, out)
+    packed = bulkhead.ray.pack(specs[:2], out)
+    assert runs_of(packed) == runs_of(spec_of(shards[:2]))
+    assert bulkhead.ray.index(packed, str(tmp_path / "cache")) == 2 * RECORDS
 
 
 def test_a_shard_that_cannot_be_packed_is_named(cluster, shards, tmp_path):
