@@ -101,6 +101,9 @@ scored "$fleet_caches"
 fleet_store=$(rendered fleet-object-store overlays/fleet fleet-object-store)
 look 'a fleet, and data in an object store' "$fleet_store"
 scored "$fleet_store"
+fleet_python=$(rendered fleet-python overlays/fleet fleet-python)
+look 'a fleet, and stages in Python' "$fleet_python"
+scored "$fleet_python"
 for job in pack index; do
   kustomize build "$HERE/shard-jobs/$job" >"$FOLDER/$job.yaml"
   look "shards by the command \`$job\`" "$FOLDER/$job.yaml"

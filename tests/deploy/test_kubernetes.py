@@ -106,7 +106,7 @@ def test_both_containers_share_the_socket_and_the_user():
 
 def test_the_images_are_those_of_this_version():
     assert sidecar()["image"] == f"bulkhead:{bulkhead.__version__}"
-    (python,) = read("python/kustomization.yaml")["images"]
+    (python,) = read("python-stages/kustomization.yaml")["images"]
     assert python["newTag"] == f"{bulkhead.__version__}-python"
 
 

@@ -1,11 +1,14 @@
 """The manifests of a fleet, and of the Jobs over shards: do they hold together, and do their commands do what they are for?"""
 
+import contextlib
 import json
 import os
 import pathlib
 import re
 import shutil
+import socket
 import subprocess
+import time
 
 import bulkhead
 import pytest
@@ -142,13 +145,11 @@ def test_the_caches_of_a_replica_fit_its_claim():
     assert kept <= parsed_bytes(room) * 3 // 4, "record indexes need room, too"
 
 
-def test_the_probe_asks_the_service_over_tls(tmp_path):
-    """With the arguments and the target file of the manifests, and certificates as cert-manager's."""
-    tls = tmp_path / "tls"
-    tls.mkdir()
-    issue(tls, [f"DNS:{name}" for name in certificates()["bulkhead-fleet"]["spec"]["dnsNames"]])
+@contextlib.contextmanager
+def fleet_service(folder, tls, port=0):
+    """A service with the TLS options and rights of the manifests, on the loopback; its port."""
     flags = options()
-    command = [BIN / "bulkheadd", "--cache-dir", tmp_path / "cache", "--listen", "127.0.0.1:0"]
+    command = [BIN / "bulkheadd", "--cache-dir", folder / "cache", "--listen", f"127.0.0.1:{port}"]
     command += [f"--{name}={tls}/{pathlib.Path(flags[name]).name}" for name in ("tls-cert", "tls-key", "tls-client-ca")]
     command += rights()
     ready, child_end = os.pipe()
@@ -156,7 +157,18 @@ def test_the_probe_asks_the_service_over_tls(tmp_path):
     os.close(child_end)
     try:
         with os.fdopen(ready) as said:
-            port = said.readline().strip().rpartition(":")[2]
+            yield said.readline().strip().rpartition(":")[2]
+    finally:
+        service.terminate()
+        service.wait(30)
+
+
+def test_the_probe_asks_the_service_over_tls(tmp_path):
+    """With the arguments and the target file of the manifests, and certificates as cert-manager's."""
+    tls = tmp_path / "tls"
+    tls.mkdir()
+    issue(tls, [f"DNS:{name}" for name in certificates()["bulkhead-fleet"]["spec"]["dnsNames"]])
+    with fleet_service(tmp_path, tls) as port:
         text = (FOLDER / "overlays/fleet/self.yaml").read_text()
         text = text.replace(":7077", f":{port}").replace("/etc/bulkhead/tls", str(tls))
         (tmp_path / "self.yaml").write_text(text)
@@ -166,9 +178,76 @@ def test_the_probe_asks_the_service_over_tls(tmp_path):
         # A trainer's certificate is not the service's: an address that it does not name is refused.
         (tmp_path / "self.yaml").write_text(text.replace("localhost", "127.0.0.1"))
         assert "is not for 127.0.0.1" in tool(*words, code=1)
+
+
+def test_a_trainer_waits_for_the_fleet(tmp_path):
+    """With the command and the target file of its pod, and a certificate with the trainer's name."""
+    tls = tmp_path / "tls"
+    tls.mkdir()
+    issue(tls, ["DNS:localhost", "DNS:bulkhead-trainer"])
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    text = (FOLDER / "overlays/fleet/fleet.yaml").read_text().replace("/etc/bulkhead/tls", str(tls))
+    (tmp_path / "fleet.yaml").write_text(text.replace("bulkhead-fleet:7077", f"localhost:{port}"))
+    trainer = read("overlays/fleet/trainer.yaml")["spec"]["template"]["spec"]
+    (waits,) = trainer["initContainers"]
+    assert (waits["image"], waits["command"][0]) == (f"bulkhead:{bulkhead.__version__}", "/usr/local/bin/bulkhead")
+    assert waits["volumeMounts"] == trainer["containers"][0]["volumeMounts"]
+    words = [*waits["command"][1:], *waits["args"]]
+    words = [str(tmp_path / "fleet.yaml") if word.endswith("fleet.yaml") else word for word in words]
+    assert "cannot be reached" in tool(*words[:-2], code=1)
+    waiting = subprocess.Popen([BIN / "bulkhead", *words])
+    try:
+        with fleet_service(tmp_path, tls, port):
+            assert waiting.wait(120) == 0
     finally:
-        service.terminate()
-        service.wait(30)
+        waiting.kill()
+        waiting.wait()
+
+
+def test_a_failed_nginx_leaves_its_pod_ready(tmp_path):
+    """Of a pod that is ready all containers run, and none has a probe that fails."""
+    metrics = container("metrics")
+    assert not [name for name in metrics if name.endswith("Probe")]
+    tried = tmp_path / "tried"
+    (tmp_path / "nginx").write_text(f'#!/bin/sh\nprintf "%s\\n" "$*" >> {tried}\nexit 1\n')
+    (tmp_path / "nginx").chmod(0o755)
+    words = [*metrics["command"], *metrics["args"]]
+    words = [word.replace("sleep 5", "sleep 0.1") for word in words]
+    running = subprocess.Popen(words, env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    try:
+        deadline = time.monotonic() + 60
+        while not tried.exists() or len(tried.read_text().splitlines()) < 3:
+            assert running.poll() is None and time.monotonic() < deadline
+            time.sleep(0.05)
+        running.terminate()
+        assert running.wait(30) == 0
+    finally:
+        running.kill()
+        running.wait()
+    assert set(tried.read_text().splitlines()) == {"-c /etc/bulkhead/files/nginx.conf -e stderr"}
+
+
+def test_the_end_of_a_pod_ends_its_nginx(tmp_path):
+    metrics = container("metrics")
+    (tmp_path / "nginx").write_text(f"#!/bin/sh\necho $$ > {tmp_path}/begun\nmv {tmp_path}/begun {tmp_path}/pid\nexec sleep 300\n")
+    (tmp_path / "nginx").chmod(0o755)
+    running = subprocess.Popen(
+        [*metrics["command"], *metrics["args"]], env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    )
+    try:
+        deadline = time.monotonic() + 60
+        while not (tmp_path / "pid").exists():
+            assert running.poll() is None and time.monotonic() < deadline
+            time.sleep(0.05)
+        running.terminate()
+        assert running.wait(30) == 0
+    finally:
+        running.kill()
+        running.wait()
+    nginx = pathlib.Path("/proc", (tmp_path / "pid").read_text().strip(), "status")
+    with contextlib.suppress(FileNotFoundError):
+        assert "State:\tZ" in nginx.read_text()
 
 
 def issue(folder, names):
@@ -184,11 +263,11 @@ def issue(folder, names):
             "-extfile", "names", "-out", "tls.crt")  # fmt: skip
 
 
-def commands_of(job, folder, number):
-    """What the pod of a shard runs, with this machine's paths."""
+def commands_of(job, folder, number, shards):
+    """What the pod of one of so many shards runs, with this machine's paths."""
     (container,) = read(f"shard-jobs/{job}/job.yaml")["spec"]["template"]["spec"]["containers"]
     words = [*container["command"], *container["args"]]
-    words = [word.replace("$(JOB_COMPLETION_INDEX)", str(number)) for word in words]
+    words = [word.replace("$(JOB_COMPLETION_INDEX)", str(number)).replace("$(SHARDS)", str(shards)) for word in words]
     assert words[0] == "/usr/local/bin/bulkhead"
     return [word.replace("/data", f"{folder}/data").replace("/var/cache", f"{folder}/cache") for word in words[1:]]
 
@@ -207,18 +286,94 @@ def test_shards_are_packed_and_indexed_and_the_fleet_finds_the_indexes(tmp_path,
     for job in ("pack", "index"):
         assert read(f"shard-jobs/{job}/job.yaml")["spec"]["completionMode"] == "Indexed"
         for number in range(3):
-            tool(*commands_of(job, tmp_path, number))
+            tool(*commands_of(job, tmp_path, number, 3))
     cache = tmp_path / "cache/bulkhead/own"
     made = {path.name for path in cache.glob("*.index")}
     assert len(made) == 3
-    spec = {
-        "source": {"tfrecord": {"files": str(tmp_path / "data/packed/shard-*/part-*.tfrecord")}},
-        "features": {"label": {"int64": {}}},
-        "batch": {"size": 10},
-    }
-    with bulkhead.Loader(spec, cache_dir=str(cache), workers=1) as loader:
-        assert sum(batch.valid_count for batch in loader) == 30
+    # The pattern of the page.
+    (pattern,) = re.findall(r"`files: /(data/packed/\S+)`", (ROOT / "docs/deploy.md").read_text())
+    assert records_of(tmp_path / pattern.replace("of-16", "of-3"), cache) == 30
     assert {path.name for path in cache.glob("*.index")} == made
+    # With fewer shards the same pattern reads none of those before.
+    for number in range(2):
+        tool(*commands_of("pack", tmp_path, number, 2))
+    assert records_of(tmp_path / pattern.replace("of-16", "of-2"), cache) == 20
+
+
+def records_of(files, cache):
+    spec = {"source": {"tfrecord": {"files": str(files)}}, "features": {"label": {"int64": {}}}, "batch": {"size": 10}}
+    with bulkhead.Loader(spec, cache_dir=str(cache), workers=1) as loader:
+        return sum(batch.valid_count for batch in loader)
+
+
+def kustomized(*words):
+    done = subprocess.run(["kubectl", "kustomize", *words], check=True, capture_output=True, text=True)
+    return list(yaml.safe_load_all(done.stdout))
+
+
+def shards_of(objects):
+    """(completions, what the container takes for them) of the only Job."""
+    (job,) = [each["spec"] for each in objects if each["kind"] == "Job"]
+    (container,) = job["template"]["spec"]["containers"]
+    return job["completions"], next(each["value"] for each in container["env"] if each["name"] == "SHARDS")
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
+@pytest.mark.parametrize("job", ["pack", "index"])
+def test_the_number_of_shards_is_that_of_completions(tmp_path, job):
+    shutil.copytree(FOLDER / "shard-jobs", tmp_path / "shard-jobs")
+    file = tmp_path / "shard-jobs" / job / "job.yaml"
+    file.write_text(file.read_text().replace("completions: 16", "completions: 7"))
+    assert shards_of(kustomized(file.parent)) == (7, "7")
+    # And in an overlay as the page has it.
+    section = (ROOT / "docs/deploy.md").read_text().partition("\n### Packing and indexing by Jobs\n")[2]
+    overlay = section.partition("```yaml\n")[2].partition("```")[0]
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/kustomization.yaml").write_text(overlay.replace("shard-jobs/pack", f"shard-jobs/{job}"))
+    completions, shards = shards_of(kustomized(tmp_path / "mine"))
+    assert shards == str(completions) and completions not in (7, 16)
+
+
+def test_two_pods_never_write_the_same_shard():
+    for job in ("pack", "index"):
+        assert read(f"shard-jobs/{job}/job.yaml")["spec"]["podReplacementPolicy"] == "Failed"
+
+
+def test_packing_gives_no_file_of_the_data_to_a_group():
+    assert not [name for name in read("shard-jobs/pack/job.yaml")["spec"]["template"]["spec"]["securityContext"] if name.startswith("fsGroup")]
+
+
+def rendered(folder, base, component):
+    (folder / "kustomization.yaml").write_text(yaml.safe_dump({
+        "apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization",
+        "resources": [os.path.relpath(FOLDER / base, folder.resolve())],
+        "components": [os.path.relpath(FOLDER / component, folder.resolve())],
+    }))  # fmt: skip
+    return kustomized(folder)
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
+@pytest.mark.parametrize(
+    "base, component, kind, containers",
+    [("sidecar", "python", "Job", "initContainers"), ("overlays/fleet", "fleet-python", "Deployment", "containers")],
+)
+def test_python_stages_are_in_each_service(tmp_path, base, component, kind, containers):
+    objects = rendered(tmp_path, base, component)
+    (pod,) = [each["spec"]["template"]["spec"] for each in objects if each["kind"] == kind]
+    (service,) = [each for each in pod[containers] if each["name"] == "bulkhead"]
+    assert service["image"] == f"bulkhead:{bulkhead.__version__}-python"
+    (place,) = [each["mountPath"] for each in service["volumeMounts"] if each["name"] == "bulkhead-stages"]
+    assert service["args"][-1] == f"--python-path={place}"
+    (stages,) = [each for each in objects if each["kind"] == "ConfigMap" and "stages.py" in each["data"]]
+    (volume,) = [each for each in pod["volumes"] if each["name"] == "bulkhead-stages"]
+    assert volume["configMap"]["name"] == stages["metadata"]["name"]
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
+@pytest.mark.parametrize("component", ["python", "object-store", "cache-claim"])
+def test_components_of_the_sidecar_are_refused_by_a_fleet(tmp_path, component):
+    with pytest.raises(subprocess.CalledProcessError):
+        rendered(tmp_path, "overlays/fleet", component)
 
 
 def test_jobs_and_services_share_the_claim_the_user_and_the_place():
@@ -229,7 +384,7 @@ def test_jobs_and_services_share_the_claim_the_user_and_the_place():
     assert claims["cache"] == read("overlays/fleet/index-claim.yaml")["metadata"]["name"]
     for name in ("runAsUser", "runAsGroup", "fsGroup", "fsGroupChangePolicy"):
         assert job["securityContext"][name] == pod()["securityContext"][name]
-    assert given(job["containers"][0]["args"], {"JOB_COMPLETION_INDEX": "0"})["cache-dir"] == options()["cache-dir"]
+    assert given(job["containers"][0]["args"], {"JOB_COMPLETION_INDEX": "0", "SHARDS": "16"})["cache-dir"] == options()["cache-dir"]
     places = {each["name"]: each["mountPath"] for each in job["containers"][0]["volumeMounts"]}
     assert {each["name"]: each["mountPath"] for each in container("bulkhead")["volumeMounts"]}.items() >= {
         name: places[name] for name in claims

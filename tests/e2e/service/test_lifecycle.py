@@ -4,12 +4,13 @@ import os
 import pathlib
 import signal
 import socket
+import subprocess
 import time
 
 import bulkhead
 import grpc
 import pytest
-from conftest import tool, write_spec
+from conftest import BIN, tool, write_spec
 from google.protobuf import descriptor_pb2, descriptor_pool
 from test_connections import field, wait_until
 
@@ -94,11 +95,24 @@ def test_health_for_probes(folder, services, tmp_path):
     assert tool("health", "--target", service.target) == f"the service at {service.target} serves\n"
     assert service.stop() == 0
     assert "bulkhead health: the service at" in tool("health", "--target", service.target, code=1)
+    said = tool("health", "--target", service.target, "--wait", "0.5", code=1)
+    assert said.startswith("bulkhead health: not within 0.5 s: the service at")
     # Something that accepts and says nothing.
     with socket.socket(socket.AF_UNIX) as deaf:
         deaf.bind(str(tmp_path / "deaf"))
         deaf.listen()
         assert "bulkhead health: " in tool("health", "--target", f"unix:{tmp_path}/deaf", "--timeout", "0.2", code=1)
+
+
+def test_health_waits_for_a_service(folder, services, tmp_path):
+    target = f"unix:{tmp_path}/later.sock"
+    waiting = subprocess.Popen([BIN / "bulkhead", "health", "--target", target, "--wait", "120"])
+    try:
+        services(folder, "--workers", "1", listen=target)
+        assert waiting.wait(150) == 0
+    finally:
+        waiting.kill()
+        waiting.wait()
 
 
 def fields_of(message, wanted):
