@@ -28,7 +28,7 @@ constexpr char kUsage[] =
     "  [--credit-batches N] [--credit-bytes N] [--timeout SECONDS] [--pause-after N]\n"
     "  [--pause-in-opening] [--error-json] [--reconnect-deadline SECONDS]\n"
     "  [--silence-deadline SECONDS] [--transport auto|shm|grpc]\n"
-    "  [--credential FIELD=VALUE …] [--share]\n";
+    "  [--credential FIELD=VALUE …] [--share] [--help]\n";
 
 struct Arguments {
   bulkhead::LoaderOptions loader;
@@ -36,6 +36,7 @@ struct Arguments {
   uint64_t pause_after = UINT64_MAX;  // then say "paused" and wait for a line
   absl::Duration timeout = absl::Seconds(300);
   bool error_json = false;
+  bool help = false;
 };
 
 struct Totals {
@@ -132,6 +133,7 @@ bool Parse(int argc, char** argv, Arguments* arguments) {
                                     {"credential", required_argument, nullptr, 'k'},
                                     {"share", no_argument, nullptr, 'a'},
                                     {"error-json", no_argument, nullptr, 'e'},
+                                    {"help", no_argument, nullptr, 'h'},
                                     {nullptr, 0, nullptr, 0}};
   bulkhead::LoaderOptions& loader = arguments->loader;
   bool ok = true;
@@ -204,6 +206,9 @@ bool Parse(int argc, char** argv, Arguments* arguments) {
       case 'e':
         arguments->error_json = true;
         break;
+      case 'h':
+        arguments->help = true;
+        return true;
       default:
         return false;
     }
@@ -297,6 +302,10 @@ int main(int argc, char** argv) {
   if (!Parse(argc, argv, &arguments)) {
     std::cerr << kUsage;
     return 2;
+  }
+  if (arguments.help) {
+    std::cout << kUsage;
+    return 0;
   }
   const std::unique_ptr<EVP_MD_CTX, void (*)(EVP_MD_CTX*)> context(EVP_MD_CTX_new(),
                                                                    EVP_MD_CTX_free);

@@ -426,3 +426,10 @@ def test_a_cursor_that_is_none(client, service, folder):
     error = client.error(spec, service.target, cursor={"epoch": "yesterday"})
     assert error["reason"] == "INVALID_ARGUMENT"
     assert json.dumps(error["metadata"]) == "{}"
+
+
+@pytest.mark.parametrize("name", sorted(CLIENTS))
+def test_help_names_the_options(name):
+    done = subprocess.run([*CLIENTS[name].command, "--help"], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("usage: ") and "--spec" in done.stdout and "--credential" in done.stdout

@@ -15,7 +15,7 @@ import numbers
 import os
 import time
 import uuid
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Union
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set, Union
 
 try:
     import ray
@@ -69,7 +69,8 @@ class Fleet:
     lost, on any node that has its `resources`; a cluster with an autoscaler gets such a node. A service ends with
     its actor, and the actors end with this object, with `close`, or with the process that made it.
 
-    `replicas` is their number. `root` is the folder, or the folders, that specs may read: every node needs the same data there.
+    `replicas` is their number. `root` is the folder, or the folders, that specs may read: every node needs the same data there;
+    of images and tars only names and sizes are compared.
     `resources` are those of one replica, by Ray's names: {"CPU": 4, "memory": 8 << 30, "loader": 1}; {"CPU": 1} by default.
     `scheduling_strategy` is Ray's, "SPREAD" by default.
 
@@ -109,6 +110,8 @@ class Fleet:
         **unknown: Any,
     ):
         self._id = uuid.uuid4().hex
+        # Replicas find the directory by its name: Ray warns of actors that it cannot start again with a handle as an argument.
+        self._name = f"bulkhead-fleet-{self._id}"
         self._directory: Any = None
         self._replicas: Dict[int, Any] = {}  # actors, by number
         self._next = 0
@@ -141,7 +144,7 @@ class Fleet:
         here = ray.get_runtime_context().get_node_id()
         strategy = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(here, soft=False)
         actor = ray.remote(Directory).options(
-            num_cpus=0, max_restarts=-1, max_task_retries=-1, scheduling_strategy=strategy
+            name=self._name, num_cpus=0, max_restarts=-1, max_task_retries=-1, scheduling_strategy=strategy
         )
         self._directory = actor.remote(authority)
         try:
@@ -168,8 +171,8 @@ class Fleet:
     def replicas(self) -> List[FleetReplica]:
         """Where each replica is, and why it does not serve. Blocks for an answer of the directory on the driver's node."""
         self._check()
-        told = self._told()
-        return [FleetReplica(number, *told.get(number, News(""))) for number in sorted(self._replicas)]
+        told, lost = self._told(), placement.lost_nodes()
+        return [FleetReplica(number, *_now(told.get(number, News("")), lost)) for number in sorted(self._replicas)]
 
     def resize(self, replicas: int, timeout: float = 120.0) -> None:
         """Makes it so many. New ones join open streams; of others, which end, streams go on with those that stay.
@@ -220,7 +223,7 @@ class Fleet:
         )
         added: Dict[int, Any] = {}
         for number in range(self._next, self._next + count):
-            added[number] = actor.remote(number, self._directory, self._roots, self._arguments)
+            added[number] = actor.remote(number, self._name, self._roots, self._arguments)
         self._next += count
         self._replicas.update(added)
         try:
@@ -264,6 +267,14 @@ class Fleet:
             ray.wait(stopped, num_returns=len(stopped), timeout=_STOP_SECONDS)
         for replica in ending.values():
             ray.kill(replica)
+
+
+def _now(news: News, lost_nodes: Set[str]) -> News:
+    """What is so although the replica could not tell it any more."""
+    if news.node not in lost_nodes:
+        return news
+    why = f"the node {news.node} is lost: Ray starts the replica again where there is room"
+    return News(news.node, error=errors.ServiceUnavailable(why))
 
 
 def _check_count(replicas: Any) -> None:

@@ -55,6 +55,7 @@ class FleetStream:
                 f"shared memory was demanded and cannot be had: {_REASON}; transport='auto' takes gRPC instead",
                 metadata={"target": endpoint.target},
             )
+        self._endpoint = endpoint
         self._target = endpoint.target
         self._open = open_request
         self._deadline = deadline
@@ -239,6 +240,8 @@ class FleetStream:
         """Gives up when no replica is left for too long."""
         if self._failure is not None or not self._assembly.begun or self._here():
             return
+        if self._endpoint.why_ended:
+            return self._fail(errors.ServiceUnavailable(self._endpoint.why_ended, metadata={"target": self._target}))
         members = self._members()
         if self._lost_since is None:
             self._lost_since = time.monotonic()
@@ -334,7 +337,8 @@ class FleetStream:
                 error = errors.InvalidArgument("it is the service of another replica by another address")
             member.state, member.error = AWAY, error
             member.wait_longer()
-            if member.cannot_serve and self._assembly.begun and not self._closed and str(error) != told:
+            told_of = self._assembly.begun and not self._closed and self._failure is None
+            if member.cannot_serve and told_of and str(error) != told:
                 self.say(logging.WARNING, f"the replica at {member.target} is left out: {error}")
             if error is not None and error.reason == "SUPERSEDED":
                 self._fail(error)

@@ -109,6 +109,11 @@ class FleetEndpoint:
         return ",".join(self._targets)
 
     @property
+    def why_ended(self) -> str:
+        """Why no replica will come back; empty: they may."""
+        return target_file.why_ended(self._path)
+
+    @property
     def look_every(self) -> float:
         """Seconds until `look` may find others; 0: they do not change."""
         if self._path:
@@ -118,6 +123,8 @@ class FleetEndpoint:
     def look(self, warn: Callable[[str], None]) -> List[Replica]:
         """The replicas now. What cannot be read or resolved leaves them as they are; `warn` is told."""
         with self._lock:
+            if self.why_ended:
+                return self.replicas
             try:
                 stamp = self._stamp_of_file()
                 if stamp != self._stamp:

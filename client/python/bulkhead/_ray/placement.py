@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from typing import Any, Dict, Mapping
+from typing import Any, Dict, Mapping, Set
 
 import ray
 
@@ -34,6 +34,13 @@ def options(resources: Mapping[str, float]) -> Dict[str, Any]:
 
 def _words(resources: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {amount:g}" for name, amount in sorted(resources.items())) or "nothing"
+
+
+def lost_nodes() -> Set[str]:
+    """The addresses of nodes that Ray knows to be dead, with no other at the same address."""
+    nodes = ray.nodes()
+    alive = {node["NodeManagerAddress"] for node in nodes if node["Alive"]}
+    return {node["NodeManagerAddress"] for node in nodes} - alive
 
 
 def why_none(resources: Mapping[str, float]) -> str:

@@ -37,9 +37,10 @@ class Replica:
     bulkheadd watches this process (--watch-pid) and ends with it, however it ends.
     """
 
-    def __init__(self, number: int, directory: Any, roots: Sequence[str], arguments: Arguments):
+    def __init__(self, number: int, directory: str, roots: Sequence[str], arguments: Arguments):
+        """`directory`: the actor's name."""
         self._number = number
-        self._directory = directory
+        self._directory = ray.get_actor(directory)
         self._node = ray.util.get_node_ip_address()
         self._folder: Optional[PrivateFolder] = None
         self._process: Optional["subprocess.Popen[bytes]"] = None

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import atexit
-import contextlib
 import os
 import threading
 from typing import Any, Dict, List, Tuple
 
 import ray
+import ray.exceptions
 
+from .._service import target_file
 from ..errors import InvalidArgument, ServiceUnavailable
 from .private_folder import PrivateFolder
 
 _LOOK_SECONDS = 1.0
 _FIRST_SECONDS = 60.0
+
+_ENDED = "the fleet of this target has been closed: keep the bulkhead.ray.Fleet while its target is used"
 
 _lock = threading.Lock()
 _followers: Dict[str, "_Follower"] = {}  # of this process, by fleet
@@ -63,8 +66,12 @@ class _Follower:
         while not self._error and not self._closed.wait(_LOOK_SECONDS):
             if not ray.is_initialized():  # a call would begin a cluster of its own
                 return
-            with contextlib.suppress(Exception):  # the directory is being restarted, or the job ends
+            try:
                 self._look()
+            except ray.exceptions.ActorDiedError:  # Ray starts the directory again unless the fleet was closed
+                return target_file.end(self.path, _ENDED)
+            except Exception:  # it is being restarted, or the job ends
+                continue
 
     def _look(self) -> None:
         addresses = ray.get(self._directory.addresses.remote())
@@ -112,4 +119,5 @@ def forget(fleet: str) -> None:
     with _lock:
         follower = _followers.pop(fleet, None)
     if follower is not None:
+        target_file.end(follower.path, _ENDED)
         follower.close()

@@ -21,6 +21,7 @@ _PATHS = ("ca", "cert", "key", "token_file")
 _MAX_BYTES = 64 << 10
 _LINE = re.compile(r"([A-Za-z_]+):(?:[ \t]+(.*))?")
 _HAS = "a target file has " + ", ".join(_KEYS[:-1]) + " and " + _KEYS[-1]
+_ended: Dict[str, str] = {}  # by path
 
 
 def resolve(
@@ -50,6 +51,16 @@ def resolve(
             if field in used:
                 raise failure._saying(f"{target}:{used[field][1]}: {failure.message}") from None
     return address, known
+
+
+def end(path: str, why: str) -> None:
+    """None of the services that this file names will come back; streams end with these words."""
+    _ended[path] = why
+
+
+def why_ended(path: str) -> str:
+    """Why no service of this target file will come back; empty: they may."""
+    return _ended.get(path, "")
 
 
 def address_in(path: str) -> str:

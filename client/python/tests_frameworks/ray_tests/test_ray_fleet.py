@@ -132,7 +132,10 @@ def test_a_killed_node_loses_and_repeats_nothing_and_a_new_one_joins(nodes, expe
     with fleet_of(2) as fleet:
         reader = Reader(spec(), fleet.target, 40, 400, 900)
         reader.at(40)
-        assert nodes.kill(nodes.nodes[0]), "a service ran there"
+        lost = nodes.nodes[0]
+        assert nodes.kill(lost), "a service ran there"
+        why = f"the node {lost.node_ip_address} is lost: Ray starts the replica again where there is room"
+        wait_until(lambda: why in [str(each.error) for each in fleet.replicas], "the loss is told")
         reader.go(40)
         reader.at(400)
         # Ray starts the replica again as soon as a node has what it takes.
@@ -226,6 +229,43 @@ def test_a_target_is_a_file_wherever_it_arrives(nodes):
     assert not os.path.exists(folder)
     with pytest.raises(bulkhead.LoaderClosed, match="the fleet is closed"):
         fleet.target
+
+
+@ray.remote(num_cpus=1)
+def read_until_the_end(target, began):
+    with bulkhead.Loader(spec(samples=10**9), target) as loader:
+        loader.next_batch()
+        pathlib.Path(began).touch()
+        return why_it_ends(loader)
+
+
+def why_it_ends(loader):
+    try:
+        while True:
+            loader.next_batch()
+    except bulkhead.BulkheadError as error:
+        return error.reason, error.message
+
+
+def test_a_stream_says_that_its_fleet_was_closed(cluster, tmp_path, caplog):
+    with fleet_of(1) as fleet:
+        elsewhere = read_until_the_end.remote(fleet.target, str(tmp_path / "began"))
+        loader = bulkhead.Loader(spec(samples=10**9), fleet.target)
+        loader.next_batch()
+        wait_until(lambda: (tmp_path / "began").exists(), "the other reads")
+    words = "the fleet of this target has been closed: keep the bulkhead.ray.Fleet while its target is used"
+    with loader:
+        assert why_it_ends(loader) == ("SERVICE_UNAVAILABLE", words)
+    assert ray.get(elsewhere, timeout=PATIENCE_SECONDS) == ("SERVICE_UNAVAILABLE", words)
+    assert "cannot be read" not in caplog.text
+
+
+def test_ray_warns_of_no_actor_of_a_fleet(cluster):
+    program = "import bulkhead.ray; bulkhead.ray.Fleet(1, resources={'loader': 1}).close()"
+    environment = {**os.environ, "RAY_ADDRESS": cluster.cluster.address}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE_SECONDS, env=environment, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "Connected to Ray" in done.stderr and "constructor arguments" not in done.stderr and "retries remaining" not in done.stderr
 
 
 def test_strangers_do_not_get_in(cluster):
