@@ -232,30 +232,27 @@ def test_a_target_is_a_file_wherever_it_arrives(nodes):
 
 
 @ray.remote(num_cpus=1)
-def read_until_the_end(target, began):
-    with bulkhead.Loader(spec(samples=10**9), target) as loader:
-        loader.next_batch()
-        pathlib.Path(began).touch()
-        return why_it_ends(loader)
-
-
-def why_it_ends(loader):
-    try:
-        while True:
-            loader.next_batch()
-    except bulkhead.BulkheadError as error:
-        return error.reason, error.message
+def why_it_ends(target, content, began):
+    """The reason and the message; makes the file `began` once it has a batch."""
+    with bulkhead.Loader(content, target) as loader:
+        try:
+            while loader.next_batch() is not None:
+                pathlib.Path(began).touch()
+        except bulkhead.BulkheadError as error:
+            return error.reason, error.message
 
 
 def test_a_stream_says_that_its_fleet_was_closed(cluster, tmp_path, caplog):
+    content = spec(samples=10**9)
     with fleet_of(1) as fleet:
-        elsewhere = read_until_the_end.remote(fleet.target, str(tmp_path / "began"))
-        loader = bulkhead.Loader(spec(samples=10**9), fleet.target)
-        loader.next_batch()
-        wait_until(lambda: (tmp_path / "began").exists(), "the other reads")
+        elsewhere = why_it_ends.remote(fleet.target, content, str(tmp_path / "began"))
+        here = Reader(content, fleet.target, 5)
+        here.at(5)
+        wait_until(lambda: (tmp_path / "began").exists() or ray.wait([elsewhere], timeout=0)[0], "the other reads")
+    here.go(5)
+    here.join(PATIENCE_SECONDS)
     words = "the fleet of this target has been closed: keep the bulkhead.ray.Fleet while its target is used"
-    with loader:
-        assert why_it_ends(loader) == ("SERVICE_UNAVAILABLE", words)
+    assert (here.error.reason, here.error.message) == ("SERVICE_UNAVAILABLE", words)
     assert ray.get(elsewhere, timeout=PATIENCE_SECONDS) == ("SERVICE_UNAVAILABLE", words)
     assert "cannot be read" not in caplog.text
 
