@@ -370,6 +370,16 @@ def test_python_stages_are_in_each_service(tmp_path, base, component, kind, cont
 
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
+def test_the_page_shows_how_monitors_get_a_label(tmp_path):
+    section = (ROOT / "docs/deploy.md").read_text().partition("\n### Metrics by the Prometheus operator\n")[2]
+    patches = section.partition("```yaml\n")[2].partition("```")[0]
+    fleet = os.path.relpath(FOLDER / "overlays/fleet", tmp_path.resolve())
+    (tmp_path / "kustomization.yaml").write_text(f"resources: [{fleet}]\n{patches}")
+    (monitor,) = [each for each in kustomized(tmp_path) if each["kind"] == "PodMonitor"]
+    assert monitor["metadata"]["labels"] == {"release": "kube-prometheus-stack"}
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
 @pytest.mark.parametrize("component", ["python", "object-store", "cache-claim"])
 def test_components_of_the_sidecar_are_refused_by_a_fleet(tmp_path, component):
     with pytest.raises(subprocess.CalledProcessError):
