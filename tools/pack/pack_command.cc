@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -10,12 +11,16 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "absl/time/time.h"
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
 #include "server/base/paths/object_url.h"
 #include "server/base/record_name.h"
 #include "server/os/files/filesystem.h"
+#include "tools/common/clock.h"
 #include "tools/common/commands.h"
 #include "tools/common/count_text.h"
 #include "tools/common/json.h"
@@ -25,6 +30,7 @@
 #include "tools/local/confinement.h"
 #include "tools/local/local_objects.h"
 #include "tools/local/local_pipeline.h"
+#include "tools/local/object_copy.h"
 #include "tools/pack/altered_supply.h"
 #include "tools/pack/annotated_supply.h"
 #include "tools/pack/box_table.h"
@@ -64,6 +70,7 @@ constexpr char kPackExamples[] =
 
 // What is looked at to tell what a JSON file holds.
 constexpr size_t kJsonHeadBytes = 4096;
+constexpr char kRunAgain[] = "run the same command again";
 
 struct PackArguments {
   std::string data;
@@ -120,6 +127,9 @@ absl::StatusOr<Alteration> AlterationOf(const PackArguments& arguments) {
 
 // One name of the data, however their path is written.
 std::string OneName(const std::string& data) {
+  if (IsObjectUrl(data)) {
+    return absl::StrCat(absl::StripSuffix(WithoutQuery(data), "/"), QueryMark(data));
+  }
   std::error_code error;
   const std::filesystem::path plain = std::filesystem::weakly_canonical(data, error);
   return (plain.has_filename() ? plain : plain.parent_path()).string();
@@ -141,12 +151,32 @@ absl::Status CheckJson(const std::string& path) {
                    {{"file", path}});
 }
 
-absl::StatusOr<std::unique_ptr<RecordSupply>> SupplyBoxes(const PackArguments& arguments,
-                                                          const MakeImageWorkFn& image_work) {
-  ClassList classes;
-  if (!arguments.classes.empty()) {
-    BULKHEAD_ASSIGN_OR_RETURN(classes, ClassList::Read(arguments.classes));
+// Where DATA and what belongs to it lie, and what tells of their being found.
+struct Place {
+  std::shared_ptr<ObjectFetcher> objects;  // null: there are no URLs
+  std::optional<ObjectCopy> copy;          // of the object that DATA names
+  FindProgressFn progress;
+
+  // The file in which DATA can be looked at.
+  const std::string& FileOf(const PackArguments& arguments) const {
+    return copy.has_value() ? copy->path() : arguments.data;
   }
+};
+
+absl::StatusOr<ClassList> ReadClasses(const std::string& path, const Place& place) {
+  if (path.empty()) return ClassList();
+  if (!IsObjectUrl(path)) return ClassList::Read(path);
+  BULKHEAD_ASSIGN_OR_RETURN(const auto found, place.objects->Find(path, [] { return false; }));
+  if (found.size() != 1) return Wrong("--classes: names several objects, not one");
+  BULKHEAD_ASSIGN_OR_RETURN(const ObjectCopy copy, ObjectCopy::Make(*place.objects, found[0]));
+  auto classes = ClassList::Read(copy.path());
+  return classes.ok() ? std::move(classes) : copy.AsOfObject(classes.status());
+}
+
+absl::StatusOr<std::unique_ptr<RecordSupply>> SupplyBoxes(const PackArguments& arguments,
+                                                          const Place& place,
+                                                          const MakeImageWorkFn& image_work) {
+  BULKHEAD_ASSIGN_OR_RETURN(const ClassList classes, ReadClasses(arguments.classes, place));
   AnnotationOptions options = arguments.annotations;
   options.negatives = arguments.negatives == "apart"  ? AnnotationOptions::Negatives::kApart
                       : arguments.negatives == "drop" ? AnnotationOptions::Negatives::kDrop
@@ -154,18 +184,87 @@ absl::StatusOr<std::unique_ptr<RecordSupply>> SupplyBoxes(const PackArguments& a
   options.keep_crowds = arguments.crowds == "keep";
   options.cut_boxes = arguments.bad_boxes == "cut";
   Annotations annotations;
-  if (IsCocoJson(arguments.data)) {
+  const std::string& file = place.FileOf(arguments);
+  if (IsCocoJson(file)) {
     BULKHEAD_RETURN_IF_ERROR(RefuseFor(arguments, {"--relative"}, "tables of boxes"));
-    BULKHEAD_ASSIGN_OR_RETURN(annotations, ReadCocoJson(arguments.data, classes));
+    BULKHEAD_ASSIGN_OR_RETURN(annotations, ReadCocoJson(file, classes));
   } else {
     BULKHEAD_RETURN_IF_ERROR(RefuseFor(arguments, {"--crowds"}, "COCO JSON"));
-    BULKHEAD_ASSIGN_OR_RETURN(annotations,
-                              ReadBoxTable(arguments.data, arguments.relative, classes));
+    BULKHEAD_ASSIGN_OR_RETURN(annotations, ReadBoxTable(file, arguments.relative, classes));
   }
-  return SupplyAnnotated(std::move(annotations), options, image_work);
+  if (place.copy.has_value()) annotations.file = std::string(WithoutQuery(arguments.data));
+  return SupplyAnnotated(std::move(annotations), options, place.objects, image_work,
+                         place.progress);
 }
 
-absl::StatusOr<std::unique_ptr<RecordSupply>> Supply(const PackArguments& arguments) {
+absl::StatusOr<std::unique_ptr<RecordSupply>> SupplyFile(const PackArguments& arguments,
+                                                         const Place& place,
+                                                         const MakeImageWorkFn& image_work) {
+  const std::string& file = place.FileOf(arguments);
+  if (IsCocoJson(file) || IsBoxTable(file)) return SupplyBoxes(arguments, place, image_work);
+  BULKHEAD_RETURN_IF_ERROR(CheckJson(file));
+  const std::vector<std::string> of_boxes = {"--images",  "--negatives", "--crowds", "--bad-boxes",
+                                             "--classes", "--relative",  "--upright"};
+  const bool means_boxes =
+      std::any_of(of_boxes.begin(), of_boxes.end(),
+                  [&](const std::string& option) { return arguments.given.count(option) > 0; });
+  BULKHEAD_RETURN_IF_ERROR(RefuseUntitledBoxes(file, means_boxes));
+  BULKHEAD_RETURN_IF_ERROR(RefuseFor(arguments, of_boxes, "COCO JSON and tables of boxes"));
+  std::error_code error;
+  if (std::filesystem::is_directory(file, error)) return SupplyFolder(file);
+  return SupplySource(arguments.data, place.copy.has_value() ? &*place.copy : nullptr,
+                      place.progress);
+}
+
+// DATA is a URL: of objects, or else of a folder.
+absl::StatusOr<std::unique_ptr<RecordSupply>> SupplyObjects(const PackArguments& arguments,
+                                                            Place& place,
+                                                            const MakeImageWorkFn& image_work) {
+  const std::string& url = arguments.data;
+  const bool is_bucket = ParseFolderUrl(url).ok();
+  if (is_bucket && (absl::EndsWith(url, "/") || !ParseObjectUrl(url).ok())) {
+    return SupplyStoredFolder(place.objects, url, place.progress);
+  }
+  BULKHEAD_RETURN_IF_ERROR(ParseObjectUrl(url).status());
+  const auto found = place.objects->Find(url, [] { return false; });
+  const bool is_glob = is_bucket && url.find_first_of("*?[") != std::string::npos;
+  if (is_bucket && !is_glob && absl::IsNotFound(found.status())) {
+    auto folder = SupplyStoredFolder(place.objects, url, place.progress);
+    const auto info = GetErrorInfo(folder.status());
+    if (!info.has_value() || info->reason != reason::kFileNotFound) return folder;
+    return MakeError(absl::StatusCode::kNotFound, reason::kFileNotFound,
+                     absl::StrCat(ShownUrl(url), ": there is no such object; as a folder: ",
+                                  folder.status().message()),
+                     {{"file", ShownUrl(url)}});
+  }
+  BULKHEAD_RETURN_IF_ERROR(found.status());
+  if (found->empty()) {
+    return absl::NotFoundError(
+        absl::StrCat("no object matches ", ShownUrl(url), "; wildcards do not cross `/`"));
+  }
+  // A shard without records is nothing unusual; one that has some tells what is in them.
+  const auto first = std::find_if(found->begin(), found->end(),
+                                  [](const auto& object) { return object.size_bytes() > 0; });
+  BULKHEAD_ASSIGN_OR_RETURN(
+      place.copy,
+      ObjectCopy::Make(*place.objects, first == found->end() ? found->front() : *first));
+  auto supply = SupplyFile(arguments, place, image_work);
+  return supply.ok() ? std::move(supply) : place.copy->AsOfObject(supply.status());
+}
+
+// What is packed and where its files lie may be URLs; where it is packed to may not.
+absl::Status CheckUrls(const PackArguments& arguments) {
+  for (const std::string& named :
+       {arguments.data, arguments.annotations.images, arguments.classes}) {
+    if (LooksLikeUrl(named)) BULKHEAD_RETURN_IF_ERROR(ParseObjectUrl(named).status());
+  }
+  return RefuseUrls({arguments.packing.out},
+                    "is no folder of this host; pack to a folder, and copy its files to the bucket "
+                    "afterwards with the store's own tool");
+}
+
+absl::StatusOr<std::unique_ptr<RecordSupply>> Supply(const PackArguments& arguments,
+                                                     const FindProgressFn& progress) {
   BULKHEAD_RETURN_IF_ERROR(Confinement::Of({.sandbox = arguments.sandbox}, "").status());
   const auto image_work = [&](uint64_t max_pixels) -> MakeImageWorkFn {
     return [sandbox = arguments.sandbox, max_pixels] {
@@ -173,36 +272,26 @@ absl::StatusOr<std::unique_ptr<RecordSupply>> Supply(const PackArguments& argume
     };
   };
   BULKHEAD_ASSIGN_OR_RETURN(const Alteration alteration, AlterationOf(arguments));
+  BULKHEAD_RETURN_IF_ERROR(CheckUrls(arguments));
+  const bool is_url = IsObjectUrl(arguments.data);
   const bool is_spec =
       absl::EndsWith(arguments.data, ".yaml") || absl::EndsWith(arguments.data, ".yml");
-  if (is_spec && IsObjectUrl(arguments.data)) return ReadSpecFile(arguments.data).status();
-  BULKHEAD_RETURN_IF_ERROR(
-      RefuseUrls({arguments.data, arguments.annotations.images},
-                 "`pack` reads files of this host only; copy the data to a folder first, and the "
-                 "shards to the bucket afterwards"));
-  std::unique_ptr<RecordSupply> supply;
+  if (is_spec && is_url) return ReadSpecFile(arguments.data).status();
   std::error_code error;
   const bool is_glob = arguments.data.find_first_of("*?[") != std::string::npos;
-  if (!is_glob && !std::filesystem::exists(arguments.data, error)) {
+  if (!is_url && !is_glob && !std::filesystem::exists(arguments.data, error)) {
     return absl::NotFoundError(absl::StrCat(arguments.data, ": there is no such file or folder; ",
                                             NearPath(arguments.data)));
   }
-  if (IsCocoJson(arguments.data) || IsBoxTable(arguments.data)) {
-    BULKHEAD_ASSIGN_OR_RETURN(supply, SupplyBoxes(arguments, image_work(arguments.max_pixels)));
-  } else {
-    BULKHEAD_RETURN_IF_ERROR(CheckJson(arguments.data));
-    const std::vector<std::string> of_boxes = {"--images",    "--negatives", "--crowds",
-                                               "--bad-boxes", "--classes",   "--relative",
-                                               "--upright"};
-    const bool means_boxes =
-        std::any_of(of_boxes.begin(), of_boxes.end(),
-                    [&](const std::string& option) { return arguments.given.count(option) > 0; });
-    BULKHEAD_RETURN_IF_ERROR(RefuseUntitledBoxes(arguments.data, means_boxes));
-    BULKHEAD_RETURN_IF_ERROR(RefuseFor(arguments, of_boxes, "COCO JSON and tables of boxes"));
-    const bool is_folder = std::filesystem::is_directory(arguments.data, error);
-    BULKHEAD_ASSIGN_OR_RETURN(
-        supply, is_folder ? SupplyFolder(arguments.data) : SupplySource(arguments.data));
+  Place place;
+  place.progress = progress;
+  if (is_url || IsObjectUrl(arguments.annotations.images) || IsObjectUrl(arguments.classes)) {
+    BULKHEAD_ASSIGN_OR_RETURN(place.objects, MakeLocalObjects());
   }
+  const MakeImageWorkFn of_boxes = image_work(arguments.max_pixels);
+  BULKHEAD_ASSIGN_OR_RETURN(
+      std::unique_ptr<RecordSupply> supply,
+      is_url ? SupplyObjects(arguments, place, of_boxes) : SupplyFile(arguments, place, of_boxes));
   if (!alteration.any()) return supply;
   uint64_t max_pixels = arguments.max_pixels;
   const v1::PipelineSpec spec = supply->Spec();
@@ -212,8 +301,21 @@ absl::StatusOr<std::unique_ptr<RecordSupply>> Supply(const PackArguments& argume
   return AlterSupply(std::move(supply), alteration, image_work(max_pixels));
 }
 
+// Tells of what is looked for once that takes longer than people wait in silence.
+absl::StatusOr<std::unique_ptr<RecordSupply>> SupplyWithProgress(const PackArguments& arguments) {
+  ProgressLine line;
+  const absl::Time quiet_until = SteadyNow() + absl::Seconds(1);
+  return Supply(arguments, [&](const v1::Progress& progress) {
+    if (SteadyNow() < quiet_until || !line.Due()) return;
+    line.Show(progress.records() > 0
+                  ? absl::StrCat(progress.activity(), ", ", progress.records(), " so far")
+                  : progress.activity());
+  });
+}
+
 absl::Status RunPack(const PackArguments& arguments) {
-  BULKHEAD_ASSIGN_OR_RETURN(const std::unique_ptr<RecordSupply> supply, Supply(arguments));
+  BULKHEAD_ASSIGN_OR_RETURN(const std::unique_ptr<RecordSupply> supply,
+                            SupplyWithProgress(arguments));
   const uint64_t records = supply->record_count();
   PackingOptions options = arguments.packing;
   options.data = OneName(arguments.data);
@@ -263,6 +365,16 @@ absl::Status RunPack(const PackArguments& arguments) {
   }
   for (const std::string& note : supply->Notes()) absl::PrintF("%s\n", note);
   return absl::OkStatus();
+}
+
+// An error of data, as one who packs can do something about it.
+absl::Status OfThisCommand(const absl::Status& status) {
+  const std::string text = absl::StrReplaceAll(
+      status.message(), {{"open the stream again, which indexes it again", kRunAgain},
+                         {"open the stream again", kRunAgain}});
+  const auto info = GetErrorInfo(status);
+  if (!info.has_value() || text == status.message()) return status;
+  return MakeError(status.code(), info->reason, text, info->metadata);
 }
 
 std::vector<Option> OptionsOf(PackArguments& arguments) {
@@ -323,7 +435,7 @@ Command PackCommand() {
             if (!arguments->serve_images.empty()) {
               return ServeImages(arguments->serve_images, arguments->max_pixels);
             }
-            return Done(RunPack(*arguments));
+            return Done(OfThisCommand(RunPack(*arguments)));
           },
           .check =
               [arguments](const Given& given) {

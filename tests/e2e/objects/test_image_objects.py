@@ -467,9 +467,13 @@ def test_commands_read_images_of_a_store_or_say_why_not(folder, images):
     tool("preview", spec, "--out", folder / "preview.png")
     assert (folder / "preview.png").stat().st_size > 0
     assert tool("explain", spec)
-    for words in (("pack", spec, folder / "out"), ("order", spec, "--feature", "label", "--png", folder / "o.png")):
+    plotted = ("order", spec, "--feature", "label", "--png", folder / "o.png")
+    for words in (("validate", "--purity", 2, spec), plotted):
         assert "bulkhead stream" in tool(*words, code=1)
     urls = [f"s3://bucket/folder/{path.relative_to(images / 'folder')} 0" for path in (images / "folder").rglob("*.jpg")]
     (folder / "urls.txt").write_text("\n".join(urls))
     listed = write_spec(folder / "u.json", **spec_of({"image_list": {"path": str(folder / "urls.txt")}}))
-    assert "bulkhead stream" in tool("validate", "--data", listed, code=1)
+    assert "150" in tool("validate", "--data", listed)
+    assert tool("order", listed, "--json")
+    for words in (("validate", "--purity", 2, listed), ("order", listed, *plotted[2:])):
+        assert "bulkhead stream" in tool(*words, code=1)
