@@ -19,6 +19,7 @@
 #include "server/base/error.h"
 #include "server/base/paths/object_url.h"
 #include "server/base/record_name.h"
+#include "server/data/published_index.h"
 #include "server/os/files/filesystem.h"
 #include "tools/common/clock.h"
 #include "tools/common/commands.h"
@@ -53,7 +54,8 @@ constexpr char kPackExamples[] =
     "xmin,\n"
     "ymin, xmax, ymax in its pixels, `labels`, `path`, and COCO's `image_id`. Each file is read\n"
     "back and compared. A run that was ended goes on where it was, with the same command, and a\n"
-    "finished one is checked.\n"
+    "finished one is checked. DATA, --images and --classes may be URLs: s3://, gs://, http(s)://;\n"
+    "to pack into a bucket, pack to a folder and copy its files there with the store's own tool.\n"
     "\n"
     "Examples:\n"
     "  bulkhead pack photos packed                    packed/part-000.tfrecord, ... and "
@@ -61,6 +63,7 @@ constexpr char kPackExamples[] =
     "  bulkhead pack train.txt packed                 the images of a list\n"
     "  bulkhead pack 'data/shard-*.tar' packed        tars\n"
     "  bulkhead pack train.yaml packed                the records of a spec\n"
+    "  bulkhead pack s3://bucket/photos packed        the images below a folder of a bucket\n"
     "  bulkhead pack photos packed --records 5000     records per file\n"
     "  bulkhead pack photos packed --file-size 256MiB\n"
     "  bulkhead pack photos packed --longer-side 640 --quality 90\n"
@@ -163,7 +166,7 @@ struct Place {
   }
 };
 
-absl::StatusOr<ClassList> ReadClasses(const std::string& path, const Place& place) {
+absl::StatusOr<ClassList> ReadClassList(const std::string& path, const Place& place) {
   if (path.empty()) return ClassList();
   if (!IsObjectUrl(path)) return ClassList::Read(path);
   BULKHEAD_ASSIGN_OR_RETURN(const auto found, place.objects->Find(path, [] { return false; }));
@@ -176,7 +179,7 @@ absl::StatusOr<ClassList> ReadClasses(const std::string& path, const Place& plac
 absl::StatusOr<std::unique_ptr<RecordSupply>> SupplyBoxes(const PackArguments& arguments,
                                                           const Place& place,
                                                           const MakeImageWorkFn& image_work) {
-  BULKHEAD_ASSIGN_OR_RETURN(const ClassList classes, ReadClasses(arguments.classes, place));
+  BULKHEAD_ASSIGN_OR_RETURN(const ClassList classes, ReadClassList(arguments.classes, place));
   AnnotationOptions options = arguments.annotations;
   options.negatives = arguments.negatives == "apart"  ? AnnotationOptions::Negatives::kApart
                       : arguments.negatives == "drop" ? AnnotationOptions::Negatives::kDrop
@@ -243,8 +246,9 @@ absl::StatusOr<std::unique_ptr<RecordSupply>> SupplyObjects(const PackArguments&
         absl::StrCat("no object matches ", ShownUrl(url), "; wildcards do not cross `/`"));
   }
   // A shard without records is nothing unusual; one that has some tells what is in them.
-  const auto first = std::find_if(found->begin(), found->end(),
-                                  [](const auto& object) { return object.size_bytes() > 0; });
+  const auto first = std::find_if(found->begin(), found->end(), [](const auto& object) {
+    return object.size_bytes() > 0 && !absl::EndsWith(object.object().url(), kPublishedEnding);
+  });
   BULKHEAD_ASSIGN_OR_RETURN(
       place.copy,
       ObjectCopy::Make(*place.objects, first == found->end() ? found->front() : *first));
@@ -380,7 +384,9 @@ absl::Status OfThisCommand(const absl::Status& status) {
 std::vector<Option> OptionsOf(PackArguments& arguments) {
   return {
       {"DATA",
-       "A folder of images, an image list, tars, TFRecords, a spec, COCO JSON, or a table of boxes",
+       "A folder of images, an image list, tars, TFRecords, a spec, COCO JSON, or a table of "
+       "boxes; "
+       "a path or a URL",
        Text(arguments.data, "DATA"), true},
       {"OUT", "Folder to write to; made if missing", Text(arguments.packing.out, "OUT"), true},
       {"--records", "Records per file", Number(arguments.packing.records_a_file, 1)},
@@ -400,7 +406,7 @@ std::vector<Option> OptionsOf(PackArguments& arguments) {
        Number(arguments.quality, 1, 100)},
       {"--max-pixels", "Most pixels of an image; a spec may allow more",
        Number(arguments.max_pixels, 1)},
-      {"--images", "Folder that the paths of boxes start from; left out: that of DATA",
+      {"--images", "Folder or URL that the paths of boxes start from; left out: that of DATA",
        Text(arguments.annotations.images, "FOLDER")},
       {"--negatives", "Images without boxes: with the others, left out, or in files neg-*",
        Choice(arguments.negatives, {"keep", "drop", "apart"})},

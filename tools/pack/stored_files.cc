@@ -22,10 +22,10 @@ namespace bulkhead::tools {
 namespace {
 
 // Makes the table of what `list` asks for.
-absl::StatusOr<internal::v1::TableOfObjects> List(ObjectFetcher& objects,
-                                                  internal::v1::ListObjects list, SharedFd urls,
-                                                  const std::string& activity,
-                                                  const FindProgressFn& progress) {
+absl::StatusOr<internal::v1::TableOfObjects> MakeTable(ObjectFetcher& objects,
+                                                       internal::v1::ListObjects list,
+                                                       SharedFd urls, const std::string& activity,
+                                                       const FindProgressFn& progress) {
   const auto tell = [&](uint64_t count) {
     v1::Progress report;
     report.set_activity(activity);
@@ -72,7 +72,7 @@ absl::StatusOr<std::unique_ptr<StoredFiles>> StoredFiles::OfFolder(
   list.set_folder(absl::StrCat(absl::StripSuffix(url, "/"), "/"));
   BULKHEAD_ASSIGN_OR_RETURN(
       const internal::v1::TableOfObjects table,
-      List(*objects, std::move(list), nullptr, absl::StrCat("listing ", ShownUrl(url)), progress));
+      MakeTable(*objects, std::move(list), nullptr, absl::StrCat("listing ", ShownUrl(url)), progress));
   return Open(std::move(objects), table);
 }
 
@@ -81,8 +81,8 @@ absl::StatusOr<std::unique_ptr<StoredFiles>> StoredFiles::Named(
     const FindProgressFn& progress) {
   BULKHEAD_ASSIGN_OR_RETURN(UniqueFd fd, WriteUrls(urls));
   BULKHEAD_ASSIGN_OR_RETURN(const internal::v1::TableOfObjects table,
-                            List(*objects, {}, std::make_shared<const UniqueFd>(std::move(fd)),
-                                 "looking up the images", progress));
+                            MakeTable(*objects, {}, std::make_shared<const UniqueFd>(std::move(fd)),
+                                      "looking up the images", progress));
   return Open(std::move(objects), table);
 }
 
