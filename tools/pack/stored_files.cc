@@ -70,9 +70,9 @@ absl::StatusOr<std::unique_ptr<StoredFiles>> StoredFiles::OfFolder(
   BULKHEAD_RETURN_IF_ERROR(ParseFolderUrl(url).status());
   internal::v1::ListObjects list;
   list.set_folder(absl::StrCat(absl::StripSuffix(url, "/"), "/"));
-  BULKHEAD_ASSIGN_OR_RETURN(
-      const internal::v1::TableOfObjects table,
-      MakeTable(*objects, std::move(list), nullptr, absl::StrCat("listing ", ShownUrl(url)), progress));
+  BULKHEAD_ASSIGN_OR_RETURN(const internal::v1::TableOfObjects table,
+                            MakeTable(*objects, std::move(list), nullptr,
+                                      absl::StrCat("listing ", ShownUrl(url)), progress));
   return Open(std::move(objects), table);
 }
 
