@@ -198,8 +198,8 @@ ONLY_HEADERS = {
     # Processes of the tools that run user code enter a worker's sandbox, and report errors as a worker does.
     ("tools", "server/worker"): {"server/worker/worker_sandbox.h"},
     ("tools", "server/arena"): {"server/arena/worker_error.h"},
-    # `explain` counts what bulkhead-fetch would read.
-    ("tools", "server/blocks"): {"server/blocks/object_blocks.h"},
+    # `explain` counts what bulkhead-fetch would read; `pack` packs the objects of a table.
+    ("tools", "server/blocks"): {"server/blocks/object_blocks.h", "server/blocks/object_table.h"},
     ("tools", "server/fetch"): {"server/fetch/block_fetcher.h"},
     # `doctor` judges growth by the service's rules.
     ("tools", "server/supervisor"): {
