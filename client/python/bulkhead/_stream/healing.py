@@ -112,7 +112,7 @@ class HealingStream:
         self._deadline = deadline
         self._transport = transport
         self._no_shm = ""  # why there is no shared memory now
-        self._shm = SharedMemory(endpoint, credentials, transport != "grpc", lambda: self._closed)
+        self._shm = SharedMemory(endpoint, credentials, transport != "grpc")
         self._changed = threading.Condition()
         self._first: Any = None  # Opened of the first stream
         self._candidate: Optional[Stream] = None  # the healer's, not yet opened
@@ -141,7 +141,7 @@ class HealingStream:
         if self._endpoint.upload is not None:
             self._endpoint.upload.send(self._endpoint.target, self._credentials, closed=lambda: self._closed)
         demanded = self._demands_shm()
-        door = self._shm.open(patience)
+        door = self._shm.open(patience, lambda: self._closed)
         self._no_shm = self._shm.reason
         if door is not None:
             request.arena_token = door.token
@@ -417,7 +417,7 @@ class HealingStream:
         stream = self._open_candidate(request, first_sequence, self._patience(), progress)
         # Opening may have used up the deadline.
         patience = max(self._patience(), _AGAIN_SECONDS)
-        if stream.transport == "grpc" and self._shm.door is None and self._shm.open(patience):
+        if stream.transport == "grpc" and self._shm.door is None and self._shm.open(patience, lambda: self._closed):
             # The service was just starting: its door came up after this end had looked for it.
             self._drop_candidate()
             stream = self._open_candidate(request, first_sequence, patience, progress)

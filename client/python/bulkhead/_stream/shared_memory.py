@@ -23,12 +23,10 @@ class SharedMemory:
     `open` is called by one thread at a time, the rest by any.
     """
 
-    def __init__(self, endpoint: Endpoint, credentials: Credentials, wanted: bool, closed: Callable[[], bool]):
-        """`closed`: whether the loader is; asked now and then while `open` waits."""
+    def __init__(self, endpoint: Endpoint, credentials: Credentials, wanted: bool):
         self._endpoint = endpoint
         self._credentials = credentials
         self._wanted = wanted
-        self._loader_closed = closed
         self._lock = threading.Lock()
         self._closed = False
         self._never = ""  # why there cannot be any
@@ -37,12 +35,12 @@ class SharedMemory:
         self.receiver: Optional[Receiver] = None
         self.reason = ""  # why there is no door now
 
-    def open(self, patience: float) -> Optional[Door]:
-        """The door, or None and the `reason`; as far as one of them is started for it, with `patience` in seconds."""
+    def open(self, patience: float, closed: Callable[[], bool]) -> Optional[Door]:
+        """The door, or None and the `reason`. Waits at most `patience` seconds, and asks now and then whether the loader is `closed`."""
         self.reason = self._never
         if not self._wanted or self._never:
             return None
-        path = self._path(patience)
+        path = self._path(patience, closed)
         if path is None:
             return None
         old = self.door
@@ -53,27 +51,27 @@ class SharedMemory:
             fresh = Door(
                 path,
                 min(patience, door_module.WELCOME_SECONDS),
-                self._loader_closed,
+                closed,
                 self._credentials.socket_user,
             )
         except DoorError as failure:
             self.reason = str(failure)
         with self._lock:
             self.door = fresh
-            closed = self._closed
+            too_late = self._closed
         if old is not None:
             old.close()
-        if closed and fresh is not None:
+        if too_late and fresh is not None:
             fresh.close()
         return fresh
 
-    def _path(self, patience: float) -> Optional[str]:
+    def _path(self, patience: float, closed: Callable[[], bool]) -> Optional[str]:
         """Where the door is; starts a receiver if one is needed."""
         path = door_module.path_of(self._endpoint.target)
         if path is not None:
             return path
         try:
-            return door_module.path_of(self._living_receiver(patience).target)
+            return door_module.path_of(self._living_receiver(patience, closed).target)
         except errors.LoaderClosed:
             raise
         except errors.BulkheadError as failure:
@@ -83,7 +81,7 @@ class SharedMemory:
                 self._never = self.reason
             return None
 
-    def _living_receiver(self, patience: float) -> Receiver:
+    def _living_receiver(self, patience: float, closed: Callable[[], bool]) -> Receiver:
         receiver = self.receiver
         if receiver is not None:
             if receiver.alive():
@@ -94,11 +92,11 @@ class SharedMemory:
             self.receiver = None
             if self._lost >= _MOST_RECEIVERS_LOST:
                 raise errors.ServiceStartFailed(f"{died}, as did {self._lost - 1} before it")
-        fresh = Receiver(min(patience, _RECEIVER_SECONDS), self._loader_closed)
+        fresh = Receiver(min(patience, _RECEIVER_SECONDS), closed)
         with self._lock:
-            closed = self._closed
-            self.receiver = None if closed else fresh
-        if closed:
+            too_late = self._closed
+            self.receiver = None if too_late else fresh
+        if too_late:
             fresh.stop()
             raise errors.LoaderClosed("the loader is closed")
         return fresh
