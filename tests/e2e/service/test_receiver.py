@@ -168,7 +168,7 @@ def test_events_come_with_their_batches(folder, serve):
         (images / f"{number:02}.jpg").write_bytes(b"no image" if number % 5 == 0 else path.read_bytes())
     spec = write_spec(
         folder / "bad.yaml", source={"image_folder": {"path": str(folder / "images")}},
-        stages=["decode_image", {"resize": {"size": [8, 8]}}], batch={"size": 5}, errors={"policy": "substitute", "max_fraction": 0.5},
+        stages=["decode_image", {"resize": {"size": [8, 8]}}], batch={"size": 5}, errors={"policy": "substitute", "max_fraction": 0.5}, epochs=1,
     )  # fmt: skip
     service = serve("--root", folder)
     told = []
