@@ -179,7 +179,8 @@ void StreamRelay::WrittenToClient() {
 
 void StreamRelay::ClientGone() {
   absl::MutexLock lock(&mutex_);
-  End(grpc::Status(grpc::StatusCode::CANCELLED, "the client is gone"));
+  to_client_.resize(writing_to_client_ ? 1 : 0);
+  End({grpc::StatusCode::CANCELLED, "the client is gone"});
 }
 
 void StreamRelay::ClientDone() {

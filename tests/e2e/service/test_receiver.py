@@ -216,6 +216,26 @@ def test_a_killed_service_is_waited_for(folder, serve):
         assert receivers() == before, "it had no part in the loss"
 
 
+def test_a_trainer_that_holds_batches_of_two_lost_streams_gets_bytes(folder, serve):
+    service = serve()
+    spec = range_spec(folder)
+    expected = history(spec, service.target, transport="grpc")
+    with opened(spec, service, copy_below=0) as loader:
+        stream, seen, kept = loader.stream(), [], []
+        for number in range(len(expected)):
+            batch = next(stream)
+            seen.append(history_of(batch))
+            if number in (20, 50):  # of each stream one
+                kept.append((batch["index"], batch["index"].copy()))
+                service.kill()
+                service = service.again()
+                serve.also(service)
+        assert seen == expected
+        assert loader.transport == "grpc" and "two earlier connections" in loader.transport_reason
+        for array, before in kept:
+            np.testing.assert_array_equal(array, before)
+
+
 def test_both_killed(folder, serve):
     service = serve()
     spec = range_spec(folder)
@@ -264,11 +284,13 @@ class SlowLink:
 
     @staticmethod
     def _pass(source, sink, rate):
+        began, passed = time.monotonic(), 0
         try:
-            while data := source.recv(rate // 20 or 1 << 16):
+            while data := source.recv(1 << 16):
                 sink.sendall(data)
+                passed += len(data)
                 if rate:
-                    time.sleep(0.05)
+                    time.sleep(max(0, began + passed / rate - time.monotonic()))
         except OSError:
             pass
         for end in (source, sink):
@@ -280,13 +302,13 @@ class SlowLink:
 
 @pytest.mark.waits
 def test_a_batch_that_is_slow_to_arrive_is_no_silence(folder, serve, monkeypatch):
-    monkeypatch.setattr(silence, "SILENCE_SECONDS", 2.5)
+    monkeypatch.setattr(silence, "SILENCE_SECONDS", 4.0)
     service = serve()
-    spec = write_spec(folder / "s.yaml", source={"range": {"size": 500_000}}, batch={"size": 500_000})  # 4 MB
-    link = SlowLink(service.port, 700_000)
+    spec = write_spec(folder / "s.yaml", source={"range": {"size": 1_000_000}}, batch={"size": 1_000_000})  # 8 MB
+    link = SlowLink(service.port, 1_000_000)
     with bulkhead.Loader(spec, link.target, timeout=60, credits=2) as loader:
         assert loader.transport == "shm"
-        assert len(loader.next_batch()["index"]) == 500_000 and loader.reconnects == 0
+        assert len(loader.next_batch()["index"]) == 1_000_000 and loader.reconnects == 0
     link.close()
 
 
