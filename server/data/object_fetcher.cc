@@ -30,7 +30,7 @@ namespace {
 
 constexpr absl::Duration kFirstBackoff = absl::Milliseconds(50);
 constexpr absl::Duration kMostBackoff = absl::Seconds(5);
-// Deaths without an answer in between, after which what is asked for fails.
+// Deaths without a new answer in between, after which what is asked for fails.
 constexpr int kMostDeaths = 8;
 constexpr char kSpare[] = "spare-";
 constexpr absl::Duration kLookForCancel = absl::Milliseconds(100);
@@ -349,7 +349,6 @@ class ObjectFetcher::Process {
       if (!unusable_.ok()) FailAll(unusable_);
       return;
     }
-    deaths_ = 0;
     if (message.has_listed()) return OnListed(message.listed());
     if (message.has_found()) return OnAnswer(message.found(), message);
     if (message.has_fetched()) {
@@ -365,6 +364,7 @@ class ObjectFetcher::Process {
   }
 
   void OnListed(const internal::v1::ObjectsListed& answer) {
+    deaths_ = 0;
     const auto request = requests_.find(answer.id());
     if (request == requests_.end() || request->second.listed == nullptr) return;  // released
     const Listed listed = request->second.listed;
@@ -381,6 +381,8 @@ class ObjectFetcher::Process {
   void OnAnswer(const Reply& answer, const internal::v1::FromFetch& message) {
     const auto request = requests_.find(answer.id());
     if (request == requests_.end()) return;  // released
+    // What was answered is asked for again after each death.
+    if (!request->second.answered) deaths_ = 0;
     const absl::Status error =
         answer.has_error() ? StatusFromWorkerError(answer.error()) : absl::OkStatus();
     if (message.has_found() && request->second.found != nullptr) {
@@ -461,7 +463,7 @@ class ObjectFetcher::Process {
   std::deque<Queued> queue_;  // for a process that does not read
   std::map<uint64_t, Request> requests_;
   absl::Status unusable_;
-  int deaths_ = 0;  // since an answer
+  int deaths_ = 0;  // since an answer that was new
   mutable absl::Mutex counts_mutex_;
   // Of this process, if it has told any, and of those before it.
   std::optional<internal::v1::FetchCounts> counts_ ABSL_GUARDED_BY(counts_mutex_);

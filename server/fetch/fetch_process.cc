@@ -142,7 +142,7 @@ class FetchProcess {
       return Send(message) && WaitForEnd();
     }
     store_ = *std::move(store);
-    folder_.emplace(begin.folder(), begin.cache_bytes());
+    folder_.emplace(begin.folder(), begin.cache_bytes(), ObjectFolder::KeptFree(begin.folder()));
     fetcher_.emplace(*store_, *folder_, begin.spare_folder(),
                      [this](uint64_t id, const absl::Status& status) {
                        internal::v1::FromFetch done;

@@ -1,6 +1,8 @@
 #include "server/fetch/object_folder.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -15,12 +17,19 @@ namespace {
 // How long a count is good, since other services write as well.
 constexpr int64_t kMeasureNs = int64_t{10} * 1'000'000'000;
 constexpr uint64_t kMostCounted = 1'000'000;
+constexpr uint64_t kReadAheadBytes = uint64_t{256} << 20;
 
 }  // namespace
 
-ObjectFolder::ObjectFolder(std::string path, uint64_t most_bytes)
-    : path_(std::move(path)), most_bytes_(most_bytes) {
+ObjectFolder::ObjectFolder(std::string path, uint64_t most_bytes, uint64_t kept_free)
+    : path_(std::move(path)), most_bytes_(most_bytes), kept_free_(kept_free) {
   Measure();
+}
+
+uint64_t ObjectFolder::KeptFree(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::space_info disk = std::filesystem::space(path, error);
+  return error ? 0 : std::min<uint64_t>(kReadAheadBytes, disk.capacity / 10);
 }
 
 absl::StatusOr<ObjectBlocks*> ObjectFolder::Open(const std::string& key,
@@ -52,7 +61,7 @@ void ObjectFolder::Close(const std::string& key) {
 }
 
 bool ObjectFolder::Reserve(uint64_t bytes) {
-  const auto fits = [&] { return used_bytes_ + reserved_bytes_ + bytes <= most_bytes_; };
+  const auto fits = [&] { return used_bytes_ + reserved_bytes_ + bytes <= room_bytes_; };
   if (MonotonicNanos() - measured_ns_ >= kMeasureNs) Measure();
   while (!fits()) {
     all_in_use_ = all_in_use_ || !RemoveOne();
@@ -66,6 +75,10 @@ void ObjectFolder::Measure() {
   measured_ns_ = MonotonicNanos();
   all_in_use_ = false;
   used_bytes_ = SizeOfTree(path_, kMostCounted).bytes;
+  std::error_code error;
+  const std::filesystem::space_info disk = std::filesystem::space(path_, error);
+  const uint64_t free = error || disk.available < kept_free_ ? 0 : disk.available - kept_free_;
+  room_bytes_ = std::min(most_bytes_, used_bytes_ + free);
 }
 
 bool ObjectFolder::Remove(const std::string& key) {

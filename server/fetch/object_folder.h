@@ -15,11 +15,17 @@ namespace bulkhead {
 // recently used one first. So a data set larger than the cache keeps the part that came first,
 // which each epoch reads again, where replacing the oldest block would keep none of it.
 //
+// A disk that fills up, whoever fills it, makes the cache smaller: what is about to be read needs
+// room as well.
+//
 // Used by one thread; blocks for the disk.
 class ObjectFolder {
  public:
   // `most_bytes`: limit of all objects' blocks on disk, those of other services included.
-  ObjectFolder(std::string path, uint64_t most_bytes);
+  // `kept_free`: bytes of the disk that blocks leave free.
+  ObjectFolder(std::string path, uint64_t most_bytes, uint64_t kept_free);
+  // For the disk of `path`: as much as a stream reads ahead, but at most a tenth of a small disk.
+  static uint64_t KeptFree(const std::string& path);
 
   const std::string& path() const { return path_; }
   uint64_t used_bytes() const { return used_bytes_; }
@@ -42,13 +48,15 @@ class ObjectFolder {
   }
 
  private:
-  // Counts what all services have written.
+  // Counts what all services have written, and what the disk has room for.
   void Measure();
   // Removes the least recently used object that nobody uses; false if there is none.
   bool RemoveOne();
 
   const std::string path_;
   const uint64_t most_bytes_;
+  const uint64_t kept_free_;
+  uint64_t room_bytes_ = 0;  // of blocks, when it was last measured
   uint64_t used_bytes_ = 0;
   uint64_t reserved_bytes_ = 0;  // of blocks on their way
   int64_t measured_ns_ = 0;

@@ -162,6 +162,11 @@ class HttpClient::Transfer {
     if (request_.on_start != nullptr) request_.on_start();
     return easy_;
   }
+  // With other than an error of the server.
+  bool was_answered() const {
+    const int code = response_.head.code;
+    return code >= 200 && code < 500 && code != 429;
+  }
   CURL* easy() const { return easy_; }
 
   void Finish(CURLcode code) {
@@ -325,7 +330,9 @@ struct HttpClient::State {
   CURLM* multi = nullptr;
   Id next_id = 1;
   std::map<Id, std::unique_ptr<Transfer>> transfers;
-  std::deque<Id> waiting;  // may name some that were cancelled
+  std::deque<Id> waiting;          // may name some that were cancelled
+  std::deque<Id> urgent;           // likewise
+  size_t turns = kFirstTransfers;  // of those that are not urgent
   std::map<CURL*, Id> running;
   bool is_performing = false;
   std::vector<Id> cancelled;  // while performing; libcurl does not let them go before its end
@@ -357,11 +364,15 @@ HttpClient::~HttpClient() {
 
 size_t HttpClient::pending() const { return state_->transfers.size(); }
 
+bool HttpClient::is_full() const {
+  return state_->running.size() >= state_->config.limits.connections;
+}
+
 HttpClient::Id HttpClient::Send(HttpRequest request, Done done) {
   const Id id = state_->next_id++;
+  (request.is_urgent ? state_->urgent : state_->waiting).push_back(id);
   state_->transfers[id] =
       std::make_unique<Transfer>(state_->library, std::move(request), std::move(done));
-  state_->waiting.push_back(id);
   return id;
 }
 
@@ -381,9 +392,12 @@ void HttpClient::Cancel(Id id) {
 }
 
 void HttpClient::StartWaiting() {
-  while (!state_->waiting.empty() && state_->running.size() < state_->config.limits.connections) {
-    const Id id = state_->waiting.front();
-    state_->waiting.pop_front();
+  while (!is_full()) {
+    const bool is_urgent = !state_->urgent.empty();
+    std::deque<Id>& queue = is_urgent ? state_->urgent : state_->waiting;
+    if (queue.empty() || (!is_urgent && state_->running.size() >= state_->turns)) return;
+    const Id id = queue.front();
+    queue.pop_front();
     const auto found = state_->transfers.find(id);
     if (found == state_->transfers.end()) continue;
     CURL* const easy = found->second->Start(state_->config);
@@ -413,6 +427,7 @@ bool HttpClient::Perform() {
     state_->transfers.erase(found);
     state_->library.multi_remove(state_->multi, transfer->easy());
     state_->running.erase(transfer->easy());
+    if (transfer->was_answered()) ++state_->turns;
     transfer->Finish(code);
   }
   return !ended.empty();

@@ -61,6 +61,7 @@ struct HttpRequest {
   // that is larger is a fault.
   size_t most_body_bytes = size_t{1} << 20;
   absl::Duration timeout = absl::InfiniteDuration();  // of the whole transfer
+  bool is_urgent = false;  // begins before those that wait, unless all connections are taken
   // Called when its turn has come.
   std::function<void()> on_start;
   // Called with the head of an answer 2xx before its body; an error ends the transfer.
@@ -70,8 +71,10 @@ struct HttpRequest {
 };
 
 // HTTP/1.1 transfers by libcurl, which this file alone knows. The library is loaded when a client
-// is made, so that a host without it runs all else. At most `limits.connections` transfers are
-// under way; later ones wait for their turn.
+// is made, so that a host without it runs all else. Of the first transfers kFirstTransfers are
+// under way at a time, then one more for each that was answered, up to `limits.connections`: on a
+// slow link the first ones come first, where all at once would each come late. Later ones wait for
+// their turn.
 //
 // One thread uses a client. All callbacks are called from Poll. They may call Send and Cancel, not
 // Poll. Names of hosts are looked up on a thread that libcurl makes for it. Destruction drops all
@@ -81,6 +84,7 @@ class HttpClient {
  public:
   using Id = uint64_t;
   using Done = std::function<void(HttpResponse)>;
+  static constexpr size_t kFirstTransfers = 8;
 
   // Of `config` it uses proxies, CA bundle and limits. FAILED_PRECONDITION, PLUGIN_MISSING: libcurl
   // is not installed, or older than 7.66.
@@ -97,6 +101,8 @@ class HttpClient {
   void Cancel(Id id);
   // Requests that are not done.
   size_t pending() const;
+  // Whether even an urgent request would wait.
+  bool is_full() const;
 
   // Works on the transfers; waits up to `timeout` for something to happen if nothing did. True if
   // the socket `extra_fd` is readable or its peer has closed it. -1: none.

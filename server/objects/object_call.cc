@@ -96,6 +96,7 @@ void CallRunner::Send(Id id) {
   HttpRequest request =
       MakeStoreRequest(config_, operation, running.region, running.credentials, parts_.clock());
   request.most_body_bytes = call.on_body == nullptr ? call.most_body_bytes : kMostErrorBytes;
+  request.is_urgent = !running.requests.empty();
   const int number = running.next_request++;
   const auto started_ns = std::make_shared<int64_t>(0);
   request.on_start = [this, id, number, started_ns] {
@@ -144,7 +145,7 @@ void CallRunner::Hedge(Id id) {
   if (running == nullptr) return;
   running->hedge_timer = 0;
   if (running->is_answered || running->requests.size() != 1) return;
-  if (parts_.client->pending() >= config_.limits.connections) {
+  if (parts_.client->is_full()) {
     // It would wait behind others; and the first one that fails would wait for it.
     running->hedge_timer = parts_.timers->After(HedgeDelay(), [this, id] { Hedge(id); });
     return;

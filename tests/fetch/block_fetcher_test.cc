@@ -48,7 +48,7 @@ class BlockFetcherTest : public testing::Test {
 
   void Start(uint64_t cache_bytes) {
     fetcher_.reset();
-    cache_.emplace(folder_ + "/cache", cache_bytes);
+    cache_.emplace(folder_ + "/cache", cache_bytes, 0);
     fetcher_.emplace(*store_, *cache_, folder_ + "/spare",
                      [this](uint64_t, const absl::Status& status) { done_ = status; });
   }

@@ -24,7 +24,7 @@ class ObjectFolderTest : public testing::Test {
  protected:
   // An object with all its blocks, of a service that has ended.
   void Leave(const std::string& key, int age_hours) const {
-    ObjectFolder folder(path_, 100 * kWhole);
+    ObjectFolder folder(path_, 100 * kWhole, 0);
     ObjectBlocks* const blocks = folder.Open(key, kObject).value();
     for (uint64_t i = 0; i < 8; ++i) {
       EXPECT_TRUE(WriteBlock(*blocks, i, std::string(kBlock, 'x')).ok());
@@ -46,7 +46,7 @@ TEST_F(ObjectFolderTest, RemovesTheObjectThatWasNotUsedForLongest) {
   Leave("newer", 2);
   Leave("oldest", 9);
   Leave("old", 5);
-  ObjectFolder folder(path_, 3 * kWhole + kTable);
+  ObjectFolder folder(path_, 3 * kWhole + kTable, 0);
   ASSERT_TRUE(folder.Open("mine", kObject).ok());
   EXPECT_TRUE(folder.Reserve(8 * kBlock));
   EXPECT_FALSE(Has("oldest"));
@@ -56,9 +56,9 @@ TEST_F(ObjectFolderTest, RemovesTheObjectThatWasNotUsedForLongest) {
 TEST_F(ObjectFolderTest, RemovesNothingThatAServiceUses) {
   Leave("mine", 9);
   Leave("others", 8);
-  ObjectFolder others(path_, 2 * kWhole);
+  ObjectFolder others(path_, 2 * kWhole, 0);
   ASSERT_TRUE(others.Open("others", kObject).ok());
-  ObjectFolder folder(path_, 2 * kWhole);
+  ObjectFolder folder(path_, 2 * kWhole, 0);
   ASSERT_TRUE(folder.Open("mine", kObject).ok());
   EXPECT_FALSE(folder.Reserve(kBlock));
   EXPECT_TRUE(Has("mine") && Has("others"));
@@ -73,7 +73,7 @@ TEST_F(ObjectFolderTest, RemovesTablesThatHaveNoBlocks) {
   leave("held.table");
   const UniqueFd held(open((path_ + "/held.table").c_str(), O_RDONLY | O_CLOEXEC));
   ASSERT_TRUE(ShareFile(held.get()));
-  ObjectFolder folder(path_, 2 * kWhole);
+  ObjectFolder folder(path_, 2 * kWhole, 0);
   EXPECT_TRUE(folder.Reserve(8 * kBlock));
   EXPECT_FALSE(std::filesystem::exists(path_ + "/old.table"));
   EXPECT_TRUE(std::filesystem::exists(path_ + "/held.table"));
@@ -84,9 +84,24 @@ TEST_F(ObjectFolderTest, RemovesTablesThatHaveNoBlocks) {
   EXPECT_FALSE(std::filesystem::exists(path_ + "/new.table"));
 }
 
+TEST_F(ObjectFolderTest, LeavesRoomOnTheDisk) {
+  const uint64_t kept = ObjectFolder::KeptFree(path_);
+  EXPECT_GT(kept, 0u);
+  EXPECT_LE(kept, uint64_t{256} << 20);
+  EXPECT_EQ(ObjectFolder::KeptFree("/none"), 0u);
+  const uint64_t free = std::filesystem::space(path_).available;
+  Leave("unused", 2);
+  ObjectFolder roomy(path_, 100 * kWhole, 0);
+  EXPECT_TRUE(roomy.Reserve(kBlock));
+  EXPECT_TRUE(Has("unused"));
+  ObjectFolder full(path_, 100 * kWhole, 2 * free);
+  EXPECT_FALSE(full.Reserve(9 * kBlock)) << "others have filled the disk";
+  EXPECT_FALSE(Has("unused"));
+}
+
 TEST_F(ObjectFolderTest, CountsWhatItWrites) {
-  const uint64_t empty = ObjectFolder(path_, 0).used_bytes();
-  ObjectFolder folder(path_, empty + kTable + 2 * kBlock);
+  const uint64_t empty = ObjectFolder(path_, 0, 0).used_bytes();
+  ObjectFolder folder(path_, empty + kTable + 2 * kBlock, 0);
   ObjectBlocks* const blocks = folder.Open("mine", kObject).value();
   EXPECT_TRUE(folder.Reserve(2 * kBlock));
   ASSERT_TRUE(WriteBlock(*blocks, 0, std::string(kBlock, 'x')).ok());
@@ -95,8 +110,8 @@ TEST_F(ObjectFolderTest, CountsWhatItWrites) {
 }
 
 TEST_F(ObjectFolderTest, WhatIsOnItsWayCounts) {
-  const uint64_t empty = ObjectFolder(path_, 0).used_bytes();
-  ObjectFolder folder(path_, empty + kTable + 3 * kBlock);
+  const uint64_t empty = ObjectFolder(path_, 0, 0).used_bytes();
+  ObjectFolder folder(path_, empty + kTable + 3 * kBlock, 0);
   ASSERT_TRUE(folder.Open("mine", kObject).ok());
   EXPECT_TRUE(folder.Reserve(2 * kBlock));
   EXPECT_FALSE(folder.Reserve(2 * kBlock));
@@ -105,7 +120,7 @@ TEST_F(ObjectFolderTest, WhatIsOnItsWayCounts) {
 }
 
 TEST_F(ObjectFolderTest, FilesThatWereRemovedAreMadeAgain) {
-  ObjectFolder folder(path_, 8 * kWhole);
+  ObjectFolder folder(path_, 8 * kWhole, 0);
   ObjectBlocks* const blocks = folder.Open("mine", kObject).value();
   ASSERT_TRUE(WriteBlock(*blocks, 0, std::string(kBlock, 'x')).ok());
   std::filesystem::remove(path_ + "/mine.blocks");

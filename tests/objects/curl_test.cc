@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "server/base/error.h"
 #include "tests/objects/toy_server.h"
@@ -151,6 +154,56 @@ TEST_F(CurlTest, ACancelledRequestIsSilent) {
   client_->Cancel(waiting);
   while (client_->pending() > 0) client_->Poll(absl::Seconds(10), -1);
   EXPECT_THAT(done, ElementsAre("kept"));
+}
+
+// Names of requests as they begin, where each of the first ones waits for ever.
+class CurlTurnsTest : public CurlTest {
+ protected:
+  CurlTurnsTest() {
+    server_->Put(Own("k"), "x");
+    Fail(R"([{"do": "stall", "stays": true}])");
+  }
+
+  void Begin(int count, const std::string& name, bool is_urgent = false) {
+    for (int i = 0; i < count; ++i) {
+      HttpRequest request = Get(Own("k"));
+      request.is_urgent = is_urgent;
+      request.on_start = [this, name] { ++begun_[name]; };
+      ids_.push_back(client_->Send(request, [this](const HttpResponse&) { ++done_; }));
+    }
+    client_->Poll(absl::ZeroDuration(), -1);
+  }
+
+  std::map<std::string, size_t> begun_;
+  size_t done_ = 0;
+  std::vector<HttpClient::Id> ids_;
+};
+
+TEST_F(CurlTurnsTest, UrgentRequestsPassThoseThatWait) {
+  Begin(HttpClient::kFirstTransfers + 3, "first");
+  EXPECT_EQ(begun_["first"], HttpClient::kFirstTransfers);
+  EXPECT_FALSE(client_->is_full());
+  Begin(1, "urgent", true);
+  EXPECT_EQ(begun_["urgent"], 1u);
+  Begin(100, "urgent", true);
+  EXPECT_EQ(begun_["first"] + begun_["urgent"], StoreLimits{}.connections);
+  EXPECT_TRUE(client_->is_full());
+  client_->Cancel(ids_[0]);
+  client_->Poll(absl::ZeroDuration(), -1);
+  EXPECT_EQ(begun_["first"], HttpClient::kFirstTransfers);
+  EXPECT_EQ(begun_["first"] + begun_["urgent"], StoreLimits{}.connections + 1);
+}
+
+TEST_F(CurlTurnsTest, EachAnswerAllowsOneMore) {
+  Fail("[]");
+  Begin(3, "answered");
+  while (done_ < 3) client_->Poll(absl::Seconds(10), -1);
+  Fail(R"([{"status": 503, "code": "SlowDown"}])");
+  Begin(1, "refused");
+  while (done_ < 4) client_->Poll(absl::Seconds(10), -1);
+  Fail(R"([{"do": "stall", "stays": true}])");
+  Begin(100, "many");
+  EXPECT_EQ(begun_["many"], HttpClient::kFirstTransfers + 3);
 }
 
 TEST_F(CurlTest, FaultsHaveNames) {

@@ -209,7 +209,7 @@ class Loader(LoaderState):
         if isinstance(target, os.PathLike):
             target = os.fspath(target)
         address, self._credentials = target_file.resolve(target, credentials)
-        path = str(target) if address != target else ""  # of a target file
+        path = target if target_file.is_target_file(target) else ""
         self._suspended = False  # load_state_dict failed; the next batch reopens the stream
         unique = f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
         # A name that no other loader has: the newer of two of one name supersedes the older.

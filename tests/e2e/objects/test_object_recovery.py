@@ -126,6 +126,19 @@ def test_a_fetcher_that_stands_still_for_2_s(store, start, spec, local):
     assert program_of(pid) == "bulkhead-fetch", "it was not replaced"
 
 
+@pytest.mark.waits
+def test_a_fetcher_that_always_dies_is_told(store, start, spec):
+    service = start(cache="0")
+    process = start_digest("cpp", spec, target=service.target, pause_after=3, timeout=PATIENCE)
+    wait_for_pause(process)
+    store.delay(PATIENCE, key="part-0")  # what was answered of others is asked for again after each death
+    with again_and_again(lambda: kill_all(service.process.pid, "bulkhead-fetch"), 0.1):
+        go_on(process)
+        error = finish_digest(process, fails=True)["error"]
+    assert error["reason"] == "FILE_UNREADABLE", error
+    assert "bulkhead-fetch, which reads object stores, ended 8 times in a row" in error["message"]
+
+
 FAULTS = {
     "503": lambda store: store.fail(4, 503),
     "503, Retry-After": lambda store: store.fail(1, 503, retry_after=1),
