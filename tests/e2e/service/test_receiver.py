@@ -365,7 +365,10 @@ def test_one_that_dies_again_and_again_is_done_without(folder, serve, monkeypatc
             seen += [history_of(loader.next_batch()) for _ in range(20)]  # more than waited in shared memory
         assert loader.transport == "grpc" and not receivers()
         assert "killed by signal 9" in loader.transport_reason and "2 before it" in loader.transport_reason
+        service.kill()
+        serve.also(service.again())
         assert seen + [history_of(batch) for batch in loader.stream()] == expected
+        assert loader.transport == "grpc" and not receivers(), "it is not tried again"
 
 
 def test_several_replicas_have_none(folder, serve):
