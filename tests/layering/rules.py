@@ -42,6 +42,10 @@ ROOMS = {
         "server/stages/run",
     },
     "server/arena": {"server/base", "server/os"},
+    # The sockets that clients come through, and the slots that they hold.
+    "server/doors": {"server/base", "server/os", "server/arena"},
+    # The process that a trainer's client starts for a service on another host: a client of that one, with a door.
+    "server/receiver": {"server/base", "server/os", "server/arena", "server/doors", "client/cpp"},
     # What a spec reads: files, their names, indexes and selections. Reads names and headers, never contents.
     "server/data": {"server/base", "server/os", "server/arena", "server/blocks", "server/spec", "server/sampler"},
     # Makes metrics of a GetStatusResponse: it sees the message, never those who fill it in.
@@ -63,6 +67,7 @@ ROOMS = {
         "server/base",
         "server/os",
         "server/arena",
+        "server/doors",
         "server/data",
         "server/stages/declare",
         "server/spec",
@@ -78,7 +83,9 @@ ROOMS = {
         "server/sampler",
         "server/metrics",
         "server/supervisor",
+        "server/doors",
         "server/service",
+        "server/receiver",
         "server/worker",
         "server/fetch",
     },
@@ -188,6 +195,11 @@ PYTHON = {
 
 # Of some rooms only these headers may be included, by these rooms.
 ONLY_HEADERS = {
+    # The receiver calls a service as clients do; what becomes of batches is its own.
+    ("server/receiver", "client/cpp"): {
+        "client/cpp/internal/rpc/channel.h",
+        "client/cpp/internal/rpc/wire.h",
+    },
     ("server/source", "server/spec"): {
         "server/spec/image_lists.h",
         "server/spec/record_files.h",
@@ -253,8 +265,8 @@ GUARDED = [
     _guarded(r"CLI/.*", {"server/app"}, "CLI11 is for the service's main; tools/common/options.h for the tools"),
     _guarded(
         r"grpcpp/.*|grpc/.*|.*\.grpc\.pb\.h",
-        {"server/service", "server/app", "client/cpp"},
-        "gRPC shows in the service, its main and the client only",
+        {"server/service", "server/receiver", "server/app", "client/cpp"},
+        "gRPC shows in the service, the receiver, their mains and the client only",
     ),
     _guarded(
         r"prometheus/.*",
