@@ -18,10 +18,10 @@ more than gRPC can, or two for shared memory.
 With --photos: workload B of bench/workloads.py (FOLDER: JPEG files, at any depth) by the C++ client over TCP and over TCP
 with TLS, in turns. Service and worker have one core, the trainer has another; told are photos a second.
 
-With --normalize: what `normalize: {at: trainer}` saves and costs the Python client, over shared memory and over TCP, in turns:
-drawn photos of 224 x 224 in batches of 64, normalized by the worker, by the trainer (NumPy), or by a device, for which the
+With --normalize: what `normalize: {at: trainer}` saves and costs the Python client, over shared memory, over TCP by Python
+alone, and over TCP with bulkhead-receive, which puts the batches into shared memory, in turns: drawn photos of 224 x 224 in batches of 64, normalized by the worker, by the trainer (NumPy), or by a device, for which the
 trainer takes the batch as it travelled. Told are images a second, which the one worker's decoding bounds, and user and system
-time of the trainer's process for 1,000 images.
+time of the trainer's process, and of the receiver's, for 1,000 images.
 
 rate: bytes over wall time, which the workers bound as well. CPU: user and system time of the trainer's process for
 each GB.
@@ -36,7 +36,7 @@ import sys
 import tempfile
 import time
 
-from support import Service, draw_photos, listen_with_tls, machine, run_json
+from support import Service, cpu_seconds, descendants, draw_photos, listen_with_tls, machine, run_json
 from workloads import STAGES
 
 # As many records as classes: each index is a label.
@@ -170,23 +170,29 @@ def measure_normalize(folder, at, transport, seconds):
         "stages": ["decode_image", {"resize": {"size": 224}}, {"normalize": normalize}, {"layout": {"to": "nchw"}}],
         "outputs": ["image"], "batch": {"size": 64, "drop_remainder": True},
     }
-    listen = ["--listen", "127.0.0.1:0", "--insecure-tcp"] if transport == "tcp" else []
+    listen = [] if transport == "shm" else ["--listen", "127.0.0.1:0", "--insecure-tcp"]
     with tempfile.TemporaryDirectory() as home, Service(home, *listen, "--workers", 1, "--root", folder) as service:
-        with bulkhead.Loader(spec, service.target, transport="shm" if transport == "shm" else "grpc") as loader:
+        with bulkhead.Loader(spec, service.target, transport="grpc" if transport == "tcp" else "shm") as loader:
             stream = loader.stream()
             take = (lambda batch: batch._sent("image")) if at == "device" else (lambda batch: batch["image"])
             for _ in range(WARM_UP_BATCHES):
                 take(next(stream))
-            images, begin, cpu = 0, time.perf_counter(), time.process_time()
+            images, begin, cpu, received = 0, time.perf_counter(), time.process_time(), receiver_seconds()
             while time.perf_counter() - begin < seconds:
                 images += len(take(next(stream)))
-            wall, cpu = time.perf_counter() - begin, time.process_time() - cpu
-    return {"images_s": images / wall, "cpu_s_per_1000": 1000 * cpu / images}
+            wall, cpu, received = time.perf_counter() - begin, time.process_time() - cpu, receiver_seconds() - received
+    return {"images_s": images / wall, "cpu_s_per_1000": 1000 * cpu / images, "receiver_s_per_1000": 1000 * received / images}
+
+
+def receiver_seconds():
+    """CPU time of this process's bulkhead-receive; 0: there is none."""
+    programs = {pid: os.path.basename(os.readlink(f"/proc/{pid}/exe")) for pid in descendants(os.getpid())}
+    return sum(cpu_seconds(pid) for pid, program in programs.items() if program == "bulkhead-receive")
 
 
 def compare_normalize(arguments):
     """Prints rates and the trainer's CPU time, for each place and transport."""
-    ways = [(at, transport) for at in ("worker", "trainer", "device") for transport in ("shm", "tcp")]
+    ways = [(at, transport) for at in ("worker", "trainer", "device") for transport in ("shm", "tcp", "receiver")]
     rounds = []
     with tempfile.TemporaryDirectory() as folder:
         draw_photos(f"{folder}/drawn", 512, "--size", "224x224")
@@ -201,9 +207,9 @@ def compare_normalize(arguments):
         print(json.dumps({"machine": machine(), "command": " ".join(sys.argv), "medians": medians, "rounds": rounds}))
         return
     print(f"{machine()}; medians of {arguments.rounds} rounds of {arguments.seconds:g} s")
-    print(f"{'':12}  {'images/s':>9}  {'CPU s/1,000':>11}")
+    print(f"{'':16}  {'images/s':>9}  {'CPU s/1,000':>11}  {'receiver':>8}")
     for way, values in medians.items():
-        print(f"{way:12}  {values['images_s']:9.0f}  {values['cpu_s_per_1000']:11.4f}")
+        print(f"{way:16}  {values['images_s']:9.0f}  {values['cpu_s_per_1000']:11.4f}  {values['receiver_s_per_1000']:8.4f}")
 
 
 def measure(way, seconds):

@@ -4,7 +4,7 @@
 #   development    bulkhead/stage.h, for libraries of native stages
 #   client         the C++ client (BulkheadClientPackage)
 #   rare-formats   the plugin for BMP, TIFF and PNM, into lib, where a worker in the bin beside it looks
-install(TARGETS bulkheadd bulkhead-worker bulkhead-fetch bulkhead RUNTIME DESTINATION bin COMPONENT runtime)
+install(TARGETS bulkheadd bulkhead-worker bulkhead-fetch bulkhead-receive bulkhead RUNTIME DESTINATION bin COMPONENT runtime)
 if(TARGET bulkhead_imgcodecs)
   install(TARGETS bulkhead_imgcodecs LIBRARY DESTINATION lib COMPONENT rare-formats)
 endif()

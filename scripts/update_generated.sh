@@ -10,7 +10,7 @@ cd "$ROOT"
 
 export BULKHEAD_BUILD_DIR=${1:-$ROOT/build/release}
 cmake --build "$BULKHEAD_BUILD_DIR" --target options_json \
-  bulkhead bulkheadd bulkhead-worker bulkhead-fetch bulkhead_worker_library bulkhead_allocations
+  bulkhead bulkheadd bulkhead-worker bulkhead-fetch bulkhead-receive bulkhead_worker_library bulkhead_allocations
 for script in client/python/update_descriptors.py scripts/update_option_tables.py scripts/update_spec_schema.py \
   client/python/update_option_limits.py client/python/update_pipeline.py client/python/update_api.py scripts/update_mistakes.py; do
   /usr/bin/python3 "$script"

@@ -13,7 +13,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 readonly FOLDER=$ROOT/build/wheel SOURCES=$ROOT/build/wheel-sources WHEELS=$ROOT/build/wheels
 readonly PLATFORM=manylinux_2_34_x86_64
-readonly PROGRAMS=(bulkhead bulkheadd bulkhead-worker bulkhead-fetch)
+readonly PROGRAMS=(bulkhead bulkheadd bulkhead-worker bulkhead-fetch bulkhead-receive)
 # Development packages whose source is needed (cmake/BulkheadStatic.cmake): what has no archive, or one for programs only.
 readonly FROM_SOURCE=(libprotobuf-dev libabsl-dev libjpeg62-turbo-dev libfmt-dev libspdlog-dev libspng-dev libisal-dev prometheus-cpp-dev)
 

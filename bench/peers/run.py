@@ -24,6 +24,11 @@ FOLDER: JPEG files, at any depth, which should fit into the page cache: storage 
     spdl                   SPDL
     webdataset, litdata, streaming    WebDataset, LitData and MosaicML Streaming, with torchvision as in torch
 
+and, only when they are named, for A in later epochs:
+
+    tfdata-cache-memory, tfdata-cache-disk    tf.data with decoded photos in Dataset.cache
+    bulkhead-cache-stage   Bulkhead with decoded photos in its stage `cache`
+
 Each loader is a program in bench/peers/loaders, whose first lines say how it is configured and why. It runs in an
 environment of its own, build/peers/NAME, which is made at the first use (PyTorch's has 5 GB) of the versions in
 bench/peers/requirements. A loader whose environment cannot be made is left out, with a line that says why. SPDL uses
@@ -50,6 +55,7 @@ import os
 import pathlib
 import random
 import select
+import shutil
 import signal
 import statistics
 import subprocess
@@ -76,14 +82,15 @@ class Way(NamedTuple):
     writes: bool = False  # data in a format of its own, once
 
 
-OURS = {"transport": "shm", "later_epochs": False}
+OURS = {"transport": "shm", "later_epochs": False, "keeps": ""}
+LATER = {**OURS, "later_epochs": True}
 WAYS = {
     "bulkhead": Way("bulkhead_client", "bulkhead", WORKLOADS, OURS),
-    "bulkhead-later-epochs": Way("bulkhead_client", "bulkhead", WORKLOADS, {**OURS, "later_epochs": True}),
+    "bulkhead-later-epochs": Way("bulkhead_client", "bulkhead", WORKLOADS, LATER),
     "bulkhead-grpc": Way("bulkhead_client", "bulkhead", WORKLOADS, {**OURS, "transport": "grpc"}),
-    "tfdata": Way("tfdata", "tensorflow", WORKLOADS, {"service": False}),
+    "tfdata": Way("tfdata", "tensorflow", WORKLOADS, {"service": False, "keeps": ""}),
     # A Python function lives in the process that made it, so a service's worker cannot call it.
-    "tfdata-service": Way("tfdata", "tensorflow", ("A", "B", "C"), {"service": True}),
+    "tfdata-service": Way("tfdata", "tensorflow", ("A", "B", "C"), {"service": True, "keeps": ""}),
     "torch": Way("pytorch", "torch", options={"pil": False}),
     "torch-pil": Way("pytorch", "torch", options={"pil": True}),
     "dali": Way("dali", "dali", WORKLOADS),
@@ -93,6 +100,13 @@ WAYS = {
     "litdata": Way("litdata_chunks", "litdata", writes=True),
     "streaming": Way("mosaic_streaming", "streaming", writes=True),
 }
+# What loaders keep from one epoch to the next; the others keep nothing.
+CACHES = {
+    "bulkhead-cache-stage": Way("bulkhead_client", "bulkhead", ("A",), {**LATER, "keeps": "disk"}),
+    "tfdata-cache-memory": Way("tfdata", "tensorflow", ("A",), {"service": False, "keeps": "memory"}),
+    "tfdata-cache-disk": Way("tfdata", "tensorflow", ("A",), {"service": False, "keeps": "disk"}),
+}
+ALL = {**WAYS, **CACHES}
 LOOK_SECONDS = 2
 START_SECONDS = 120  # until a loader that does not come to its measurement is given up
 END_SECONDS = 10  # in which it ends by itself after it
@@ -110,11 +124,19 @@ def kill_leftovers():
             pass
 
 
+def disk_use(folder):
+    used = 0
+    for path in pathlib.Path(folder).rglob("*"):
+        with contextlib.suppress(FileNotFoundError):
+            used += 512 * path.lstat().st_blocks
+    return used
+
+
 def run_loader(way, python, options, cores, home):
     """What the loader prints, with the memory of its processes; None, with a line that says why, if it fails."""
     pinned = ["taskset", "-c", ",".join(map(str, cores))]
-    command = [*pinned, python, LOADERS / f"{WAYS[way].program}.py", json.dumps({**options, **WAYS[way].options})]
-    memory = 0
+    command = [*pinned, python, LOADERS / f"{ALL[way].program}.py", json.dumps({**options, **ALL[way].options})]
+    memory = disk = 0
     limit = math.inf if options["prepare"] else START_SECONDS + options["warm_up"] + options["seconds"]
     end = time.monotonic() + limit
     with open(home / "stderr", "w+") as said:
@@ -122,6 +144,7 @@ def run_loader(way, python, options, cores, home):
                                    env={**ENVIRONMENT, "TMPDIR": str(home)})
         while not select.select([process.stdout], [], [], LOOK_SECONDS)[0] and time.monotonic() < end:
             memory = max(memory, sum(map(pss, descendants(process.pid))))
+            disk = max(disk, disk_use(options["data"]))
         if time.monotonic() >= end:
             process.kill()
         line = process.stdout.readline()
@@ -136,7 +159,7 @@ def run_loader(way, python, options, cores, home):
         reason = words[-1] if words else "without a word, or too slow"
         sys.stderr.write(f"{way}, {options['workload']}: failed: {reason}\n")
         return None
-    return {**json.loads(line), "memory_pss_bytes": memory}
+    return {**json.loads(line), "memory_pss_bytes": memory, "disk_bytes": disk}
 
 
 def write_lists(photos, names, home):
@@ -163,16 +186,16 @@ def prepared(ways, home, options):
     """The Python of each way that can run, after it wrote the data that it needs."""
     pythons, made = {}, {}
     for way in ways:
-        environment = WAYS[way].environment
+        environment = ALL[way].environment
         if environment not in made:
             made[environment] = environments.prepare(environment)
         if made[environment] is None:
             sys.stderr.write(f"{way}: left out, since its environment cannot be made\n")
             continue
         pythons[way] = made[environment]
-        if not WAYS[way].writes:
-            continue
         (home / way).mkdir()
+        if not ALL[way].writes:
+            continue
         wanted = {**options, "data": str(home / way), "prepare": True, "workload": "A", "cores": 1}
         if run_loader(way, made[environment], wanted, sorted(os.sched_getaffinity(0)), home) is None:
             del pythons[way]
@@ -203,8 +226,11 @@ def measure(arguments, home):
                 os.sched_setaffinity(0, usable)
                 found = {}
                 for way in list(pythons)[:: -1 if number % 2 else 1]:
-                    if workload not in WAYS[way].workloads:
+                    if workload not in ALL[way].workloads:
                         continue
+                    if not ALL[way].writes:  # what a run before it has kept
+                        shutil.rmtree(home / way)
+                        (home / way).mkdir()
                     mine = {**options, "data": str(home / way), "prepare": False, "workload": workload, "cores": cores}
                     result = run_loader(way, pythons[way], mine, usable[:cores], home)
                     if result:
@@ -229,16 +255,17 @@ def tell(rounds):
     limit = statistics.median(group["decode_limit"] for group in rounds)
     print(f"\n{rounds[0]['workload']} on {rounds[0]['cores']}; libjpeg-turbo decodes {limit:.0f} images/s on one core")
     print(f"{'':22} {'images/s':>8}  {'of libjpeg-turbo':24} {'first batch':>11} {'memory':>9}"
-          f" {'trainer CPU s/1,000':>20}")
-    for way in WAYS:
+          f" {'trainer CPU s/1,000':>20} {'on disk':>9}")
+    for way in ALL:
         with_it = [group for group in rounds if way in group["ways"]]
         if not with_it:
             continue
         found = [group["ways"][way] for group in with_it]
         ratios = [one["images_per_second"] / group["decode_limit"] for one, group in zip(found, with_it)]
-        rate, first, memory, cpu = (statistics.median(one[key] for one in found) for key in (
-            "images_per_second", "first_batch_seconds", "memory_pss_bytes", "trainer_cpu_seconds_per_1000"))
-        print(f"{way:22} {rate:8.0f}  {spread(ratios):24} {first:9.2f} s {memory / (1 << 20):5.0f} MiB {cpu:20.3f}")
+        rate, first, memory, cpu, disk = (statistics.median(one[key] for one in found) for key in (
+            "images_per_second", "first_batch_seconds", "memory_pss_bytes", "trainer_cpu_seconds_per_1000", "disk_bytes"))
+        print(f"{way:22} {rate:8.0f}  {spread(ratios):24} {first:9.2f} s {memory / (1 << 20):5.0f} MiB {cpu:20.3f}"
+              f" {disk / (1 << 20):5.0f} MiB")
     for way in ("bulkhead", "bulkhead-grpc"):
         compared = [(group["ways"], best_peer(group["ways"])) for group in rounds if way in group["ways"]]
         compared = [(ways, peer) for ways, peer in compared if peer]
@@ -257,7 +284,7 @@ def main():
                         help="seconds before them, after the first batch (3)")
     parser.add_argument("--names", type=int, default=100_000, metavar="N",
                         help="each file is met under so many names that there are at least N (100,000)")
-    parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS), metavar="WAY")
+    parser.add_argument("--ways", nargs="+", choices=ALL, default=list(WAYS), metavar="WAY")
     parser.add_argument("--workloads", nargs="+", choices=WORKLOADS, default=list(WORKLOADS), metavar="W")
     parser.add_argument("--cores", nargs="+", type=int, default=[1, 2], metavar="N")
     parser.add_argument("--json", metavar="FILE", help="where every run's figures are written, too")

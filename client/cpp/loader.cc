@@ -169,7 +169,7 @@ absl::StatusOr<std::unique_ptr<Loader>> Loader::Open(LoaderOptions options) {
   config.held_deadline = options.held_deadline;
   const std::vector<std::string> targets = client_internal::FleetTargets(service->address);
   if (!targets.empty()) {
-    const bool is_file = service->address != options.target;
+    const bool is_file = client_internal::IsTargetFile(options.target);
     auto replicas =
         client_internal::Replicas::Make(targets, is_file ? options.target : std::string());
     if (!replicas.ok()) return replicas.status();

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -30,6 +31,25 @@
 namespace bulkhead {
 namespace {
 
+// Where the one service is that a call asks.
+absl::StatusOr<client_internal::Target> OneService(const std::string& target,
+                                                   const Credentials& asked) {
+  auto service = client_internal::ResolveTarget(target, asked);
+  if (!service.ok()) return service.status();
+  const std::vector<std::string> services = client_internal::ServicesIn(service->address);
+  if (services.size() > 1) {
+    // Of a file, the credentials come from there.
+    const std::string one =
+        target == service->address ? services[0] : absl::StrCat(target, "#", services[0]);
+    return client_internal::MakeClientError(
+        absl::StatusCode::kInvalidArgument, client_reason::kInvalidArgument,
+        absl::StrCat(target, " names several services (", service->address,
+                     "); this asks one of them: name it, as in ", one));
+  }
+  service->address = services[0];
+  return service;
+}
+
 // A connection to a service, for one call.
 struct Connection {
   std::string target;
@@ -39,14 +59,8 @@ struct Connection {
   static absl::StatusOr<Connection> Open(const std::string& target, const Credentials& asked) {
     absl::Status own = client_internal::CheckNotForked();
     if (!own.ok()) return own;
-    auto service = client_internal::ResolveTarget(target, asked);
+    auto service = OneService(target, asked);
     if (!service.ok()) return service.status();
-    if (absl::StrContains(service->address, ",")) {
-      return client_internal::MakeClientError(
-          absl::StatusCode::kInvalidArgument, client_reason::kInvalidArgument,
-          absl::StrCat(target, " names several services (", service->address,
-                       "); this asks one of them: name it"));
-    }
     auto channel = client_internal::MakeChannel(service->address, service->credentials);
     if (!channel.ok()) return channel.status();
     return Connection{std::move(service->address), std::move(service->credentials),
@@ -165,7 +179,7 @@ absl::Status CheckHealth(const std::string& target, absl::Duration deadline,
                          const Credentials& asked) {
   absl::Status own = client_internal::CheckNotForked();
   if (!own.ok()) return own;
-  const auto service = client_internal::ResolveTarget(target, asked);
+  const auto service = OneService(target, asked);
   if (!service.ok()) return service.status();
   const auto& [address, credentials] = *service;
   auto channel = client_internal::MakeChannel(address, credentials);

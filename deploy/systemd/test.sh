@@ -31,7 +31,7 @@ chmod 755 "$work"
 
 # What the unit names, where a machine has it. The guest sees $work as /run/trial.
 mkdir -p "$work"/{units,bin,etc}
-cp "$PROGRAMS"/{bulkheadd,bulkhead,bulkhead-worker,bulkhead-fetch} "$work/bin"
+cp "$PROGRAMS"/{bulkheadd,bulkhead,bulkhead-worker,bulkhead-fetch,bulkhead-receive} "$work/bin"
 cp "$HERE/bulkheadd.service" "$work/units"
 printf 'workers: 2\nworker: {quota: 32MiB}\nmemory: {budget: 150MiB}\n' >"$work/etc/bulkheadd.yaml"
 echo 'BULKHEADD_LOG_LEVEL=debug' >"$work/etc/bulkheadd.env"

@@ -24,6 +24,8 @@
 namespace bulkhead {
 namespace {
 
+// A larger object is no file of classes, and is not fetched.
+constexpr uint64_t kMostClassesBytes = 4 * kMaxClassNamesBytes;
 constexpr int64_t kTellNs = 1'000'000'000;
 
 // How the object is to be fetched once more for an index that could not be built; absent: it would
@@ -149,10 +151,43 @@ absl::Status IndexStore::EnsureIndexes(const v1::Source& source,
   if (source.has_image_folder() && IsObjectUrl(source.image_folder().path())) {
     BULKHEAD_RETURN_IF_ERROR(ListFolder(resolved, progress, cancelled));
   }
-  const absl::Status built = Build(kind, missing, resolved, progress, cancelled);
-  if (!WantsTable(built)) return built;
-  BULKHEAD_RETURN_IF_ERROR(ListUrls(kind, resolved, progress, cancelled));
-  return Build(kind, missing, resolved, progress, cancelled);
+  const auto build = [&]() -> absl::Status {
+    const absl::Status built = Build(kind, missing, resolved, progress, cancelled);
+    if (!WantsTable(built)) return built;
+    BULKHEAD_RETURN_IF_ERROR(ListUrls(kind, resolved, progress, cancelled));
+    return Build(kind, missing, resolved, progress, cancelled);
+  };
+  if (!resolved.classes().has_object()) return build();
+  if (resolved.classes().size_bytes() > kMostClassesBytes) {
+    return InvalidClassesFile(resolved.classes().name(), 1,
+                              absl::StrCat("begins a file of ", resolved.classes().size_bytes(),
+                                           " bytes; names of classes have at most 1 MiB"));
+  }
+  absl::Status built;
+  for (ObjectFetcher::Trust trust :
+       {internal::v1::FetchParts::TRUST_UNSPECIFIED, internal::v1::FetchParts::TRUST_CHECKSUMS}) {
+    ObjectFetcher::WholeFetch classes(*objects_, resolved.classes(), trust);
+    BULKHEAD_RETURN_IF_ERROR(AwaitFetch(classes, resolved.classes(), progress, cancelled));
+    built = build();
+    if (TrustAfter(built) != internal::v1::FetchParts::TRUST_CHECKSUMS) break;
+  }
+  return built;
+}
+
+absl::Status IndexStore::AwaitFetch(ObjectFetcher::WholeFetch& fetch,
+                                    const internal::v1::ResolvedFile& file,
+                                    const FindProgressFn& progress,
+                                    const FindCancelledFn& cancelled) {
+  v1::Progress fetching;
+  fetching.set_activity(absl::StrCat("fetching ", ShownUrl(file.object().url())));
+  int64_t told_ns = 0;
+  return fetch.Wait([&] {
+    if (MonotonicNanos() - told_ns >= kTellNs) {
+      progress(fetching);
+      told_ns = MonotonicNanos();
+    }
+    return cancelled();
+  });
 }
 
 absl::Status IndexStore::ListFolder(internal::v1::ResolvedSource& resolved,
@@ -322,18 +357,8 @@ absl::Status IndexStore::BuildOfObjects(const IndexKind& kind, const std::vector
       if (i + 1 < missing.size()) all.clear_eta();
       progress(all);
     };
-    v1::Progress fetching;
-    fetching.set_activity(absl::StrCat("fetching ", ShownUrl(file.object().url())));
-    int64_t told_ns = 0;
-    const auto look = [&] {
-      if (MonotonicNanos() - told_ns >= kTellNs) {
-        report(fetching);
-        told_ns = MonotonicNanos();
-      }
-      return cancelled();
-    };
     const auto build = [&](ObjectFetcher::WholeFetch& fetch) -> absl::Status {
-      BULKHEAD_RETURN_IF_ERROR(fetch.Wait(look));
+      BULKHEAD_RETURN_IF_ERROR(AwaitFetch(fetch, file, report, cancelled));
       return build_(kind, {missing[i]}, folder_, resolved, report, cancelled);
     };
     std::unique_ptr<ObjectFetcher::WholeFetch> fetch = std::move(next);

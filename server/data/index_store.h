@@ -74,6 +74,11 @@ class IndexStore {
                      internal::v1::ResolvedSource& resolved, const FindProgressFn& progress,
                      const FindCancelledFn& cancelled);
 
+  // Waits until the object `file` is on this host.
+  static absl::Status AwaitFetch(ObjectFetcher::WholeFetch& fetch,
+                                 const internal::v1::ResolvedFile& file,
+                                 const FindProgressFn& progress, const FindCancelledFn& cancelled);
+
   // Builds those of objects, one after another, while their bytes are on this host.
   absl::Status BuildOfObjects(const IndexKind& kind, const std::vector<size_t>& missing,
                               internal::v1::ResolvedSource& resolved,

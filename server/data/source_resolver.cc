@@ -93,6 +93,8 @@ class Resolver {
                        size_t pattern = 0);
   // Adds a folder of objects. They are not looked at.
   absl::Status AddUrlFolder(const std::string& url);
+  // The object that `url` names, without adding it.
+  absl::StatusOr<internal::v1::ResolvedFile> FindObject(const std::string& url) const;
   // The same file or folder, without adding it.
   absl::StatusOr<internal::v1::ResolvedFile> FindPath(const std::string& path, bool want_directory,
                                                       std::string name = "") const;
@@ -103,6 +105,9 @@ class Resolver {
  private:
   // Whether the objects of this valid URL may be read here.
   absl::Status CheckAllowed(const std::string& url) const;
+  // Those that match a URL, with their names; never none.
+  absl::StatusOr<std::vector<internal::v1::ResolvedFile>> FindObjects(
+      const std::string& pattern) const;
   // AddPattern for a URL.
   absl::Status AddObjects(const std::string& pattern, size_t number);
   std::string Absolute(const std::string& path) const {
@@ -275,7 +280,8 @@ absl::Status Resolver::AddUrlFolder(const std::string& url) {
   return absl::OkStatus();
 }
 
-absl::Status Resolver::AddObjects(const std::string& pattern, size_t number) {
+absl::StatusOr<std::vector<internal::v1::ResolvedFile>> Resolver::FindObjects(
+    const std::string& pattern) const {
   BULKHEAD_RETURN_IF_ERROR(ParseObjectUrl(pattern).status());
   BULKHEAD_RETURN_IF_ERROR(CheckAllowed(pattern));
   BULKHEAD_ASSIGN_OR_RETURN(std::vector<internal::v1::ResolvedFile> objects,
@@ -297,9 +303,19 @@ absl::Status Resolver::AddObjects(const std::string& pattern, size_t number) {
     object.set_name(
         absl::StrCat(NameFromPattern(WithoutQuery(pattern), WithoutQuery(url)), QueryMark(url)));
     BULKHEAD_RETURN_IF_ERROR(CheckText(object.name()));
-    found_.push_back({number, std::move(object)});
   }
+  return objects;
+}
+
+absl::Status Resolver::AddObjects(const std::string& pattern, size_t number) {
+  BULKHEAD_ASSIGN_OR_RETURN(std::vector<internal::v1::ResolvedFile> objects, FindObjects(pattern));
+  for (internal::v1::ResolvedFile& object : objects) found_.push_back({number, std::move(object)});
   return absl::OkStatus();
+}
+
+absl::StatusOr<internal::v1::ResolvedFile> Resolver::FindObject(const std::string& url) const {
+  BULKHEAD_ASSIGN_OR_RETURN(std::vector<internal::v1::ResolvedFile> objects, FindObjects(url));
+  return std::move(objects[0]);
 }
 
 absl::Status Resolver::AddPattern(const std::string& pattern, size_t number) {
@@ -463,8 +479,10 @@ absl::StatusOr<internal::v1::ResolvedSource> ResolveSource(const v1::Source& sou
   }
   BULKHEAD_ASSIGN_OR_RETURN(internal::v1::ResolvedSource resolved, resolver.Take());
   if (!ClassesFile(source).empty()) {
-    BULKHEAD_ASSIGN_OR_RETURN(*resolved.mutable_classes(),
-                              resolver.FindPath(ClassesFile(source), false));
+    const std::string& classes = ClassesFile(source);
+    BULKHEAD_ASSIGN_OR_RETURN(*resolved.mutable_classes(), IsObjectUrl(classes)
+                                                               ? resolver.FindObject(classes)
+                                                               : resolver.FindPath(classes, false));
   }
   if (source.has_range()) AddRootsOfRange(roots, resolved);
   return resolved;

@@ -4,7 +4,6 @@
 #include <map>
 #include <set>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -248,26 +247,7 @@ std::vector<internal::v1::ObjectParts> PartsOf(const Pipeline& pipeline, const S
     sample.Expect((survey.first_position() + i) % positions);
   }
   context.wanted = nullptr;
-  std::sort(wanted.begin(), wanted.end(), [](const ObjectPart& a, const ObjectPart& b) {
-    return std::tie(a.key, a.begin) < std::tie(b.key, b.begin);
-  });
-  std::vector<internal::v1::ObjectParts> objects;
-  for (const ObjectPart& part : wanted) {
-    if (objects.empty() || objects.back().key() != part.key) {
-      objects.emplace_back().set_key(part.key);
-    }
-    auto& bounds = *objects.back().mutable_bounds();
-    // An image that is read twice is fetched once.
-    const bool is_new = bounds.empty() || part.end > *bounds.rbegin();
-    if (is_new) objects.back().set_bytes(objects.back().bytes() + part.bytes);
-    if (!bounds.empty() && part.begin <= *bounds.rbegin()) {
-      *bounds.rbegin() = std::max(*bounds.rbegin(), part.end);
-    } else {
-      bounds.Add(part.begin);
-      bounds.Add(part.end);
-    }
-  }
-  return objects;
+  return MergeParts(std::move(wanted));
 }
 
 absl::Status ProduceSample(const Pipeline& pipeline, const StreamView& stream, uint64_t epoch,

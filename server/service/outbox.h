@@ -16,7 +16,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "bulkhead/v1/loader.pb.h"
-#include "server/service/doors/arena_client.h"
+#include "server/doors/arena_client.h"
 #include "server/supervisor/leases/assignments.h"
 
 namespace bulkhead {

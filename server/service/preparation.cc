@@ -11,6 +11,7 @@
 #include "server/base/error.h"
 #include "server/base/record_name.h"
 #include "server/data/data_finder.h"
+#include "server/data/found_objects.h"
 #include "server/spec/fingerprint.h"
 #include "server/spec/memory_plan.h"
 #include "server/spec/normalize/normalize.h"
@@ -254,37 +255,14 @@ absl::Status Preparer::FindData(const std::string& base_dir, PreparedPipeline& p
 }
 
 InputFetcher Preparer::FetcherOf(const internal::v1::ResolvedSource& resolved) const {
-  using Objects = std::map<std::string, internal::v1::FetchParts::Part>;  // by key, without bounds
-  const auto objects = std::make_shared<Objects>();
-  const auto add = [&](const internal::v1::ResolvedSource& source) {
-    for (const internal::v1::ResolvedFile& file : source.files()) {
-      // The list of an image source is not read again.
-      if (file.has_table()) {
-        *(*objects)[file.table().key()].mutable_table() = file.table();
-      } else if (file.has_object()) {
-        objects->emplace(file.object().key(), PartOf(file));
-      }
-    }
-  };
-  add(resolved);
-  for (const internal::v1::ResolvedSource& mixed : resolved.mixed()) add(mixed);
+  const auto objects = std::make_shared<const FoundObjects>(objects_, resolved);
   if (objects->empty()) return {};
-  std::vector<std::string> keys;
-  for (const auto& [key, part] : *objects) keys.push_back(key);
   InputFetcher fetcher;
-  fetcher.fetch = [fetcher = objects_, objects, use = objects_->Use(std::move(keys))](
-                      const InputFetcher::Parts& wanted, InputFetcher::Trust trust,
-                      const InputFetcher::Done& done) {
-    ObjectFetcher::Parts parts;
-    for (const internal::v1::ObjectParts& part : wanted) {
-      const auto found = objects->find(part.key());
-      if (found == objects->end()) continue;  // a worker's word is not trusted
-      internal::v1::FetchParts::Part& added = *parts.Add() = found->second;
-      *added.mutable_bounds() = part.bounds();
-    }
-    return fetcher->Fetch(parts, trust, done);
+  fetcher.fetch = [objects](const InputFetcher::Parts& wanted, InputFetcher::Trust trust,
+                            const InputFetcher::Done& done) {
+    return objects->Fetch(wanted, trust, done);
   };
-  fetcher.release = [fetcher = objects_](uint64_t id) { fetcher->Release(id); };
+  fetcher.release = [objects](uint64_t id) { objects->Release(id); };
   return fetcher;
 }
 

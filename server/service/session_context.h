@@ -4,12 +4,12 @@
 #include <memory>
 #include <string>
 
+#include "server/doors/arena_door.h"
 #include "server/os/event_loop.h"
 #include "server/os/files/io_thread.h"
 #include "server/os/files/storage_watch.h"
 #include "server/service/access/access_rights.h"
 #include "server/service/datasets/dataset_store.h"
-#include "server/service/doors/arena_door.h"
 #include "server/service/limits/peers.h"
 #include "server/service/limits/repeated_lines.h"
 #include "server/service/limits/request_memory.h"

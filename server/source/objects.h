@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "bulkhead/internal/v1/worker.pb.h"
@@ -23,6 +24,9 @@ struct ObjectPart {
 
 // The object of a resolved file; false if it is a file.
 DataFile::Object ObjectOf(const internal::v1::ResolvedFile& file);
+
+// The parts of each object together, in the order of its bytes, and what two have in common once.
+std::vector<internal::v1::ObjectParts> MergeParts(std::vector<ObjectPart> parts);
 
 // Opens a resolved file or object. Errors: those of Roots::Open and DataFile::OpenObject.
 absl::StatusOr<DataFile> OpenData(const internal::v1::ResolvedFile& file, const Roots& roots,

@@ -151,6 +151,26 @@ TEST_F(SourceResolverTest, AFileOfClassesIsFoundBesideTheSource) {
   EXPECT_EQ(ReasonOf(source), "FILE_NOT_FOUND");
 }
 
+TEST_F(SourceResolverTest, AFileOfClassesMayBeAnObject) {
+  roots_.roots.push_back("s3://b");
+  const FindObjectsFn find = [](const std::string& url) {
+    internal::v1::ResolvedFile file;
+    file.mutable_object()->set_url(url);
+    return std::vector<internal::v1::ResolvedFile>{file};
+  };
+  v1::Source source;
+  source.mutable_image_folder()->set_path("deep");
+  source.mutable_image_folder()->set_classes_file("s3://b/names.txt");
+  const auto resolved = ResolveSource(source, folder_ + "/data", roots_, find).value();
+  EXPECT_THAT(Names(resolved), ElementsAre("deep"));
+  EXPECT_EQ(resolved.classes().name(), "names.txt");
+  EXPECT_EQ(resolved.classes().object().url(), "s3://b/names.txt");
+  EXPECT_EQ(ReasonOf(source), "PATH_NOT_ALLOWED") << "without a reader of stores";
+  source.mutable_image_folder()->set_classes_file("s3://other/names.txt");
+  const auto other = ResolveSource(source, folder_ + "/data", roots_, find).status();
+  EXPECT_EQ(GetErrorInfo(other)->reason, reason::kPathNotAllowed);
+}
+
 TEST_F(SourceResolverTest, WhatIsMissingIsNotFound) {
   EXPECT_EQ(ReasonOf(Records({"none.rec"})), "FILE_NOT_FOUND");
   EXPECT_EQ(ReasonOf(Records({"*.none"})), "FILE_NOT_FOUND");

@@ -24,7 +24,7 @@ def installed(tmp_path_factory):
 
 def test_the_programs_are_what_is_installed(installed):
     files = {str(path.relative_to(installed)) for path in installed.rglob("*") if path.is_file()}
-    assert files == {"bin/bulkheadd", "bin/bulkhead-worker", "bin/bulkhead-fetch", "bin/bulkhead"}
+    assert files == {"bin/bulkheadd", "bin/bulkhead-worker", "bin/bulkhead-fetch", "bin/bulkhead-receive", "bin/bulkhead"}
 
 
 def test_installed_programs_run_where_they_are_put(installed):

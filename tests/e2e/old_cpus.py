@@ -15,6 +15,7 @@ PROGRAMS = [
     ("bulkheadd", ["--version"], 0, "bulkheadd "),
     ("bulkhead-worker", [], 2, "started by bulkheadd, not by hand"),
     ("bulkhead-fetch", [], 2, "started by bulkheadd, not by hand"),
+    ("bulkhead-receive", [], 2, "started by a trainer's client, not by hand"),
 ]
 
 # What each library reads to stay away from a CPU's newer instructions: ours, libjpeg-turbo's, OpenCV's, glibc's.

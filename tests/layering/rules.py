@@ -42,6 +42,10 @@ ROOMS = {
         "server/stages/run",
     },
     "server/arena": {"server/base", "server/os"},
+    # The sockets that clients come through, and the slots that they hold.
+    "server/doors": {"server/base", "server/os", "server/arena"},
+    # The process that a trainer's client starts for a service on another host: a client of that one, with a door.
+    "server/receiver": {"server/base", "server/os", "server/arena", "server/doors", "client/cpp"},
     # What a spec reads: files, their names, indexes and selections. Reads names and headers, never contents.
     "server/data": {"server/base", "server/os", "server/arena", "server/blocks", "server/spec", "server/sampler"},
     # Makes metrics of a GetStatusResponse: it sees the message, never those who fill it in.
@@ -63,6 +67,7 @@ ROOMS = {
         "server/base",
         "server/os",
         "server/arena",
+        "server/doors",
         "server/data",
         "server/stages/declare",
         "server/spec",
@@ -78,7 +83,9 @@ ROOMS = {
         "server/sampler",
         "server/metrics",
         "server/supervisor",
+        "server/doors",
         "server/service",
+        "server/receiver",
         "server/worker",
         "server/fetch",
     },
@@ -188,6 +195,11 @@ PYTHON = {
 
 # Of some rooms only these headers may be included, by these rooms.
 ONLY_HEADERS = {
+    # The receiver calls a service as clients do; what becomes of batches is its own.
+    ("server/receiver", "client/cpp"): {
+        "client/cpp/internal/rpc/channel.h",
+        "client/cpp/internal/rpc/wire.h",
+    },
     ("server/source", "server/spec"): {
         "server/spec/image_lists.h",
         "server/spec/record_files.h",
@@ -198,8 +210,8 @@ ONLY_HEADERS = {
     # Processes of the tools that run user code enter a worker's sandbox, and report errors as a worker does.
     ("tools", "server/worker"): {"server/worker/worker_sandbox.h"},
     ("tools", "server/arena"): {"server/arena/worker_error.h"},
-    # `explain` counts what bulkhead-fetch would read.
-    ("tools", "server/blocks"): {"server/blocks/object_blocks.h"},
+    # `explain` counts what bulkhead-fetch would read; `pack` packs the objects of a table.
+    ("tools", "server/blocks"): {"server/blocks/object_blocks.h", "server/blocks/object_table.h"},
     ("tools", "server/fetch"): {"server/fetch/block_fetcher.h"},
     # `doctor` judges growth by the service's rules.
     ("tools", "server/supervisor"): {
@@ -253,8 +265,8 @@ GUARDED = [
     _guarded(r"CLI/.*", {"server/app"}, "CLI11 is for the service's main; tools/common/options.h for the tools"),
     _guarded(
         r"grpcpp/.*|grpc/.*|.*\.grpc\.pb\.h",
-        {"server/service", "server/app", "client/cpp"},
-        "gRPC shows in the service, its main and the client only",
+        {"server/service", "server/receiver", "server/app", "client/cpp"},
+        "gRPC shows in the service, the receiver, their mains and the client only",
     ),
     _guarded(
         r"prometheus/.*",

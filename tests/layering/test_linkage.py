@@ -48,7 +48,13 @@ def test_fetch_links_neither_image_libraries_nor_grpc_and_loads_libcurl_by_itsel
     assert [name for name in libraries if re.match(r"lib(grpc|curl|opencv)", name)] == []
 
 
-@pytest.mark.parametrize("program", ["bulkheadd", "bulkhead-worker", "bulkhead"])
+def test_what_receives_batches_links_no_image_library():
+    libraries = loaded_libraries(built("bulkhead-receive"))
+    assert any(name.startswith("libgrpc") for name in libraries), "this is not the list of bulkhead-receive"
+    assert image_libraries(built("bulkhead-receive")) == []
+
+
+@pytest.mark.parametrize("program", ["bulkheadd", "bulkhead-worker", "bulkhead-receive", "bulkhead"])
 def test_what_object_stores_need_is_in_fetch_alone(program):
     assert [name for name in loaded_libraries(built(program)) if re.match(r"lib(curl|expat)", name)] == []
 

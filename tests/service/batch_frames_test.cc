@@ -40,7 +40,7 @@ Delivery Deliver(const v1::BatchSchema& schema, uint64_t samples, std::shared_pt
   ReadyBatch batch;
   batch.header.set_sequence(7);
   batch.header.set_sample_count(samples);
-  batch.hold = std::make_shared<const SlotHold>(arena, 0, [&released] { released = true; });
+  batch.hold = std::make_shared<const SlotHold>(arena, 0, [&released](bool) { released = true; });
   {
     std::deque<grpc::ByteBuffer> frames = FrameBatch(schema, std::move(batch));
     for (grpc::ByteBuffer& frame : frames) {

@@ -39,7 +39,7 @@ class OutboxTest : public testing::Test {
     batch.header.set_sequence(sequence);
     batch.header.set_sample_count(10);
     batch.header.set_valid_count(9);
-    batch.hold = std::make_shared<const SlotHold>(arena_, 0, [this] { ++released_; });
+    batch.hold = std::make_shared<const SlotHold>(arena_, 0, [this](bool) { ++released_; });
     outbox_.Put(std::move(batch));
   }
   void PutEvent(const std::string& message) {

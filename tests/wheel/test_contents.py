@@ -11,7 +11,7 @@ NEWEST = {"GLIBC": (2, 34), "GCC": (7, 0, 0)}
 # Of the system. libgcc_s is part of every distribution, and an interpreter with NumPy has loaded it.
 SYSTEM = {"libc.so.6", "libm.so.6", "libgcc_s.so.1", "ld-linux-x86-64.so.2"}
 OWN = {"libbulkhead_worker.so", "libbulkhead_allocations.so"}
-PROGRAMS = ["bin/bulkhead", "bin/bulkheadd", "bin/bulkhead-worker", "bin/bulkhead-fetch",
+PROGRAMS = ["bin/bulkhead", "bin/bulkheadd", "bin/bulkhead-worker", "bin/bulkhead-fetch", "bin/bulkhead-receive",
             "lib/libbulkhead_worker.so", "lib/libbulkhead_allocations.so"]
 
 

@@ -65,8 +65,8 @@ def test_fewer_instructions_of_the_cpu_change_no_byte(environment, photos, bytes
 @needs_qemu
 @pytest.mark.parametrize("program,words,code,said", PROGRAMS)
 def test_a_cpu_that_is_too_old_gets_a_sentence(environment, program, words, code, said):
-    # Both start bulkhead by their own name, and what they start does not run on the CPU that qemu plays.
-    file = "bulkhead" if program in ("bulkheadd", "bulkhead-fetch") else program
+    # These start bulkhead by their own name, and what they start does not run on the CPU that qemu plays.
+    file = "bulkhead" if program in ("bulkheadd", "bulkhead-fetch", "bulkhead-receive") else program
     expect_x86_64_v2(environment.programs / "bin" / file, words, code, said, name=program)
 
 

@@ -16,7 +16,7 @@
 namespace bulkhead::tools {
 namespace {
 
-// The arena door's path is its service's with this suffix (server/service/doors/arena_door.h).
+// The arena door's path is its service's with this suffix (server/doors/arena_door.h).
 constexpr absl::string_view kDoorSuffix = ".arena";
 
 // Whether a process listens at "unix:/path".

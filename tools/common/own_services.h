@@ -11,7 +11,7 @@ namespace bulkhead::tools {
 
 // The targets of the services that this user's trainers have started for themselves, sorted. Each
 // has a folder `bulkhead-…` of mode 0700 in one of `parents`, with its socket: s.sock, or ID.sock
-// where processes share it (server/app/embedded_folder.h). What a dead service left there does not
+// where processes share it (server/doors/embedded_folder.h). What a dead service left there does not
 // answer and is passed over.
 std::vector<std::string> EmbeddedTargets(const std::vector<std::string>& parents);
 

@@ -1,4 +1,5 @@
 #include <array>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -7,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "bulkhead/loader.h"
+#include "bulkhead/service.h"
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
 #include "server/data/published_index.h"
@@ -62,6 +64,30 @@ void KeepDecoding(v1::PipelineSpec& spec) {
   if (!decoding.stages().empty()) spec = std::move(decoding);
 }
 
+std::function<void(const LoaderProgress&)> TellFilesTo(ProgressLine& line) {
+  return [&line](const LoaderProgress& progress) {
+    if (progress.files_total == 0 || !line.Due()) return;
+    const double share =
+        static_cast<double>(progress.files_done) / static_cast<double>(progress.files_total);
+    line.Show(absl::StrFormat("%s %d of %d files, %d records", ProgressBar(share),
+                              progress.files_done, progress.files_total, progress.records));
+  };
+}
+
+// Makes record indexes, and nothing else: a stream's workers would keep what they decode. Returns
+// the samples of an epoch.
+absl::StatusOr<uint64_t> IndexRecords(const IndexArguments& arguments, const v1::PipelineSpec& spec,
+                                      ProgressLine& line) {
+  DescribeOptions options;
+  options.spec = EndlessSpec(spec, arguments.spec);
+  options.target = arguments.service.target;
+  options.embedded = arguments.service.Embedded();
+  options.deadline = absl::InfiniteDuration();
+  options.on_progress = TellFilesTo(line);
+  BULKHEAD_ASSIGN_OR_RETURN(const SpecDescription described, Describe(options));
+  return described.samples_per_epoch.value_or(0);
+}
+
 absl::StatusOr<std::unique_ptr<Loader>> Open(const IndexArguments& arguments, v1::PipelineSpec spec,
                                              ProgressLine& line) {
   // Every sample once.
@@ -70,13 +96,7 @@ absl::StatusOr<std::unique_ptr<Loader>> Open(const IndexArguments& arguments, v1
   LoaderOptions options =
       arguments.service.ForLoader(EndlessSpec(std::move(spec), arguments.spec), line);
   options.keeps_all = arguments.coefficients;
-  options.on_progress = [&line](const LoaderProgress& progress) {
-    if (progress.files_total == 0 || !line.Due()) return;
-    const double share =
-        static_cast<double>(progress.files_done) / static_cast<double>(progress.files_total);
-    line.Show(absl::StrFormat("%s %d of %d files, %d records", ProgressBar(share),
-                              progress.files_done, progress.files_total, progress.records));
-  };
+  options.on_progress = TellFilesTo(line);
   return Loader::Open(std::move(options));
 }
 
@@ -195,16 +215,21 @@ absl::Status MakeIndex(const IndexArguments& arguments) {
         absl::StrCat(arguments.spec, ": no stage decodes images, so there are no coefficients"));
   }
   ProgressLine line;
-  BULKHEAD_ASSIGN_OR_RETURN(const auto loader, Open(arguments, spec, line));
-  line.Finish(absl::StrFormat("indexed: %d samples an epoch", loader->info().samples_per_epoch));
-  JsonObject json;
-  json.Add("samples_per_epoch", loader->info().samples_per_epoch);
-  absl::Status kept;
-  if (arguments.jpeg_seek || arguments.coefficients) {
-    kept = KeepOfImages(*loader, arguments, line, json);
+  const bool streams = arguments.jpeg_seek || arguments.coefficients;
+  std::unique_ptr<Loader> loader;
+  uint64_t samples = 0;
+  if (streams) {
+    BULKHEAD_ASSIGN_OR_RETURN(loader, Open(arguments, spec, line));
+    samples = loader->info().samples_per_epoch;
+  } else {
+    BULKHEAD_ASSIGN_OR_RETURN(samples, IndexRecords(arguments, spec, line));
   }
-  if (arguments.json && kept.ok()) absl::PrintF("%s\n", json.Text());
-  return kept;
+  line.Finish(absl::StrFormat("indexed: %d samples an epoch", samples));
+  JsonObject json;
+  json.Add("samples_per_epoch", samples);
+  if (streams) BULKHEAD_RETURN_IF_ERROR(KeepOfImages(*loader, arguments, line, json));
+  if (arguments.json) absl::PrintF("%s\n", json.Text());
+  return absl::OkStatus();
 }
 
 }  // namespace

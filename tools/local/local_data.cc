@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -45,15 +46,27 @@ absl::Status BuildHere(const IndexKind& kind, const std::vector<size_t>& missing
   return absl::OkStatus();
 }
 
+// Whether a source has a list, whose lines may be URLs.
+bool MayListUrls(const v1::PipelineSpec& spec) {
+  const auto& mixed = spec.source().mixture().sources();
+  return spec.source().has_image_list() ||
+         std::any_of(mixed.begin(), mixed.end(),
+                     [](const v1::MixedSource& one) { return one.source().has_image_list(); });
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<LocalData>> LocalData::Create(const v1::PipelineSpec& spec,
                                                              const std::string& base_dir,
-                                                             const FindProgressFn& progress) {
+                                                             const FindProgressFn& progress,
+                                                             bool reads_objects) {
   std::unique_ptr<LocalData> local(new LocalData(spec));
   BULKHEAD_ASSIGN_OR_RETURN(local->folder_, TemporaryFolder::Make("index"));
-  if (!UrlsOf(spec).empty()) {
-    BULKHEAD_ASSIGN_OR_RETURN(local->objects_, MakeLocalObjects());
+  const bool names_urls = !UrlsOf(spec).empty();
+  if (reads_objects && (names_urls || MayListUrls(spec))) {
+    auto objects = MakeLocalObjects();
+    if (!objects.ok() && names_urls) return objects.status();
+    if (objects.ok()) local->objects_ = *std::move(objects);
   }
   IndexStore indexes(
       {local->folder_.path(), /*most_bytes=*/0, /*most_open=*/0},
@@ -66,6 +79,9 @@ absl::StatusOr<std::unique_ptr<LocalData>> LocalData::Create(const v1::PipelineS
   const DataFinder finder({{}, /*unrestricted=*/true}, &indexes, local->objects_.get());
   BULKHEAD_ASSIGN_OR_RETURN(local->data_,
                             finder.Find(spec, base_dir, progress, [] { return false; }));
+  local->found_objects_ =
+      std::make_shared<const FoundObjects>(local->objects_.get(), local->data_.resolved);
+  if (local->found_objects_->empty()) local->found_objects_.reset();
   BULKHEAD_RETURN_IF_ERROR(local->MakeOrders());
   return local;
 }

@@ -11,6 +11,7 @@
 #include "bulkhead/v1/loader.pb.h"
 #include "bulkhead/v1/pipeline.pb.h"
 #include "server/data/data_finder.h"
+#include "server/data/found_objects.h"
 #include "server/sampler/order.h"
 #include "server/source/source.h"
 #include "tools/local/temporary_folder.h"
@@ -23,12 +24,14 @@ namespace bulkhead::tools {
 class LocalData {
  public:
   // `spec` is normalized; relative paths start from `base_dir`. Blocks until all is indexed. A spec
-  // with URLs starts a bulkhead-fetch (MakeLocalObjects); of such data only names, counts and order
-  // can be had afterwards, no records (RefuseUrls).
-  // Errors: those of DataFinder::Find and MakeOrder.
+  // or list with URLs starts a bulkhead-fetch (MakeLocalObjects); records of such data are to be
+  // read by SourceReading.
+  // `reads_objects` false: URLs are refused, also those of a list's lines. Errors: those of
+  // DataFinder::Find and MakeOrder.
   static absl::StatusOr<std::unique_ptr<LocalData>> Create(const v1::PipelineSpec& spec,
                                                            const std::string& base_dir,
-                                                           const FindProgressFn& progress);
+                                                           const FindProgressFn& progress,
+                                                           bool reads_objects = true);
   LocalData(const LocalData&) = delete;
   LocalData& operator=(const LocalData&) = delete;
 
@@ -55,6 +58,8 @@ class LocalData {
   }
   // What reads object stores; null: the spec has no URLs.
   ObjectFetcher* objects() const { return objects_.get(); }
+  // The objects that the records are read from (SourceReading); null: they are read from files.
+  const std::shared_ptr<const FoundObjects>& found_objects() const { return found_objects_; }
 
   // The spec with the names of its files of classes in place of the files, as fingerprints want it.
   v1::PipelineSpec NamedSpec() const;
@@ -74,6 +79,7 @@ class LocalData {
   std::unique_ptr<ObjectFetcher> objects_;
   std::set<std::string> built_;  // paths of indexes
   FoundData data_;
+  std::shared_ptr<const FoundObjects> found_objects_;
   std::vector<std::string> file_names_;
   std::vector<uint64_t> file_records_;
   uint64_t record_count_ = 0;

@@ -15,7 +15,9 @@ namespace bulkhead::tools {
 std::vector<std::string> UrlsOf(const v1::PipelineSpec& spec) {
   std::vector<std::string> urls;
   const auto add = [&](const v1::Source& source) {
-    std::vector<std::string> named = {source.image_folder().path(), source.image_list().path()};
+    std::vector<std::string> named = {
+        source.image_folder().path(), source.image_folder().classes_file(),
+        source.image_list().path(), source.image_list().classes_file()};
     for (const std::string& entry : source.image_list().entries()) named.push_back(entry);
     if (HasRecordFiles(source)) {
       for (const std::string& pattern : *RecordFilesOf(source).files) named.push_back(pattern);

@@ -13,7 +13,7 @@
 
 namespace bulkhead::tools {
 
-// The URLs among the patterns, paths and entries of the spec's sources.
+// The URLs among the patterns, paths, entries and files of classes of the spec's sources.
 std::vector<std::string> UrlsOf(const v1::PipelineSpec& spec);
 
 // What a tool that makes samples in its own process says of a spec with a URL: what, why, and what

@@ -23,8 +23,9 @@ absl::StatusOr<std::unique_ptr<LocalPipeline>> LocalPipeline::Create(const v1::P
   std::unique_ptr<LocalPipeline> local(new LocalPipeline());
   BULKHEAD_ASSIGN_OR_RETURN(local->signature_, InferSignature(spec));
   BULKHEAD_ASSIGN_OR_RETURN(local->code_, LocalUserCode::Start(options.code, spec));
-  BULKHEAD_ASSIGN_OR_RETURN(local->data_,
-                            LocalData::Create(spec, base_dir, [](const v1::Progress&) {}));
+  BULKHEAD_ASSIGN_OR_RETURN(local->data_, LocalData::Create(
+                                              spec, base_dir, [](const v1::Progress&) {},
+                                              /*reads_objects=*/false));
   if (options.confine) {
     local->code_.ConfineProcess(spec.source(), local->data_->found().resolved);
   }

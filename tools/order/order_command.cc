@@ -46,14 +46,15 @@ constexpr size_t kMaxFileBorders = 50;
 
 // Says what it is about once that takes longer than people wait in silence.
 absl::StatusOr<std::unique_ptr<LocalData>> Index(const v1::PipelineSpec& spec,
-                                                 const std::string& base_dir) {
+                                                 const std::string& base_dir, bool reads_objects) {
   ProgressLine line;
   const absl::Time quiet_until = SteadyNow() + absl::Seconds(1);
-  return LocalData::Create(spec, base_dir, [&](const v1::Progress& progress) {
+  const auto tell = [&](const v1::Progress& progress) {
     if (SteadyNow() < quiet_until || !line.Due()) return;
     line.Show(absl::StrCat(progress.activity(), ", ", progress.files_done(), " of ",
                            progress.files_total()));
-  });
+  };
+  return LocalData::Create(spec, base_dir, tell, reads_objects);
 }
 
 // "interleave {cycle_length: 4, block_length: 1}".
@@ -184,7 +185,8 @@ absl::Status RunOrder(const OrderOptions& options, std::ostream& out) {
   }
   BULKHEAD_ASSIGN_OR_RETURN(const v1::PipelineSpec spec, ReadSpecFile(options.spec));
   if (!options.feature.empty()) BULKHEAD_RETURN_IF_ERROR(RefuseUrls(spec));
-  BULKHEAD_ASSIGN_OR_RETURN(const auto source, Index(spec, SpecFolder(options.spec)));
+  BULKHEAD_ASSIGN_OR_RETURN(const auto source,
+                            Index(spec, SpecFolder(options.spec), options.feature.empty()));
   const uint64_t positions = std::min(source->samples_per_epoch(), options.max_positions);
   const OrderSurvey survey =
       SurveyOrder(source->order(), options.epoch, positions, source->file_records());

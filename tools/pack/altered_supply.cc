@@ -181,6 +181,7 @@ class AlteredSupply final : public RecordSupply {
       if (!supply.plan_.images.empty()) image_work_ = supply.make_image_work_();
     }
 
+    void WillRead(uint64_t first, uint64_t end) override { reader_->WillRead(first, end); }
     absl::StatusOr<std::string> Read(uint64_t index) override {
       BULKHEAD_RETURN_IF_ERROR(image_work_.status());
       BULKHEAD_ASSIGN_OR_RETURN(const std::string record, reader_->Read(index));

@@ -4,12 +4,14 @@
 #include <atomic>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "server/base/error.h"
+#include "server/base/paths/object_url.h"
 #include "server/base/record_name.h"
 #include "server/image/geometry/orientation.h"
 #include "server/os/files/filesystem.h"
@@ -17,6 +19,7 @@
 #include "tools/common/count_text.h"
 #include "tools/pack/class_list.h"
 #include "tools/pack/read_file.h"
+#include "tools/pack/stored_files.h"
 #include "tools/synth/example.h"
 
 namespace bulkhead::tools {
@@ -73,16 +76,20 @@ Fitted FitBoxes(const ListedImage& image, double width, double height, double ro
 class AnnotatedSupply final : public RecordSupply {
  public:
   AnnotatedSupply(Annotations annotations, const AnnotationOptions& options,
-                  MakeImageWorkFn make_image_work)
+                  std::shared_ptr<ObjectFetcher> objects, MakeImageWorkFn make_image_work)
       : annotations_(std::move(annotations)),
         options_(options),
+        objects_(std::move(objects)),
         make_image_work_(std::move(make_image_work)) {}
 
   // To be called once, first.
-  absl::Status Prepare() {
+  absl::Status Prepare(const FindProgressFn& progress) {
     DropCrowds();
-    if (options_.images.empty()) options_.images = FolderOf(annotations_.file);
-    BULKHEAD_RETURN_IF_ERROR(FindImages());
+    if (options_.images.empty()) {
+      options_.images = IsObjectUrl(annotations_.file) ? FolderOfUrl(annotations_.file)
+                                                       : FolderOf(annotations_.file);
+    }
+    BULKHEAD_RETURN_IF_ERROR(IsObjectUrl(options_.images) ? FindStored(progress) : FindImages());
     BULKHEAD_RETURN_IF_ERROR(FitToListedSizes());
     cut_ = std::vector<std::atomic<uint32_t>>(annotations_.images.size());
     dropped_ = std::vector<std::atomic<uint32_t>>(annotations_.images.size());
@@ -117,9 +124,9 @@ class AnnotatedSupply final : public RecordSupply {
   std::string StateOf(uint64_t index) const override {
     const ListedImage& image = ImageAt(index);
     const FileInfo& file = files_[order_[index]];
-    std::string state =
-        absl::StrCat(image.path, "\n", annotations_.is_coco, " ", image.id, " ", image.size.width,
-                     " ", image.size.height, " ", file.size_bytes, " ", file.mtime_ns, "\n");
+    std::string state = absl::StrCat(image.path, "\n", annotations_.is_coco, " ", image.id, " ",
+                                     image.size.width, " ", image.size.height, " ", file.size_bytes,
+                                     " ", file.mtime_ns, KeyOf(index), "\n");
     for (const ListedBox& box : image.boxes) {
       const Corners& corners = box.corners;
       for (const double corner : {corners.xmin, corners.ymin, corners.xmax, corners.ymax}) {
@@ -146,14 +153,22 @@ class AnnotatedSupply final : public RecordSupply {
   class AnnotatedReader final : public Reader {
    public:
     explicit AnnotatedReader(const AnnotatedSupply& supply)
-        : supply_(supply), image_work_(supply.make_image_work_()) {}
+        : supply_(supply), image_work_(supply.make_image_work_()) {
+      if (supply.stored_ == nullptr) return;
+      stored_.emplace(*supply.stored_,
+                      [&supply](uint64_t index) { return supply.numbers_[supply.order_[index]]; });
+    }
+    void WillRead(uint64_t first, uint64_t end) override {
+      if (stored_.has_value()) stored_->WillRead(first, end);
+    }
 
     absl::StatusOr<std::string> Read(uint64_t index) override {
       BULKHEAD_RETURN_IF_ERROR(image_work_.status());
       const ListedImage& image = supply_.ImageAt(index);
+      const std::string path = supply_.FullPath(image);
       BULKHEAD_ASSIGN_OR_RETURN(
           const std::string file,
-          ReadFileOf(supply_.FullPath(image), supply_.FullPath(image), kMostImageFileBytes));
+          stored_.has_value() ? stored_->Read(index) : ReadFileOf(path, path, kMostImageFileBytes));
       const absl::StatusOr<ImageLook> look = (*image_work_)->Look(file);
       if (!look.ok()) return Annotate(look.status(), Printable(image.path));
       BULKHEAD_RETURN_IF_ERROR(supply_.CheckSize(image, *look));
@@ -165,11 +180,13 @@ class AnnotatedSupply final : public RecordSupply {
    private:
     const AnnotatedSupply& supply_;
     const absl::StatusOr<std::unique_ptr<ImageWork>> image_work_;
+    std::optional<StoredFiles::Reader> stored_;  // absent: they are files
   };
 
   const ListedImage& ImageAt(uint64_t index) const { return annotations_.images[order_[index]]; }
   std::string FullPath(const ListedImage& image) const {
-    return JoinPath(options_.images, image.path);
+    return NamesObject(options_.images, image.path) ? JoinUrl(options_.images, image.path)
+                                                    : JoinPath(options_.images, image.path);
   }
 
   void DropCrowds() {
@@ -184,17 +201,56 @@ class AnnotatedSupply final : public RecordSupply {
     }
   }
 
+  std::string LeadsOut(const ListedImage& image, const std::string& folder) const {
+    return absl::StrCat(annotations_.PlaceOf(image), ": ", Printable(image.path), ": leads out of ",
+                        folder, "; --images names a folder that holds all images");
+  }
+
+  // The images are objects.
+  absl::Status FindStored(const FindProgressFn& progress) {
+    AnnotationProblems problems(annotations_.file);
+    std::vector<std::string> urls;
+    for (const ListedImage& image : annotations_.images) {
+      urls.push_back(FullPath(image));
+      if (IsBelowUrl(urls.back(), options_.images)) continue;
+      problems.Add(LeadsOut(image, ShownUrl(options_.images)));
+    }
+    BULKHEAD_RETURN_IF_ERROR(problems.status());
+    BULKHEAD_ASSIGN_OR_RETURN(stored_, StoredFiles::Named(objects_, urls, progress));
+    for (size_t i = 0; i < urls.size(); ++i) {
+      const auto number = stored_->table().Find(urls[i]);
+      numbers_.push_back(number.ok() ? *number : 0);
+      files_.emplace_back();
+      if (absl::IsNotFound(number.status())) {
+        problems.Add(absl::StrCat(annotations_.PlaceOf(annotations_.images[i]), ": ",
+                                  ShownUrl(urls[i]),
+                                  ": there is no such object; --images names the images' folder"));
+        continue;
+      }
+      BULKHEAD_RETURN_IF_ERROR(number.status());
+      BULKHEAD_ASSIGN_OR_RETURN(const ObjectTable::Entry entry, stored_->table().Get(*number));
+      files_.back().size_bytes = entry.size_bytes;
+      files_.back().mtime_ns = entry.mtime_ns;
+    }
+    return problems.status();
+  }
+
+  // " KEY", the state of a record's object; "" of a file.
+  std::string KeyOf(uint64_t index) const {
+    if (stored_ == nullptr) return "";
+    const auto entry = stored_->table().Get(numbers_[order_[index]]);
+    return absl::StrCat(" ", entry.ok() ? stored_->table().KeyOf(*entry) : "");
+  }
+
   absl::Status FindImages() {
     AnnotationProblems problems(annotations_.file);
     const fs::path folder = fs::absolute(options_.images).lexically_normal();
     for (const ListedImage& image : annotations_.images) {
       const std::string path = FullPath(image);
       const fs::path inside = fs::absolute(path).lexically_normal().lexically_relative(folder);
-      if (inside.empty() || *inside.begin() == "..") {
+      if (IsObjectUrl(path) || inside.empty() || *inside.begin() == "..") {
         files_.emplace_back();
-        problems.Add(absl::StrCat(annotations_.PlaceOf(image), ": ", Printable(image.path),
-                                  ": leads out of ", folder.string(),
-                                  "; --images names a folder that holds all images"));
+        problems.Add(LeadsOut(image, folder.string()));
         continue;
       }
       const auto info = StatFile(path);
@@ -313,11 +369,14 @@ class AnnotatedSupply final : public RecordSupply {
 
   Annotations annotations_;
   AnnotationOptions options_;
+  const std::shared_ptr<ObjectFetcher> objects_;
   const MakeImageWorkFn make_image_work_;
-  std::vector<bool> positive_;   // by image: the file lists a box
-  std::vector<FileInfo> files_;  // by image
-  std::vector<uint64_t> order_;  // the images of the records
-  uint64_t positives_ = 0;       // that come first
+  std::unique_ptr<StoredFiles> stored_;  // null: the images are files
+  std::vector<uint64_t> numbers_;        // of the objects, by image
+  std::vector<bool> positive_;           // by image: the file lists a box
+  std::vector<FileInfo> files_;          // by image
+  std::vector<uint64_t> order_;          // the images of the records
+  uint64_t positives_ = 0;               // that come first
   uint64_t most_boxes_ = 0;
   uint64_t longest_path_ = 0;
   uint64_t crowds_dropped_ = 0;
@@ -404,12 +463,13 @@ std::vector<std::string> AnnotatedSupply::Notes() const {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<RecordSupply>> SupplyAnnotated(Annotations annotations,
-                                                              const AnnotationOptions& options,
-                                                              MakeImageWorkFn make_image_work) {
+absl::StatusOr<std::unique_ptr<RecordSupply>> SupplyAnnotated(
+    Annotations annotations, const AnnotationOptions& options,
+    std::shared_ptr<ObjectFetcher> objects, MakeImageWorkFn make_image_work,
+    const FindProgressFn& progress) {
   auto supply = std::make_unique<AnnotatedSupply>(std::move(annotations), options,
-                                                  std::move(make_image_work));
-  BULKHEAD_RETURN_IF_ERROR(supply->Prepare());
+                                                  std::move(objects), std::move(make_image_work));
+  BULKHEAD_RETURN_IF_ERROR(supply->Prepare(progress));
   return supply;
 }
 

@@ -12,7 +12,8 @@
 namespace bulkhead::tools {
 
 struct AnnotationOptions {
-  std::string images;  // the folder that paths start from; empty: that of the annotation file
+  // The folder that paths start from, or the URL of one; empty: that of the annotation file.
+  std::string images;
   // Images for which the file lists no box.
   enum class Negatives { kKeep, kDrop, kApart };
   Negatives negatives = Negatives::kKeep;
@@ -36,9 +37,12 @@ struct AnnotationOptions {
 // that are missing, and for boxes that reach beyond their image as far as the file tells its size;
 // NOT_FOUND if there is no image. Errors of a record: its image has another size than the file
 // says; its box reaches beyond it.
-absl::StatusOr<std::unique_ptr<RecordSupply>> SupplyAnnotated(Annotations annotations,
-                                                              const AnnotationOptions& options,
-                                                              MakeImageWorkFn make_image_work);
+//
+// `objects`: for images that are objects; else it may be null.
+absl::StatusOr<std::unique_ptr<RecordSupply>> SupplyAnnotated(
+    Annotations annotations, const AnnotationOptions& options,
+    std::shared_ptr<ObjectFetcher> objects, MakeImageWorkFn make_image_work,
+    const FindProgressFn& progress);
 
 }  // namespace bulkhead::tools
 

@@ -16,7 +16,8 @@
 
 namespace bulkhead::tools {
 
-// The sizes and times of change of the files that the records of a source are read from. Immutable,
+// The sizes and times of change of the files that the records of a source are read from, and the
+// ETags of objects. Immutable,
 // thread-safe; must not outlive the indexes of what was found.
 class FileStates {
  public:
@@ -28,7 +29,7 @@ class FileStates {
 
  private:
   // Of the images of a list or folder, by path.
-  absl::Status AddImages(const v1::Source& source, const internal::v1::ResolvedFile& file);
+  absl::Status AddImages(const v1::Source& source, const internal::v1::ResolvedSource& resolved);
 
   uint64_t all_ = 0;  // of those that records do not name
   absl::flat_hash_map<std::string, uint64_t> by_file_;

@@ -1,19 +1,28 @@
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <map>
+#include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "server/base/error.h"
+#include "server/base/paths/object_url.h"
 #include "server/base/record_name.h"
 #include "server/image/codecs/image_format.h"
 #include "server/os/files/filesystem.h"
 #include "tools/inspect/guess_spec.h"
+#include "tools/inspect/usual_extensions.h"
 #include "tools/pack/class_list.h"
 #include "tools/pack/read_file.h"
 #include "tools/pack/record_supply.h"
+#include "tools/pack/stored_files.h"
 #include "tools/synth/example.h"
 
 namespace bulkhead::tools {
@@ -34,6 +43,9 @@ struct Photo {
   int64_t label = 0;
   uint64_t size_bytes = 0;
   int64_t mtime_ns = 0;
+  // Of an object.
+  uint64_t number = 0;
+  std::string key;
 };
 
 class FolderSupply final : public RecordSupply {
@@ -44,10 +56,27 @@ class FolderSupply final : public RecordSupply {
     auto supply = std::make_unique<FolderSupply>(folder);
     BULKHEAD_RETURN_IF_ERROR(supply->FindClasses());
     BULKHEAD_RETURN_IF_ERROR(supply->FindPhotos());
+    supply->SortPhotos();
     BULKHEAD_RETURN_IF_ERROR(supply->CheckClasses());
     if (!supply->photos_.empty()) return supply;
     return absl::NotFoundError(
         absl::StrCat(Printable(folder.string()), ": holds no images", RecordsIn(folder.string())));
+  }
+
+  // `url`: without "/" at its end.
+  static absl::StatusOr<std::unique_ptr<RecordSupply>> CreateStored(
+      std::unique_ptr<StoredFiles> objects, const std::string& url) {
+    auto supply = std::make_unique<FolderSupply>(url);
+    supply->stored_ = std::move(objects);
+    BULKHEAD_RETURN_IF_ERROR(supply->FindStored());
+    supply->SortPhotos();
+    BULKHEAD_RETURN_IF_ERROR(supply->CheckClasses());
+    if (!supply->photos_.empty()) return supply;
+    return absl::NotFoundError(absl::StrCat(
+        ShownUrl(url),
+        ": holds no images, which are told by the endings of their names; to pack records name "
+        "their objects, such as '",
+        ShownUrl(url), "/*.tfrecord'"));
   }
 
   uint64_t record_count() const override { return photos_.size(); }
@@ -59,7 +88,7 @@ class FolderSupply final : public RecordSupply {
     const Photo& photo = photos_[index];
     return absl::StrCat(photo.path.lexically_relative(folder_).string(), "\n",
                         labeled() ? absl::StrCat(photo.label) : "none", " ", photo.size_bytes, " ",
-                        photo.mtime_ns);
+                        photo.mtime_ns, photo.key);
   }
   std::unique_ptr<Reader> NewReader() const override {
     return std::make_unique<PhotoReader>(*this);
@@ -96,12 +125,20 @@ class FolderSupply final : public RecordSupply {
  private:
   class PhotoReader final : public Reader {
    public:
-    explicit PhotoReader(const FolderSupply& supply) : supply_(supply) {}
+    explicit PhotoReader(const FolderSupply& supply) : supply_(supply) {
+      if (supply.stored_ == nullptr) return;
+      stored_.emplace(*supply.stored_,
+                      [&supply](uint64_t index) { return supply.photos_[index].number; });
+    }
+    void WillRead(uint64_t first, uint64_t end) override {
+      if (stored_.has_value()) stored_->WillRead(first, end);
+    }
     absl::StatusOr<std::string> Read(uint64_t index) override {
       const Photo& photo = supply_.photos_[index];
+      const std::string path = photo.path.string();
       BULKHEAD_ASSIGN_OR_RETURN(
           const std::string bytes,
-          ReadFileOf(photo.path.string(), photo.path.string(), kMostImageFileBytes));
+          stored_.has_value() ? stored_->Read(index) : ReadFileOf(path, path, kMostImageFileBytes));
       ExampleBuilder example;
       example.Bytes("image", bytes);
       if (supply_.labeled()) example.Int64("label", photo.label);
@@ -110,6 +147,7 @@ class FolderSupply final : public RecordSupply {
 
    private:
     const FolderSupply& supply_;
+    std::optional<StoredFiles::Reader> stored_;  // absent: they are files
   };
 
   bool labeled() const { return !classes_.empty() && loose_ == nullptr; }
@@ -125,7 +163,7 @@ class FolderSupply final : public RecordSupply {
     return absl::OkStatus();
   }
 
-  // All images below it, ordered by path.
+  // All images below it.
   absl::Status FindPhotos() {
     std::error_code error;
     fs::recursive_directory_iterator entry(folder_, error);
@@ -135,18 +173,60 @@ class FolderSupply final : public RecordSupply {
       BULKHEAD_ASSIGN_OR_RETURN(const std::string head,
                                 ReadPrefix(entry->path().string(), kHeadBytes));
       if (IsHidden(*entry) || SniffFormat(head) == ImageFormat::kUnknown) {
-        if (++left_out_ <= kMostNamed) others_.push_back(entry->path());
+        LeaveOut(entry->path());
         continue;
       }
-      const auto inside = [&](const fs::path& parent) {
-        return std::mismatch(parent.begin(), parent.end(), entry->path().begin()).first ==
-               parent.end();
-      };
-      const auto label = std::find_if(classes_.begin(), classes_.end(), inside);
       BULKHEAD_ASSIGN_OR_RETURN(const FileInfo info, StatFile(entry->path().string()));
-      photos_.push_back({entry->path(), label - classes_.begin(), info.size_bytes, info.mtime_ns});
+      photos_.push_back(
+          {entry->path(), ClassOf(entry->path()), info.size_bytes, info.mtime_ns, 0, ""});
     }
     if (error) return absl::UnavailableError(absl::StrCat(folder_.string(), ": ", error.message()));
+    return absl::OkStatus();
+  }
+
+  // The classes and images among the objects.
+  absl::Status FindStored() {
+    const ObjectTable& table = stored_->table();
+    std::set<fs::path> classes;
+    for (const bool labels : {true, false}) {
+      for (uint64_t i = 0; i < table.count(); ++i) {
+        BULKHEAD_ASSIGN_OR_RETURN(const ObjectTable::Entry entry, table.Get(i));
+        const fs::path name = entry.name;
+        const fs::path path = folder_ / name;
+        if (std::any_of(name.begin(), std::prev(name.end()), IsHiddenName)) continue;
+        if (labels) {
+          if (name.has_parent_path()) classes.insert(folder_ / *name.begin());
+          continue;
+        }
+        const std::string ending = absl::AsciiStrToLower(name.extension().string());
+        const bool is_image = !ending.empty() && UsualExtensions().count(ending.substr(1)) > 0 &&
+                              entry.size_bytes > 0;
+        if (IsHiddenName(name.filename()) || !is_image) {
+          LeaveOut(path);
+          continue;
+        }
+        photos_.push_back({path, ClassOf(path), entry.size_bytes, entry.mtime_ns, i,
+                           absl::StrCat(" ", table.KeyOf(entry))});
+      }
+      if (labels) classes_.assign(classes.begin(), classes.end());
+    }
+    return absl::OkStatus();
+  }
+
+  void LeaveOut(const fs::path& path) {
+    if (++left_out_ <= kMostNamed) others_.push_back(path);
+  }
+
+  // The number of the class that it lies in; of one that lies beside the classes, their count.
+  int64_t ClassOf(const fs::path& path) const {
+    const auto inside = [&](const fs::path& parent) {
+      return std::mismatch(parent.begin(), parent.end(), path.begin()).first == parent.end();
+    };
+    return std::find_if(classes_.begin(), classes_.end(), inside) - classes_.begin();
+  }
+
+  // By path.
+  void SortPhotos() {
     std::sort(photos_.begin(), photos_.end(),
               [](const Photo& a, const Photo& b) { return a.path < b.path; });
     std::sort(others_.begin(), others_.end());
@@ -154,7 +234,6 @@ class FolderSupply final : public RecordSupply {
       return photo.label == static_cast<int64_t>(classes_.size());
     });
     if (loose != photos_.end()) loose_ = &*loose;
-    return absl::OkStatus();
   }
 
   // That no image lies beside sub-folders with images: these would be classes, and it of none.
@@ -175,8 +254,9 @@ class FolderSupply final : public RecordSupply {
   }
 
   // As an image_folder passes over: no data, but what a program keeps for itself.
+  static bool IsHiddenName(const fs::path& name) { return absl::StartsWith(name.string(), "."); }
   static bool IsHidden(const fs::directory_entry& entry) {
-    return entry.path().filename().string().front() == '.';
+    return IsHiddenName(entry.path().filename());
   }
 
   // None if a spec cannot hold them.
@@ -188,7 +268,8 @@ class FolderSupply final : public RecordSupply {
   }
 
   const fs::path folder_;
-  std::vector<fs::path> classes_;  // by number
+  std::unique_ptr<StoredFiles> stored_;  // null: they are files
+  std::vector<fs::path> classes_;        // by number
   std::vector<Photo> photos_;
   const Photo* loose_ = nullptr;  // the first that lies beside the classes
   uint64_t left_out_ = 0;
@@ -199,6 +280,13 @@ class FolderSupply final : public RecordSupply {
 
 absl::StatusOr<std::unique_ptr<RecordSupply>> SupplyFolder(const std::string& folder) {
   return FolderSupply::Create(folder);
+}
+
+absl::StatusOr<std::unique_ptr<RecordSupply>> SupplyStoredFolder(
+    std::shared_ptr<ObjectFetcher> objects, const std::string& url,
+    const FindProgressFn& progress) {
+  BULKHEAD_ASSIGN_OR_RETURN(auto files, StoredFiles::OfFolder(std::move(objects), url, progress));
+  return FolderSupply::CreateStored(std::move(files), std::string(absl::StripSuffix(url, "/")));
 }
 
 }  // namespace bulkhead::tools

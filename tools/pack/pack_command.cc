@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -10,12 +11,17 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "absl/time/time.h"
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
 #include "server/base/paths/object_url.h"
 #include "server/base/record_name.h"
+#include "server/data/published_index.h"
 #include "server/os/files/filesystem.h"
+#include "tools/common/clock.h"
 #include "tools/common/commands.h"
 #include "tools/common/count_text.h"
 #include "tools/common/json.h"
@@ -25,6 +31,7 @@
 #include "tools/local/confinement.h"
 #include "tools/local/local_objects.h"
 #include "tools/local/local_pipeline.h"
+#include "tools/local/object_copy.h"
 #include "tools/pack/altered_supply.h"
 #include "tools/pack/annotated_supply.h"
 #include "tools/pack/box_table.h"
@@ -47,7 +54,8 @@ constexpr char kPackExamples[] =
     "xmin,\n"
     "ymin, xmax, ymax in its pixels, `labels`, `path`, and COCO's `image_id`. Each file is read\n"
     "back and compared. A run that was ended goes on where it was, with the same command, and a\n"
-    "finished one is checked.\n"
+    "finished one is checked. DATA, --images and --classes may be URLs: s3://, gs://, http(s)://;\n"
+    "to pack into a bucket, pack to a folder and copy its files there with the store's own tool.\n"
     "\n"
     "Examples:\n"
     "  bulkhead pack photos packed                    packed/part-000.tfrecord, ... and "
@@ -55,6 +63,7 @@ constexpr char kPackExamples[] =
     "  bulkhead pack train.txt packed                 the images of a list\n"
     "  bulkhead pack 'data/shard-*.tar' packed        tars\n"
     "  bulkhead pack train.yaml packed                the records of a spec\n"
+    "  bulkhead pack s3://bucket/photos packed        the images below a folder of a bucket\n"
     "  bulkhead pack photos packed --records 5000     records per file\n"
     "  bulkhead pack photos packed --file-size 256MiB\n"
     "  bulkhead pack photos packed --longer-side 640 --quality 90\n"
@@ -64,6 +73,7 @@ constexpr char kPackExamples[] =
 
 // What is looked at to tell what a JSON file holds.
 constexpr size_t kJsonHeadBytes = 4096;
+constexpr char kRunAgain[] = "run the same command again";
 
 struct PackArguments {
   std::string data;
@@ -120,6 +130,9 @@ absl::StatusOr<Alteration> AlterationOf(const PackArguments& arguments) {
 
 // One name of the data, however their path is written.
 std::string OneName(const std::string& data) {
+  if (IsObjectUrl(data)) {
+    return absl::StrCat(absl::StripSuffix(WithoutQuery(data), "/"), QueryMark(data));
+  }
   std::error_code error;
   const std::filesystem::path plain = std::filesystem::weakly_canonical(data, error);
   return (plain.has_filename() ? plain : plain.parent_path()).string();
@@ -141,12 +154,32 @@ absl::Status CheckJson(const std::string& path) {
                    {{"file", path}});
 }
 
-absl::StatusOr<std::unique_ptr<RecordSupply>> SupplyBoxes(const PackArguments& arguments,
-                                                          const MakeImageWorkFn& image_work) {
-  ClassList classes;
-  if (!arguments.classes.empty()) {
-    BULKHEAD_ASSIGN_OR_RETURN(classes, ClassList::Read(arguments.classes));
+// Where DATA and what belongs to it lie, and what tells of their being found.
+struct Place {
+  std::shared_ptr<ObjectFetcher> objects;  // null: there are no URLs
+  std::optional<ObjectCopy> copy;          // of the object that DATA names
+  FindProgressFn progress;
+
+  // The file in which DATA can be looked at.
+  const std::string& FileOf(const PackArguments& arguments) const {
+    return copy.has_value() ? copy->path() : arguments.data;
   }
+};
+
+absl::StatusOr<ClassList> ReadClassList(const std::string& path, const Place& place) {
+  if (path.empty()) return ClassList();
+  if (!IsObjectUrl(path)) return ClassList::Read(path);
+  BULKHEAD_ASSIGN_OR_RETURN(const auto found, place.objects->Find(path, [] { return false; }));
+  if (found.size() != 1) return Wrong("--classes: names several objects, not one");
+  BULKHEAD_ASSIGN_OR_RETURN(const ObjectCopy copy, ObjectCopy::Make(*place.objects, found[0]));
+  auto classes = ClassList::Read(copy.path());
+  return classes.ok() ? std::move(classes) : copy.AsOfObject(classes.status());
+}
+
+absl::StatusOr<std::unique_ptr<RecordSupply>> SupplyBoxes(const PackArguments& arguments,
+                                                          const Place& place,
+                                                          const MakeImageWorkFn& image_work) {
+  BULKHEAD_ASSIGN_OR_RETURN(const ClassList classes, ReadClassList(arguments.classes, place));
   AnnotationOptions options = arguments.annotations;
   options.negatives = arguments.negatives == "apart"  ? AnnotationOptions::Negatives::kApart
                       : arguments.negatives == "drop" ? AnnotationOptions::Negatives::kDrop
@@ -154,18 +187,88 @@ absl::StatusOr<std::unique_ptr<RecordSupply>> SupplyBoxes(const PackArguments& a
   options.keep_crowds = arguments.crowds == "keep";
   options.cut_boxes = arguments.bad_boxes == "cut";
   Annotations annotations;
-  if (IsCocoJson(arguments.data)) {
+  const std::string& file = place.FileOf(arguments);
+  if (IsCocoJson(file)) {
     BULKHEAD_RETURN_IF_ERROR(RefuseFor(arguments, {"--relative"}, "tables of boxes"));
-    BULKHEAD_ASSIGN_OR_RETURN(annotations, ReadCocoJson(arguments.data, classes));
+    BULKHEAD_ASSIGN_OR_RETURN(annotations, ReadCocoJson(file, classes));
   } else {
     BULKHEAD_RETURN_IF_ERROR(RefuseFor(arguments, {"--crowds"}, "COCO JSON"));
-    BULKHEAD_ASSIGN_OR_RETURN(annotations,
-                              ReadBoxTable(arguments.data, arguments.relative, classes));
+    BULKHEAD_ASSIGN_OR_RETURN(annotations, ReadBoxTable(file, arguments.relative, classes));
   }
-  return SupplyAnnotated(std::move(annotations), options, image_work);
+  if (place.copy.has_value()) annotations.file = std::string(WithoutQuery(arguments.data));
+  return SupplyAnnotated(std::move(annotations), options, place.objects, image_work,
+                         place.progress);
 }
 
-absl::StatusOr<std::unique_ptr<RecordSupply>> Supply(const PackArguments& arguments) {
+absl::StatusOr<std::unique_ptr<RecordSupply>> SupplyFile(const PackArguments& arguments,
+                                                         const Place& place,
+                                                         const MakeImageWorkFn& image_work) {
+  const std::string& file = place.FileOf(arguments);
+  if (IsCocoJson(file) || IsBoxTable(file)) return SupplyBoxes(arguments, place, image_work);
+  BULKHEAD_RETURN_IF_ERROR(CheckJson(file));
+  const std::vector<std::string> of_boxes = {"--images",  "--negatives", "--crowds", "--bad-boxes",
+                                             "--classes", "--relative",  "--upright"};
+  const bool means_boxes =
+      std::any_of(of_boxes.begin(), of_boxes.end(),
+                  [&](const std::string& option) { return arguments.given.count(option) > 0; });
+  BULKHEAD_RETURN_IF_ERROR(RefuseUntitledBoxes(file, means_boxes));
+  BULKHEAD_RETURN_IF_ERROR(RefuseFor(arguments, of_boxes, "COCO JSON and tables of boxes"));
+  std::error_code error;
+  if (std::filesystem::is_directory(file, error)) return SupplyFolder(file);
+  return SupplySource(arguments.data, place.copy.has_value() ? &*place.copy : nullptr,
+                      place.progress);
+}
+
+// DATA is a URL: of objects, or else of a folder.
+absl::StatusOr<std::unique_ptr<RecordSupply>> SupplyObjects(const PackArguments& arguments,
+                                                            Place& place,
+                                                            const MakeImageWorkFn& image_work) {
+  const std::string& url = arguments.data;
+  const bool is_bucket = ParseFolderUrl(url).ok();
+  if (is_bucket && (absl::EndsWith(url, "/") || !ParseObjectUrl(url).ok())) {
+    return SupplyStoredFolder(place.objects, url, place.progress);
+  }
+  BULKHEAD_RETURN_IF_ERROR(ParseObjectUrl(url).status());
+  const auto found = place.objects->Find(url, [] { return false; });
+  const bool is_glob = is_bucket && url.find_first_of("*?[") != std::string::npos;
+  if (is_bucket && !is_glob && absl::IsNotFound(found.status())) {
+    auto folder = SupplyStoredFolder(place.objects, url, place.progress);
+    const auto info = GetErrorInfo(folder.status());
+    if (!info.has_value() || info->reason != reason::kFileNotFound) return folder;
+    return MakeError(absl::StatusCode::kNotFound, reason::kFileNotFound,
+                     absl::StrCat(ShownUrl(url), ": there is no such object; as a folder: ",
+                                  folder.status().message()),
+                     {{"file", ShownUrl(url)}});
+  }
+  BULKHEAD_RETURN_IF_ERROR(found.status());
+  if (found->empty()) {
+    return absl::NotFoundError(
+        absl::StrCat("no object matches ", ShownUrl(url), "; wildcards do not cross `/`"));
+  }
+  // A shard without records is nothing unusual; one that has some tells what is in them.
+  const auto first = std::find_if(found->begin(), found->end(), [](const auto& object) {
+    return object.size_bytes() > 0 && !absl::EndsWith(object.object().url(), kPublishedEnding);
+  });
+  BULKHEAD_ASSIGN_OR_RETURN(
+      place.copy,
+      ObjectCopy::Make(*place.objects, first == found->end() ? found->front() : *first));
+  auto supply = SupplyFile(arguments, place, image_work);
+  return supply.ok() ? std::move(supply) : place.copy->AsOfObject(supply.status());
+}
+
+// What is packed and where its files lie may be URLs; where it is packed to may not.
+absl::Status CheckUrls(const PackArguments& arguments) {
+  for (const std::string& named :
+       {arguments.data, arguments.annotations.images, arguments.classes}) {
+    if (LooksLikeUrl(named)) BULKHEAD_RETURN_IF_ERROR(ParseObjectUrl(named).status());
+  }
+  return RefuseUrls({arguments.packing.out},
+                    "is no folder of this host; pack to a folder, and copy its files to the bucket "
+                    "afterwards with the store's own tool");
+}
+
+absl::StatusOr<std::unique_ptr<RecordSupply>> Supply(const PackArguments& arguments,
+                                                     const FindProgressFn& progress) {
   BULKHEAD_RETURN_IF_ERROR(Confinement::Of({.sandbox = arguments.sandbox}, "").status());
   const auto image_work = [&](uint64_t max_pixels) -> MakeImageWorkFn {
     return [sandbox = arguments.sandbox, max_pixels] {
@@ -173,36 +276,26 @@ absl::StatusOr<std::unique_ptr<RecordSupply>> Supply(const PackArguments& argume
     };
   };
   BULKHEAD_ASSIGN_OR_RETURN(const Alteration alteration, AlterationOf(arguments));
+  BULKHEAD_RETURN_IF_ERROR(CheckUrls(arguments));
+  const bool is_url = IsObjectUrl(arguments.data);
   const bool is_spec =
       absl::EndsWith(arguments.data, ".yaml") || absl::EndsWith(arguments.data, ".yml");
-  if (is_spec && IsObjectUrl(arguments.data)) return ReadSpecFile(arguments.data).status();
-  BULKHEAD_RETURN_IF_ERROR(
-      RefuseUrls({arguments.data, arguments.annotations.images},
-                 "`pack` reads files of this host only; copy the data to a folder first, and the "
-                 "shards to the bucket afterwards"));
-  std::unique_ptr<RecordSupply> supply;
+  if (is_spec && is_url) return ReadSpecFile(arguments.data).status();
   std::error_code error;
   const bool is_glob = arguments.data.find_first_of("*?[") != std::string::npos;
-  if (!is_glob && !std::filesystem::exists(arguments.data, error)) {
+  if (!is_url && !is_glob && !std::filesystem::exists(arguments.data, error)) {
     return absl::NotFoundError(absl::StrCat(arguments.data, ": there is no such file or folder; ",
                                             NearPath(arguments.data)));
   }
-  if (IsCocoJson(arguments.data) || IsBoxTable(arguments.data)) {
-    BULKHEAD_ASSIGN_OR_RETURN(supply, SupplyBoxes(arguments, image_work(arguments.max_pixels)));
-  } else {
-    BULKHEAD_RETURN_IF_ERROR(CheckJson(arguments.data));
-    const std::vector<std::string> of_boxes = {"--images",    "--negatives", "--crowds",
-                                               "--bad-boxes", "--classes",   "--relative",
-                                               "--upright"};
-    const bool means_boxes =
-        std::any_of(of_boxes.begin(), of_boxes.end(),
-                    [&](const std::string& option) { return arguments.given.count(option) > 0; });
-    BULKHEAD_RETURN_IF_ERROR(RefuseUntitledBoxes(arguments.data, means_boxes));
-    BULKHEAD_RETURN_IF_ERROR(RefuseFor(arguments, of_boxes, "COCO JSON and tables of boxes"));
-    const bool is_folder = std::filesystem::is_directory(arguments.data, error);
-    BULKHEAD_ASSIGN_OR_RETURN(
-        supply, is_folder ? SupplyFolder(arguments.data) : SupplySource(arguments.data));
+  Place place;
+  place.progress = progress;
+  if (is_url || IsObjectUrl(arguments.annotations.images) || IsObjectUrl(arguments.classes)) {
+    BULKHEAD_ASSIGN_OR_RETURN(place.objects, MakeLocalObjects());
   }
+  const MakeImageWorkFn of_boxes = image_work(arguments.max_pixels);
+  BULKHEAD_ASSIGN_OR_RETURN(
+      std::unique_ptr<RecordSupply> supply,
+      is_url ? SupplyObjects(arguments, place, of_boxes) : SupplyFile(arguments, place, of_boxes));
   if (!alteration.any()) return supply;
   uint64_t max_pixels = arguments.max_pixels;
   const v1::PipelineSpec spec = supply->Spec();
@@ -212,8 +305,21 @@ absl::StatusOr<std::unique_ptr<RecordSupply>> Supply(const PackArguments& argume
   return AlterSupply(std::move(supply), alteration, image_work(max_pixels));
 }
 
+// Tells of what is looked for once that takes longer than people wait in silence.
+absl::StatusOr<std::unique_ptr<RecordSupply>> SupplyWithProgress(const PackArguments& arguments) {
+  ProgressLine line;
+  const absl::Time quiet_until = SteadyNow() + absl::Seconds(1);
+  return Supply(arguments, [&](const v1::Progress& progress) {
+    if (SteadyNow() < quiet_until || !line.Due()) return;
+    line.Show(progress.records() > 0
+                  ? absl::StrCat(progress.activity(), ", ", progress.records(), " so far")
+                  : progress.activity());
+  });
+}
+
 absl::Status RunPack(const PackArguments& arguments) {
-  BULKHEAD_ASSIGN_OR_RETURN(const std::unique_ptr<RecordSupply> supply, Supply(arguments));
+  BULKHEAD_ASSIGN_OR_RETURN(const std::unique_ptr<RecordSupply> supply,
+                            SupplyWithProgress(arguments));
   const uint64_t records = supply->record_count();
   PackingOptions options = arguments.packing;
   options.data = OneName(arguments.data);
@@ -265,10 +371,22 @@ absl::Status RunPack(const PackArguments& arguments) {
   return absl::OkStatus();
 }
 
+// An error of data, as one who packs can do something about it.
+absl::Status OfThisCommand(const absl::Status& status) {
+  const std::string text = absl::StrReplaceAll(
+      status.message(), {{"open the stream again, which indexes it again", kRunAgain},
+                         {"open the stream again", kRunAgain}});
+  const auto info = GetErrorInfo(status);
+  if (!info.has_value() || text == status.message()) return status;
+  return MakeError(status.code(), info->reason, text, info->metadata);
+}
+
 std::vector<Option> OptionsOf(PackArguments& arguments) {
   return {
       {"DATA",
-       "A folder of images, an image list, tars, TFRecords, a spec, COCO JSON, or a table of boxes",
+       "A folder of images, an image list, tars, TFRecords, a spec, COCO JSON, or a table of "
+       "boxes; "
+       "a path or a URL",
        Text(arguments.data, "DATA"), true},
       {"OUT", "Folder to write to; made if missing", Text(arguments.packing.out, "OUT"), true},
       {"--records", "Records per file", Number(arguments.packing.records_a_file, 1)},
@@ -288,7 +406,7 @@ std::vector<Option> OptionsOf(PackArguments& arguments) {
        Number(arguments.quality, 1, 100)},
       {"--max-pixels", "Most pixels of an image; a spec may allow more",
        Number(arguments.max_pixels, 1)},
-      {"--images", "Folder that the paths of boxes start from; left out: that of DATA",
+      {"--images", "Folder or URL that the paths of boxes start from; left out: that of DATA",
        Text(arguments.annotations.images, "FOLDER")},
       {"--negatives", "Images without boxes: with the others, left out, or in files neg-*",
        Choice(arguments.negatives, {"keep", "drop", "apart"})},
@@ -323,7 +441,7 @@ Command PackCommand() {
             if (!arguments->serve_images.empty()) {
               return ServeImages(arguments->serve_images, arguments->max_pixels);
             }
-            return Done(RunPack(*arguments));
+            return Done(OfThisCommand(RunPack(*arguments)));
           },
           .check =
               [arguments](const Given& given) {

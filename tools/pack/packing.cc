@@ -273,6 +273,7 @@ class PackingRun {
       return absl::OkStatus();
     }
     const std::string unfinished = absl::StrCat(path, kUnfinished);
+    reader.WillRead(file.first, file.end);
     BULKHEAD_ASSIGN_OR_RETURN(const auto writer, TfRecordWriter::Create(unfinished));
     Content content;
     for (uint64_t i = file.first; i < file.end; ++i) {

@@ -10,6 +10,8 @@
 
 #include "absl/status/statusor.h"
 #include "bulkhead/v1/pipeline.pb.h"
+#include "server/data/data_finder.h"
+#include "tools/local/object_copy.h"
 
 namespace bulkhead::tools {
 
@@ -41,6 +43,8 @@ class RecordSupply {
   class Reader {
    public:
     virtual ~Reader() = default;
+    // Records [first, end) are read next, in their order: what they are made of may be fetched.
+    virtual void WillRead(uint64_t /*first*/, uint64_t /*end*/) {}
     // The serialized tf.Example of record `index` < record_count(). Errors name the record.
     virtual absl::StatusOr<std::string> Read(uint64_t index) = 0;
   };
@@ -78,10 +82,18 @@ class RecordSupply {
 // there are none.
 absl::StatusOr<std::unique_ptr<RecordSupply>> SupplyFolder(const std::string& folder);
 
+// The same of the objects below the folder `url`: images are those whose names end as an
+// image_folder's do. Blocks for the store. Errors: also those of StoredFiles::OfFolder.
+absl::StatusOr<std::unique_ptr<RecordSupply>> SupplyStoredFolder(
+    std::shared_ptr<ObjectFetcher> objects, const std::string& url, const FindProgressFn& progress);
+
 // The records of anything else that a spec can name: an image list, tars or a spec, with all
-// features of its source; or TFRecords, byte for byte. INVALID_ARGUMENT for a mixture, and for a
-// feature that is a list of byte strings.
-absl::StatusOr<std::unique_ptr<RecordSupply>> SupplySource(const std::string& data);
+// features of its source; or TFRecords, byte for byte. `copy`: of the object that `data` names, or
+// the first of them; null: it is a path. INVALID_ARGUMENT for a mixture, and for a feature that is
+// a list of byte strings.
+absl::StatusOr<std::unique_ptr<RecordSupply>> SupplySource(const std::string& data,
+                                                           const ObjectCopy* copy,
+                                                           const FindProgressFn& progress);
 
 }  // namespace bulkhead::tools
 

@@ -10,6 +10,7 @@
 #include "server/base/checksum.h"
 #include "server/base/element_type.h"
 #include "server/base/error.h"
+#include "server/base/paths/object_url.h"
 #include "server/base/record_name.h"
 #include "server/os/files/filesystem.h"
 #include "server/source/file.h"
@@ -17,12 +18,13 @@
 #include "server/source/records/record_source.h"
 #include "server/source/tfrecord/example_format.h"
 #include "server/spec/normalize/normalize.h"
+#include "server/spec/record_files.h"
 #include "server/spec/yaml/yaml.h"
 #include "tools/inspect/guess_spec.h"
 #include "tools/inspect/spec_data.h"
 #include "tools/local/local_data.h"
-#include "tools/local/local_objects.h"
 #include "tools/local/local_pipeline.h"
+#include "tools/local/source_reading.h"
 #include "tools/pack/file_states.h"
 #include "tools/pack/record_supply.h"
 #include "tools/synth/example.h"
@@ -102,9 +104,10 @@ class SourceSupply final : public RecordSupply {
   // `undeclared`: what it is known to leave out. `data`: a file or a glob.
   static absl::StatusOr<std::unique_ptr<RecordSupply>> CreateRaw(v1::PipelineSpec spec,
                                                                  std::set<std::string> undeclared,
-                                                                 const std::string& data) {
+                                                                 const std::string& data,
+                                                                 const FindProgressFn& progress) {
     auto supply = std::make_unique<SourceSupply>();
-    auto found = LocalData::Create(spec, "/", [](const v1::Progress&) {});
+    auto found = LocalData::Create(spec, "/", progress);
     if (!found.ok()) return ForPacking(found.status());
     supply->data_ = *std::move(found);
     FeatureSignature record;
@@ -119,27 +122,24 @@ class SourceSupply final : public RecordSupply {
                               FileStates::Of(spec.source(), supply->data_->found()));
     supply->spec_ = std::move(spec);
     const std::string beside = JoinPath(FolderOf(data), "packed.yaml");
-    if (StatFile(beside).ok()) supply->spec_beside_ = beside;
+    if (!IsObjectUrl(data) && StatFile(beside).ok()) supply->spec_beside_ = beside;
     return supply;
   }
 
   // `spec` is normalized; relative paths start from `base_dir`.
   static absl::StatusOr<std::unique_ptr<RecordSupply>> Create(v1::PipelineSpec spec,
-                                                              const std::string& base_dir) {
+                                                              const std::string& base_dir,
+                                                              const FindProgressFn& progress) {
     if (spec.source().has_mixture()) {
       return CannotPack("source.mixture: pack each of its sources by itself");
     }
-    BULKHEAD_RETURN_IF_ERROR(
-        RefuseUrls(spec,
-                   "copy the data to a folder of this host and pack that, and copy the shards to "
-                   "the bucket (`bulkhead stream` reads object stores, and writes no shards)"));
     for (const auto& [name, feature] : spec.features()) {
       if (feature.bytes().shape().empty()) continue;
       return CannotPack(
           absl::StrCat("features.", name, ": a list of byte strings is not packed; leave it out"));
     }
     auto supply = std::make_unique<SourceSupply>();
-    auto found = LocalData::Create(spec, base_dir, [](const v1::Progress&) {});
+    auto found = LocalData::Create(spec, base_dir, progress);
     if (!found.ok()) return ForPacking(found.status());
     supply->data_ = *std::move(found);
     BULKHEAD_ASSIGN_OR_RETURN(auto sources, supply->data_->Open());
@@ -167,7 +167,7 @@ class SourceSupply final : public RecordSupply {
     return absl::StrCat(identity->name, "\n", identity->number, " ", states_.Of(*identity));
   }
   std::unique_ptr<Reader> NewReader() const override {
-    return std::make_unique<SourceReader>(*source_, is_raw_);
+    return std::make_unique<SourceReader>(*source_, is_raw_, data_->found_objects());
   }
   v1::PipelineSpec Spec() const override {
     v1::PipelineSpec packed = spec_;
@@ -207,10 +207,11 @@ class SourceSupply final : public RecordSupply {
  private:
   class SourceReader final : public Reader {
    public:
-    SourceReader(const Source& source, bool is_raw)
-        : source_(source), is_raw_(is_raw), context_(source.NewContext()) {}
+    SourceReader(const Source& source, bool is_raw, std::shared_ptr<const FoundObjects> objects)
+        : reader_(source, std::move(objects)), source_(source), is_raw_(is_raw) {}
+    void WillRead(uint64_t first, uint64_t end) override { reader_.WillRead(first, end); }
     absl::StatusOr<std::string> Read(uint64_t index) override {
-      if (const absl::Status status = source_.Read(index, *context_, record_); !status.ok()) {
+      if (const absl::Status status = reader_.Read(index, record_); !status.ok()) {
         return ForPacking(status);
       }
       if (is_raw_) {
@@ -241,9 +242,9 @@ class SourceSupply final : public RecordSupply {
       }
     }
 
+    SourceReading reader_;
     const Source& source_;
     const bool is_raw_;
-    const std::unique_ptr<ReadContext> context_;
     Record record_;
   };
 
@@ -256,22 +257,39 @@ class SourceSupply final : public RecordSupply {
   std::string spec_beside_;  // the spec of an earlier packing; empty: there is none
 };
 
+// Puts the objects in place of the copy of one.
+void NameObjects(const std::string& data, const ObjectCopy& copy, v1::Source& source) {
+  if (HasRecordFiles(source)) {
+    *MutableFilesOf(source).Mutable(0) = data;
+  } else if (!source.image_list().path().empty()) {
+    source.mutable_image_list()->set_path(data);
+  } else {
+    for (std::string& entry : *source.mutable_image_list()->mutable_entries()) {
+      entry = copy.AsOfObject(entry);
+    }
+  }
+}
+
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<RecordSupply>> SupplySource(const std::string& data) {
+absl::StatusOr<std::unique_ptr<RecordSupply>> SupplySource(const std::string& data,
+                                                           const ObjectCopy* copy,
+                                                           const FindProgressFn& progress) {
   if (IsSpecFile(data)) {
     BULKHEAD_ASSIGN_OR_RETURN(v1::PipelineSpec spec, ReadSpecFile(data));
-    return SourceSupply::Create(std::move(spec), SpecFolder(data));
+    return SourceSupply::Create(std::move(spec), SpecFolder(data), progress);
   }
   std::set<std::string> others;
-  BULKHEAD_ASSIGN_OR_RETURN(const std::string text, GuessSpec({data}, {}, &others));
+  BULKHEAD_ASSIGN_OR_RETURN(const std::string text,
+                            GuessSpec({copy == nullptr ? data : copy->path()}, {}, &others));
   BULKHEAD_ASSIGN_OR_RETURN(v1::PipelineSpec spec, ParseSpec(text, data));
   spec.clear_epochs();  // `inspect` proposes one, for a look
+  if (copy != nullptr) NameObjects(data, *copy, *spec.mutable_source());
   if (spec.source().has_tfrecord()) {
-    return SourceSupply::CreateRaw(std::move(spec), std::move(others), data);
+    return SourceSupply::CreateRaw(std::move(spec), std::move(others), data, progress);
   }
   BULKHEAD_RETURN_IF_ERROR(Normalize(spec));
-  return SourceSupply::Create(std::move(spec), "/");
+  return SourceSupply::Create(std::move(spec), "/", progress);
 }
 
 }  // namespace bulkhead::tools

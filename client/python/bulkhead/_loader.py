@@ -110,9 +110,10 @@ class Loader(LoaderState):
     tqdm class or bar is updated.
 
     `transport` is "auto" by default: a service on a Unix socket shares its memory, and batches are
-    not copied; where that is impossible, batches travel over gRPC, and `transport_reason` says
-    why. "shm" makes it an error (TransportUnavailable) when the first opening finds no shared
-    memory; "grpc" never uses shared memory. Over shared memory a batch occupies a slot until the
+    not copied. Batches of a service on another host are put into shared memory by a process that the
+    loader starts, if the program bulkhead-receive is installed. Where neither is possible, batches
+    travel over gRPC, and `transport_reason` says why. "shm" makes it an error (TransportUnavailable)
+    when the first opening finds no shared memory; "grpc" never uses shared memory. Over shared memory a batch occupies a slot until the
     last array that views it is gone. When the program holds all slots, next_batch runs Python's
     garbage collector, which may free unused arrays, warns after 5 s, and raises SlotsExhausted
     after 60 s or at `timeout`. Both name the arrays that are kept and where they were taken.
@@ -208,7 +209,7 @@ class Loader(LoaderState):
         if isinstance(target, os.PathLike):
             target = os.fspath(target)
         address, self._credentials = target_file.resolve(target, credentials)
-        path = str(target) if address != target else ""  # of a target file
+        path = target if target_file.is_target_file(target) else ""
         self._suspended = False  # load_state_dict failed; the next batch reopens the stream
         unique = f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
         # A name that no other loader has: the newer of two of one name supersedes the older.

@@ -133,7 +133,7 @@ class LoaderState:
 
     @property
     def transport_reason(self) -> str:
-        """Why `transport="auto"` uses gRPC; empty otherwise."""
+        """Why `transport="auto"` uses gRPC; over shared memory which receiver brings batches of a service on another host; else empty."""
         return self._check().transport_reason
 
     @property

@@ -183,7 +183,7 @@ def test_ctrl_c_in_the_midst_of_giving_a_slot_back_is_not_lost(fake_shm, monkeyp
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(loader._stream._door, "release", interrupted)
+    monkeypatch.setattr(loader._stream._shm.door, "release", interrupted)
     with pytest.raises(KeyboardInterrupt):
         del batch
         threading.Event().wait(30)

@@ -14,7 +14,8 @@ import pytest
 import bulkhead
 import fake_bulkheadd
 from bulkhead._arena import door as door_module, exhaustion
-from bulkhead._stream import healing, silence, transport
+from bulkhead._stream import silence, transport
+from bulkhead._stream.shared_memory import SharedMemory
 from conftest import eventually, indices
 
 
@@ -134,7 +135,7 @@ def test_a_dropped_loader_hangs_up(fake_shm):
 def test_a_forked_child_leaves_the_parents_door_open_and_closes_its_own(fake_shm):
     loader = fake_shm.open(samples=8000)
     batch = loader.next_batch()
-    door = loader._stream._door
+    door = loader._stream._shm.door
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -162,12 +163,12 @@ def test_descriptors_are_not_inherited_and_not_leaked(fake_shm):
         return sum("fake-arena" in os.readlink(name) for name in names if os.path.lexists(name))
 
     first = fake_shm.open(samples=80)
-    assert not os.get_inheritable(first._stream._door._socket.fileno())
+    assert not os.get_inheritable(first._stream._shm.door._socket.fileno())
     before = memory_files()
     for _ in range(5):
         with bulkhead.Loader({"samples": 80}, first.target) as loader:
             kept = loader.next_batch()["index"]
-            door = loader._stream._door
+            door = loader._stream._shm.door
         del kept, loader
         assert door._socket.fileno() >= 0 and door._hung_up
     # The service, in this process as well, has each memfd twice.
@@ -183,7 +184,7 @@ def test_descriptors_are_not_inherited_and_not_leaked(fake_shm):
 
 def test_releases_that_do_not_fit_are_sent_later(fake_shm, monkeypatch):
     loader = fake_shm.open(samples=8000)
-    door = loader._stream._door
+    door = loader._stream._shm.door
     connection = fake_shm.door.connections[0]
     real = door._socket
 
@@ -292,17 +293,17 @@ def test_a_new_door_after_the_old_one_hung_up(fake_shm):
 
 def test_a_door_that_comes_up_a_moment_later_is_found(fake_shm, monkeypatch):
     loader = fake_shm.open(samples=80, lose_after=4)
-    real, looked = healing.HealingStream._open_door, []
+    real, looked = SharedMemory.open, []
 
-    def too_early_once(self, patience):
+    def too_early_once(self, patience, closed):
         looked.append(True)
         if len(looked) > 1:
-            return real(self, patience)
-        self._door.close()
-        self._door, self._no_shm = None, "nobody listens yet"
+            return real(self, patience, closed)
+        self.door.close()
+        self.door, self.reason = None, "nobody listens yet"
         return None
 
-    monkeypatch.setattr(healing.HealingStream, "_open_door", too_early_once)
+    monkeypatch.setattr(SharedMemory, "open", too_early_once)
     assert [indices(loader.next_batch())[0] for _ in range(10)] == list(range(0, 80, 8))
     assert (loader.transport, loader.transport_reason, loader.reconnects) == ("shm", "", 1)
 
@@ -347,7 +348,8 @@ def test_the_services_own_reason_is_kept(fake_shm):
     assert (loader.transport, loader.transport_reason) == ("grpc", "the budget is used up")
 
 
-def test_tcp_has_no_shared_memory():
+def test_tcp_has_no_shared_memory_without_a_receiver(monkeypatch):
+    monkeypatch.setenv("BULKHEAD_SERVER", "/none")
     _, server, port = fake_bulkheadd.serve("127.0.0.1:0")
     with bulkhead.Loader({}, f"127.0.0.1:{port}") as loader:
         assert loader.transport == "grpc" and "not a Unix socket" in loader.transport_reason

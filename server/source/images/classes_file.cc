@@ -9,6 +9,7 @@
 #include "server/base/error.h"
 #include "server/source/file.h"
 #include "server/source/images/list_parser.h"
+#include "server/source/objects.h"
 #include "server/source/roots.h"
 
 namespace bulkhead {
@@ -20,8 +21,7 @@ constexpr uint64_t kMaxFileBytes = 2 * kMaxClassNamesBytes + 16;
 absl::StatusOr<std::string> ReadWhole(const internal::v1::BuildIndex& request,
                                       const std::string& name) {
   const internal::v1::ResolvedFile& resolved = request.classes();
-  BULKHEAD_ASSIGN_OR_RETURN(const DataFile file,
-                            Roots(request.roots()).Open(resolved.path(), name));
+  BULKHEAD_ASSIGN_OR_RETURN(const DataFile file, OpenData(resolved, Roots(request.roots()), name));
   BULKHEAD_RETURN_IF_ERROR(
       file.CheckUnchanged({resolved.size_bytes(), resolved.mtime_ns(), resolved.inode()}));
   std::string text(std::min(file.size_bytes(), kMaxFileBytes + 1), '\0');

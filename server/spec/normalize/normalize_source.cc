@@ -71,7 +71,7 @@ void CheckOneUrl(const std::string& value, const std::string& path, SpecProblems
   const auto url = ParseObjectUrl(value);
   if (url.ok() && url->is_bucket() && url->key.find_first_of("*?[") != url->key.npos) {
     problems.Add(path, absl::StrCat(ShownUrl(value),
-                                    ": a list is one object; wildcards are not "
+                                    ": is to be one object; wildcards are not "
                                     "read here"));
   }
 }
@@ -139,11 +139,10 @@ void CheckClasses(const Files& source, bool labeled, const std::string& source_p
   const auto& classes = source.classes();
   if (!source.classes_file().empty()) {
     const std::string path = source_path + ".classes_file";
-    CheckPath(source.classes_file(), path, "the file with a name a line", problems);
     if (IsObjectUrl(source.classes_file())) {
-      problems.Add(path, absl::StrCat(ShownUrl(source.classes_file()),
-                                      ": is read from this host only; write a path, or give the "
-                                      "names as `classes`"));
+      CheckOneUrl(source.classes_file(), path, problems);
+    } else {
+      CheckPath(source.classes_file(), path, "the file with a name a line", problems);
     }
     if (!classes.empty()) problems.Add(path, "replaces `classes`; give only one of them");
     if (!labeled) problems.Add(path, "names classes, but there are no labels of type int64");

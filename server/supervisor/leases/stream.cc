@@ -446,7 +446,10 @@ void Stream::DeliverFinished() {
 
 std::shared_ptr<const SlotHold> Stream::HoldSlot(uint32_t slot, uint64_t sequence) {
   quiet_since_ns_ = MonotonicNanos();
-  auto release = [loop = loop_, weak = weak_from_this(), slot, sequence] {
+  const std::shared_ptr<ArenaMemory> memory = config_.memory;  // may be null
+  if (memory != nullptr) memory->Hold(slot);
+  auto release = [loop = loop_, weak = weak_from_this(), memory, slot, sequence](bool left) {
+    if (memory != nullptr) memory->Release(slot, left);
     loop->Post([weak, slot, sequence] {
       const std::shared_ptr<Stream> stream = weak.lock();
       if (stream == nullptr) return;
@@ -462,7 +465,7 @@ std::shared_ptr<const SlotHold> Stream::HoldSlot(uint32_t slot, uint64_t sequenc
       stream->wake_();
     });
   };
-  return std::make_shared<const SlotHold>(config_.arena, slot, std::move(release), config_.memory);
+  return std::make_shared<const SlotHold>(config_.arena, slot, std::move(release));
 }
 
 void Stream::AppendTotals(v1::GetStatusResponse& response) const {

@@ -1,7 +1,6 @@
 #ifndef BULKHEAD_SERVER_SUPERVISOR_LEASES_STREAM_H_
 #define BULKHEAD_SERVER_SUPERVISOR_LEASES_STREAM_H_
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -17,6 +16,7 @@
 #include "bulkhead/internal/v1/worker.pb.h"
 #include "bulkhead/v1/loader.pb.h"
 #include "server/arena/arena.h"
+#include "server/arena/slot_hold.h"
 #include "server/base/quarantine_set.h"
 #include "server/os/event_loop.h"
 #include "server/supervisor/leases/assignments.h"
@@ -30,39 +30,6 @@
 #include "server/supervisor/trace/tracer.h"
 
 namespace bulkhead {
-
-// A delivered batch's claim on its slot; the slot is reused after the last copy of the shared_ptr
-// is gone. May be dropped on any thread, and after the stream or the supervisor has ended.
-class SlotHold {
- public:
-  // `memory`: the arena's memory; may be null.
-  SlotHold(std::shared_ptr<Arena> arena, uint32_t slot, std::function<void()> release,
-           std::shared_ptr<ArenaMemory> memory = nullptr)
-      : arena_(std::move(arena)),
-        slot_(slot),
-        release_(std::move(release)),
-        memory_(std::move(memory)) {
-    if (memory_ != nullptr) memory_->Hold(slot_);
-  }
-  ~SlotHold() {
-    if (memory_ != nullptr) memory_->Release(slot_, left_);
-    release_();
-  }
-  SlotHold(const SlotHold&) = delete;
-  SlotHold& operator=(const SlotHold&) = delete;
-
-  const std::byte* data() const { return arena_->slot(slot_); }
-  uint32_t slot() const { return slot_; }
-  // The reader had the slot mapped and disconnected without releasing it.
-  void NoteLeft() const { left_ = true; }
-
- private:
-  const std::shared_ptr<Arena> arena_;
-  const uint32_t slot_;
-  const std::function<void()> release_;
-  const std::shared_ptr<ArenaMemory> memory_;
-  mutable std::atomic<bool> left_{false};
-};
 
 struct ReadyBatch {
   v1::BatchHeader header;

@@ -195,6 +195,13 @@ def test_index_makes_them_ahead(start, spec, plain):
     assert bulkhead.service_status(service.target)["jpeg"]["entries_made"] == jpeg["entries_made"]
 
 
+def test_index_keeps_nothing_else_unasked(start, spec, folder):
+    service = start()
+    assert json.loads(tool("index", "--spec", spec, "--json", "--target", service.target)) == {"samples_per_epoch": SAMPLES}
+    kept = {path.name.partition("-")[0] for path in (folder / "cache").rglob("*") if path.is_file()}
+    assert segments(folder) == [] and "coefficients" not in kept, kept
+
+
 def test_index_says_what_it_cannot_do(start, spec, folder, photos):
     whole = write_spec(folder / "whole.json", **{**json.loads(spec.read_text()), "stages": ["decode_image", {"resize": {"size": [8, 8]}}]})
     assert "no crop follows decode_image" in tool("index", "--spec", whole, "--jpeg-seek", code=1)

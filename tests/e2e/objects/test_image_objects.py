@@ -419,12 +419,62 @@ def test_an_empty_image_is_a_sample_error(folder, images, start):
     ({"image_list": {"path": "s3://bucket/none.txt"}}, "FILE_NOT_FOUND", "s3://bucket/none.txt"),
     ({"image_list": {"path": "s3://bucket/*.txt"}}, "SPEC_INVALID", "wildcards"),
     ({"image_list": {"entries": ["s3://other/a.jpg 0"]}}, "PATH_NOT_ALLOWED", "s3://other/a.jpg"),
-    ({"image_list": {"path": "s3://bucket/list.txt", "classes_file": "s3://bucket/classes.txt"}}, "SPEC_INVALID", "classes"),
+    ({"image_list": {"path": "s3://bucket/list.txt", "classes_file": "s3://bucket/none.txt"}}, "FILE_NOT_FOUND", "s3://bucket/none.txt"),
+    ({"image_folder": {"path": "s3://bucket/folder", "classes_file": "s3://bucket/*.txt"}}, "SPEC_INVALID", "wildcards"),
+    ({"image_folder": {"path": "s3://bucket/folder", "classes_file": "s3://other/c.txt"}}, "PATH_NOT_ALLOWED", "--root"),
 ])
 def test_what_cannot_be_read_is_named(start, source, reason, said):
     error = error_of(source, start(roots=("s3://bucket", "s3://nowhere", "http://127.0.0.1:1")))
     assert error.reason == reason
     assert said in str(error)
+
+
+@pytest.mark.parametrize("place", ["list", "folder", "files and names in the store"])
+def test_names_of_classes_in_a_store_are_those_of_the_file(folder, images, own_store, start, place):
+    """The names decide, not where they lie: cursors go on when they are moved, and not when they change."""
+    service = start()
+    names = sorted(path.name for path in (images / "folder").iterdir())[::-1]
+    (images / "classes.txt").write_text("\ufeff" + "\r\n".join(names) + "\n\n")
+    lines = [f"folder/{path.relative_to(images / 'folder')} {path.parent.name}\n" for path in (images / "folder").rglob("*.jpg")]
+    (images / "named.txt").write_text("".join(lines))
+    source, kind = {
+        "list": ({"path": "s3://bucket/named.txt"}, "image_list"),
+        "folder": ({"path": "s3://bucket/folder"}, "image_folder"),
+        "files and names in the store": ({"path": str(images / "named.txt")}, "image_list"),
+    }[place]
+    told = result(folder, {kind: {**source, "classes": names}}, service)
+    for classes in (str(images / "classes.txt"), "s3://bucket/classes.txt"):
+        assert result(folder, {kind: {**source, "classes_file": classes}}, service) == told
+    with bulkhead.Loader(spec_of({kind: {**source, "classes_file": "s3://bucket/classes.txt"}}), service.target, timeout=PATIENCE) as loader:
+        assert list(loader.classes) == names
+    spec = write_spec(folder / "classes.json", **spec_of({kind: {**source, "classes_file": "s3://bucket/classes.txt"}}))
+    assert names[0] in tool("validate", "--data", spec)
+    half = finish_digest(start_digest("cpp", spec, target=service.target, batches=8))
+    (images / "classes.txt").write_text("".join(f"{name}\n" for name in names[::-1]))
+    with pytest.raises(bulkhead.errors.CursorMismatch):
+        with bulkhead.Loader(spec, service.target, timeout=PATIENCE, cursor=half["cursor"]) as loader:
+            next(iter(loader))
+    (images / "classes.txt").write_text("a\na\n")
+    assert "classes.txt:2: names `a` again" in str(error_of({kind: {**source, "classes_file": "s3://bucket/classes.txt"}}, service))
+    (images / "classes.txt").write_bytes(b"a\n" * (3 << 20))
+    before = own_store.bytes_sent("classes.txt")
+    assert "at most 1 MiB" in str(error_of({kind: {**source, "classes_file": "s3://bucket/classes.txt"}}, service))
+    assert own_store.bytes_sent("classes.txt") == before
+
+
+def test_names_of_classes_whose_blocks_are_damaged_are_read_again(folder, images, own_store, start):
+    names = sorted(path.name for path in (images / "folder").iterdir())
+    (images / "classes.txt").write_text("".join(f"{name}\n" for name in names))
+    source = {"image_folder": {"path": str(images / "folder"), "classes_file": "s3://bucket/classes.txt"}}
+    service = start()
+    local = result(folder, source, service)
+    [data] = blocks_folder(folder / "cache").glob("*.data")
+    data.write_bytes(b"x" * data.stat().st_size)
+    assert result(folder, source, service) == local
+    own_store.fail(4, 503, key="classes.txt")
+    own_store.reset(1, key="classes.txt")
+    data.unlink()
+    assert result(folder, source, service) == local
 
 
 def test_no_right_to_list_is_named(own_store, start):
@@ -467,9 +517,13 @@ def test_commands_read_images_of_a_store_or_say_why_not(folder, images):
     tool("preview", spec, "--out", folder / "preview.png")
     assert (folder / "preview.png").stat().st_size > 0
     assert tool("explain", spec)
-    for words in (("pack", spec, folder / "out"), ("order", spec, "--feature", "label", "--png", folder / "o.png")):
+    plotted = ("order", spec, "--feature", "label", "--png", folder / "o.png")
+    for words in (("validate", "--purity", 2, spec), plotted):
         assert "bulkhead stream" in tool(*words, code=1)
     urls = [f"s3://bucket/folder/{path.relative_to(images / 'folder')} 0" for path in (images / "folder").rglob("*.jpg")]
     (folder / "urls.txt").write_text("\n".join(urls))
     listed = write_spec(folder / "u.json", **spec_of({"image_list": {"path": str(folder / "urls.txt")}}))
-    assert "bulkhead stream" in tool("validate", "--data", listed, code=1)
+    assert "150" in tool("validate", "--data", listed)
+    assert tool("order", listed, "--json")
+    for words in (("validate", "--purity", 2, listed), ("order", listed, *plotted[2:])):
+        assert "bulkhead stream" in tool(*words, code=1)

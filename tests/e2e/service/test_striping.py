@@ -239,6 +239,24 @@ def test_replicas_join_and_leave_by_the_target_file(folder, replicas):
     assert came == expected
 
 
+def test_one_replica_of_a_target_file_is_asked(folder, replicas):
+    fleet = replicas(2)
+    file = folder / "replicas.yaml"
+    file.write_text(f"target: {fleet[0].target}, {fleet[1].target}, {fleet[0].target}\n")
+
+    def status(target):
+        return subprocess.run([BIN / "bulkhead", "status", "--json", "--target", target], capture_output=True, text=True, check=False)
+
+    for replica in fleet:
+        one = f"{file}#{replica.target}"
+        assert int(json.loads(status(one).stdout)["pid"]) == replica.process.pid == bulkhead.service_status(one)["pid"]
+        with bulkhead.Loader(range_spec(folder), one, timeout=60) as loader:
+            assert len(list(loader.stream())) == 100
+    assert f"names several services ({fleet[0].target}, " in status(file).stderr
+    assert f"name it, as in {file}#{fleet[0].target}" in status(file).stderr
+    assert f"{file} names no service 'h:1', but" in status(f"{file}#h:1").stderr
+
+
 def test_the_quarantine_is_that_of_all_replicas(folder, replicas):
     spec = range_spec(folder, errors={"policy": "substitute", "max_fraction": 0.2})
     fleet = replicas(3)

@@ -228,7 +228,6 @@ def test_explain_says_what_each_order_reads(bucket, store, folder):
     [
         ("order", "SPEC", "--feature", "x", "--png", "x.png"),
         ("bench", "run", "SPEC", "--in-process"),
-        ("pack", "SPEC", "packed"),
         ("inspect", "SPEC"),
         ("validate", "SPEC", "--purity", "2"),
     ],
@@ -249,6 +248,20 @@ def test_commands_that_make_samples_themselves_refuse_urls(bucket, store, folder
     assert "s3://bucket/train/shard-*.tar: this command makes samples in its own process" in said, said
     assert "bulkhead stream" in said and "copy the data" in said
     assert not store.requests
+
+
+def test_a_packing_reads_the_indexes_and_packs_none_of_them(bucket, store, folder, monkeypatch):
+    def packed(data, name):
+        tool("pack", data, folder / name)
+        return {path.name: path.read_bytes() for path in (folder / name).iterdir() if path.name != ".packed"}
+
+    publish(spec_of(folder, "s3://bucket/train/shard-*.tar"))
+    fresh_cache(folder, monkeypatch, "other")
+    since = len(store.requests)
+    stored = packed(spec_of(folder, "s3://bucket/train/shard-*"), "stored")
+    wanted = sum(path.stat().st_size for path in bucket.glob("shard-*"))
+    assert read_bytes(store, since) <= wanted + (64 << 10), "each object once"
+    assert stored == packed(spec_of(folder, str(bucket / "shard-*.tar")), "local")
 
 
 def test_data_without_a_spec_are_files(store, folder):

@@ -39,7 +39,9 @@ class AnnotatedSupplyTest : public ::testing::Test {
 
   static absl::StatusOr<std::unique_ptr<RecordSupply>> Supply(
       Annotations annotations, const AnnotationOptions& options = {}) {
-    return SupplyAnnotated(std::move(annotations), options, [] { return NewLocalImageWork(); });
+    return SupplyAnnotated(
+        std::move(annotations), options, nullptr, [] { return NewLocalImageWork(); },
+        [](const v1::Progress&) {});
   }
 
   static std::string Problem(Annotations annotations, const AnnotationOptions& options = {}) {

@@ -1,5 +1,6 @@
 #include "client/cpp/internal/service/target_file.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -7,6 +8,7 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -39,11 +41,6 @@ struct Said {
 
 absl::Status Wrong(const std::string& what) {
   return MakeClientError(absl::StatusCode::kInvalidArgument, client_reason::kInvalidArgument, what);
-}
-
-bool IsTargetFile(absl::string_view target) {
-  if (absl::StartsWith(target, "unix:")) return false;  // whatever a socket's name ends in
-  return absl::EndsWith(target, ".yaml") || absl::EndsWith(target, ".yml");
 }
 
 bool IsPath(absl::string_view key) {
@@ -149,7 +146,36 @@ absl::StatusOr<std::map<std::string, Said>> ReadTargetFile(const std::string& pa
 
 }  // namespace
 
+bool IsTargetFile(absl::string_view target) {
+  if (absl::StartsWith(target, "unix:")) return false;  // whatever a socket's name ends in
+  return absl::EndsWith(target, ".yaml") || absl::EndsWith(target, ".yml");
+}
+
+std::vector<std::string> ServicesIn(const std::string& address) {
+  std::vector<std::string> services;
+  for (const absl::string_view part : absl::StrSplit(address, ',')) {
+    const std::string service(absl::StripAsciiWhitespace(part));
+    if (!CheckAddress(service).ok()) return {address};  // a socket's name may have commas
+    if (std::find(services.begin(), services.end(), service) == services.end()) {
+      services.push_back(service);
+    }
+  }
+  return services;
+}
+
 absl::StatusOr<Target> ResolveTarget(const std::string& target, Credentials credentials) {
+  const size_t hash = std::min(target.rfind('#'), target.size());
+  const std::string path = target.substr(0, hash);
+  if (IsTargetFile(path) && !IsTargetFile(target)) {
+    auto all = ResolveTarget(path, std::move(credentials));
+    if (!all.ok()) return all.status();
+    const std::string named = target.substr(hash + 1);
+    const std::vector<std::string> services = ServicesIn(all->address);
+    if (std::find(services.begin(), services.end(), named) == services.end()) {
+      return Wrong(absl::StrCat(path, " names no service '", named, "', but ", all->address));
+    }
+    return Target{named, std::move(all->credentials)};
+  }
   if (!IsTargetFile(target)) return Target{target, WithEnvironment(std::move(credentials))};
   auto said = ReadTargetFile(target);
   if (!said.ok()) return said.status();

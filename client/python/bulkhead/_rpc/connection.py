@@ -43,14 +43,19 @@ class Connection:
             self._socket.close()
 
     def explain(self, failure: BulkheadError) -> BulkheadError:
-        """`failure` to connect, with the problem of TLS if that is the cause."""
-        if failure.reason != "SERVICE_UNAVAILABLE":
-            return failure
-        why = tls.explain(self._target, self._credentials)
-        if not why:
-            return failure
-        text = f"no connection to the service at {self._target}: {why}"
-        return type(failure)(text, failure.reason, failure.metadata, failure.code)
+        """`explained` for this connection."""
+        return explained(failure, self._target, self._credentials)
+
+
+def explained(failure: BulkheadError, target: str, credentials: Credentials) -> BulkheadError:
+    """`failure` to connect, with the problem of TLS if that is the cause."""
+    if failure.reason != "SERVICE_UNAVAILABLE":
+        return failure
+    why = tls.explain(target, credentials)
+    if not why:
+        return failure
+    text = f"no connection to the service at {target}: {why}"
+    return type(failure)(text, failure.reason, failure.metadata, failure.code)
 
 
 class _PinnedSocket:

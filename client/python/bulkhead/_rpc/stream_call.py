@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import queue
-from typing import Any, Iterable, Iterator, Optional
+from typing import Any, Iterable, Iterator, List, Optional, Protocol, Tuple
 
-from ..errors import ServiceUnavailable
+from ..errors import BulkheadError, ServiceUnavailable
 from . import proto
-from .connection import Connection
+from .connection import Connection, explained
 from .credentials import Credentials
 
 # What a service takes of one request: kMaxRequestBytes in server/service/loader_server.cc.
@@ -23,6 +23,18 @@ _CHANNEL_OPTIONS = [
     # Batches do not go through a proxy that was meant for web pages.
     ("grpc.enable_http_proxy", 0),
 ]
+
+
+class Relay(Protocol):
+    """A process on this host that makes a call in place of gRPC in this one."""
+
+    target: str  # where it listens
+
+    def metadata(self, target: str, credentials: Credentials) -> List[Tuple[str, bytes]]:
+        """What tells it whom to call."""
+
+    def post_mortem(self) -> str:
+        """How it ended; empty while it runs."""
 
 
 class _NoCall:
@@ -44,15 +56,20 @@ class StreamCall:
     Errors are those of Connection; that nothing listens comes with the messages, as a loss does.
     """
 
-    def __init__(self, target: str, credentials: Credentials, open_request, authority: str = ""):
-        """`authority`: the name in the service's certificate, if that is not the target's."""
+    def __init__(
+        self, target: str, credentials: Credentials, open_request, authority: str = "", relay: Optional[Relay] = None
+    ):
+        """`authority`: the name in the service's certificate, if that is not the target's. `relay`: what makes the call."""
+        self._target, self._credentials, self._relay = target, credentials, relay
+        address, known = (target, credentials) if relay is None else (relay.target, Credentials())
         self._requests: "queue.SimpleQueue[Any]" = queue.SimpleQueue()
         self._requests.put(proto.StreamRequest(open=open_request))
         self.connection: Optional[Connection] = None
         self.messages: Any
         options = [*_CHANNEL_OPTIONS, *([("grpc.ssl_target_name_override", authority)] if authority else [])]
         try:
-            self.connection = Connection(target, credentials, options)
+            metadata = None if relay is None else relay.metadata(target, credentials)
+            self.connection = Connection(address, known, options)
         except ServiceUnavailable as failure:
             failure._advice += ", then go on from the last cursor"
             self.messages = _NoCall(failure.again())
@@ -63,7 +80,13 @@ class StreamCall:
             response_deserializer=None,
         )
         # `None` in the queue ends gRPC's sending thread.
-        self.messages = start(iter(self._requests.get, None))
+        self.messages = start(iter(self._requests.get, None), metadata=metadata)
+
+    def explain(self, failure: BulkheadError) -> BulkheadError:
+        """`failure` of a call that nothing has answered, with the problem of TLS if that is the cause."""
+        if self.connection is None:
+            return failure
+        return explained(failure, self._target, self._credentials)
 
     def release(self, through: int) -> None:
         """Gives back the credits of the batches up to that one."""

@@ -9,17 +9,15 @@ import atexit
 import logging
 import os
 import secrets
-import signal
-import subprocess
 import threading
 import time
 from typing import Callable, Dict, Optional, Union
 
 from .._boundary import meant
-from ..errors import DeadlineExceeded, LoaderClosed, OutOfThreads
-from . import rendezvous as rendezvous_module, runtime_folder, service_log, service_process
+from ..errors import DeadlineExceeded, LoaderClosed
+from . import rendezvous as rendezvous_module, service_log, service_process
 from .arguments import Arguments
-from .runtime_folder import RuntimeFolder
+from .own_process import OwnProcess
 from .service_process import Options
 from .shared_service import SharedService
 
@@ -49,83 +47,17 @@ def refuse_in_worker() -> None:
         )
 
 
-class EmbeddedService:
-    """spawn → "ready" → serving → last holder gone → TERM … KILL, reaped, folder removed.
-
-    A forked child leaves its parent's services alone. Thread-safe.
-    """
+class EmbeddedService(OwnProcess):
+    """A service of this process, which lives until its last holder is gone."""
 
     def __init__(self, options: Options, timeout: float, cancelled: Callable[[], bool]):
         refuse_in_worker()
         self.options = options
         self.holders = 0
-        self._owner = os.getpid()
-        runtime_folder.remove_stale()
         rendezvous_module.remove_stale()
-        self._folder = RuntimeFolder()
-        self.target = "unix:" + os.path.join(self._folder.path, "s.sock")
-        command = [*options.command(), "--watch-pid", str(self._owner), "--listen", self.target]
-        self.log = service_log.new(secrets.token_hex(3), options.arguments.cache_dir)
-        if self.log:
-            command += ["--log-file", self.log]
-        try:
-            self._process, ready = service_process.start(command, subprocess.PIPE)
-        except BaseException:
-            self._folder.remove()
-            raise
-        assert self._process.stderr is not None
-        try:
-            self._last_words = service_process.LastWords(self._process.stderr)
-        except RuntimeError as failure:
-            service_process.kill(self._process)
-            self._folder.remove()
-            os.close(ready)
-            raise OutOfThreads(f"the embedded service cannot be listened to: {failure}") from None
-        try:
-            service_process.await_ready(ready, timeout, cancelled, self.post_mortem)
-        except BaseException as error:
-            self.stop()
-            service_log.name_in(error, self.log)
-            raise
-        finally:
-            os.close(ready)
-
-    def alive(self) -> bool:
-        return self._owner == os.getpid() and self._process.poll() is None
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    def post_mortem(self) -> str:
-        """How it ended, and its last words; empty while it runs."""
-        if self._owner != os.getpid():
-            return ""
-        try:
-            # The connection breaks a little before the process can be reaped.
-            code = self._process.wait(2.0)
-        except subprocess.TimeoutExpired:
-            return ""
-        return service_process.how_it_ended(self.pid, code, self._last_words.get(), self.log)
-
-    def stop(self) -> None:
-        """Ends it, reaps it and removes its folder. May be called twice."""
-        if self._owner != os.getpid():
-            return
-        if self._process.poll() is None:
-            self._process.terminate()
-            self._process.send_signal(signal.SIGCONT)  # a stopped one would not hear of it
-            try:
-                self._process.wait(service_process.TERM_GRACE_SECONDS)
-            except subprocess.TimeoutExpired:
-                service_process.kill(self._process)
-        self._last_words.close()
-        self._folder.remove()
-
-    def kill(self) -> None:
-        """Kills it at once, if it is stuck. Its users notice."""
-        if self._owner == os.getpid() and self._process.poll() is None:
-            service_process.kill(self._process)
+        log = service_log.new(secrets.token_hex(3), options.arguments.cache_dir)
+        command = [*options.command(), *(["--log-file", log] if log else [])]
+        super().__init__("embedded service", command, timeout, cancelled, log)
 
 
 Service = Union[EmbeddedService, SharedService]

@@ -10,7 +10,7 @@ from .._rpc import descriptor, grpc_library, live_streams, proto
 from .._rpc.connection import Connection
 from .._rpc.credentials import Credentials
 from .endpoint import check_target
-from .target_file import resolve
+from .target_file import one_service
 
 
 def service_status(
@@ -32,7 +32,7 @@ def service_status(
 
 def asked(target: str, timeout: float, credentials: Optional[Credentials], fresh: bool = False) -> Dict[str, Any]:
     """service_status, with errors that are not final."""
-    address, known = resolve(target, credentials)
+    address, known = one_service(target, credentials)
     check_target(address)
     assert address is not None
     live_streams.check_fork()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from .._rpc import tls
 from .._rpc.credentials import Credentials, checked, with_environment
@@ -29,13 +29,20 @@ def resolve(
 ) -> Tuple[Any, Credentials]:
     """The address, and by what it and this client know each other.
 
-    What is given counts before what a target file says, and that before the environment.
+    `target`: an address, a target file, or FILE#ADDRESS, one of the services that the file names. What is given
+    counts before what a target file says, and that before the environment.
     InvalidArgument with file and line for a target file that cannot be used, and CredentialsInvalid for
     a file that it names.
     """
     if isinstance(target, os.PathLike):
         target = os.fspath(target)
-    if not isinstance(target, str) or not _is_target_file(target):
+    path, _, named = target.rpartition("#") if isinstance(target, str) else ("", "", "")
+    if is_target_file(path) and not is_target_file(target):
+        address, known = resolve(path, credentials)
+        if named not in services_in(address):
+            raise InvalidArgument(f"{path} names no service {named!r}, but {address}")
+        return named, known
+    if not is_target_file(target):
         return target, with_environment(credentials)
     said = _read(target)
     given = checked(credentials)
@@ -63,14 +70,31 @@ def why_ended(path: str) -> str:
     return _ended.get(path, "")
 
 
+def services_in(address: str) -> List[str]:
+    """The services of an address: `a:1, b:2` has two. Each once."""
+    parts = [part.strip() for part in address.split(",")]
+    return list(dict.fromkeys(parts)) if all(map(is_address, parts)) else [address]  # a socket's name may have commas
+
+
+def one_service(target: Any, credentials: Optional[Credentials]) -> Tuple[Any, Credentials]:
+    """resolve() for what asks one service; InvalidArgument for a target that names several."""
+    address, known = resolve(target, credentials)
+    services = services_in(address) if isinstance(address, str) else [address]
+    if len(services) > 1:
+        # Of a file, the credentials come from there.
+        one = services[0] if target == address else f"{target}#{services[0]}"
+        raise InvalidArgument(f"{target} names several services ({address}); this asks one of them: name it, as in {one}")
+    return services[0], known
+
+
 def address_in(path: str) -> str:
     """The address in a target file."""
     return _read(path)["target"][0]
 
 
-def _is_target_file(target: str) -> bool:
+def is_target_file(target: Any) -> bool:
     # Whatever a socket's name ends in.
-    return target.endswith((".yaml", ".yml")) and not target.startswith("unix:")
+    return isinstance(target, str) and target.endswith((".yaml", ".yml")) and not target.startswith("unix:")
 
 
 def _read(path: str) -> Dict[str, Tuple[str, int]]:

@@ -288,7 +288,7 @@ class Sources(PipelineBase):
             A label that is not among them is an error that names its line. Default: the names
             that a label column holds, sorted by their bytes.
         classes_file: UTF-8 file with these names, one per line, instead of `classes`; relative
-            to the spec's folder. The names count as if `classes` held them.
+            to the spec's folder, or a URL. The names count as if `classes` held them.
         frames: Delivers windows of consecutive lines: several images a sample. Default: each
             line is a sample.
         base_dir: Folder that relative paths start from. Default: the current one, when the
@@ -333,7 +333,7 @@ class Sources(PipelineBase):
             images that is not among them is an error. Default: all sub-folders, sorted by the
             bytes of their names.
         classes_file: A UTF-8 file with these names, one a line, in place of `classes`; relative
-            to the spec's folder.
+            to the spec's folder, or a URL.
         frames: Delivers windows of consecutive images: several images a sample. Default: each
             image is a sample.
         base_dir: Folder that relative paths start from. Default: the current one, when the

@@ -10,12 +10,12 @@ from typing import Any, Callable, List, Optional
 
 from .. import errors
 from .._arena import door as door_module
-from .._arena.door import Door, DoorError
 from .._batch.batch import Batch, Layout
 from .._rpc import live_streams, proto
 from .._rpc.credentials import Credentials
 from .._service.endpoint import Endpoint
 from .events import Events, Progress
+from .shared_memory import SharedMemory
 from .stream import Stream
 from .transport import UnusableArena
 
@@ -97,7 +97,7 @@ class HealingStream:
     `next` ran into its own timeout. It gives up when no batch arrived within `deadline` seconds, or
     when an embedded service died again and again without giving one.
 
-    Transport: one door for all its Streams as long as the service keeps it. What was demanded is
+    Transport: one door for all its Streams as long as it is kept (SharedMemory). What was demanded is
     demanded of the first Stream only: once a trainer runs, gRPC is better than an error.
     Thread-safe.
     """
@@ -111,9 +111,8 @@ class HealingStream:
         self._open = open_request
         self._deadline = deadline
         self._transport = transport
-        self._door: Optional[Door] = None
-        self._no_shm = ""  # why there cannot be shared memory now
-        self._never_shm = ""  # why there cannot be at all
+        self._no_shm = ""  # why there is no shared memory now
+        self._shm = SharedMemory(endpoint, credentials, transport != "grpc")
         self._changed = threading.Condition()
         self._first: Any = None  # Opened of the first stream
         self._candidate: Optional[Stream] = None  # the healer's, not yet opened
@@ -128,7 +127,11 @@ class HealingStream:
         try:
             self._stream = self._start(open_request, 0, door_module.WELCOME_SECONDS)
         except errors.ServiceUnavailable as failure:  # when a dataset is brought there
+            self._shm.close()
             raise failure._final() from None
+        except BaseException:
+            self._shm.close()
+            raise
         open_streams.add(self)
 
     def _start(self, open_request, first_sequence: int, patience: float) -> Stream:
@@ -138,7 +141,8 @@ class HealingStream:
         if self._endpoint.upload is not None:
             self._endpoint.upload.send(self._endpoint.target, self._credentials, closed=lambda: self._closed)
         demanded = self._demands_shm()
-        door = self._open_door(patience)
+        door = self._shm.open(patience, lambda: self._closed)
+        self._no_shm = self._shm.reason
         if door is not None:
             request.arena_token = door.token
             request.announce_at_door = True
@@ -158,6 +162,7 @@ class HealingStream:
             first_sequence,
             self.events,
             self._endpoint.words,
+            relay=self._shm.receiver if door is not None else None,
         )
 
     def _demands_shm(self) -> bool:
@@ -169,40 +174,6 @@ class HealingStream:
             "gRPC instead",
             metadata={"target": self._endpoint.target},
         )
-
-    def _open_door(self, patience: float) -> Optional[Door]:
-        """The door to the service, or None and the reason in `_no_shm`."""
-        self._no_shm = ""
-        if self._transport == "grpc":
-            return None
-        path = door_module.path_of(self._endpoint.target)
-        if path is None:
-            self._no_shm = f"{self._endpoint.target} is not a Unix socket"
-        elif self._never_shm:
-            self._no_shm = self._never_shm
-        if path is None or self._never_shm:
-            return None
-        door = self._door
-        if door is not None and door.path == path and not door.hung_up():
-            return door
-        try:
-            fresh = Door(
-                path,
-                min(patience, door_module.WELCOME_SECONDS),
-                lambda: self._closed,
-                self._credentials.socket_user,
-            )
-        except DoorError as failure:
-            self._no_shm = str(failure)
-            fresh = None
-        with self._changed:
-            self._door = fresh
-            closed = self._closed
-        if door is not None:
-            door.close()
-        if closed and fresh is not None:
-            fresh.close()
-        return fresh
 
     def _note_transport(self, stream: Stream) -> None:
         """`stream` was opened: tells which way its batches take, when it is not the best one."""
@@ -220,8 +191,8 @@ class HealingStream:
 
     @property
     def transport_reason(self) -> str:
-        """Why batches do not travel through shared memory; empty when they do, or when gRPC was asked for."""
-        return "" if self.transport == "shm" else self._no_shm
+        """Why batches do not travel through shared memory, or who puts them there if it is not the service; else empty."""
+        return self._shm.source() if self.transport == "shm" else self._no_shm
 
     @property
     def held_slots(self) -> int:
@@ -263,7 +234,7 @@ class HealingStream:
         except UnusableArena as failure:
             if self._transport == "shm":
                 raise
-            self._never_shm = failure.message
+            self._shm.give_up(failure.message)
             self._stream.close()
             with self._changed:
                 if self._closed:
@@ -300,6 +271,7 @@ class HealingStream:
             with self._changed:
                 if self._stream is stream and self._healer is None:
                     self._lost_since, self._losses, self._pause = None, 0, _FIRST_PAUSE
+                    self._shm.brought_batch()
             return batch
 
     def _settled_stream(self, until: float, timeout: float) -> Stream:
@@ -391,6 +363,7 @@ class HealingStream:
             if cause.reason == "SERVICE_SILENT" and cause is not killed_for:
                 killed_for = cause
                 self._endpoint.kill()
+                self._shm.kill_receiver()
             try:
                 return self._reconnect(request, first_sequence, progress)
             except errors.DeadlineExceeded:
@@ -398,7 +371,7 @@ class HealingStream:
             except UnusableArena as failure:
                 if self._demands_shm():
                     raise
-                self._never_shm = failure.message
+                self._shm.give_up(failure.message)
                 continue
             except errors.BulkheadError as error:
                 if not self._may_pass(error):
@@ -419,7 +392,7 @@ class HealingStream:
     def _may_pass(self, error: errors.BulkheadError) -> bool:
         """Whether another attempt may succeed a little later."""
         if error.reason == "TRANSPORT_UNAVAILABLE" and self._demands_shm():
-            return self._door is None  # a service that just starts has none yet
+            return self._shm.door is None  # a service that just starts has none yet
         if error.reason in REFUSED:
             return self._first is not None
         # Files that are just being replaced may be right in a moment.
@@ -444,7 +417,7 @@ class HealingStream:
         stream = self._open_candidate(request, first_sequence, self._patience(), progress)
         # Opening may have used up the deadline.
         patience = max(self._patience(), _AGAIN_SECONDS)
-        if stream.transport == "grpc" and self._door is None and self._open_door(patience):
+        if stream.transport == "grpc" and self._shm.door is None and self._shm.open(patience, lambda: self._closed):
             # The service was just starting: its door came up after this end had looked for it.
             self._drop_candidate()
             stream = self._open_candidate(request, first_sequence, patience, progress)
@@ -502,15 +475,13 @@ class HealingStream:
         with self._changed:
             self._closed = True
             stream, candidate, healer = self._stream, self._candidate, self._healer
-            door, self._door = self._door, None
             self._changed.notify_all()
         try:
             if candidate is not None:
                 candidate.close()
             stream.close()
         finally:
-            if door is not None:
-                door.close()
+            self._shm.close()
             if healer is not None and healer is not threading.current_thread():
                 # Not for ever: an interrupt in a `with` of the caller's may have left `_changed` locked.
                 healer.join(_HEALER_END_SECONDS)

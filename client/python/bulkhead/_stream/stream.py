@@ -19,7 +19,7 @@ from .._batch.batch import Batch, Layout, cursor_from_dict, cursor_to_dict, make
 from .._batch.order import Order
 from .._rpc import grpc_library, live_streams, proto
 from .._rpc.credentials import Credentials
-from .._rpc.stream_call import StreamCall
+from .._rpc.stream_call import Relay, StreamCall
 from .._rpc.wire import Part, parse
 from .events import Events, Progress
 from .opening import Opening
@@ -69,6 +69,7 @@ class Stream:
         words: Callable[[str], str],
         order: Callable[..., Any] = Order,
         authority: str = "",
+        relay: Optional[Relay] = None,
     ):
         """`first_sequence` is what the caller calls the first batch; on the wire it is 0.
 
@@ -76,12 +77,14 @@ class Stream:
         request's token came from. `post_mortem` tells how a service of our own ended; such a one was ready before, so its
         silence counts from the beginning. `words` makes of its messages those that the program's author knows.
         `order` makes what checks which batch may come. `authority` is the name in the service's certificate, if that is not the target's.
+        `relay` makes the call, and the door is its own.
         """
         self._target = target
         self._credits = open_request.credits
         self._world_size = open_request.world_size
         self._door = door
         self._post_mortem = post_mortem
+        self._relay = relay
         self._words = words
         self._owner = os.getpid()
         self._changed = threading.Condition()
@@ -106,7 +109,7 @@ class Stream:
         self._tells_wait_at = time.monotonic() + _LONG_WAIT  # for the first batch; inf: it was told
         self._idle = False  # by the last heartbeat: the stream's workers serve others
         self._silence = SilenceWatch(from_the_beginning=post_mortem is not None)
-        self._call = StreamCall(target, credentials, open_request, authority)
+        self._call = StreamCall(target, credentials, open_request, authority, relay)
         self._reader = threading.Thread(target=self._read, name="bulkhead-reader", daemon=True)
         try:
             self._reader.start()
@@ -168,7 +171,7 @@ class Stream:
                 # It is the call itself, which would keep this frame, the stream and its arena.
                 failure.__traceback__ = None
         except errors.BulkheadError as failure:
-            return failure if self._closed else with_post_mortem(failure, self._post_mortem)
+            return failure if self._closed else self._with_post_mortem(failure)
         except MemoryError:
             return errors.BulkheadError(
                 "no memory for a batch; lower batch.size or the credits",
@@ -187,10 +190,15 @@ class Stream:
     def _explain(self, failure: grpc.RpcError) -> errors.BulkheadError:
         error = errors.from_rpc(failure, self._target, self._post_mortem is not None)
         error = error._saying(self._words(error.message))
-        connection = self._call.connection
-        if connection is not None and not (self._closed or self.answered):
-            error = connection.explain(error)
-        return error if self._closed else with_post_mortem(error, self._post_mortem)
+        if not (self._closed or self.answered):
+            error = self._call.explain(error)
+        return error if self._closed else self._with_post_mortem(error)
+
+    def _with_post_mortem(self, error: errors.BulkheadError) -> errors.BulkheadError:
+        if self._relay is None:
+            return with_post_mortem(error, self._post_mortem)
+        # While its door is open it lives, and nothing is to be waited for.
+        return with_post_mortem(error, self._relay.post_mortem) if self._door is not None and self._door.hung_up() else error
 
     def _on_message(self, message: bytes) -> None:
         item = parse(message)
@@ -341,7 +349,7 @@ class Stream:
     @property
     def answered(self) -> bool:
         """Whether a service has answered at the address, here or at its door."""
-        return self._silence.listening or self._door is not None
+        return self._silence.listening or (self._door is not None and self._relay is None)
 
     @property
     def preparing_seconds(self) -> float:

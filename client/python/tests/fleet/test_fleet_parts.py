@@ -12,9 +12,27 @@ from bulkhead._fleet.cursors import Cursors
 from bulkhead._fleet.member import Member
 from bulkhead._fleet.replicas import FleetEndpoint, Replica, find, is_fleet, named_by
 from bulkhead._rpc import proto
-from bulkhead._service.target_file import resolve
+from bulkhead._service.target_file import one_service, resolve
 
 CURSOR = {"epoch": 2, "consumed": 8, "substitutions": 3, "quarantined": ["b"]}
+
+
+def test_one_of_the_services_of_a_file(tmp_path):
+    token, file = tmp_path / "token", tmp_path / "loader.yaml"
+    token.write_text("secret\n")
+    file.write_text("target: unix:/a, unix:/b,unix:/a\ntoken_file: token\n")
+    for named in ("unix:/a", "unix:/b"):
+        address, known = one_service(f"{file}#{named}", None)
+        assert (address, known.token_file) == (named, str(token))
+    with pytest.raises(errors.InvalidArgument, match=f"names several services .*: name it, as in {file}#unix:/a$"):
+        one_service(str(file), None)
+    with pytest.raises(errors.InvalidArgument, match=f"{file} names no service 'unix:/c', but unix:/a, unix:/b"):
+        one_service(f"{file}#unix:/c", None)
+    file.write_text("target: unix:/a,unix:/a\n")
+    assert one_service(str(file), None)[0] == "unix:/a"
+    with pytest.raises(errors.InvalidArgument, match="as in h:1$"):
+        one_service("h:1,h:2", None)
+    assert one_service("unix:/a,b", None)[0] == "unix:/a,b"
 
 
 @pytest.mark.parametrize(

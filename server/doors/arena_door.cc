@@ -1,4 +1,4 @@
-#include "server/service/doors/arena_door.h"
+#include "server/doors/arena_door.h"
 
 #include <spdlog/spdlog.h>
 #include <unistd.h>

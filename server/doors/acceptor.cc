@@ -1,4 +1,4 @@
-#include "server/service/doors/acceptor.h"
+#include "server/doors/acceptor.h"
 
 #include <spdlog/spdlog.h>
 

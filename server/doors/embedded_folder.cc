@@ -1,4 +1,4 @@
-#include "server/app/embedded_folder.h"
+#include "server/doors/embedded_folder.h"
 
 #include <unistd.h>
 
@@ -8,10 +8,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "server/doors/arena_door.h"
 #include "server/os/files/fd.h"
 #include "server/os/files/filesystem.h"
 #include "server/os/sockets/unix_address.h"
-#include "server/service/doors/arena_door.h"
 
 namespace bulkhead {
 namespace {

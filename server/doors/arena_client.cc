@@ -1,4 +1,4 @@
-#include "server/service/doors/arena_client.h"
+#include "server/doors/arena_client.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "server/service/doors/arena_door.h"
+#include "server/doors/arena_door.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -95,7 +95,7 @@ class ArenaDoorTest : public ::testing::Test {
   }
 
   std::shared_ptr<const SlotHold> Hold(uint32_t slot) {
-    return std::make_shared<const SlotHold>(arena_, slot, [this] { ++freed_; });
+    return std::make_shared<const SlotHold>(arena_, slot, [this](bool) { ++freed_; });
   }
   // Until everything that was sent through the door was carried out.
   void AwaitFreed(int count) {

@@ -1,5 +1,5 @@
-#ifndef BULKHEAD_SERVER_APP_EMBEDDED_FOLDER_H_
-#define BULKHEAD_SERVER_APP_EMBEDDED_FOLDER_H_
+#ifndef BULKHEAD_SERVER_DOORS_EMBEDDED_FOLDER_H_
+#define BULKHEAD_SERVER_DOORS_EMBEDDED_FOLDER_H_
 
 #include <string>
 
@@ -26,4 +26,4 @@ void TrimEmbeddedLog(const std::string& address, const std::string& watch_lock);
 
 }  // namespace bulkhead
 
-#endif  // BULKHEAD_SERVER_APP_EMBEDDED_FOLDER_H_
+#endif  // BULKHEAD_SERVER_DOORS_EMBEDDED_FOLDER_H_

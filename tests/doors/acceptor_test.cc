@@ -1,4 +1,4 @@
-#include "server/service/doors/acceptor.h"
+#include "server/doors/acceptor.h"
 
 #include <gtest/gtest.h>
 #include <spdlog/sinks/ostream_sink.h>

@@ -1,5 +1,5 @@
-#ifndef BULKHEAD_SERVER_SERVICE_DOORS_ARENA_CLIENT_H_
-#define BULKHEAD_SERVER_SERVICE_DOORS_ARENA_CLIENT_H_
+#ifndef BULKHEAD_SERVER_DOORS_ARENA_CLIENT_H_
+#define BULKHEAD_SERVER_DOORS_ARENA_CLIENT_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -14,8 +14,9 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "bulkhead/v1/arena.pb.h"
+#include "server/arena/arena.h"
+#include "server/arena/slot_hold.h"
 #include "server/os/files/fd.h"
-#include "server/supervisor/leases/stream.h"
 
 namespace bulkhead {
 
@@ -80,4 +81,4 @@ class ArenaClient {
 
 }  // namespace bulkhead
 
-#endif  // BULKHEAD_SERVER_SERVICE_DOORS_ARENA_CLIENT_H_
+#endif  // BULKHEAD_SERVER_DOORS_ARENA_CLIENT_H_

@@ -1,4 +1,4 @@
-#include "server/app/embedded_folder.h"
+#include "server/doors/embedded_folder.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-#ifndef BULKHEAD_SERVER_SERVICE_DOORS_ACCEPTOR_H_
-#define BULKHEAD_SERVER_SERVICE_DOORS_ACCEPTOR_H_
+#ifndef BULKHEAD_SERVER_DOORS_ACCEPTOR_H_
+#define BULKHEAD_SERVER_DOORS_ACCEPTOR_H_
 
 #include <cstdint>
 #include <functional>
@@ -68,4 +68,4 @@ class Acceptor {
 
 }  // namespace bulkhead
 
-#endif  // BULKHEAD_SERVER_SERVICE_DOORS_ACCEPTOR_H_
+#endif  // BULKHEAD_SERVER_DOORS_ACCEPTOR_H_

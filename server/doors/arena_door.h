@@ -1,5 +1,5 @@
-#ifndef BULKHEAD_SERVER_SERVICE_DOORS_ARENA_DOOR_H_
-#define BULKHEAD_SERVER_SERVICE_DOORS_ARENA_DOOR_H_
+#ifndef BULKHEAD_SERVER_DOORS_ARENA_DOOR_H_
+#define BULKHEAD_SERVER_DOORS_ARENA_DOOR_H_
 
 #include <cstddef>
 #include <memory>
@@ -9,10 +9,10 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "server/doors/arena_client.h"
 #include "server/os/event_loop.h"
 #include "server/os/files/fd.h"
 #include "server/os/sockets/unix_address.h"
-#include "server/service/doors/arena_client.h"
 
 namespace bulkhead {
 
@@ -62,4 +62,4 @@ class ArenaDoor {
 
 }  // namespace bulkhead
 
-#endif  // BULKHEAD_SERVER_SERVICE_DOORS_ARENA_DOOR_H_
+#endif  // BULKHEAD_SERVER_DOORS_ARENA_DOOR_H_

@@ -1,0 +1,134 @@
+"""How a loader's streams come to shared memory: through the service on this host, or through a receiver."""
+
+from __future__ import annotations
+
+import threading
+from typing import Callable, Optional
+
+from .. import errors
+from .._arena import door as door_module
+from .._arena.door import Door, DoorError
+from .._rpc.credentials import Credentials
+from .._service.endpoint import Endpoint
+from .._service.receiver import Receiver
+
+_RECEIVER_SECONDS = 10.0  # for its start
+# A receiver that was lost so often in a row without bringing a batch dies of what it receives.
+_MOST_RECEIVERS_LOST = 3
+
+
+class SharedMemory:
+    """The door of the service, or that of a receiver in front of a service on another host; one for all streams as long as it lasts.
+
+    `open` is called by one thread at a time, the rest by any.
+    """
+
+    def __init__(self, endpoint: Endpoint, credentials: Credentials, wanted: bool):
+        self._endpoint = endpoint
+        self._credentials = credentials
+        self._wanted = wanted
+        self._lock = threading.Lock()
+        self._closed = False
+        self._never = ""  # why there cannot be any
+        self._lost = 0  # receivers, without a batch since
+        self.door: Optional[Door] = None
+        self.receiver: Optional[Receiver] = None
+        self.reason = ""  # why there is no door now
+
+    def open(self, patience: float, closed: Callable[[], bool]) -> Optional[Door]:
+        """The door, or None and the `reason`. Waits at most `patience` seconds, and asks now and then whether the loader is `closed`."""
+        self.reason = self._never
+        if not self._wanted or self._never:
+            return None
+        path = self._path(patience, closed)
+        if path is None:
+            return None
+        old = self.door
+        if old is not None and old.path == path and not old.hung_up():
+            return old
+        fresh: Optional[Door] = None
+        try:
+            fresh = Door(
+                path,
+                min(patience, door_module.WELCOME_SECONDS),
+                closed,
+                self._credentials.socket_user,
+            )
+        except DoorError as failure:
+            self.reason = str(failure)
+        with self._lock:
+            self.door = fresh
+            too_late = self._closed
+        if old is not None:
+            old.close()
+        if too_late and fresh is not None:
+            fresh.close()
+        return fresh
+
+    def _path(self, patience: float, closed: Callable[[], bool]) -> Optional[str]:
+        """Where the door is; starts a receiver if one is needed."""
+        path = door_module.path_of(self._endpoint.target)
+        if path is not None:
+            return path
+        try:
+            return door_module.path_of(self._living_receiver(patience, closed).target)
+        except errors.LoaderClosed:
+            raise
+        except errors.BulkheadError as failure:
+            self.reason = f"{self._endpoint.target} is not a Unix socket, and {failure.message}"
+            self._lost += 1
+            if isinstance(failure, errors.ServiceNotFound) or self._lost >= _MOST_RECEIVERS_LOST:
+                self._never = self.reason
+            return None
+
+    def _living_receiver(self, patience: float, closed: Callable[[], bool]) -> Receiver:
+        receiver = self.receiver
+        if receiver is not None:
+            if receiver.alive():
+                return receiver
+            self._lost += 1
+            died = receiver.post_mortem()
+            receiver.stop()
+            self.receiver = None
+            if self._lost >= _MOST_RECEIVERS_LOST:
+                raise errors.ServiceStartFailed(f"{died}, as did {self._lost - 1} before it")
+        fresh = Receiver(min(patience, _RECEIVER_SECONDS), closed)
+        with self._lock:
+            too_late = self._closed
+            self.receiver = None if too_late else fresh
+        if too_late:
+            fresh.stop()
+            raise errors.LoaderClosed("the loader is closed")
+        return fresh
+
+    def give_up(self, reason: str) -> None:
+        """It cannot be used here."""
+        self._never = reason
+
+    def brought_batch(self) -> None:
+        self._lost = 0
+
+    def kill_receiver(self) -> None:
+        """The service is silent, or the receiver is: the next `open` starts another."""
+        with self._lock:
+            receiver, self.receiver = self.receiver, None
+        if receiver is not None:
+            receiver.kill()
+            receiver.stop()
+
+    def source(self) -> str:
+        """Who brings batches into shared memory, if that is not the service itself; else empty."""
+        receiver = self.receiver
+        if receiver is None:
+            return ""
+        return f"bulkhead-receive (pid {receiver.pid}) brings them from {self._endpoint.target}"
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            door, self.door = self.door, None
+            receiver, self.receiver = self.receiver, None
+        if door is not None:
+            door.close()
+        if receiver is not None:
+            receiver.stop()

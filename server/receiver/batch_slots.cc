@@ -1,0 +1,62 @@
+#include "server/receiver/batch_slots.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "server/base/error.h"
+
+namespace bulkhead {
+namespace {
+
+// Far above what any service can hold, and far below where sizes overflow.
+constexpr uint64_t kMostBatchBytes = uint64_t{1} << 44;
+
+absl::Status Misplaced() {
+  return absl::InternalError(
+      "the service sent a part of a batch that does not fit behind the one before it; client and "
+      "service may be of different versions");
+}
+
+}  // namespace
+
+absl::StatusOr<BatchSlots> BatchSlots::Create(uint64_t batch_bytes, uint32_t usable) {
+  if (batch_bytes > kMostBatchBytes) {
+    return absl::ResourceExhaustedError("a batch is larger than any memory");
+  }
+  constexpr uint64_t kUnit = Arena::kSlotAlignment;
+  const uint64_t slot_bytes = std::max((batch_bytes + kUnit - 1) / kUnit, uint64_t{1}) * kUnit;
+  BULKHEAD_ASSIGN_OR_RETURN(std::shared_ptr<Arena> arena, Arena::Create(slot_bytes, usable + 1));
+  return BatchSlots(std::move(arena), usable);
+}
+
+BatchSlots::BatchSlots(std::shared_ptr<Arena> arena, uint32_t usable) : arena_(std::move(arena)) {
+  for (uint32_t slot = 0; slot < usable; ++slot) free_.insert(free_.end(), slot);
+}
+
+absl::StatusOr<BatchSlots::Added> BatchSlots::Add(client_internal::PartView part) {
+  if (part.has_header != !missing_.has_value()) return Misplaced();
+  if (part.has_header) {
+    BULKHEAD_ASSIGN_OR_RETURN(const bool begun, Begin(part.header));
+    if (!begun) return Added::kNothing;
+  }
+  const uint64_t room = arena_->slot_bytes();
+  if (part.offset > room || part.data_bytes > std::min(room - part.offset, *missing_)) {
+    return Misplaced();
+  }
+  if (!part.data.CopyTo(arena_->slot(slot_) + part.offset, part.data_bytes)) return Misplaced();
+  *missing_ -= part.data_bytes;
+  if (*missing_ > 0) return Added::kPart;
+  missing_.reset();
+  return Added::kBatch;
+}
+
+absl::StatusOr<bool> BatchSlots::Begin(const std::string& header) {
+  if (free_.empty()) return false;
+  if (!header_.ParseFromString(header)) return Misplaced();
+  slot_ = *free_.begin();
+  free_.erase(free_.begin());
+  missing_ = header_.payload_bytes();
+  return true;
+}
+
+}  // namespace bulkhead

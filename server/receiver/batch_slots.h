@@ -1,0 +1,60 @@
+#ifndef BULKHEAD_SERVER_RECEIVER_BATCH_SLOTS_H_
+#define BULKHEAD_SERVER_RECEIVER_BATCH_SLOTS_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+
+#include "absl/status/statusor.h"
+#include "bulkhead/v1/loader.pb.h"
+#include "client/cpp/internal/rpc/wire.h"
+#include "server/arena/arena.h"
+
+namespace bulkhead {
+
+// Puts the parts of a stream's batches together in the slots of an arena.
+//
+//   Add, Add … ─▶ a batch is whole ─▶ its reader ─▶ Free
+//
+// Not thread-safe.
+class BatchSlots {
+ public:
+  // What became of a part.
+  enum class Added {
+    kNothing,  // no slot is free: add it again after a Free
+    kPart,
+    kBatch,  // it was the batch's last one
+  };
+
+  // Room for `usable` batches of `batch_bytes` bytes, at least one. The arena has one slot more,
+  // since clients hold at most all slots but one; it is never used and takes no memory. Errors:
+  // those of Arena::Create; RESOURCE_EXHAUSTED for more bytes than can be counted.
+  static absl::StatusOr<BatchSlots> Create(uint64_t batch_bytes, uint32_t usable);
+
+  const std::shared_ptr<Arena>& arena() const { return arena_; }
+
+  // Copies the part's bytes. INTERNAL, human-readable, for a part that does not fit behind the one
+  // before it.
+  absl::StatusOr<Added> Add(client_internal::PartView part);
+  // The batch that is being put together, or that the last Add completed, and its slot.
+  const v1::BatchHeader& header() const { return header_; }
+  uint32_t slot() const { return slot_; }
+  // Nobody reads the slot any more.
+  void Free(uint32_t slot) { free_.insert(slot); }
+
+ private:
+  BatchSlots(std::shared_ptr<Arena> arena, uint32_t usable);
+
+  absl::StatusOr<bool> Begin(const std::string& header);
+
+  std::shared_ptr<Arena> arena_;
+  std::set<uint32_t> free_;  // the lowest is used first, so that few pages are touched
+  v1::BatchHeader header_;
+  uint32_t slot_ = 0;
+  std::optional<uint64_t> missing_;  // bytes of the batch; absent between batches
+};
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_RECEIVER_BATCH_SLOTS_H_
