@@ -1,6 +1,6 @@
-// The wheel's programs `bulkheadd`, `bulkhead-fetch` and `bulkhead-receive`: each becomes `bulkhead`
-// beside it, in the same process, under its own name. main.cc does by that name what the program is for. Nothing of
-// the C++ library is in it: that would be ten times its size.
+// The wheel's programs `bulkheadd`, `bulkhead-fetch` and `bulkhead-receive`: each becomes
+// `bulkhead` beside it, in the same process, under its own name. main.cc does by that name what the
+// program is for. Nothing of the C++ library is in it: that would be ten times its size.
 #include <unistd.h>
 
 #include <cerrno>

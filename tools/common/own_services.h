@@ -11,8 +11,8 @@ namespace bulkhead::tools {
 
 // The targets of the services that this user's trainers have started for themselves, sorted. Each
 // has a folder `bulkhead-…` of mode 0700 in one of `parents`, with its socket: s.sock, or ID.sock
-// where processes share it (server/doors/embedded_folder.h). What a dead service left there does not
-// answer and is passed over.
+// where processes share it (server/doors/embedded_folder.h). What a dead service left there does
+// not answer and is passed over.
 std::vector<std::string> EmbeddedTargets(const std::vector<std::string>& parents);
 
 // Where clients make these folders: $XDG_RUNTIME_DIR and /tmp, once where they are the same.
