@@ -15,7 +15,8 @@ enable_language(ASM_NASM)
 # Where there is an archive, it is taken.
 set(CMAKE_FIND_LIBRARY_SUFFIXES .a .so)
 add_compile_options(-ffunction-sections -fdata-sections)
-add_link_options(-static-libstdc++ -Wl,--gc-sections)
+# Equal functions become one: nothing here compares addresses of functions. It spares 180 KB of the wheel.
+add_link_options(-static-libstdc++ -Wl,--gc-sections,--icf=all)
 # Of what is linked, only GCC's C++ library wants a function of a C library newer than 2.34.
 add_library(bulkhead_old_glibc STATIC cmake/wheel/arc4random.cc)
 link_libraries(bulkhead_old_glibc)
