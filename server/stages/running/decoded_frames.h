@@ -21,8 +21,8 @@ class DecodedFrames {
 
   // Frame `frame` as stage `stage` decoded it in this lease; no data if it did not.
   ImageView Find(uint64_t stage, uint64_t frame);
-  // Keeps `pixels`, a view of `memory`, which gets other memory in exchange. False, and nothing is
-  // done, if there is no room for them.
+  // Keeps `pixels`, a view of `memory`, which gets other memory in exchange. False if there is no
+  // room: both stay as they are.
   bool Keep(uint64_t stage, uint64_t frame, const ImageView& pixels, Image& memory);
   void Clear() { frames_.clear(); }
 
