@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import Any, Dict, Iterable, List, Optional, Tuple
 
 import numpy as np
 
 from .. import errors
+from .._arena.arena import Arena, arena_of
 from .._batch.batch import Batch, Layout, cursor_to_dict
 from .._stream.healing import differences
 from .cursors import Cursors
@@ -22,9 +24,10 @@ class Assembly:
         """`credits`: those of the loader."""
         self._credits = credits
         self.striping = Striping(1)  # to others, for questions
-        self._batches: Dict[int, Tuple[Any, Dict[str, np.ndarray]]] = {}
+        self._batches: Dict[int, Tuple[Any, Dict[str, np.ndarray], Optional[Arena]]] = {}
         self._cursors: Optional[Cursors] = None
         self._opened_by = ""
+        self._window = 1
         self.opened: Any = None  # what the first replica said
         self.layout: Optional[Layout] = None
         self.begun = False  # batches are asked for
@@ -67,10 +70,11 @@ class Assembly:
     def resize(self, count: int) -> None:
         """There are so many replicas now."""
         if self.begun:
-            self.striping.widen(self._window(count), time.monotonic())
+            self._window = self._window_of(count)
+            self.striping.widen(self._window, time.monotonic())
             self._send()
 
-    def _window(self, count: int) -> int:
+    def _window_of(self, count: int) -> int:
         """Batches that are asked for or wait for the trainer: `credits`, and two for each replica to work on; as many as `credit_bytes` allows."""
         assert self.layout is not None
         fitting = self._credits.bytes // max(self.layout.batch_bytes, 1)
@@ -92,22 +96,31 @@ class Assembly:
         self._cursors.note_code(header.code, member.target)
         batch = header.sequence + member.base
         if self.striping.arrived(member, batch, time.monotonic()):
-            self._batches[batch] = (header, arrays)
+            arenas = (arena_of(array) for array in arrays.values())
+            self._batches[batch] = header, arrays, next((arena for arena in arenas if arena is not None), None)
         return self.striping.has_head
 
     def hand_out(self) -> Batch:
         """The head, which is here. DataError when the epoch has too many substitutions."""
         assert self._cursors is not None and self.layout is not None
         batch = self.striping.head
-        header, arrays = self._batches[batch]
+        header, arrays, arena = self._batches[batch]
         cursor = self._cursors.after(header)
         del self._batches[batch]
         self.striping.take(time.monotonic())
         self._send()
-        return Batch(
+        made = Batch(
             arrays, header, batch, cursor,
             self.layout.ragged, self.layout.class_names, self.layout.normalizations,
         )
+        if arena is not None and self._is_crowded(arena):
+            made._copy_small(sys.maxsize)
+        return made
+
+    def _is_crowded(self, arena: Arena) -> bool:
+        """Whether the program keeps so many of its slots that a replica could not send all that may be asked of it."""
+        waiting = sum(of is arena for _, _, of in self._batches.values())
+        return len(arena.held) - waiting + self._window > arena.slot_count - 1
 
     def look(self) -> None:
         """Asks others for the batches of a replica that is late."""
