@@ -28,7 +28,7 @@ _log = logging.getLogger("bulkhead")
 _OTHERS_SECONDS = 2.0  # for the other replicas, when one is ready
 _BYTES_WITHOUT_LIMIT = 1 << 62
 # Of each replica's batches the program may keep so many in shared memory; of more it gets copies.
-_SLOTS_TO_KEEP = 8
+_SLOTS_TO_KEEP = 4
 
 
 class FleetStream:
