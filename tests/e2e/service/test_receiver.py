@@ -17,6 +17,7 @@ from replicas import Replica, history, history_of, range_spec, targets
 
 import bulkhead
 from bulkhead import errors
+from bulkhead._fleet import fleet_stream
 from bulkhead._service.receiver import Receivers
 from bulkhead._stream import silence
 from bulkhead._stream.shared_memory import SharedMemory
@@ -414,6 +415,26 @@ def test_a_trainer_of_several_replicas_may_keep_all_batches(stream_of):
         assert len(kept) == len(expected) and 0 < loader.held_slots < len(kept) / 2
         for array, before in kept:
             np.testing.assert_array_equal(array, before)
+
+
+def test_replicas_with_fewer_slots_than_may_be_asked_for(stream_of, fleet, serve, monkeypatch):
+    """As when many join: what waits for its turn gives way to the batch that all wait for."""
+    monkeypatch.setattr(fleet_stream, "_SLOTS_TO_KEEP", -10)
+    loader, expected = stream_of(credits=6)  # a window of 12
+    with loader:
+        seen, kept = [], []
+        for number in range(len(expected)):
+            batch = loader.next_batch()
+            seen.append(history_of(batch))
+            kept = [*kept[-6:], (batch["index"], batch["index"].copy())]
+            if number % 40 == 20:
+                fleet[1].kill()
+            if number % 40 == 39:
+                fleet[1] = fleet[1].again()
+                serve.also(fleet[1])
+            for array, before in kept:
+                np.testing.assert_array_equal(array, before)
+        assert seen == expected and loader.transport == "shm"
 
 
 def test_a_killed_receiver_of_several_replicas_is_replaced(stream_of):

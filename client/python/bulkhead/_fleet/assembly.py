@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import Any, Dict, Iterable, List, Optional, Tuple
 
 import numpy as np
 
 from .. import errors
-from .._arena.arena import Arena, arena_of
+from .._arena.arena import Arena
 from .._batch.batch import Batch, Layout, cursor_to_dict
+from .._batch.buffers import aligned_copy
 from .._stream.healing import differences
 from .cursors import Cursors
 from .member import Member
@@ -96,8 +96,8 @@ class Assembly:
         self._cursors.note_code(header.code, member.target)
         batch = header.sequence + member.base
         if self.striping.arrived(member, batch, time.monotonic()):
-            arenas = (arena_of(array) for array in arrays.values())
-            self._batches[batch] = header, arrays, next((arena for arena in arenas if arena is not None), None)
+            self._batches[batch] = header, arrays, member.arena
+            self._make_room(member)
         return self.striping.has_head
 
     def hand_out(self) -> Batch:
@@ -109,18 +109,34 @@ class Assembly:
         del self._batches[batch]
         self.striping.take(time.monotonic())
         self._send()
-        made = Batch(
+        if arena is not None and self._is_crowded(arena):
+            arrays = _copies(arrays)
+        return Batch(
             arrays, header, batch, cursor,
             self.layout.ragged, self.layout.class_names, self.layout.normalizations,
         )
-        if arena is not None and self._is_crowded(arena):
-            made._copy_small(sys.maxsize)
-        return made
+
+    # In shared memory a batch needs a slot of its replica's arena, until it is handed out and the program drops it. The
+    # next batch could be one that finds none: then all would wait for it.
 
     def _is_crowded(self, arena: Arena) -> bool:
-        """Whether the program keeps so many of its slots that a replica could not send all that may be asked of it."""
+        """Whether the program keeps so many slots that its replica could not make a whole window."""
         waiting = sum(of is arena for _, _, of in self._batches.values())
         return len(arena.held) - waiting + self._window > arena.slot_count - 1
+
+    def _make_room(self, member: Member) -> None:
+        """Copies batches that wait in the member's arena, until it has a slot for each that it was asked for."""
+        arena = member.arena
+        if arena is None:
+            return
+        missing = self.striping.asked(member) - (arena.slot_count - 1 - len(arena.held))
+        for batch in sorted(self._batches, reverse=True):
+            header, arrays, of = self._batches[batch]
+            if missing <= 0:
+                return
+            if of is arena:
+                self._batches[batch] = header, _copies(arrays), None
+                missing -= 1
 
     def look(self) -> None:
         """Asks others for the batches of a replica that is late."""
@@ -161,7 +177,12 @@ class Assembly:
         for member, batches in self.striping.orders().items():
             assert isinstance(member, Member)
             if member.stream is not None:
+                self._make_room(member)
                 member.stream.ask([batch - member.base for batch in batches], max(self.striping.head - member.base, 0))
+
+
+def _copies(arrays: Dict[str, np.ndarray]) -> Dict[str, np.ndarray]:
+    return {name: aligned_copy(array) for name, array in arrays.items()}
 
 
 def _fingerprints(opened: Any) -> str:
