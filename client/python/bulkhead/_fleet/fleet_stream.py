@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import collections
 import logging
 import threading
 import time
-from typing import Any, Deque, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional
 
 import numpy as np
 
@@ -18,12 +17,11 @@ from .._stream.events import Events, Progress
 from .._stream.healing import ProgressFn, open_streams
 from .assembly import Assembly
 from .keepers import Again, Keepers
+from .late_log import LateLog
 from .member import AWAY, FIRST_PAUSE, HERE, LEFT_OUT_PAUSE, Member, is_of_another_address, none_can, passes
 from .received import ReceivedMemory
 from .replica_stream import ReplicaStream
 from .replicas import FleetEndpoint
-
-_log = logging.getLogger("bulkhead")
 
 _OTHERS_SECONDS = 2.0  # for the other replicas, when one is ready
 _BYTES_WITHOUT_LIMIT = 1 << 62
@@ -62,10 +60,12 @@ class FleetStream:
         self._lost_since: Optional[float] = None  # since when no replica is here
         self._failure: Optional[errors.BulkheadError] = None
         self._closed = False
-        self._said: Deque[Tuple[int, str]] = collections.deque()  # for the log, once no lock is held
+        self._log = LateLog()
         self.reconnects = 0
         self.events = Events()
-        self._keepers = Keepers(self, self._lock, endpoint, credentials, self.events, deadline, self._memory, self._assembly.resize)
+        self._keepers = Keepers(
+            self, self._lock, endpoint, credentials, self.events, self._log, deadline, self._memory, self._assembly.resize
+        )
         open_streams.add(self)
         try:
             self._keepers.start()
@@ -89,7 +89,7 @@ class FleetStream:
     def transport(self) -> str:
         """How batches of all replicas that are here come."""
         with self._lock:
-            streams = self._streams_here()
+            streams = self._keepers.streams_here()
             return "shm" if streams and all(stream.transport == "shm" for stream in streams) else "grpc"
 
     @property
@@ -101,7 +101,8 @@ class FleetStream:
     def held_slots(self) -> int:
         """Slots of shared memory that the program's arrays keep."""
         with self._lock:
-            return max(sum(stream.held_slots for stream in self._streams_here()) - self._assembly.ready, 0)
+            streams = self._keepers.streams_here()
+        return max(sum(stream.held_slots for stream in streams) - self._assembly.ready, 0)
 
     @property
     def ready_batches(self) -> int:
@@ -111,19 +112,19 @@ class FleetStream:
     def boot_id(self) -> str:
         """Of the first replica that is here."""
         with self._lock:
-            return next((member.boot_id for member in self._here()), "")
+            return next((member.boot_id for member in self._keepers.here()), "")
 
     @property
     def target_here(self) -> str:
         """The address of the first replica that is here; while there is none, of the first."""
         with self._lock:
-            return next((member.target for member in [*self._here(), *self._members()]), self._target)
+            return next((member.target for member in [*self._keepers.here(), *self._keepers.all()]), self._target)
 
     def shares(self) -> Dict[str, float]:
         """By target, the part of the batches that each replica makes now."""
         with self._lock:
             shares = self._assembly.striping.shares() if self._assembly.begun else {}
-            return {member.target: shares[member] for member in self._here() if member in shares}
+            return {member.target: shares[member] for member in self._keepers.here() if member in shares}
 
     # Opening.
 
@@ -143,7 +144,7 @@ class FleetStream:
                     )
                 elif news is None:
                     self._came.wait(0.1)
-            self.tell()
+            self._log.tell()
             if news is not None and progress is not None:
                 progress(news)
 
@@ -154,22 +155,22 @@ class FleetStream:
         if self._closed:
             raise errors.LoaderClosed("the loader is closed")
         now = time.monotonic()
-        if self._here() and now - self._moved_at >= _OTHERS_SECONDS:
+        if self._keepers.here() and now - self._moved_at >= _OTHERS_SECONDS:
             return True
         # A service that has answered is lost, not absent: it is given time, unless others are here.
-        patient = not self._here() and now - self._moved_at < self._deadline
-        return all(member.state == HERE or member.has_failed(patient) for member in self._members())
+        patient = not self._keepers.here() and now - self._moved_at < self._deadline
+        return all(member.state == HERE or member.has_failed(patient) for member in self._keepers.all())
 
     def _begin(self) -> None:
-        here = self._here()
-        missing = [member for member in self._members() if member.error is not None]
+        here = self._keepers.here()
+        missing = [member for member in self._keepers.all() if member.error is not None]
         if not here:
             raise none_can(missing)
-        self._assembly.begin(here, len(self._members()))
+        self._assembly.begin(here, len(self._keepers.all()))
         if self._memory.wanted and self._memory.reason:
-            self.say(logging.INFO, f"batches travel over gRPC: {self._memory.reason}")
+            self._log.say(logging.INFO, f"batches travel over gRPC: {self._memory.reason}")
         for member in missing:
-            self.say(logging.WARNING, f"the replica at {member.target} is left out for now: {member.error}")
+            self._log.say(logging.WARNING, f"the replica at {member.target} is left out for now: {member.error}")
 
     # Batches.
 
@@ -190,9 +191,9 @@ class FleetStream:
                 if time.monotonic() >= until:
                     text = f"no batch came within {timeout:g} s{self._assembly.why_late(self._lost_since)}"
                     raise errors.DeadlineExceeded(text, metadata={"target": self._target})
-                watched = self._streams_here()
+                watched = self._keepers.streams_here()
             self._wait(until, watched)
-            self.tell()
+            self._log.tell()
 
     def _wait(self, until: float, watched: List[ReplicaStream]) -> None:
         """Waits a moment for the head; notices replicas that are silent or late."""
@@ -237,18 +238,9 @@ class FleetStream:
 
     def _maker(self, stream: ReplicaStream) -> Optional[Member]:
         """The member that makes batches by this stream."""
-        return next((member for member in self._here() if member.stream is stream), None)
+        return next((member for member in self._keepers.here() if member.stream is stream), None)
 
     # With `_lock` held.
-
-    def _members(self) -> List[Member]:
-        return list(self._keepers.members.values())
-
-    def _here(self) -> List[Member]:
-        return [member for member in self._members() if member.state == HERE]
-
-    def _streams_here(self) -> List[ReplicaStream]:
-        return [member.stream for member in self._here() if member.stream is not None]
 
     def _fail(self, error: errors.BulkheadError) -> None:
         if self._failure is None:
@@ -257,11 +249,11 @@ class FleetStream:
 
     def _judge(self) -> None:
         """Gives up when no replica is left for too long."""
-        if self._failure is not None or not self._assembly.begun or self._here():
+        if self._failure is not None or not self._assembly.begun or self._keepers.here():
             return
         if self._endpoint.why_ended:
             return self._fail(errors.ServiceUnavailable(self._endpoint.why_ended, metadata={"target": self._target}))
-        members = self._members()
+        members = self._keepers.all()
         if self._lost_since is None:
             self._lost_since = time.monotonic()
         tried = time.monotonic() - self._lost_since
@@ -280,10 +272,10 @@ class FleetStream:
             return self._fail(error)
         if passes(error):
             self.reconnects += 1
-            what = "others make its batches" if self._here() else "is being reconnected"
-            self.say(logging.WARNING, f"the replica at {member.target} was lost, and {what}: {error}")
+            what = "others make its batches" if self._keepers.here() else "is being reconnected"
+            self._log.say(logging.WARNING, f"the replica at {member.target} was lost, and {what}: {error}")
         else:
-            self.say(logging.WARNING, f"the replica at {member.target} is left out: {error}")
+            self._log.say(logging.WARNING, f"the replica at {member.target} is left out: {error}")
             member.pause = LEFT_OUT_PAUSE
         self._judge()
 
@@ -295,12 +287,12 @@ class FleetStream:
             return self._fail(failure)
         if records is None:
             return
-        for other in self._here():
+        for other in self._keepers.here():
             if other.stream is not None and other.stream.records != records:
                 self.dismiss(other, None)
         self._assembly.redo()
 
-    # What the keepers call; with `_lock` held, but for the last four.
+    # What the keepers call; with `_lock` held, but for the last three.
 
     def request_for(self, member: Member) -> Any:
         request = proto.Open()
@@ -308,7 +300,7 @@ class FleetStream:
         request.assigned = True
         request.transport = proto.TRANSPORT_GRPC
         # The window is what bounds them.
-        request.credits.batches = self._open.credits.batches + 2 * len(self._members()) + _SLOTS_TO_KEEP
+        request.credits.batches = self._open.credits.batches + 2 * len(self._keepers.all()) + _SLOTS_TO_KEEP
         request.credits.bytes = _BYTES_WITHOUT_LIMIT
         member.base = self._assembly.striping.head
         if self._assembly.cursor is not None:
@@ -325,7 +317,7 @@ class FleetStream:
                 f"shared memory was demanded and cannot be had: {reason}; transport='auto' takes gRPC instead",
                 metadata={"target": member.target},
             )
-        others = (each for each in self._members() if each is not member)
+        others = (each for each in self._keepers.all() if each is not member)
         twin = next((each for each in others if each.is_service(opened.boot_id)), None)
         if twin is not None:
             raise errors.InvalidArgument(f"it is the service at {twin.target} by another address")
@@ -344,7 +336,7 @@ class FleetStream:
         self._adopt_quarantine(member, stream)
         self._assembly.join([member])
         if self._assembly.begun:
-            self.say(logging.INFO, f"the replica at {member.target} makes batches")
+            self._log.say(logging.INFO, f"the replica at {member.target} makes batches")
         self._came.notify_all()
 
     def dismiss(self, member: Member, error: Optional[errors.BulkheadError]) -> None:
@@ -357,14 +349,14 @@ class FleetStream:
     def note_away(self, member: Member, error: Optional[errors.BulkheadError]) -> None:
         with self._lock:
             told = member.error.message if member.error is not None else ""
-            others = any(each.state != AWAY for each in self._members() if each is not member)
+            others = any(each.state != AWAY for each in self._keepers.all() if each is not member)
             if error is not None and others and is_of_another_address(error):
                 error = errors.InvalidArgument("it is the service of another replica by another address")
             member.state, member.error = AWAY, error
             member.wait_longer()
             told_of = self._assembly.begun and not self._closed and self._failure is None
             if member.cannot_serve and told_of and str(error) != told:
-                self.say(logging.WARNING, f"the replica at {member.target} is left out: {error}")
+                self._log.say(logging.WARNING, f"the replica at {member.target} is left out: {error}")
             if error is not None and error.reason == "SUPERSEDED":
                 self._fail(error)
             self._judge()
@@ -377,18 +369,6 @@ class FleetStream:
             if self._lost_since is not None:
                 self._lost_since = self._moved_at
             self._came.notify_all()
-
-    def say(self, level: int, text: str) -> None:
-        """A line for the log, once no lock is held: logging runs code of the program."""
-        self._said.append((level, text))
-
-    def tell(self) -> None:
-        while self._said:
-            try:
-                level, text = self._said.popleft()
-            except IndexError:  # another thread was faster
-                return
-            _log.log(level, "%s", text)
 
     def close(self) -> None:
         with self._lock:

@@ -10,6 +10,7 @@ from .. import errors
 from .._rpc.credentials import Credentials
 from .._stream.events import Events, Progress
 from .._stream.transport import UnusableArena
+from .late_log import LateLog
 from .member import AWAY, HERE, OPENING, Member
 from .received import ReceivedMemory
 from .replica_stream import ReplicaStream, Sink
@@ -41,12 +42,6 @@ class Fleet(Sink, Protocol):
     def note_progress(self, progress: Progress) -> None:
         """A replica gets on with preparing."""
 
-    def say(self, level: int, text: str) -> None:
-        """A line for the log."""
-
-    def tell(self) -> None:
-        """Logs what was said. Without the lock."""
-
 
 class Keepers:
     """A thread for each replica, which opens its stream, again when it was lost; and one that looks for other replicas.
@@ -61,6 +56,7 @@ class Keepers:
         endpoint: FleetEndpoint,
         credentials: Credentials,
         events: Events,
+        log: LateLog,
         patience: float,
         memory: ReceivedMemory,
         resize: Callable[[int], None],
@@ -72,6 +68,7 @@ class Keepers:
         self._endpoint = endpoint
         self._credentials = credentials
         self._events = events
+        self._log = log
         self._patience = max(patience, _LEAST_PATIENCE)
         self._memory = memory
         self._resize = resize
@@ -85,15 +82,29 @@ class Keepers:
         if self._endpoint.look_every:
             self._start_thread(self._watch, "bulkhead-replicas")
 
+    # With the lock held.
+
+    def all(self) -> List[Member]:
+        return list(self.members.values())
+
+    def here(self) -> List[Member]:
+        """Those that make batches."""
+        return [member for member in self.all() if member.state == HERE]
+
+    def streams_here(self) -> List[ReplicaStream]:
+        return [member.stream for member in self.here() if member.stream is not None]
+
     def wake(self) -> None:
-        """A member is away. With the lock held."""
+        """A member is away."""
         self._moved.notify_all()
 
+    # Without it.
+
     def close(self) -> None:
-        """Ends all streams and threads. Without the lock."""
+        """Ends all streams and threads."""
         with self._lock:
             self._closed = True
-            members = list(self.members.values())
+            members = self.all()
             self._moved.notify_all()
         for member in members:
             stream = member.stream
@@ -123,13 +134,13 @@ class Keepers:
                 self._moved.wait_for(lambda: self._closed, self._endpoint.look_every)
                 if self._closed:
                     return
-            replicas = self._endpoint.look(lambda text: self._fleet.say(logging.WARNING, text))
+            replicas = self._endpoint.look(lambda text: self._log.say(logging.WARNING, text))
             try:
                 with self._lock:
                     self._go_by(replicas)
             except errors.OutOfThreads as failure:
-                self._fleet.say(logging.WARNING, failure.message)
-            self._fleet.tell()
+                self._log.say(logging.WARNING, failure.message)
+            self._log.tell()
 
     def _go_by(self, replicas: List[Replica]) -> None:
         """Adds replicas that are new, and drops those that are gone."""
@@ -163,7 +174,7 @@ class Keepers:
                 self._fleet.note_away(member, failure.again())
             except Exception as failure:
                 self._fleet.note_away(member, errors.BulkheadError(f"the loader could not connect: {failure!r}"))
-            self._fleet.tell()
+            self._log.tell()
         if member.stream is not None:
             member.stream.close()
 
@@ -175,7 +186,7 @@ class Keepers:
 
         with self._lock:
             self._moved.wait_for(lambda: over() or member.state == AWAY)
-        self._fleet.tell()
+        self._log.tell()
         with self._lock:
             self._moved.wait_for(over, member.pause)
             if over():

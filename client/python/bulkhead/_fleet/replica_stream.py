@@ -7,6 +7,7 @@ from typing import Any, Callable, Dict, Iterable, List, Optional, Protocol
 import numpy as np
 
 from .. import errors
+from .._arena.arena import Arena
 from .._rpc.credentials import Credentials
 from .._stream.events import Events
 from .._stream.stream import Stream
@@ -65,6 +66,11 @@ class ReplicaStream(Stream):
         """The quarantine set that the replica's next batch is made with."""
         assert self._order is not None
         return list(self._order.cursor["quarantined"])
+
+    @property
+    def arena(self) -> Optional[Arena]:
+        """Where its batches come, over shared memory."""
+        return self._transport.arena if self._transport is not None else None
 
     @property
     def end(self) -> Optional[errors.BulkheadError]:
