@@ -2,7 +2,6 @@
 
 import contextlib
 import itertools
-import os
 import socket
 import ssl
 import threading

@@ -5,7 +5,6 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -13,7 +12,8 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "bulkhead/internal/v1/fetch.pb.h"
-#include "server/os/files/fd.h"
+#include "server/data/fetch_child.h"
+#include "server/data/object_uses.h"
 #include "server/os/files/fd_parcel.h"
 
 namespace bulkhead {
@@ -27,22 +27,10 @@ namespace bulkhead {
 // Thread-safe. Callbacks are called on a thread of this object, and must not block.
 class ObjectFetcher {
  public:
-  // The quota of the process in a service, and what it takes as a rule.
-  static constexpr uint64_t kQuotaBytes = uint64_t{128} << 20;
-  static constexpr uint64_t kUsualBytes = uint64_t{20} << 20;
-
-  struct Config {
-    std::string program;  // bulkhead-fetch, absolute
-    // The folder below which objects are kept, as blocks/KEY and spare-NAME/KEY; made when needed.
-    // A spare folder is locked by its service, and removed by another one if that was killed.
-    std::string folder;
-    uint64_t cache_bytes = 0;            // limit of blocks/
-    uint64_t quota_bytes = kQuotaBytes;  // of the process; 0: none
+  struct Config : FetchChild::Config {
     // Called once, when the process is needed: the result holds its quota's place in the budget. An
     // error is that of each request. May be empty.
     std::function<absl::StatusOr<std::shared_ptr<void>>()> admit;
-    internal::v1::Sandbox sandbox;
-    int output_fd = -1;  // as in SpawnSpec
   };
   using Done = std::function<void(const absl::Status&)>;
   struct Answer;
@@ -111,17 +99,14 @@ class ObjectFetcher {
   bool Describe(v1::ObjectReads& reads) const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  class Process;
-  class Uses;
-
   // Starts it if need be.
-  absl::StatusOr<Process*> Started() ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::StatusOr<FetchChild*> Started() ABSL_LOCKS_EXCLUDED(mutex_);
 
   const Config config_;
   mutable absl::Mutex mutex_;
   std::shared_ptr<void> admission_ ABSL_GUARDED_BY(mutex_);
-  std::unique_ptr<Process> process_ ABSL_GUARDED_BY(mutex_);  // null: not needed yet
-  const std::shared_ptr<Uses> uses_;
+  std::unique_ptr<FetchChild> process_ ABSL_GUARDED_BY(mutex_);  // null: not needed yet
+  const std::shared_ptr<ObjectUses> uses_;
 };
 
 // The part of an object that holds all of it, or nothing yet.

@@ -17,7 +17,7 @@
 #include "server/objects/store_config.h"
 #include "server/objects/store_error.h"
 #include "server/objects/store_request.h"
-#include "server/objects/timers.h"
+#include "server/os/timers.h"
 
 namespace bulkhead {
 

@@ -71,21 +71,6 @@ void EventLoop::Unwatch(int fd) {
   if (watched_.erase(fd) > 0) epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
 }
 
-EventLoop::TimerId EventLoop::After(absl::Duration delay, Callback callback) {
-  const TimerId id = next_timer_++;
-  const int64_t deadline = MonotonicNanos() + absl::ToInt64Nanoseconds(delay);
-  timers_.emplace(std::make_pair(deadline, id), std::move(callback));
-  deadlines_[id] = deadline;
-  return id;
-}
-
-void EventLoop::Cancel(TimerId timer) {
-  const auto found = deadlines_.find(timer);
-  if (found == deadlines_.end()) return;
-  timers_.erase({found->second, timer});
-  deadlines_.erase(found);
-}
-
 void EventLoop::Post(Callback callback) {
   {
     absl::MutexLock lock(&mutex_);
@@ -118,21 +103,11 @@ absl::Duration EventLoop::SilentFor() {
 }
 
 int EventLoop::MillisToNextTimer() const {
-  if (timers_.empty()) return -1;
-  const int64_t nanos = timers_.begin()->first.first - MonotonicNanos();
+  const absl::Duration left = timers_.UntilNext();
+  if (left == absl::InfiniteDuration()) return -1;
   // Rounded up: waking early would only spin.
-  return static_cast<int>(std::clamp<int64_t>((nanos + 999'999) / 1'000'000, 0, 1 << 30));
-}
-
-void EventLoop::RunTimers() {
-  const int64_t now = MonotonicNanos();
-  while (!timers_.empty() && timers_.begin()->first.first <= now) {
-    const auto first = timers_.begin();
-    const Callback callback = std::move(first->second);
-    deadlines_.erase(first->first.second);
-    timers_.erase(first);
-    callback();
-  }
+  const int64_t millis = (absl::ToInt64Nanoseconds(left) + 999'999) / 1'000'000;
+  return static_cast<int>(std::min<int64_t>(millis, 1 << 30));
 }
 
 void EventLoop::RunPosted() {
@@ -172,7 +147,7 @@ void EventLoop::Run() {
       }
       Serve(events[i].data.fd, events[i].events);
     }
-    RunTimers();
+    timers_.RunDue();
     RunPosted();
     absl::MutexLock lock(&mutex_);
     if (stopped_ && posted_.empty()) return;

@@ -4,8 +4,8 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -14,6 +14,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "server/os/files/fd.h"
+#include "server/os/timers.h"
 
 namespace bulkhead {
 
@@ -26,7 +27,7 @@ namespace bulkhead {
 class EventLoop {
  public:
   using Callback = std::function<void()>;
-  using TimerId = uint64_t;
+  using TimerId = Timers::Id;
 
   static absl::StatusOr<std::unique_ptr<EventLoop>> Create();
 
@@ -43,8 +44,10 @@ class EventLoop {
   size_t watched() const { return watched_.size(); }
 
   // Calls `callback` once, after `delay`.
-  TimerId After(absl::Duration delay, Callback callback);
-  void Cancel(TimerId timer);
+  TimerId After(absl::Duration delay, Callback callback) {
+    return timers_.After(delay, std::move(callback));
+  }
+  void Cancel(TimerId timer) { timers_.Cancel(timer); }
 
   // Runs `callback` soon on the loop's thread. After Stop it may never run.
   void Post(Callback callback) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -67,15 +70,12 @@ class EventLoop {
 
   void Serve(int fd, uint32_t events);
   int MillisToNextTimer() const;
-  void RunTimers();
   void RunPosted() ABSL_LOCKS_EXCLUDED(mutex_);
 
   UniqueFd epoll_;
   UniqueFd wakeup_;  // eventfd
   absl::flat_hash_map<int, Watched> watched_;
-  std::map<std::pair<int64_t, TimerId>, Callback> timers_;  // by deadline in ns
-  absl::flat_hash_map<TimerId, int64_t> deadlines_;
-  TimerId next_timer_ = 1;
+  Timers timers_;
   std::atomic<int64_t> round_began_ns_{0};  // 0: waiting
 
   absl::Mutex mutex_;

@@ -142,7 +142,7 @@ def test_what_reads_object_stores_has_memory_of_its_own(store):
     folder, containers, _, service, patch = store
     mine = memory_of(f"{folder}/{patch}", containers)
     assert mine["requests"] == mine["limits"]
-    (quota,) = re.findall(r" kQuotaBytes = uint64_t\{(\d+)\} << 20;", (ROOT / "server/data/object_fetcher.h").read_text())
+    (quota,) = re.findall(r" kQuotaBytes = uint64_t\{(\d+)\} << 20;", (ROOT / "server/data/fetch_child.h").read_text())
     before = memory_of(service, containers)["limits"]["memory"]
     assert parsed_bytes(mine["limits"]["memory"]) == parsed_bytes(before) + (int(quota) << 20)
 

@@ -7,7 +7,9 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 
+import numpy as np
 import object_sets
 import pytest
 
@@ -44,6 +46,14 @@ def photos(tmp_path_factory):
         check=True,
         stdout=subprocess.DEVNULL,
     )
+    return folder
+
+
+@pytest.fixture(scope="session")
+def numbers(tmp_path_factory):
+    """A folder made by `bulkhead synth --schema range`: shards of numbered records."""
+    folder = tmp_path_factory.mktemp("synth") / "numbers"
+    subprocess.run([BIN / "bulkhead", "synth", folder, "--schema", "range"], check=True, stdout=subprocess.DEVNULL)
     return folder
 
 
@@ -121,6 +131,18 @@ def start_digest(client, spec, environment=None, **options):
     )
 
 
+def wait_for_pause(process):
+    """Until a client with `pause_after` has so many batches."""
+    for line in process.stdout:
+        if line.strip() == "paused":
+            return
+
+
+def go_on(process):
+    process.stdin.write("\n")
+    process.stdin.flush()
+
+
 def finish_digest(process, fails=False):
     try:
         output, _ = process.communicate(timeout=120)
@@ -133,6 +155,39 @@ def finish_digest(process, fails=False):
 
 def digest_of(client, spec, environment=None, **options):
     return finish_digest(start_digest(client, spec, environment, **options))["digest"]
+
+
+def read(service, spec, **options):
+    """Copies of all batches."""
+    with bulkhead.Loader(spec, service.target, timeout=120, **options) as loader:
+        return [{name: np.array(batch[name]) for name in batch} for batch in loader.stream()]
+
+
+def read_bytes(service, spec, disturb=None, **options):
+    """The bytes of all batches; `disturb` is called with the number of each that has come."""
+    with bulkhead.Loader(spec, service.target, **options) as loader:
+        found = []
+        for number, batch in enumerate(loader.stream()):
+            found.append({name: array.tobytes() for name, array in batch.items()})
+            if disturb is not None:
+                disturb(number)
+        return found
+
+
+def error_of(service, spec):
+    """Of a stream that has to fail."""
+    with pytest.raises(bulkhead.BulkheadError) as caught:
+        with bulkhead.Loader(spec, service.target, timeout=120) as loader:
+            for _ in loader.stream():
+                pass
+    return caught.value
+
+
+def wait_until(condition, what=""):
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.02)
 
 
 def children_of(pid):
@@ -148,10 +203,13 @@ def children_of(pid):
     return children
 
 
-def embedded_workers(pid):
-    """The workers of the service that the process `pid` has started for itself."""
+def kill_embedded_workers(pid, count):
+    """Kills the workers, so many, of the service that the process `pid` has started for itself."""
     [service] = [child for child in children_of(pid) if program_of(child) == "bulkheadd"]
-    return children_of(service)
+    workers = children_of(service)
+    assert len(workers) == count
+    for worker in workers:
+        os.kill(worker, signal.SIGKILL)
 
 
 def program_of(pid):

@@ -1,7 +1,6 @@
 """Specs whose stage is a function of user_functions.py, and what comes of them."""
 
 import numpy as np
-import pytest
 
 import bulkhead
 from conftest import write_spec
@@ -22,9 +21,3 @@ def number(name="index", dtype="int64"):
 def read(service, spec, epochs=1):
     with bulkhead.Loader(spec, service.target, timeout=120) as loader:
         return [{name: np.array(batch[name]) for name in batch} for _ in range(epochs) for batch in loader]
-
-
-def error_of(service, spec):
-    with pytest.raises(bulkhead.BulkheadError) as caught:
-        read(service, spec)
-    return caught.value

@@ -2,7 +2,6 @@
 own."""
 
 import ctypes
-import os
 import pathlib
 import subprocess
 

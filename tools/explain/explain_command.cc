@@ -301,7 +301,7 @@ absl::Status ExplainMemory(const ExplainArguments& arguments, const PipelineSign
   // Its workers, and the one that stands by to replace one.
   explanation.expected_bytes = status.memory().supervisor_bytes() + plan.arena_bytes +
                                (plan.workers + 1) * explanation.worker_peak_bytes +
-                               (arguments.reads_objects ? ObjectFetcher::kUsualBytes : 0);
+                               (arguments.reads_objects ? FetchChild::kUsualBytes : 0);
   return absl::OkStatus();
 }
 

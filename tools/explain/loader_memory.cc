@@ -47,8 +47,8 @@ std::vector<ExplainedMemory> MemoryParts(const StreamMemory& plan, const v1::Mem
   if (reads_objects) {
     parts.push_back(OfService("bulkhead-fetch",
                               absl::StrCat("reads the object stores; takes ",
-                                           FormatBytes(ObjectFetcher::kUsualBytes), " as a rule"),
-                              ObjectFetcher::kQuotaBytes));
+                                           FormatBytes(FetchChild::kUsualBytes), " as a rule"),
+                              FetchChild::kQuotaBytes));
   }
   uint64_t left = plan.arena_bytes;
   for (const v1::TensorSchema& tensor : schema.tensors()) {

@@ -5,7 +5,6 @@ import re
 import sys
 import types
 
-import pytest
 from conftest import check_fresh, generator
 
 import bulkhead

@@ -34,9 +34,9 @@ class Peers {
   // than this between two looks until it is allowed, unless its spec or cursor is large.
   static constexpr absl::Duration kNewcomer = absl::Seconds(2);
   static constexpr uint64_t kNewcomerBytes = 16 << 10;
-  // What may wait to be read of a connection over TCP before and after a call of it was allowed. It
-  // is read at once, and a call may take 35 bytes there and 10 KiB of memory.
-  static constexpr int kReceiveBytes = 8 << 10;
+  // What may wait to be read of a connection over TCP after a call of it was allowed; before, as
+  // much as the kernel lets. It is read at once, and a call may take 35 bytes there and 10 KiB of
+  // memory.
   static constexpr int kReceiveBytesOfAllowed = 256 << 10;
 
   // Notes a new connection over a Unix socket, before gRPC gets its descriptor. The note stays

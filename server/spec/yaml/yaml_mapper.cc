@@ -1,21 +1,11 @@
 #include "server/spec/yaml/yaml_mapper.h"
 
-#include <algorithm>
-#include <memory>
 #include <utility>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
-#include "bulkhead/v1/pipeline.pb.h"
-#include "server/base/nearest_name.h"
 #include "server/spec/declared_options.h"
-#include "server/spec/yaml/foreign_words.h"
+#include "server/spec/yaml/yaml_mistakes.h"
 #include "server/spec/yaml/yaml_scalar.h"
 
 namespace bulkhead {
@@ -26,54 +16,8 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::OneofDescriptor;
 
-constexpr size_t kMaxShownBytes = 64;  // of a value that messages repeat
-
 // The one thing a spec writes differently: `epochs: forever` is epochs left out.
 constexpr absl::string_view kEpochs = "bulkhead.v1.PipelineSpec.epochs";
-
-absl::string_view KindName(const YamlNode& node) {
-  switch (node.kind) {
-    case YamlNode::Kind::kNull:
-      return "empty";
-    case YamlNode::Kind::kScalar:
-      return "a single value";
-    case YamlNode::Kind::kSequence:
-      return "a list";
-    case YamlNode::Kind::kMap:
-      return "a map";
-  }
-  return "";
-}
-
-const FieldDescriptor* FindField(const Descriptor& type, const std::string& name) {
-  const FieldDescriptor* field = type.FindFieldByName(name);
-  if (field != nullptr) return field;
-  for (int i = 0; i < type.field_count(); ++i) {
-    if (type.field(i)->json_name() == name) return type.field(i);
-  }
-  return nullptr;
-}
-
-// A stage for tests of services, which no message offers.
-bool IsForTests(const FieldDescriptor& field) {
-  return field.message_type() == v1::Fault::descriptor();
-}
-
-std::vector<std::string> FieldNames(const Descriptor& type) {
-  std::vector<std::string> names;
-  for (int i = 0; i < type.field_count(); ++i) {
-    if (!IsForTests(*type.field(i))) names.push_back(type.field(i)->name());
-  }
-  return names;
-}
-
-std::vector<std::string> MemberNames(const OneofDescriptor& oneof) {
-  std::vector<std::string> names;
-  for (int i = 0; i < oneof.field_count(); ++i) {
-    if (!IsForTests(*oneof.field(i))) names.push_back(oneof.field(i)->name());
-  }
-  return names;
-}
 
 // What is wrong with a number that was just set to 0 and now looks as if it had not been set.
 std::string ProblemOfZero(const FieldDescriptor& field, const Message& message) {
@@ -86,205 +30,6 @@ std::string ProblemOfZero(const FieldDescriptor& field, const Message& message) 
   }
   const OptionTable* const table = DeclaredOptions(field.containing_type());
   return table == nullptr ? "" : table->ProblemOfZero(field.name());
-}
-
-// What a message's keys are: the members of its only oneof ("stage", "source"), or fields.
-std::string KeyNoun(const Descriptor& type) {
-  const bool pure =
-      type.real_oneof_decl_count() == 1 && type.oneof_decl(0)->field_count() == type.field_count();
-  return pure ? type.oneof_decl(0)->name() : "field";
-}
-
-// Where a key that `type` lacks belongs: stages work on samples or on batches, few on both, and a
-// source or a stage may stand at the top of the spec because it is not indented.
-std::string OfAnotherPlace(const std::string& key, const Descriptor& type) {
-  if (&type == v1::Stage::descriptor() &&
-      FindField(*v1::BatchStage::descriptor(), key) != nullptr) {
-    return absl::StrCat("; `", key, "` works on whole batches: put it into batch_stages");
-  }
-  if (&type == v1::BatchStage::descriptor() &&
-      FindField(*v1::Stage::descriptor(), key) != nullptr) {
-    return absl::StrCat("; `", key, "` works on samples: put it into stages");
-  }
-  if (&type != v1::PipelineSpec::descriptor()) return "";
-  if (FindField(*v1::Source::descriptor(), key) != nullptr) {
-    return absl::StrCat("; `", key, "` belongs below `source`: indent it by two spaces");
-  }
-  if (FindField(*v1::Stage::descriptor(), key) != nullptr) {
-    return absl::StrCat("; `", key, "` is a stage: put it below `stages`, after a dash");
-  }
-  return "";
-}
-
-// What is to be written instead of `size:8`, `size=8`, `size 8` or `-resize`, which YAML takes for
-// one word, where `type` has a field, or specs a stage, of that name; empty: it is none of these.
-// `is_alone`: the word stands where a map is wanted.
-std::string LacksSpace(absl::string_view text, const Descriptor& type, bool is_alone = false) {
-  const std::string undashed(absl::StripPrefix(text, "-"));
-  if (undashed.size() < text.size() &&
-      (FindField(*v1::Stage::descriptor(), undashed) != nullptr ||
-       FindField(*v1::BatchStage::descriptor(), undashed) != nullptr)) {
-    return absl::StrCat("`", text, "` lacks a space after the dash: write `- ", undashed, "`");
-  }
-  const size_t end = text.find_first_of(":= ");
-  if (end == absl::string_view::npos || end + 1 == text.size() ||
-      FindField(type, std::string(text.substr(0, end))) == nullptr) {
-    return "";
-  }
-  const absl::string_view name = text.substr(0, end);
-  if (text[end] == ' ' && absl::StrContains("{[", text[end + 1])) {
-    return absl::StrCat("write a colon after `", name, "`");
-  }
-  const std::string entry =
-      absl::StrCat(name, ": ", absl::StripLeadingAsciiWhitespace(text.substr(end + 1)));
-  if (text[end] == ':') {
-    return absl::StrCat("`", text, "` lacks a space after the colon: write `", entry, "`");
-  }
-  return absl::StrCat("`", text, "` lacks a colon and a space: write `", is_alone ? "{" : "", entry,
-                      is_alone ? "}`" : "`");
-}
-
-// A word that stands where one of `names`, those of `type`, is wanted; null: with nothing behind
-// it. It is a word of another library, a slip for one of the names, or one for another library's.
-std::string UnknownWord(absl::string_view noun, const std::string& word, const YamlNode* value,
-                        const Descriptor& type, const std::vector<std::string>& names) {
-  std::string advice = ForeignWordAdvice(word, value, type);
-  const std::string elsewhere = OfAnotherPlace(word, type);
-  if (advice.empty() && elsewhere.empty()) {
-    std::vector<std::string> known = names;
-    for (const ForeignWord& foreign : ForeignWords(type)) known.push_back(foreign.word);
-    const std::string near = NearestName(word, known);
-    const bool is_ours = std::find(names.begin(), names.end(), near) != names.end();
-    if (!is_ours) advice = ForeignWordAdvice(near, value, type);
-  }
-  if (!advice.empty()) return absl::StrCat("unknown ", noun, " `", word, "`; ", advice);
-  return UnknownName(noun, word, names) + elsewhere;
-}
-
-// A key that `type` lacks, and its value. The commonest slip is an option that stands beside its
-// stage instead of below it; the next one, a word of another library.
-std::string UnknownKey(const std::string& key, const YamlNode& value, const Descriptor& type,
-                       const std::map<const OneofDescriptor*, const FieldDescriptor*>& chosen) {
-  if (key == "padding_mode" && FindField(type, "fill") != nullptr) {
-    return "unknown field `padding_mode`; added pixels have one value: write `fill: 0`, or leave "
-           "it out";
-  }
-  for (const auto& [oneof, field] : chosen) {
-    if (field->message_type() != nullptr && FindField(*field->message_type(), key) != nullptr) {
-      return absl::StrCat("`", key, "` belongs to `", field->name(), "`: indent it further");
-    }
-  }
-  if (std::string problem = LacksSpace(key, type); !problem.empty()) return problem;
-  if (absl::EndsWith(key, ")") && !absl::StrContains(key, "(")) {
-    return absl::StrCat("`", key,
-                        "` ends a list that YAML takes for fields: write [ and ] around it");
-  }
-  return UnknownWord(KeyNoun(type), key, &value, type, FieldNames(type));
-}
-
-// The option of `type` that a lone value was probably meant for: the first that can hold it, but
-// for names of features. Null: none can.
-const FieldDescriptor* MeantField(const YamlNode& value, const Message& message) {
-  const Descriptor& type = *message.GetDescriptor();
-  const bool is_list = value.kind == YamlNode::Kind::kSequence;
-  const YamlNode* const item = !is_list              ? &value
-                               : value.items.empty() ? nullptr
-                                                     : value.items.front();
-  if (item == nullptr || item->kind != YamlNode::Kind::kScalar) return nullptr;
-  for (int i = 0; i < type.field_count(); ++i) {
-    const FieldDescriptor& field = *type.field(i);
-    const Option* const option = DeclaredOption(field);
-    const bool names_feature = option != nullptr && !option->default_name.empty();
-    if (field.message_type() != nullptr || names_feature || (is_list && !field.is_repeated())) {
-      continue;
-    }
-    const std::unique_ptr<Message> scratch(message.New());
-    if (!ForeignEnumValue(item->text, field).empty()) return &field;
-    if (!SetScalar(item->text, field, *scratch).empty()) continue;
-    SpecProblems problems;
-    if (const OptionTable* const table = DeclaredOptions(&type); table != nullptr && !is_list) {
-      table->Normalize(*scratch, "it", problems);
-    }
-    if (!problems.AnyAt("it." + field.name())) return &field;
-  }
-  return nullptr;
-}
-
-// The problem with a value at `path`, where a message is expected.
-std::string NoMap(const YamlNode& node, const Message& message, const std::string& path) {
-  const Descriptor& type = *message.GetDescriptor();
-  const std::string text = YamlText(node);
-  if (std::string problem = LacksSpace(text, type, /*is_alone=*/true); !problem.empty()) {
-    return problem;
-  }
-  if (const std::string advice = ForeignWordAdvice(text, nullptr, type); !advice.empty()) {
-    return absl::StrCat("must be a map, but is `", text, "`; ", advice);
-  }
-  if (&type == v1::Condition::descriptor() && node.kind == YamlNode::Kind::kScalar) {
-    return absl::StrCat("must be a map, but is `", text,
-                        "`; write such as {feature: label, in: [3]}, or {feature: width, min: 64}");
-  }
-  const FieldDescriptor* const meant = MeantField(node, message);
-  // "resize", "batch"; an item of a list has no name.
-  const std::string name = path.substr(path.find_last_of('.') + 1);
-  if (meant == nullptr || text.empty() || text.size() > kMaxShownBytes || name.empty() ||
-      name.back() == ']') {
-    const std::vector<std::string> names = FieldNames(type);
-    return absl::StrCat("must be a map",
-                        names.empty() ? "" : absl::StrCat(" ({", names[0], ": ...})"), ", but is ",
-                        KindName(node));
-  }
-  const std::string foreign = ForeignEnumValue(text, *meant);
-  return absl::StrCat("must be a map, but is `", text, "`; write ", name, ": {", meant->name(),
-                      ": ", foreign.empty() ? text : foreign, "}", OtherMeaning(type, text));
-}
-
-// `source: ../photos`: the source that reads what lies at a path; empty: `text` is no path.
-std::string SourceOfPath(absl::string_view text) {
-  if (text.size() > kMaxShownBytes || !absl::StrContains(text, '/')) return "";
-  const absl::string_view file = text.substr(text.rfind('/') + 1);
-  const bool is_list = absl::EndsWith(file, ".csv") || absl::EndsWith(file, ".txt") ||
-                       absl::EndsWith(file, ".tsv") || absl::EndsWith(file, ".lst");
-  return absl::StrContains(file, ".tfrecord") ? absl::StrCat("{tfrecord: {files: ", text, "}}")
-         : absl::StrContains(file, ".tar")    ? absl::StrCat("{tar: {files: ", text, "}}")
-         : is_list                            ? absl::StrCat("{image_list: {path: ", text, "}}")
-                                              : absl::StrCat("{image_folder: {path: ", text, "}}");
-}
-
-// What is wrong with a word alone that names no member of the oneof of `type`, where it is no slip
-// in a name.
-std::string BareNameProblem(absl::string_view text, const Descriptor& type) {
-  if (std::string problem = LacksSpace(text, type); !problem.empty()) return problem;
-  if (&type != v1::Source::descriptor()) return "";
-  const std::string source = SourceOfPath(text);
-  return source.empty() ? ""
-                        : absl::StrCat("`", text, "` is a path, but which source is to read it? ",
-                                       "Write `source: ", source, "`");
-}
-
-// "[image, label]" of `image, label`, which YAML takes for one name; empty: these are no names.
-std::string ListOfNames(absl::string_view text) {
-  if (!absl::StrContains(text, ',') || text.size() > kMaxShownBytes) return "";
-  std::vector<absl::string_view> names;
-  for (absl::string_view name : absl::StrSplit(text, ',')) {
-    name = absl::StripAsciiWhitespace(name);
-    if (name.empty()) return "";
-    for (const char c : name) {
-      if (!absl::ascii_isalnum(c) && c != '_') return "";
-    }
-    names.push_back(name);
-  }
-  return absl::StrCat("[", absl::StrJoin(names, ", "), "]");
-}
-
-// Whether `field` lists names of classes, and `text` is a number or a switch instead.
-bool IsNoListOfClasses(absl::string_view text, const FieldDescriptor& field) {
-  if (field.name() != "classes" || field.cpp_type() != FieldDescriptor::CPPTYPE_STRING) {
-    return false;
-  }
-  double number = 0;
-  bool flag = false;
-  return absl::SimpleAtod(text, &number) || absl::SimpleAtob(text, &flag);
 }
 
 class Mapper {
@@ -306,7 +51,7 @@ class Mapper {
       case YamlNode::Kind::kSequence:
         break;
     }
-    Problem(node.mark, path, NoMap(node, message, path));
+    Problem(node.mark, path, NoYamlMap(node, message, path));
   }
 
  private:
@@ -331,18 +76,10 @@ class Mapper {
 
   // `- random_horizontal_flip`: a oneof's message with nothing set.
   void MapBareName(const YamlNode& node, Message& message, const std::string& path) {
-    const OneofDescriptor& oneof = *message.GetDescriptor()->oneof_decl(0);
     const FieldDescriptor* field = FindField(*message.GetDescriptor(), node.text);
     if (field == nullptr || field->real_containing_oneof() == nullptr ||
         field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE) {
-      if (std::string problem = BareNameProblem(node.text, *message.GetDescriptor());
-          !problem.empty()) {
-        return Problem(node.mark, path, problem);
-      }
-      Problem(node.mark, path,
-              UnknownWord(oneof.name(), node.text, nullptr, *message.GetDescriptor(),
-                          MemberNames(oneof)));
-      return;
+      return Problem(node.mark, path, UnknownBareName(node.text, *message.GetDescriptor()));
     }
     message.GetReflection()->MutableMessage(&message, field);
     result_.marks.emplace(Join(path, field->name()), node.mark);
@@ -351,11 +88,11 @@ class Mapper {
   void MapFields(const YamlNode& node, Message& message, const std::string& path) {
     const Descriptor& type = *message.GetDescriptor();
     std::map<const FieldDescriptor*, YamlMark> seen;
-    std::map<const OneofDescriptor*, const FieldDescriptor*> chosen;
+    ChosenMembers chosen;
     for (const auto& [key, value] : node.entries) {
       if (!Visit(*key)) return;
       if (key->kind != YamlNode::Kind::kScalar) {
-        Problem(key->mark, path, absl::StrCat("a key must be a name, but is ", KindName(*key)));
+        Problem(key->mark, path, absl::StrCat("a key must be a name, but is ", YamlKindName(*key)));
         continue;
       }
       const FieldDescriptor* field = FindField(type, key->text);
@@ -407,7 +144,8 @@ class Mapper {
       return;
     }
     if (value.kind != YamlNode::Kind::kScalar) {
-      Problem(value.mark, path, absl::StrCat("must be a single value, but is ", KindName(value)));
+      Problem(value.mark, path,
+              absl::StrCat("must be a single value, but is ", YamlKindName(value)));
       return;
     }
     if (field.full_name() == kEpochs && value.text == "forever") return;
@@ -430,16 +168,8 @@ class Mapper {
       Problem(key.mark, path, "has no value; write [] for an empty list");
       return;
     }
-    if (const std::string names = ListOfNames(value.text);
-        !names.empty() && field.cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
-      return Problem(value.mark, path,
-                     absl::StrCat("`", value.text, "` is one name; write a list: `", field.name(),
-                                  ": ", names, "`"));
-    }
-    if (IsNoListOfClasses(value.text, field)) {
-      return Problem(value.mark, path,
-                     absl::StrCat("must be a list of names, but is `", value.text,
-                                  "`; write such as `classes: [cat, dog]`, or leave it out"));
+    if (const std::string problem = NoList(value.text, field); !problem.empty()) {
+      return Problem(value.mark, path, problem);
     }
     if (value.kind != YamlNode::Kind::kSequence) {
       return MapItem(key.mark, value, field, message, absl::StrCat(path, "[0]"));
@@ -470,7 +200,8 @@ class Mapper {
       return;
     }
     if (value.kind != YamlNode::Kind::kMap) {
-      Problem(value.mark, path, absl::StrCat("must be a map of names, but is ", KindName(value)));
+      Problem(value.mark, path,
+              absl::StrCat("must be a map of names, but is ", YamlKindName(value)));
       return;
     }
     const FieldDescriptor& key_field = *field.message_type()->map_key();
@@ -479,7 +210,8 @@ class Mapper {
     for (const auto& [name, item] : value.entries) {
       if (!Visit(*name)) return;
       if (name->kind != YamlNode::Kind::kScalar) {
-        Problem(name->mark, path, absl::StrCat("a key must be a name, but is ", KindName(*name)));
+        Problem(name->mark, path,
+                absl::StrCat("a key must be a name, but is ", YamlKindName(*name)));
         continue;
       }
       const auto [first, inserted] = seen.emplace(name->text, name->mark);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 namespace bulkhead {
 
 void Crew::Resize(uint32_t slots) {
@@ -43,6 +45,14 @@ Crew::Standing Crew::StandingOf(const PoolWorker& worker) const {
   if (slot.worker.get() == &worker) return Standing::kInPlace;
   if (slot.successor.get() == &worker) return Standing::kSuccessor;
   return slot.predecessor.get() == &worker ? Standing::kPredecessor : Standing::kLost;
+}
+
+std::string Crew::NameOf(const PoolWorker& worker) const {
+  const Standing standing = StandingOf(worker);
+  const char* const role = standing == Standing::kSuccessor     ? "the standby of "
+                           : standing == Standing::kPredecessor ? "the predecessor of "
+                                                                : "";
+  return absl::StrCat(role, "worker ", worker.slot);
 }
 
 void Crew::ForEach(const std::function<void(PoolWorker&)>& visit) const {

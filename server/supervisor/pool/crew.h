@@ -68,6 +68,8 @@ class Crew {
   const std::vector<std::unique_ptr<Slot>>& slots() const { return slots_; }
   Slot& SlotOf(const PoolWorker& worker) const { return *slots_[worker.slot]; }
   Standing StandingOf(const PoolWorker& worker) const;
+  // "worker 1", or what another process is to the worker in that place.
+  std::string NameOf(const PoolWorker& worker) const;
   // Every living worker, those in places first.
   void ForEach(const std::function<void(PoolWorker&)>& visit) const;
   // Those not in a place.

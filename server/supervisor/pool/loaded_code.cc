@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/arena/code_files.h"
+#include "server/base/byte_size.h"
 #include "server/base/error.h"
 #include "server/base/record_name.h"
 
@@ -83,6 +84,23 @@ void LoadedCode::WhenKnown(Told told) {
 void LoadedCode::Tell(absl::StatusOr<std::vector<v1::CodeFile>> answer) {
   answer_ = std::move(answer);
   for (const Told& told : std::exchange(waiting_, {})) told(*answer_);
+}
+
+absl::Status ImportError(const PipelineConfig& config, const WorkerEnd& end) {
+  std::string what;
+  if (end.cause == v1::EXIT_CAUSE_HUNG) {
+    what = absl::StrCat(" does not finish: ", end.reason, "; find out what it waits for");
+  } else if (end.cause == v1::EXIT_CAUSE_PROTOCOL) {
+    what = absl::StrCat(" disturbs the worker: ", end.reason,
+                        "; it must leave the worker's descriptors alone");
+  } else {
+    what = absl::StrCat(" takes more than a worker's quota of ", FormatBytes(config.quota_bytes),
+                        ": ", end.reason,
+                        "; give workers more with --worker-quota: `bulkhead explain` with a large "
+                        "one says how much they hold");
+  }
+  return MakeError(absl::StatusCode::kFailedPrecondition, reason::kStageUnusable,
+                   absl::StrCat("loading ", config.user_code, what));
 }
 
 }  // namespace bulkhead

@@ -11,6 +11,8 @@
 
 #include "absl/status/statusor.h"
 #include "bulkhead/v1/loader.pb.h"
+#include "server/supervisor/pool/pipeline_config.h"
+#include "server/supervisor/worker/worker_process.h"
 
 namespace bulkhead {
 
@@ -53,6 +55,10 @@ class LoadedCode {
   std::optional<absl::StatusOr<std::vector<v1::CodeFile>>> answer_;
   std::vector<Told> waiting_;
 };
+
+// A worker exceeded its quota, hung, or broke its protocol while it imported user code. Another one
+// would too.
+absl::Status ImportError(const PipelineConfig& config, const WorkerEnd& end);
 
 }  // namespace bulkhead
 

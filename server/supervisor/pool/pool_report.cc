@@ -1,11 +1,24 @@
 #include "server/supervisor/pool/pool_report.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/time/time.h"
+#include "server/os/sandbox/sandbox.h"
 #include "server/supervisor/worker/worker_usage.h"
 
 namespace bulkhead {
+
+const std::vector<v1::SandboxPart>& PoolReport::OnBound(const internal::v1::Bound& bound) {
+  sandbox_.clear();
+  for (const char* name : kSandboxParts) {
+    const auto said =
+        std::find_if(bound.sandbox().begin(), bound.sandbox().end(),
+                     [&](const v1::SandboxPart& part) { return part.name() == name; });
+    if (said != bound.sandbox().end()) sandbox_.push_back(*said);
+  }
+  return sandbox_;
+}
 
 void PoolReport::OnExit(const PoolWorker& worker, const WorkerEnd& end,
                         const FlightSnapshot& flight, uint32_t leases_redone) {

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <map>
-#include <utility>
 #include <vector>
 
 #include "server/supervisor/pool/crew.h"
@@ -22,8 +21,9 @@ class PoolReport {
              ExitLog* exits)
       : config_(config), crew_(crew), streams_(streams), exits_(exits) {}
 
-  // A worker was bound, in this sandbox.
-  void OnBound(std::vector<v1::SandboxPart> sandbox) { sandbox_ = std::move(sandbox); }
+  // A worker was bound. Returns the parts of the sandbox that it reports, each once. Unknown names
+  // are dropped: they go into metrics, and user code may have been imported by then.
+  const std::vector<v1::SandboxPart>& OnBound(const internal::v1::Bound& bound);
   void OnSamples(uint32_t samples) { samples_ += samples; }
   // A worker ended; `leases_redone` of its leases are done again.
   void OnExit(const PoolWorker& worker, const WorkerEnd& end, const FlightSnapshot& flight,

@@ -12,7 +12,6 @@
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
 #include "server/os/memory/process_memory.h"
-#include "server/os/sandbox/sandbox.h"
 #include "server/os/sockets/pipe.h"
 #include "server/supervisor/verdict/python_lines.h"
 #include "server/supervisor/worker/python_stack.h"
@@ -30,46 +29,6 @@ void SendStream(PoolWorker& worker, const Stream& stream) {
   *binding.mutable_quarantined() = stream.quarantine().quarantined();
   worker.claims->mapped[stream.id()] = {stream.config().arena->bytes(), stream.config().writer};
   worker.process->Send(message, {stream.config().arena->fd()});
-}
-
-// The parts of the sandbox that a worker reports, each once. Unknown names are dropped: they go
-// into metrics, and user code may have been imported by then.
-std::vector<v1::SandboxPart> KnownParts(const internal::v1::Bound& bound) {
-  std::vector<v1::SandboxPart> parts;
-  for (const char* name : kSandboxParts) {
-    const auto said =
-        std::find_if(bound.sandbox().begin(), bound.sandbox().end(),
-                     [&](const v1::SandboxPart& part) { return part.name() == name; });
-    if (said != bound.sandbox().end()) parts.push_back(*said);
-  }
-  return parts;
-}
-
-// A worker exceeded its quota, hung, or broke its protocol while it imported user code. Another one
-// would too.
-absl::Status ImportError(const PipelineConfig& config, const WorkerEnd& end) {
-  std::string what;
-  if (end.cause == v1::EXIT_CAUSE_HUNG) {
-    what = absl::StrCat(" does not finish: ", end.reason, "; find out what it waits for");
-  } else if (end.cause == v1::EXIT_CAUSE_PROTOCOL) {
-    what = absl::StrCat(" disturbs the worker: ", end.reason,
-                        "; it must leave the worker's descriptors alone");
-  } else {
-    what = absl::StrCat(" takes more than a worker's quota of ", FormatBytes(config.quota_bytes),
-                        ": ", end.reason,
-                        "; give workers more with --worker-quota: `bulkhead explain` with a large "
-                        "one says how much they hold");
-  }
-  return MakeError(absl::StatusCode::kFailedPrecondition, reason::kStageUnusable,
-                   absl::StrCat("loading ", config.user_code, what));
-}
-
-// "worker 1", or what another process is to the worker in that place.
-std::string NameOf(const Slot& slot, Crew::Standing standing) {
-  const char* const role = standing == Crew::Standing::kSuccessor     ? "the standby of "
-                           : standing == Crew::Standing::kPredecessor ? "the predecessor of "
-                                                                      : "";
-  return absl::StrCat(role, "worker ", slot.index);
 }
 
 // How a worker ended, with the reports of the worker and its cell.
@@ -292,9 +251,7 @@ void WorkerPool::OnMessage(PoolWorker& worker, const internal::v1::FromWorker& m
 
 void WorkerPool::OnBound(PoolWorker& worker, const internal::v1::Bound& bound) {
   if (!worker.process->MarkBound()) return;
-  const std::vector<v1::SandboxPart> sandbox = KnownParts(bound);
-  report_.OnBound(sandbox);
-  for (const v1::SandboxPart& part : sandbox) {
+  for (const v1::SandboxPart& part : report_.OnBound(bound)) {
     if (part.name() == "seccomp" && !part.active()) {
       context_.compartment->NoteWithoutSeccomp(part.reason());
     }
@@ -373,6 +330,7 @@ void WorkerPool::OnExit(PoolWorker& worker, const WorkerEnd& told_end) {
   verdict_.OnGone(worker, worker.outgrew || (grew && worker.bound));
 
   const Crew::Standing standing = crew_.StandingOf(worker);
+  const std::string name = crew_.NameOf(worker);
   if (standing == Crew::Standing::kInPlace) {
     if (!worker.bound) ++slot.failed_starts;
     slot.last_end = end.reason;
@@ -391,8 +349,8 @@ void WorkerPool::OnExit(PoolWorker& worker, const WorkerEnd& told_end) {
     const std::string death = absl::StrCat(
         end.reason, found.work.empty() ? "" : " at ", found.work, "; ",
         redone == 1 ? "1 lease is" : absl::StrCat(redone, " leases are"), " done again");
-    spdlog::warn("{} of pipeline {}: {}", NameOf(slot, standing), config_.name, death);
-    streams_.CountDeath(absl::StrCat(NameOf(slot, standing), ": ", death));
+    spdlog::warn("{} of pipeline {}: {}", name, config_.name, death);
+    streams_.CountDeath(absl::StrCat(name, ": ", death));
   }
   if (parked_ && standing == Crew::Standing::kInPlace) {
     OnUnmanned();

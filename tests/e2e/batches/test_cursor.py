@@ -117,7 +117,7 @@ def test_a_cursor_with_more_substitutions_than_samples_is_refused(folder):
     for count, ok in [(100, True), (1 << 62, False)]:
         with contextlib.ExitStack() as stack:
             if not ok:
-                error = stack.enter_context(pytest.raises(bulkhead.CursorMismatch, match="substituted by epoch 0, of 100 each"))
+                stack.enter_context(pytest.raises(bulkhead.CursorMismatch, match="substituted by epoch 0, of 100 each"))
             with bulkhead.Loader(spec, service.target, cursor={**cursor, "substitutions": count}) as loader:
                 assert next(iter(loader))["index"][0] == 10
     service.stop()

@@ -1,20 +1,12 @@
 """What a trainer gets is what the order says: five TFRecords, interleaved as tf.data would."""
 
-import subprocess
 
 import pytest
 
 import bulkhead
-from conftest import BIN, write_spec
+from conftest import write_spec
 
 FILES, PER_FILE = 5, 2000  # of `bulkhead synth --schema range`: `var` counts through all files
-
-
-@pytest.fixture(scope="module")
-def numbers(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("synth") / "numbers"
-    subprocess.run([BIN / "bulkhead", "synth", folder, "--schema", "range"], check=True, stdout=subprocess.DEVNULL)
-    return folder
 
 
 def stream(numbers, folder, order, epochs=1):

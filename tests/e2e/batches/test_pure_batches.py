@@ -1,12 +1,9 @@
 """Promise 1: workers, threads, clients, CPU features and deaths never change a byte of a batch."""
 
-import os
-import signal
-
 import pytest
 
-from conftest import (AUGMENTED, Service, digest_of, embedded_workers, finish_digest,
-                      start_digest, write_spec)
+from conftest import (AUGMENTED, Service, digest_of, finish_digest, go_on, kill_embedded_workers,
+                      start_digest, wait_for_pause, write_spec)
 from old_cpus import OLD_CPU
 
 
@@ -61,15 +58,9 @@ def test_what_should_change_the_bytes_does(photos, spec, reference, changed):
 @pytest.mark.parametrize("workers", [1, 2])
 def test_kill_9_of_workers_in_mid_run(spec, reference, client, workers):
     process = start_digest(client, spec, workers=workers, pause_after=3)
-    for line in process.stdout:
-        if line.strip() == "paused":
-            break
-    victims = embedded_workers(process.pid)
-    assert len(victims) == workers
-    for pid in victims:
-        os.kill(pid, signal.SIGKILL)
-    process.stdin.write("\n")
-    process.stdin.flush()
+    wait_for_pause(process)
+    kill_embedded_workers(process.pid, workers)
+    go_on(process)
     assert finish_digest(process)["digest"] == reference
 
 

@@ -8,7 +8,7 @@ import bulkhead
 import cv2
 import numpy as np
 import pytest
-from conftest import tool, write_spec
+from conftest import read_bytes, tool, write_spec
 
 EPOCHS = 3
 SAMPLES = 150
@@ -34,16 +34,6 @@ def start(services, folder, photos):
     return start_one
 
 
-def batches(service, spec, disturb=None, **options):
-    with bulkhead.Loader(spec, service.target, **options) as loader:
-        found = []
-        for number, batch in enumerate(loader.stream()):
-            found.append({name: array.tobytes() for name, array in batch.items()})
-            if disturb is not None:
-                disturb(number)
-        return found
-
-
 def kept(service):
     return bulkhead.service_status(service.target)["kept"]
 
@@ -54,22 +44,22 @@ def test_it_changes_no_batch_and_spares_later_epochs(start, folder, photos, plac
     plain = spec_with(folder, photos, stages, "plain.json")
     cached = spec_with(folder, photos, [*stages[:place], "cache", *stages[place:]])
     service = start(workers=2)
-    expected = batches(service, plain)
-    assert batches(service, cached) == expected
+    expected = read_bytes(service, plain)
+    assert read_bytes(service, cached) == expected
     assert kept(service)["added"] + kept(service)["found"] == EPOCHS * SAMPLES
     assert SAMPLES <= kept(service)["added"] <= SAMPLES + 40, "two workers may make one twice"
     service.stop()
     again = start()
-    assert batches(again, cached) == expected, "and a later service has it from the start"
+    assert read_bytes(again, cached) == expected, "and a later service has it from the start"
     assert kept(again) == {"found": EPOCHS * SAMPLES, "added": 0}
 
 
 def test_it_may_stand_between_a_decoder_and_its_crop(start, folder, photos):
     stages = ["decode_image", {"random_resized_crop": {"size": [64, 64]}}, "random_horizontal_flip"]
     service = start()
-    expected = batches(service, spec_with(folder, photos, stages, "plain.json"))
+    expected = read_bytes(service, spec_with(folder, photos, stages, "plain.json"))
     cached = spec_with(folder, photos, [stages[0], "cache", *stages[1:]])
-    assert batches(service, cached) == expected
+    assert read_bytes(service, cached) == expected
     assert kept(service) == {"found": (EPOCHS - 1) * SAMPLES, "added": SAMPLES}
 
 
@@ -78,26 +68,26 @@ def test_a_cursor_goes_on_with_a_cache_and_without(start, folder, photos):
     plain = spec_with(folder, photos, stages, "plain.json")
     cached = spec_with(folder, photos, [*stages[:2], "cache", *stages[2:]])
     service = start()
-    expected = batches(service, plain)
+    expected = read_bytes(service, plain)
     with bulkhead.Loader(cached, service.target) as loader:
         stream = loader.stream()
         for _ in range(7):
             next(stream)
         cursor = loader.state_dict()
-    assert batches(service, plain, cursor=cursor) == expected[7:]
+    assert read_bytes(service, plain, cursor=cursor) == expected[7:]
 
 
 def test_killed_workers_change_nothing(start, folder, photos):
     stages = ["decode_image", RESIZE, *RANDOM]
     cached = spec_with(folder, photos, [*stages[:2], "cache", *stages[2:]])
     service = start(workers=2)
-    expected = batches(service, spec_with(folder, photos, stages, "plain.json"))
+    expected = read_bytes(service, spec_with(folder, photos, stages, "plain.json"))
 
     def kill(number):
         if number % 4 == 3:
             service.kill_worker(number)
 
-    assert batches(service, cached, kill) == expected
+    assert read_bytes(service, cached, kill) == expected
 
 
 def test_boxes_are_kept_as_they_were_moved(start, folder, photos):
@@ -116,8 +106,8 @@ def test_boxes_are_kept_as_they_were_moved(start, folder, photos):
         return path
 
     service = start()
-    expected = batches(service, spec("plain.json", stages))
-    assert batches(service, spec("cached.json", [*stages[:4], "cache", *stages[4:]])) == expected
+    expected = read_bytes(service, spec("plain.json", stages))
+    assert read_bytes(service, spec("cached.json", [*stages[:4], "cache", *stages[4:]])) == expected
     assert kept(service)["found"] == (EPOCHS - 1) * SAMPLES
 
 
@@ -127,7 +117,7 @@ def test_what_stands_before_it_is_part_of_what_it_is_found_by(start, folder, pho
         resize = {"resize": {"size": [size, size]}}
         plain = spec_with(folder, photos, ["decode_image", resize], "plain.json")
         cached = spec_with(folder, photos, ["decode_image", resize, "cache"], "cached.json")
-        assert batches(service, cached) == batches(service, plain)
+        assert read_bytes(service, cached) == read_bytes(service, plain)
     assert kept(service)["added"] == 2 * SAMPLES
 
 
@@ -151,8 +141,8 @@ def test_damaged_records_end_as_without_it(start, folder, photos):
 
     stages = ["decode_image", {"random_crop": {"size": [40, 40]}}]
     service = start()
-    expected = batches(service, spec("plain.json", stages))
-    assert batches(service, spec("cached.json", [stages[0], "cache", stages[1]])) == expected
+    expected = read_bytes(service, spec("plain.json", stages))
+    assert read_bytes(service, spec("cached.json", [stages[0], "cache", stages[1]])) == expected
     assert 0 < kept(service)["added"] < 20
 
 
@@ -161,14 +151,14 @@ def test_the_bound_is_kept_and_the_rest_is_made_as_ever(start, folder, photos):
     spec = spec_with(folder, photos, stages)
     plain = spec_with(folder, photos, [*stages[:2], stages[3]], "plain.json")
     service = start("--stage-cache-bytes", "64MiB")  # 150 images have 176 MiB
-    assert batches(service, spec) == batches(service, plain)
+    assert read_bytes(service, spec) == read_bytes(service, plain)
     status = bulkhead.service_status(service.target)
     assert 0 < status["kept"]["added"] < 60
     assert int(status["stage_cache"]["bytes"]) == 64 << 20
     assert "67108864" in status["stage_cache"]["reason"]
     service.stop()
     off = start("--stage-cache-bytes", "0")
-    assert batches(off, spec) == batches(off, plain)
+    assert read_bytes(off, spec) == read_bytes(off, plain)
     assert bulkhead.service_status(off.target)["stage_cache"]["reason"] == "--stage-cache-bytes is 0"
 
 
@@ -229,11 +219,11 @@ def test_a_single_epoch_keeps_nothing(start, folder, photos):
     service = start()
     once = spec_with(folder, photos, stages, "once.json")
     once.write_text(json.dumps({**json.loads(once.read_text()), "epochs": 1}))
-    first = batches(service, once)
+    first = read_bytes(service, once)
     assert kept(service) == {"found": 0, "added": 0}
-    assert batches(service, spec_with(folder, photos, stages))[:len(first)] == first
+    assert read_bytes(service, spec_with(folder, photos, stages))[:len(first)] == first
     assert kept(service)["added"] == SAMPLES
-    batches(service, once)
+    read_bytes(service, once)
     assert kept(service)["found"] == SAMPLES * EPOCHS, "what is there is used"
 
 
@@ -246,8 +236,8 @@ def test_a_users_function_is_kept_under_its_key(start, folder, photos):
         return spec_with(folder, photos, ["decode_image", RESIZE, halve, *key.values()], name)
 
     service = start("--python", "/usr/bin/python3", "--python-path", folder)
-    expected = batches(service, spec("plain.json"))
-    assert batches(service, spec("one.json", key={"cache": {"key": "1"}})) == expected
+    expected = read_bytes(service, spec("plain.json"))
+    assert read_bytes(service, spec("one.json", key={"cache": {"key": "1"}})) == expected
     assert kept(service) == {"found": (EPOCHS - 1) * SAMPLES, "added": SAMPLES}
-    assert batches(service, spec("two.json", key={"cache": {"key": "2"}})) == expected
+    assert read_bytes(service, spec("two.json", key={"cache": {"key": "2"}})) == expected
     assert kept(service)["added"] == 2 * SAMPLES

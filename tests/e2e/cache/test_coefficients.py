@@ -14,7 +14,7 @@ import bulkhead
 import cv2
 import numpy as np
 import pytest
-from conftest import AUGMENTED, Service, tool, write_spec
+from conftest import AUGMENTED, Service, read_bytes, tool, write_spec
 
 EPOCHS = 3
 SAMPLES = 150
@@ -41,16 +41,6 @@ def start(services, folder, photos):
     return start_one
 
 
-def batches(service, spec, disturb=None):
-    with bulkhead.Loader(spec, service.target) as loader:
-        found = []
-        for number, batch in enumerate(loader.stream()):
-            found.append((batch["image"].tobytes(), batch["label"].tobytes()))
-            if disturb is not None:
-                disturb(number)
-        return found
-
-
 def segments(folder):
     return sorted((folder / "cache").glob("coefficients-*.segment"))
 
@@ -63,7 +53,7 @@ def jpeg_of(service):
 def plain(start, spec):
     """The batches of a service that keeps nothing."""
     service = start("--cache-bytes", "0", keep="0")
-    found = batches(service, spec)
+    found = read_bytes(service, spec)
     assert jpeg_of(service)["coefficients_found"] == 0
     reason = bulkhead.service_status(service.target)["coefficient_cache"]["reason"]
     assert reason == "--coefficient-cache-bytes is 0"
@@ -79,7 +69,7 @@ def keep_all(spec):
 
 def test_some_are_kept_in_passing(start, spec, plain, folder):
     service = start(workers=2)
-    assert batches(service, spec) == plain
+    assert read_bytes(service, spec) == plain
     jpeg = jpeg_of(service)
     assert {files["decoder"]: files["count"] for files in jpeg["files"]} == {"JPEG_DECODER_OWN": EPOCHS * SAMPLES}
     assert 0 < jpeg["coefficients_made"] <= SAMPLES + 30, "two workers may make one twice"
@@ -91,7 +81,7 @@ def test_all_are_kept_ahead_and_no_scan_is_decoded_again(start, spec, plain, kee
     assert keep_all(service) == ""
     before = jpeg_of(service)
     assert SAMPLES <= before["coefficients_made"] <= SAMPLES + 30
-    assert batches(service, spec) == plain
+    assert read_bytes(service, spec) == plain
     jpeg = jpeg_of(service)
     assert jpeg["coefficients_made"] == before["coefficients_made"]
     # A few files are decoded anew, to learn how long that takes; on a busy machine that may seem the faster way.
@@ -103,7 +93,7 @@ def test_a_later_service_knows_them_from_the_start(start, spec, plain, keep_all)
     keep_all(first)
     first.stop()
     again = start()
-    assert batches(again, spec) == plain
+    assert read_bytes(again, spec) == plain
     jpeg = jpeg_of(again)
     assert jpeg["coefficients_made"] == 0 and jpeg["coefficients_found"] > EPOCHS * SAMPLES / 2
 
@@ -111,7 +101,7 @@ def test_a_later_service_knows_them_from_the_start(start, spec, plain, keep_all)
 def test_none_are_made_for_a_single_epoch(start, spec, folder):
     one = write_spec(folder / "one.json", **{**json.loads(spec.read_text()), "epochs": 1})
     service = start()
-    batches(service, one)
+    read_bytes(service, one)
     assert jpeg_of(service)["coefficients_made"] == 0
     assert not segments(folder)
 
@@ -123,13 +113,13 @@ def test_killed_workers_and_services_change_nothing(start, spec, plain, keep_all
     def killing(killed):
         return lambda number: number % 4 == 3 and killed.kill_worker(number) and next(kills)
 
-    assert batches(service, spec, killing(service)) == plain
+    assert read_bytes(service, spec, killing(service)) == plain
     assert next(kills) > 5
     os.kill(service.process.pid, signal.SIGKILL)
     service.process.wait()
     again = start()
     keep_all(again)
-    assert batches(again, spec, killing(again)) == plain
+    assert read_bytes(again, spec, killing(again)) == plain
     assert jpeg_of(again)["coefficients_found"] > 0
 
 
@@ -151,9 +141,9 @@ def test_damaged_segments_cost_a_decode_and_no_pixel(start, spec, plain, folder,
         path.write_bytes(content)
         path.chmod(0o600)
     again = start()
-    assert batches(again, spec) == plain
+    assert read_bytes(again, spec) == plain
     keep_all(again)
-    assert batches(again, spec) == plain
+    assert read_bytes(again, spec) == plain
 
 
 def test_changed_images_are_decoded_by_coefficients_of_their_own(start, folder, photos):
@@ -187,7 +177,7 @@ def test_changed_images_are_decoded_by_coefficients_of_their_own(start, folder, 
 
 def test_the_bound_is_kept(start, spec, plain, folder):
     service = start(keep="1MiB")  # less than the smallest segment
-    assert batches(service, spec) == plain
+    assert read_bytes(service, spec) == plain
     assert jpeg_of(service)["coefficients_made"] == 0
     assert "1048576" in bulkhead.service_status(service.target)["coefficient_cache"]["reason"]
     assert not segments(folder)
@@ -205,7 +195,7 @@ def test_what_index_keeps_serves_pipelines_with_code_of_any_version(start, spec,
             assert keep_all(service) == ""
             assert {path.name.split("-")[1] for path in segments(folder)} == {"builtin"}
         before = jpeg_of(service)["coefficients_found"]
-        found = batches(service, spec)
+        found = read_bytes(service, spec)
         assert jpeg_of(service)["coefficients_found"] - before > EPOCHS * SAMPLES / 2
         expected = expected or found
         assert found == expected

@@ -8,7 +8,7 @@ import signal
 
 import bulkhead
 import pytest
-from conftest import AUGMENTED, Service, tool, write_spec
+from conftest import AUGMENTED, Service, read_bytes, tool, write_spec
 
 EPOCHS = 3
 SAMPLES = 150
@@ -35,16 +35,6 @@ def start(services, folder, photos):
     return start_one
 
 
-def batches(service, spec, disturb=None):
-    with bulkhead.Loader(spec, service.target) as loader:
-        found = []
-        for number, batch in enumerate(loader.stream()):
-            found.append((batch["image"].tobytes(), batch["label"].tobytes()))
-            if disturb is not None:
-                disturb(number)
-        return found
-
-
 def segments(folder):
     return sorted((folder / "cache").glob("seek-*.segment"))
 
@@ -53,7 +43,7 @@ def segments(folder):
 def plain(start, spec):
     """The batches of a service without seek entries."""
     service = start("--cache-bytes", "0")
-    found = batches(service, spec)
+    found = read_bytes(service, spec)
     status = bulkhead.service_status(service.target)
     assert status["jpeg"]["crops"] > 0 and status["jpeg"]["entries_found"] == 0
     assert status["seek_cache"]["reason"] == "--cache-bytes is 0"
@@ -63,7 +53,7 @@ def plain(start, spec):
 
 def test_batches_are_the_same_and_most_of_the_data_is_left_out(start, spec, plain, folder):
     service = start(workers=2)
-    assert batches(service, spec) == plain
+    assert read_bytes(service, spec) == plain
     jpeg = bulkhead.service_status(service.target)["jpeg"]
     assert {files["decoder"]: files["count"] for files in jpeg["files"]} == {"JPEG_DECODER_OWN": EPOCHS * SAMPLES}
     # Of the crops of later epochs all were found that were not of the whole image; two workers may make one twice.
@@ -76,10 +66,10 @@ def test_batches_are_the_same_and_most_of_the_data_is_left_out(start, spec, plai
 
 def test_a_later_service_knows_them_from_the_start(start, spec, plain):
     first = start()
-    assert batches(first, spec) == plain
+    assert read_bytes(first, spec) == plain
     first.stop()
     again = start()
-    assert batches(again, spec) == plain
+    assert read_bytes(again, spec) == plain
     jpeg = bulkhead.service_status(again.target)["jpeg"]
     assert jpeg["entries_made"] == 0 and jpeg["entries_found"] == jpeg["crops"] > 0
 
@@ -87,7 +77,7 @@ def test_a_later_service_knows_them_from_the_start(start, spec, plain):
 def test_none_are_made_for_a_single_epoch(start, spec, folder):
     one = write_spec(folder / "one.json", **{**json.loads(spec.read_text()), "epochs": 1})
     service = start()
-    batches(service, one)
+    read_bytes(service, one)
     assert bulkhead.service_status(service.target)["jpeg"]["entries_made"] == 0
     assert not segments(folder)
 
@@ -100,19 +90,19 @@ def test_killed_workers_and_services_change_nothing(start, spec, plain, folder):
         if number % 4 == 3 and service.kill_worker(number):
             next(kills)
 
-    assert batches(service, spec, kill) == plain
+    assert read_bytes(service, spec, kill) == plain
     assert next(kills) > 5
     os.kill(service.process.pid, signal.SIGKILL)
     service.process.wait()
     again = start()
-    assert batches(again, spec) == plain
+    assert read_bytes(again, spec) == plain
     assert bulkhead.service_status(again.target)["jpeg"]["entries_found"] > 0
 
 
 @pytest.mark.parametrize("damage", ["entries", "slots", "header", "short", "empty"])
 def test_damaged_segments_cost_a_decode_and_no_pixel(start, spec, plain, folder, damage):
     first = start()
-    assert batches(first, spec) == plain
+    assert read_bytes(first, spec) == plain
     first.stop()
     for path in segments(folder):
         content = bytearray(path.read_bytes())
@@ -126,7 +116,7 @@ def test_damaged_segments_cost_a_decode_and_no_pixel(start, spec, plain, folder,
         path.write_bytes(content)
         path.chmod(0o600)
     again = start()
-    assert batches(again, spec) == plain
+    assert read_bytes(again, spec) == plain
     jpeg = bulkhead.service_status(again.target)["jpeg"]
     assert jpeg["entries_made"] > 0, "what is damaged is made anew"
 
@@ -160,7 +150,7 @@ def test_changed_images_are_decoded_by_entries_of_their_own(start, folder, photo
 
 def test_the_bound_is_kept(start, spec, plain, folder):
     service = start("--cache-bytes", "1MiB")  # three quarters of which are less than the smallest segment
-    assert batches(service, spec) == plain
+    assert read_bytes(service, spec) == plain
     status = bulkhead.service_status(service.target)
     assert status["jpeg"]["entries_made"] == 0
     assert "786432" in status["seek_cache"]["reason"]
@@ -176,7 +166,7 @@ def test_two_services_share_a_cache(start, spec, plain, folder, photos):
         next(iter(loader))
         other = Service(second, "--root", photos, "--workers", "1")
         try:
-            assert batches(other, spec) == plain
+            assert read_bytes(other, spec) == plain
             found = bulkhead.service_status(other.target)["jpeg"]["entries_found"]
         finally:
             other.stop()
@@ -191,7 +181,7 @@ def test_index_makes_them_ahead(start, spec, plain):
     assert said == ""
     jpeg = bulkhead.service_status(service.target)["jpeg"]
     assert SAMPLES / 2 < jpeg["entries_made"] <= SAMPLES
-    assert batches(service, spec) == plain
+    assert read_bytes(service, spec) == plain
     assert bulkhead.service_status(service.target)["jpeg"]["entries_made"] == jpeg["entries_made"]
 
 

@@ -8,7 +8,7 @@ import time
 
 import grpc
 import pytest
-from conftest import AUGMENTED, HERE, Service, write_spec
+from conftest import AUGMENTED, HERE, Service, wait_until, write_spec
 
 import bulkhead
 from bulkhead._rpc import proto
@@ -22,13 +22,6 @@ PATIENCE = 120
 
 def status(service):
     return bulkhead.service_status(service.target)
-
-
-def wait_until(condition):
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def all_slots_are_out(service):
@@ -111,7 +104,7 @@ def test_a_half_open_connection_leaves_its_place_to_its_successor(folder, photos
     budget = 48 + 3 * 128 + 5 * 48 + 20
     with running(
         folder, "--root", "/", "--workers", 2, "--worker-quota", "128MiB", "--memory-budget", f"{budget}MiB"
-    ) as service:
+    ):
         proxy = Proxy(folder / "proxy.sock", folder / "s.sock")
         try:
             with bulkhead.Loader(

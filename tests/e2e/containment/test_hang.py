@@ -9,8 +9,8 @@ import pytest
 
 import bulkhead
 from bulkhead._rpc import proto
-from conftest import HERE, PYTHON, Service
-from python_stages import error_of, number, over_range
+from conftest import HERE, PYTHON, Service, error_of
+from python_stages import number, over_range
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import subprocess
 import bulkhead
 import object_sets
 import pytest
-from conftest import digest_of, finish_digest, start_digest, tool, write_spec
+from conftest import digest_of, finish_digest, go_on, start_digest, tool, wait_for_pause, write_spec
 from object_sets import PATIENCE, again_and_again, blocks_folder, disk_use, kill_all, spares
 
 STAGES = object_sets.STAGES
@@ -250,13 +250,10 @@ def test_kill_9_again_and_again(folder, images, own_store, start, program, cache
     own_store.rate(4 << 20)
     spec = write_spec(folder / "s.json", **spec_of(FOLDER, **small))
     process = start_digest("cpp", spec, target=service.target, pause_after=3, timeout=PATIENCE)
-    for line in process.stdout:
-        if line.strip() == "paused":
-            break
+    wait_for_pause(process)
     assert kill_all(service.process.pid, program) > 0
     with again_and_again(lambda: kill_all(service.process.pid, program), 0.3):
-        process.stdin.write("\n")
-        process.stdin.flush()
+        go_on(process)
         assert finish_digest(process)["digest"] == local["digest"]
 
 
@@ -280,12 +277,9 @@ def test_kill_9_of_the_service(folder, images):
     local = digest_of("cpp", write_spec(folder / "l.json", **spec_of({"image_folder": {"path": str(images / "folder")}})))
     spec = write_spec(folder / "s.json", **spec_of(FOLDER))
     process = start_digest("cpp", spec, workers=2, pause_after=5)
-    for line in process.stdout:
-        if line.strip() == "paused":
-            break
+    wait_for_pause(process)
     assert kill_all(process.pid, "bulkheadd") == 1
-    process.stdin.write("\n")
-    process.stdin.flush()
+    go_on(process)
     assert finish_digest(process)["digest"] == local
 
 
@@ -297,12 +291,9 @@ def test_a_cache_folder_that_is_removed_in_mid_stream_is_made_again(folder, imag
     own_store.rate(4 << 20)
     spec = write_spec(folder / "s.json", **spec_of(FOLDER, **small))
     process = start_digest(client, spec, target=service.target, pause_after=3, timeout=PATIENCE)
-    for line in process.stdout:
-        if line.strip() == "paused":
-            break
+    wait_for_pause(process)
     shutil.rmtree(folder / "cache/objects")
-    process.stdin.write("\n")
-    process.stdin.flush()
+    go_on(process)
     assert finish_digest(process)["digest"] == local["digest"]
 
 

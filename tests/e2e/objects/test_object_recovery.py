@@ -11,7 +11,7 @@ import time
 import bulkhead
 import object_sets
 import pytest
-from conftest import digest_of, finish_digest, program_of, start_digest, write_spec
+from conftest import digest_of, finish_digest, go_on, program_of, start_digest, wait_for_pause, write_spec
 from object_sets import PATIENCE, SAMPLES, again_and_again, kill_all, spec_of
 
 TRAIN = "s3://bucket/train/part-*"
@@ -37,17 +37,6 @@ def start(services, folder):
         return services(folder, "--root", "s3://bucket", "--workers", workers, "--block-cache-bytes", cache, *options)
 
     return start_one
-
-
-def wait_for_pause(process):
-    for line in process.stdout:
-        if line.strip() == "paused":
-            return
-
-
-def go_on(process):
-    process.stdin.write("\n")
-    process.stdin.flush()
 
 
 def fetch_pid(service):

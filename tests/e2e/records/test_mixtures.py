@@ -14,13 +14,6 @@ MARK = 100_000  # what the rare source's own stage adds to its numbers
 
 
 @pytest.fixture(scope="module")
-def numbers(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("synth") / "numbers"
-    subprocess.run([BIN / "bulkhead", "synth", folder, "--schema", "range"], check=True, stdout=subprocess.DEVNULL)
-    return folder
-
-
-@pytest.fixture(scope="module")
 def faces(tmp_path_factory):
     folder = tmp_path_factory.mktemp("synth") / "faces"
     subprocess.run(

@@ -12,13 +12,6 @@ RECORDS = 10_000  # of `bulkhead synth --schema range`: five files of 2,000, `va
 SPLIT = {"train": 0.8, "validation": 0.15, "test": 0.05}
 
 
-@pytest.fixture(scope="module")
-def numbers(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("synth") / "numbers"
-    subprocess.run([BIN / "bulkhead", "synth", folder, "--schema", "range"], check=True, stdout=subprocess.DEVNULL)
-    return folder
-
-
 def numbers_spec(numbers, folder, **more):
     spec = {
         "source": {"tfrecord": {"files": str(numbers / "part-*.tfrecord")}},

@@ -10,7 +10,7 @@ import yaml
 import bulkhead
 from bulkhead import errors
 from conftest import BIN, write_spec
-from tf_records import sequence_example, write_records, write_sequences
+from tf_records import sequence_example, write_sequences
 
 TOKENS = [[[1], [2], [-3]], [], [[4]], [[5], [6]]]
 POINTS = [[[0.5, 1], [2, 3], [4, 5]], [], [[6, 7]], [[8, 9], [10, 11]]]

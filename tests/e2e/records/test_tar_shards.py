@@ -2,10 +2,8 @@
 
 import io
 import json
-import os
 import random
 import re
-import signal
 import subprocess
 import tarfile
 
@@ -14,7 +12,7 @@ import pytest
 
 import bulkhead
 from bulkhead import Feature, Pipeline, errors
-from conftest import AUGMENTED, BIN, Service, digest_of, embedded_workers, finish_digest, start_digest, tool, write_spec
+from conftest import AUGMENTED, BIN, Service, digest_of, finish_digest, go_on, kill_embedded_workers, start_digest, tool, wait_for_pause, write_spec
 from tars import npy, write_tar
 
 FORMATS = {"ustar": tarfile.USTAR_FORMAT, "gnu": tarfile.GNU_FORMAT, "pax": tarfile.PAX_FORMAT}
@@ -149,15 +147,9 @@ def test_samples_of_a_compressed_tar_are_found_from_restart_points(folder):
 @pytest.mark.parametrize("workers", [1, 2])
 def test_kill_9_of_workers_changes_no_byte(shards, reference, client, workers):
     process = start_digest(client, photo_spec(shards), workers=workers, pause_after=3)
-    for line in process.stdout:
-        if line.strip() == "paused":
-            break
-    victims = embedded_workers(process.pid)
-    assert len(victims) == workers
-    for pid in victims:
-        os.kill(pid, signal.SIGKILL)
-    process.stdin.write("\n")
-    process.stdin.flush()
+    wait_for_pause(process)
+    kill_embedded_workers(process.pid, workers)
+    go_on(process)
     assert finish_digest(process)["digest"] == reference
 
 

@@ -15,7 +15,7 @@ import pytest
 import bulkhead
 from bulkhead._rpc import proto
 from bulkhead._stream import incarnation
-from conftest import AUGMENTED, BIN, HERE, PYTHON_PACKAGE, Service, children_of, write_spec
+from conftest import AUGMENTED, BIN, HERE, PYTHON_PACKAGE, Service, children_of, wait_until, write_spec
 
 
 @pytest.fixture
@@ -52,13 +52,6 @@ def status_of(service):
     status = proto._message("bulkhead.v1.GetStatusResponse")()
     status.ParseFromString(call(service.target, "/bulkhead.v1.Loader/GetStatus"))
     return status
-
-
-def wait_until(condition, what):
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
 
 
 def test_a_vanished_client_gives_its_slots_back(service, folder):

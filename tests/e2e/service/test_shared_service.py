@@ -8,11 +8,10 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 
 import pytest
 
-from conftest import HERE, PYTHON_PACKAGE, children_of, write_spec
+from conftest import HERE, PYTHON_PACKAGE, children_of, wait_until, write_spec
 
 from bulkhead._service import rendezvous
 
@@ -95,13 +94,6 @@ def ranks(runtime, folder):
 @pytest.fixture
 def spec(folder):
     return str(write_spec(folder / "spec.yaml", source={"range": {"size": 100000}}, batch={"size": 2}))
-
-
-def wait_until(condition, what):
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
 
 
 def runs(pid):

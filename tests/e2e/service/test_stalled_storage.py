@@ -14,7 +14,7 @@ import bulkhead
 import grpc
 import numpy
 import pytest
-from conftest import BIN, Service, children_of, write_spec
+from conftest import BIN, Service, write_spec
 from stalling_fs import Mount, need_fuse
 from test_connections import wait_until
 from test_floods import describe, describe_request, outcome

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import bulkhead
-from conftest import HERE, PYTHON, digest_of, tool, write_spec
+from conftest import HERE, PYTHON, digest_of, error_of, read, tool, write_spec
 
 
 
@@ -49,17 +49,6 @@ def over_range(folder, function, outputs, inputs=("index",), size=40, batch=8, n
 
 def number(name="index", dtype="int64"):
     return {"name": name, "dtype": dtype}
-
-
-def read(service, spec, **options):
-    with bulkhead.Loader(spec, service.target, timeout=120, **options) as loader:
-        return [{name: np.array(batch[name]) for name in batch} for batch in loader.stream()]
-
-
-def error_of(service, spec):
-    with pytest.raises(bulkhead.BulkheadError) as caught:
-        read(service, spec)
-    return caught.value
 
 
 MIX = [{"mixup_or_cutmix": {"mixup_alpha": 0.8}}]

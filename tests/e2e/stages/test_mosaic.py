@@ -1,14 +1,12 @@
 """The stage `mosaic`: samples of other positions in one image, whatever runs, dies or is resumed."""
 
-import os
-import signal
 import subprocess
 
 import bulkhead
 import cv2
 import numpy as np
 import pytest
-from conftest import BIN, digest_of, embedded_workers, finish_digest, start_digest, write_spec
+from conftest import BIN, digest_of, finish_digest, go_on, kill_embedded_workers, start_digest, wait_for_pause, write_spec
 
 SAMPLES = 150
 HEIGHT, WIDTH = 60, 80
@@ -77,15 +75,9 @@ def test_workers_threads_and_clients_change_nothing(spec, reference, client, wor
 
 def test_kill_9_of_workers_in_mid_run_changes_nothing(spec, reference):
     process = start_digest("cpp", spec, workers=2, pause_after=3)
-    for line in process.stdout:
-        if line.strip() == "paused":
-            break
-    victims = embedded_workers(process.pid)
-    assert len(victims) == 2
-    for pid in victims:
-        os.kill(pid, signal.SIGKILL)
-    process.stdin.write("\n")
-    process.stdin.flush()
+    wait_for_pause(process)
+    kill_embedded_workers(process.pid, 2)
+    go_on(process)
     assert finish_digest(process)["digest"] == reference
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import bulkhead
-from conftest import HERE, Service, write_spec
+from conftest import HERE, Service, error_of, write_spec
 
 ROOT = HERE.parents[1]
 
@@ -138,12 +138,6 @@ def over_range(folder, what="", outputs=None, library="libstage.so", size=16, **
 def read(service, spec):
     with bulkhead.Loader(spec, service.target, timeout=120) as loader:
         return [{name: np.array(batch[name]) for name in batch} for batch in loader]
-
-
-def error_of(service, spec):
-    with pytest.raises(bulkhead.BulkheadError) as caught:
-        read(service, spec)
-    return caught.value
 
 
 def test_a_library_that_was_replaced_is_other_code(start, folder, libraries):

@@ -10,7 +10,7 @@ import pytest
 
 import bulkhead
 from bulkhead import errors
-from conftest import BIN, HERE, PYTHON, digest_of, tool, write_spec
+from conftest import BIN, HERE, PYTHON, digest_of, read, tool, write_spec
 
 SIZES = [32, 40, 48, 64]
 
@@ -42,11 +42,6 @@ def detection(folder, photos, *batch_stages, name=None, stages=(), **more):
     }
     path = folder / f"{name or 'spec' + str(len(list(folder.glob('*.json'))))}.json"
     return write_spec(path, **{**spec, **more})
-
-
-def read(service, spec, **options):
-    with bulkhead.Loader(spec, service.target, timeout=120, **options) as loader:
-        return [{name: np.array(batch[name]) for name in batch} for batch in loader.stream()]
 
 
 def filled(batch, name="boxes"):

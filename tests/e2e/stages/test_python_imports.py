@@ -7,7 +7,7 @@ import re
 import bulkhead
 import numpy as np
 import pytest
-from conftest import HERE, PYTHON, Service, write_spec
+from conftest import HERE, PYTHON, Service, error_of, write_spec
 
 
 
@@ -49,12 +49,6 @@ def over_range(folder, function, dtype="int64", shape=(), **more):
 def read(service, spec):
     with bulkhead.Loader(spec, service.target, timeout=120) as loader:
         return np.concatenate([np.array(batch["index"]) for batch in loader])
-
-
-def error_of(service, spec):
-    with pytest.raises(bulkhead.BulkheadError) as caught:
-        read(service, spec)
-    return caught.value
 
 
 SUBSTITUTE = {"errors": {"policy": "substitute", "max_fraction": 1}}

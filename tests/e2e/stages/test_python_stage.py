@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import bulkhead
-from conftest import HERE, PYTHON, Service, digest_of, write_spec
-from python_stages import error_of, number, over_range, read
+from conftest import HERE, PYTHON, Service, digest_of, error_of, write_spec
+from python_stages import number, over_range, read
 
 sys.path.append(str(HERE.parents[1] / "client/conformance"))
 from data import tfrecord_spec, write_tfrecord  # noqa: E402

@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 
-import pytest
 
 import bulkhead
 from conftest import BIN, tool, write_spec

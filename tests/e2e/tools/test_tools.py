@@ -1,12 +1,11 @@
 """The `bulkhead` command as people and scripts run it: what it prints, and what it refuses."""
 
 import json
-import subprocess
 
 import pytest
 
 import bulkhead
-from conftest import BIN, Service, digest_of, tool, write_spec
+from conftest import Service, digest_of, tool, write_spec
 
 MIB = 1 << 20
 

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "server/base/value_map.h"
+#include "tests/image/jpeg/fallback_name.h"
 #include "tests/image/jpeg/jpeg_files.h"
 
 namespace bulkhead {

@@ -65,10 +65,13 @@ TEST_F(PoolReportTest, SaysWhoIsReplacedByWhom) {
 }
 
 TEST_F(PoolReportTest, TheSandboxIsThatOfTheWorkerThatWasBoundLastAndOfTheFirstPool) {
-  v1::SandboxPart part;
-  part.set_name("seccomp");
-  report_.OnBound({part, part});
-  report_.OnBound({part});
+  internal::v1::Bound bound;
+  bound.add_sandbox()->set_name("landlock");
+  bound.add_sandbox()->set_name("seccomp");
+  report_.OnBound(bound);
+  bound.mutable_sandbox(0)->set_name("a name that is none");
+  *bound.add_sandbox() = bound.sandbox(1);
+  report_.OnBound(bound);
   v1::GetStatusResponse status = Workers();
   ASSERT_EQ(status.containment().sandbox_size(), 1);
   EXPECT_EQ(status.containment().sandbox(0).name(), "seccomp");

@@ -6,7 +6,7 @@ import copy
 import json
 import logging
 import sys
-from typing import Any, Dict, Iterator, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, Dict, Iterator, Mapping, Optional, Tuple
 
 import torch
 import torch.utils.data
@@ -14,7 +14,6 @@ from torch.utils.data._utils.collate import default_collate
 from torch.utils.data._utils.pin_memory import pin_memory as pinned
 
 from .. import errors as _errors
-from .._batch.batch import cursor_from_dict
 from .._boundary import ends_at_caller, meant, public
 from .._dataset import declared, stages
 from .._dataset.image import Image
@@ -23,14 +22,15 @@ from .._dataset.worker.bulkhead_leaves import Layout, TheOnlyOne, places
 from .._display import html
 from .._loader_arguments import refuse_unknown
 from .torch_plan import NOT_HERE, Plan, refuse_no_dataset, refuse_unsupported
+from .torch_position import Position, check_state
 from .torch_sampler import SamplerLists
 from .torch_values import Joining, MadeAhead
 
 _log = logging.getLogger("bulkhead")
 
-_STATE_VERSION = 1
-_STATE = ("begun", "cursor", "epoch", "first_epoch", "layout", "list", "seed", "standings")  # of one that is not at the start
 _QUOTA = "1GiB"  # the import of a PyTorch with CUDA takes 400 MiB of it
+
+
 @public
 class DataLoader(torch.utils.data.DataLoader):
     """PyTorch's DataLoader, with the dataset in Bulkhead's workers.
@@ -180,7 +180,7 @@ class DataLoader(torch.utils.data.DataLoader):
         self._words = of_data_loader(self._class, self._plan.one_of_range(), stages.options_in_words(target))
         self._lists = SamplerLists(self, self._plan.listed == "batches", length)
         self._pickled: Dict[int, int] = {}  # bytes by leaf, of all loops
-        self._at = _At(self._seed, layout=self._declared(outputs, room))
+        self._at = Position(self._seed, layout=self._declared(outputs, room))
         self._resumed: Optional[Dict[str, Any]] = None
         self._loops = 0
 
@@ -282,7 +282,7 @@ class DataLoader(torch.utils.data.DataLoader):
         if resumed is None:
             at, cursor = self._at._replace(epoch=self._at.epoch + 1), None
         else:
-            at, cursor = self._resumed_at(resumed), resumed["cursor"]
+            at, cursor = Position.of_state(resumed), resumed["cursor"]
             if at.has_ended():
                 at, cursor = at._replace(epoch=at.epoch + 1), None
                 if self._plan.listed:
@@ -312,14 +312,7 @@ class DataLoader(torch.utils.data.DataLoader):
         self._at, self._resumed = at._replace(cursor=self._loader.state_dict()), None
         return self._loader
 
-    @staticmethod
-    def _resumed_at(state: Mapping[str, Any]) -> "_At":
-        layout = Layout(*json.loads(state["layout"]))
-        return _At(
-            state["seed"], state["begun"], state["first_epoch"], 0, layout, "", state["cursor"]
-        )
-
-    def _with_list(self, at: "_At", standings: Any) -> "_At":
+    def _with_list(self, at: Position, standings: Any) -> Position:
         """With the sampler's list in the workers' memory; that of `standings` again, if given."""
         assert self._image is not None
         found = self._lists.draw() if not standings else self._lists.draw_again(standings)
@@ -336,7 +329,7 @@ class DataLoader(torch.utils.data.DataLoader):
     def _whole_batches(self, samples: int, step: int) -> int:
         return samples // step if self.drop_last else -(-samples // step)
 
-    def _open(self, at: "_At", cursor: Optional[Dict[str, Any]]) -> "_At":
+    def _open(self, at: Position, cursor: Optional[Dict[str, Any]]) -> Position:
         """Opens the stream of an epoch, or of all that follow when the service has the order."""
         assert self._image is not None
         arguments = {**self._arguments(), "total": str(self._length)}
@@ -375,7 +368,7 @@ class DataLoader(torch.utils.data.DataLoader):
                 ", ".join(objects),
             )
 
-    def _spec(self, at: "_At", arguments: Dict[str, str]) -> Dict[str, Any]:
+    def _spec(self, at: Position, arguments: Dict[str, str]) -> Dict[str, Any]:
         assert at.layout is not None
         whole = self._plan.function == "batch"
         arguments = {**arguments, "layout": json.dumps(list(at.layout))}
@@ -458,32 +451,13 @@ class DataLoader(torch.utils.data.DataLoader):
         """The position after the last batch that a loop received, ready for JSON; `epoch`: that of the next batch."""
         if self._resumed is not None:
             return copy.deepcopy(self._resumed)
-        at = self._at
-        if at.cursor is None or at.layout is None:
-            return {"bulkhead": _STATE_VERSION, "epoch": 0}
-        return {
-            "bulkhead": _STATE_VERSION,
-            "epoch": at.epoch + at.has_ended(),
-            "begun": at.epoch,
-            "first_epoch": at.first_epoch,
-            "seed": at.seed,
-            "layout": json.dumps(list(at.layout)),
-            "list": at.list_digest,
-            "standings": copy.deepcopy(self._lists.standings),
-            "cursor": dict(at.cursor),
-        }
+        return self._at.state(self._lists.standings)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """The next loop goes on where `state` was taken. InvalidArgument if it is not one of state_dict()."""
-        known = isinstance(state, Mapping) and state.get("bulkhead") == _STATE_VERSION
-        if not known or "cursor" in state and not all(name in state for name in _STATE):
-            raise _errors.InvalidArgument(
-                "this is not a state that bulkhead.torch.DataLoader.state_dict() gave"
-            )
-        if "cursor" in state:
-            cursor_from_dict(state["cursor"])  # for its errors
+        goes_on = check_state(state)
         self._loops += 1  # ends a loop that goes on
-        self._resumed = copy.deepcopy(dict(state)) if "cursor" in state else None
+        self._resumed = copy.deepcopy(dict(state)) if goes_on else None
 
     # The end.
 
@@ -506,20 +480,3 @@ class DataLoader(torch.utils.data.DataLoader):
     def __del__(self, ending: Any = sys.is_finalizing) -> None:
         if self.__dict__.get("_image") is not None and not ending():
             self.close()
-
-
-class _At(NamedTuple):
-    """Where a DataLoader is."""
-
-    seed: int
-    epoch: int = -1  # of the last loop that began
-    # The epoch that is number 0 of the stream, which begins anew when the length of the sampler's lists changes.
-    first_epoch: int = 0
-    size: int = 0  # samples of an epoch, or batches where a worker makes them whole
-    layout: Optional[Layout] = None
-    list_digest: str = ""
-    cursor: Optional[Dict[str, Any]] = None  # after the last batch that a loop got
-
-    def has_ended(self) -> bool:
-        """Whether a loop got all of the epoch."""
-        return self.cursor is not None and self.cursor["epoch"] > self.epoch - self.first_epoch

@@ -12,7 +12,7 @@ from ..errors import InvalidArgument
 from . import declared, stages
 from .upload import of_target
 from .image import Image
-from .words import Words, of_mixture, of_source
+from .words import of_mixture, of_source
 from .worker.bulkhead_leaves import Layout, Leaf, is_declared
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_\-/.]*")  # as the service takes them (server/stages/declaration/stage_checks.h)

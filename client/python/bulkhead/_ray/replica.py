@@ -9,7 +9,7 @@ import secrets
 import subprocess
 import sys
 import threading
-from typing import Any, Optional, Sequence
+from typing import Optional, Sequence
 
 import ray
 import ray.util

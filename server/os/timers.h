@@ -1,11 +1,12 @@
-#ifndef BULKHEAD_SERVER_OBJECTS_TIMERS_H_
-#define BULKHEAD_SERVER_OBJECTS_TIMERS_H_
+#ifndef BULKHEAD_SERVER_OS_TIMERS_H_
+#define BULKHEAD_SERVER_OS_TIMERS_H_
 
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/time/time.h"
 
 namespace bulkhead {
@@ -26,10 +27,10 @@ class Timers {
 
  private:
   std::map<std::pair<int64_t, Id>, std::function<void()>> callbacks_;  // by deadline in ns
-  std::map<Id, int64_t> deadlines_;
+  absl::flat_hash_map<Id, int64_t> deadlines_;
   Id next_id_ = 1;
 };
 
 }  // namespace bulkhead
 
-#endif  // BULKHEAD_SERVER_OBJECTS_TIMERS_H_
+#endif  // BULKHEAD_SERVER_OS_TIMERS_H_

@@ -1,4 +1,4 @@
-#include "server/objects/timers.h"
+#include "server/os/timers.h"
 
 #include "server/os/event_loop.h"
 
@@ -7,7 +7,7 @@ namespace bulkhead {
 Timers::Id Timers::After(absl::Duration delay, std::function<void()> callback) {
   const Id id = next_id_++;
   const int64_t deadline = MonotonicNanos() + absl::ToInt64Nanoseconds(delay);
-  callbacks_[{deadline, id}] = std::move(callback);
+  callbacks_.emplace(std::make_pair(deadline, id), std::move(callback));
   deadlines_[id] = deadline;
   return id;
 }

@@ -1,8 +1,13 @@
+#ifndef BULKHEAD_TESTS_IMAGE_JPEG_FALLBACK_NAME_H_
+#define BULKHEAD_TESTS_IMAGE_JPEG_FALLBACK_NAME_H_
+
+#include "absl/strings/string_view.h"
 #include "server/image/jpeg/fallback.h"
 
 namespace bulkhead::jpeg {
 
-absl::string_view FallbackName(Fallback reason) {
+// In snake case.
+inline absl::string_view FallbackName(Fallback reason) {
   switch (reason) {
     case Fallback::kNone:
       return "none";
@@ -39,3 +44,5 @@ absl::string_view FallbackName(Fallback reason) {
 }
 
 }  // namespace bulkhead::jpeg
+
+#endif  // BULKHEAD_TESTS_IMAGE_JPEG_FALLBACK_NAME_H_
