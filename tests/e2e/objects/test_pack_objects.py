@@ -266,3 +266,13 @@ def test_a_copy_for_which_there_is_no_room_is_told_before_it_is_fetched(bucket, 
         subprocess.run(["umount", "-l", disk], check=True)
     assert "s3://bucket/long.txt: its copy takes 15.0 MiB" in message and "set TMPDIR to a folder with more room" in message
     assert own_store.bytes_sent("long.txt") < 4 << 20
+
+
+def test_a_run_that_waits_for_its_data_says_so(bucket, folder, own_store):
+    image = sorted((bucket / "folder").rglob("*.jpg"))[30]
+    own_store.fail(None, 503, method="GET", key=image.name)
+    process = subprocess.Popen([BIN / "bulkhead", "pack", "s3://bucket/folder", folder / "out"], stderr=subprocess.PIPE, text=True)
+    for line in process.stderr:
+        if "waits for the data" in line:
+            own_store.heal()
+    assert process.wait(timeout=PATIENCE) == 0  # else the store would have been given up
