@@ -42,6 +42,12 @@ std::optional<ObjectFetcher::Trust> TrustAfter(const absl::Status& status) {
   return std::nullopt;
 }
 
+// What a list or names of classes say may be wrong because their bytes arrived wrong: these have no
+// checksum.
+bool MayHaveArrivedWrong(const absl::Status& status) {
+  return absl::IsInvalidArgument(status) || absl::IsNotFound(status) || absl::IsDataLoss(status);
+}
+
 // A list names objects, and there is no table of them.
 bool WantsTable(const absl::Status& status) {
   const auto info = GetErrorInfo(status);
@@ -108,6 +114,11 @@ absl::Status IndexStore::EnsureIndexes(const v1::Source& source,
                                        const FindCancelledFn& cancelled) {
   if (source.has_range()) return absl::OkStatus();
   if (resolved.files().empty()) resolved.add_files()->set_name("entries");  // an inline list
+  if (resolved.classes().has_object() && resolved.classes().size_bytes() > kMostClassesBytes) {
+    return InvalidClassesFile(resolved.classes().name(), 1,
+                              absl::StrCat("begins a file of ", resolved.classes().size_bytes(),
+                                           " bytes; names of classes have at most 1 MiB"));
+  }
 
   const bool cacheable = HasRecordFiles(source);
   std::vector<size_t> missing;
@@ -151,6 +162,26 @@ absl::Status IndexStore::EnsureIndexes(const v1::Source& source,
   if (source.has_image_folder() && IsObjectUrl(source.image_folder().path())) {
     BULKHEAD_RETURN_IF_ERROR(ListFolder(resolved, progress, cancelled));
   }
+  const auto build = [&] { return BuildNamed(kind, missing, resolved, progress, cancelled); };
+  const absl::Status built = build();
+  if (cacheable || !MayHaveArrivedWrong(built)) return built;
+  // Lists and names of classes are read from the store once more, past the cache.
+  std::vector<std::unique_ptr<ObjectFetcher::WholeFetch>> again;
+  for (const internal::v1::ResolvedFile* text : {&resolved.files(0), &resolved.classes()}) {
+    if (!text->has_object()) continue;
+    again.push_back(std::make_unique<ObjectFetcher::WholeFetch>(
+        *objects_, *text, internal::v1::FetchParts::TRUST_NOTHING));
+    BULKHEAD_RETURN_IF_ERROR(AwaitFetch(*again.back(), *text, progress, cancelled));
+  }
+  if (again.empty()) return built;
+  if (source.has_image_list()) resolved.mutable_files(0)->clear_table();
+  return build();
+}
+
+absl::Status IndexStore::BuildNamed(const IndexKind& kind, const std::vector<size_t>& missing,
+                                    internal::v1::ResolvedSource& resolved,
+                                    const FindProgressFn& progress,
+                                    const FindCancelledFn& cancelled) {
   const auto build = [&]() -> absl::Status {
     const absl::Status built = Build(kind, missing, resolved, progress, cancelled);
     if (!WantsTable(built)) return built;
@@ -158,11 +189,6 @@ absl::Status IndexStore::EnsureIndexes(const v1::Source& source,
     return Build(kind, missing, resolved, progress, cancelled);
   };
   if (!resolved.classes().has_object()) return build();
-  if (resolved.classes().size_bytes() > kMostClassesBytes) {
-    return InvalidClassesFile(resolved.classes().name(), 1,
-                              absl::StrCat("begins a file of ", resolved.classes().size_bytes(),
-                                           " bytes; names of classes have at most 1 MiB"));
-  }
   absl::Status built;
   for (ObjectFetcher::Trust trust :
        {internal::v1::FetchParts::TRUST_UNSPECIFIED, internal::v1::FetchParts::TRUST_CHECKSUMS}) {

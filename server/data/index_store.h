@@ -74,6 +74,12 @@ class IndexStore {
                      internal::v1::ResolvedSource& resolved, const FindProgressFn& progress,
                      const FindCancelledFn& cancelled);
 
+  // The same once the names of classes are on this host; makes the table of a list that names
+  // objects.
+  absl::Status BuildNamed(const IndexKind& kind, const std::vector<size_t>& missing,
+                          internal::v1::ResolvedSource& resolved, const FindProgressFn& progress,
+                          const FindCancelledFn& cancelled);
+
   // Waits until the object `file` is on this host.
   static absl::Status AwaitFetch(ObjectFetcher::WholeFetch& fetch,
                                  const internal::v1::ResolvedFile& file,

@@ -62,6 +62,7 @@ CredentialChain* CallRunner::ChainOf(const ObjectCall& call) const {
 
 void CallRunner::Attempt(Id id) {
   Running& running = *Find(id);
+  running.retry_timer = 0;
   ++running.attempts;
   if (running.attempts > 1) ++parts_.counters->retries;
   running.is_answered = false;
@@ -132,7 +133,9 @@ absl::Status CallRunner::OnHead(Id id, int number, int64_t started_ns, const Htt
   first_byte_ns_.push_back(MonotonicNanos() - started_ns);
   if (first_byte_ns_.size() > kFirstBytesKept) first_byte_ns_.pop_front();
   running.is_answered = true;
-  answered_ns_ = MonotonicNanos();
+  const int64_t silent_since_ns = std::exchange(answered_ns_, MonotonicNanos());
+  const absl::Duration silence = absl::Nanoseconds(answered_ns_ - silent_since_ns);
+  if (silence >= config_.limits.away) RetryNow();
   DropOthers(running, number);
   if (running.call.check_head == nullptr) return absl::OkStatus();
   absl::Status checked = running.call.check_head(head);
@@ -186,6 +189,8 @@ void CallRunner::OnDone(Id id, int number, HttpResponse response) {
 void CallRunner::Judge(Id id, HttpResponse response) {
   Running& running = *Find(id);
   const bool is_success = response.head.code / 100 == 2;
+  running.was_unanswered =
+      response.fault != HttpFault::kNone && response.fault != HttpFault::kStopped;
   absl::Status checked;
   if (response.fault == HttpFault::kStopped) {
     if (!running.stopped_by_head) return Finish(id, std::move(response.stopped));
@@ -234,7 +239,7 @@ void CallRunner::JudgeError(Id id, const HttpResponse& response) {
 }
 
 void CallRunner::Retry(Id id, absl::Duration asked_for, absl::Status error) {
-  const Running& running = *Find(id);
+  Running& running = *Find(id);
   const absl::Duration passed = absl::Nanoseconds(MonotonicNanos() - running.started_ns);
   // A call that begins after a quiet time has its time before it.
   const absl::Duration silence =
@@ -245,7 +250,17 @@ void CallRunner::Retry(Id id, absl::Duration asked_for, absl::Status error) {
   if (is_silent || (running.attempts >= config_.limits.attempts && passed >= patience)) {
     return Finish(id, std::move(error));
   }
-  parts_.timers->After(backoff_.After(running.attempts, asked_for), [this, id] { Attempt(id); });
+  running.retry_timer = parts_.timers->After(backoff_.After(running.attempts, asked_for),
+                                             [this, id] { Attempt(id); });
+}
+
+void CallRunner::RetryNow() {
+  for (const auto& [id, waiting] : running_) {
+    if (waiting->retry_timer == 0 || !waiting->was_unanswered) continue;
+    parts_.timers->Cancel(waiting->retry_timer);
+    waiting->retry_timer =
+        parts_.timers->After(absl::ZeroDuration(), [this, id = id] { Attempt(id); });
+  }
 }
 
 void CallRunner::Finish(Id id, absl::StatusOr<HttpResponse> result) {

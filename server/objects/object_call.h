@@ -55,6 +55,9 @@ struct ObjectCall {
 // part of one, or an error that does not pass. Without counting as attempts, it asks the region of
 // a bucket that a store names, and renews credentials once that a store calls expired.
 //
+// Once there is an answer after `limits.away` without one, calls whose last attempt had none are
+// tried at once, without the rest of their wait.
+//
 // A call that may hedge and has no answer after max(1 s, 4 × the median time to the first byte of
 // the last 64 requests) is sent a second time; the first answer counts, the other is dropped.
 //
@@ -91,6 +94,8 @@ class CallRunner {
     bool is_answered = false;      // a request of this attempt has its head
     bool stopped_by_head = false;  // check_head refused it
     Timers::Id hedge_timer = 0;
+    Timers::Id retry_timer = 0;
+    bool was_unanswered = false;  // the last attempt: the network failed
   };
 
   Running* Find(Id id);
@@ -107,6 +112,8 @@ class CallRunner {
   void JudgeError(Id id, const HttpResponse& response);
   // Asks again later; after the last attempt ends the call with `error`.
   void Retry(Id id, absl::Duration asked_for, absl::Status error);
+  // The store answers again.
+  void RetryNow();
   void Finish(Id id, absl::StatusOr<HttpResponse> result);
   RequestFacts FactsOf(const Running& running) const;
   absl::Duration HedgeDelay() const;

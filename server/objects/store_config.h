@@ -33,6 +33,8 @@ struct StoreLimits {
   absl::Duration first_backoff = absl::Milliseconds(100);
   absl::Duration most_backoff = absl::Seconds(20);
   absl::Duration most_retry_after = absl::Seconds(60);
+  absl::Duration away =
+      absl::Seconds(1);  // without an answer: the store, or the way to it, is gone
   // The shortest wait for a first byte before the same range is asked for once more.
   absl::Duration least_hedge_delay = absl::Seconds(1);
 };

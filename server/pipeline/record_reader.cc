@@ -8,6 +8,7 @@
 #include "server/base/record_name.h"
 #include "server/base/value_store.h"
 #include "server/pipeline/stage_observer.h"
+#include "server/source/file.h"
 
 namespace bulkhead {
 
@@ -91,9 +92,35 @@ void RecordReader::SetStores(StagedContext& own) {
   own.decoder.SetStores({own.stores.seek_entries, own.stores.coefficients, own.record_key, making});
 }
 
+absl::Status RecordReader::ReadAgain(const absl::Status& produced, uint64_t record,
+                                     StagedContext& own) const {
+  const auto info = GetErrorInfo(produced);
+  const bool is_damage = info.has_value() && (info->reason == reason::kCorruptImage ||
+                                              info->reason == reason::kTruncatedImage ||
+                                              info->reason == reason::kUnsupportedImage);
+  if (!own.judges_bytes || !is_damage) return absl::OkStatus();
+  const size_t number = NumberOf(record);
+  const PipelinePart& part = parts_[number];
+  ReadContext& context = Prepare(number, own);
+  std::vector<ObjectPart> lies_in;
+  context.wanted = &lies_in;
+  part.source->Expect(record - part.first_record, context);
+  context.wanted = nullptr;
+  for (const ObjectPart& bytes : lies_in) {
+    const auto is_it = [&](const ObjectPart& again) {
+      return again.key == bytes.key && again.begin == bytes.begin && again.end == bytes.end;
+    };
+    if (std::none_of(own.fetched_again.begin(), own.fetched_again.end(), is_it)) {
+      return NotFetched(bytes.key, bytes.begin, bytes.end, /*wrong=*/true);
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status RecordReader::NameFailure(const absl::Status& read, const absl::Status& produced,
                                        uint64_t record, const SampleKey& key,
-                                       const StagedContext& own) const {
+                                       StagedContext& own) const {
+  if (read.ok()) BULKHEAD_RETURN_IF_ERROR(ReadAgain(produced, record, own));
   const std::string position = absl::StrCat(key.position);
   std::string identity;
   SetIdentity(record, identity);

@@ -36,11 +36,14 @@ class RecordReader {
   // The current record is `record` again, whose bytes are own.record.
   void GoBackTo(uint64_t record, StagedContext& own) const;
   // An error in reading the record (`read`) or in making a sample of it (`produced`), with the
-  // record's name and position.
+  // record's name and position; NOT_FETCHED for an image whose bytes may have arrived wrong.
   absl::Status NameFailure(const absl::Status& read, const absl::Status& produced, uint64_t record,
-                           const SampleKey& key, const StagedContext& own) const;
+                           const SampleKey& key, StagedContext& own) const;
 
  private:
+  // Images have no checksum: one that cannot be decoded is read from its store once more. OK: it
+  // was, or lies in none.
+  absl::Status ReadAgain(const absl::Status& produced, uint64_t record, StagedContext& own) const;
   size_t NumberOf(uint64_t record) const;
   // The context for the next record of a part.
   ReadContext& Prepare(size_t number, StagedContext& own) const;

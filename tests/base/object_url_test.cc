@@ -64,7 +64,9 @@ TEST(ObjectUrlTest, WhatIsWrongIsSaid) {
   EXPECT_EQ(WhyNot("http://[::1/p"), "http://[::1/p: what follows '://' is no host");
   EXPECT_EQ(WhyNot("http://h/p?q#f"),
             "http://h/p: has a fragment (what follows '#'), which names no object; remove it");
-  EXPECT_EQ(WhyNot("s3://b/k\n"), "s3://b/k\\x0a: has a control character; remove it");
+  EXPECT_EQ(WhyNot("s3://b/k\n"),
+            "s3://b/k\\x0a: has a control character, such as the end of a line; give the "
+            "object a name without it");
 }
 
 TEST(ObjectUrlTest, APasswordIsRefusedAndNotRepeated) {

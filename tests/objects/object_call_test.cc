@@ -158,6 +158,36 @@ TEST_F(ObjectCallTest, AStoreThatAnswersNothingEndsEachReadAtItsFirstFailure) {
   EXPECT_EQ(store().counters().hedges, 0u);
 }
 
+TEST_F(ObjectCallTest, AnAnswerEndsTheWaitOfReadsThatHadNone) {
+  Put("k", "0123456789");
+  const ObjectInfo object = Found(Url("k"));
+  limits_.first_backoff = limits_.most_backoff = absl::Hours(1000);
+  limits_.away = absl::ZeroDuration();
+  store_ = nullptr;
+  Fail(R"([{"do": "reset"}, {"do": "reset"}])");
+  int asked = 0;
+  int ended = 0;
+  const auto read = [&] {
+    ++asked;
+    store().Read(
+        object, 0, 10, [](uint64_t, absl::string_view) { return absl::OkStatus(); },
+        [&](const absl::Status& status) {
+          EXPECT_TRUE(status.ok()) << status;
+          ++ended;
+        });
+  };
+  read();
+  read();
+  while (Log().size() < 3) store().Poll(absl::Milliseconds(10), -1);  // one was Find's
+  // The resets may not have been seen yet.
+  for (int i = 0; i < 1000 && store().counters().retries < 2; ++i) {
+    read();
+    for (const int before = ended; ended == before;) store().Poll(absl::Seconds(10), -1);
+  }
+  ASSERT_EQ(store().counters().retries, 2u);
+  while (ended < asked) store().Poll(absl::Seconds(10), -1);
+}
+
 TEST_F(ObjectCallTest, AStoreNamesTheRegionOfABucket) {
   Put("k", "0123456789");
   Fail(R"([{"status": 301, "headers": {"x-amz-bucket-region": "eu-west-1"}}])");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <utility>
@@ -9,10 +10,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "server/base/checksum.h"
 #include "server/base/error.h"
 #include "server/base/paths/object_url.h"
 #include "server/data/found_objects.h"
 #include "server/source/file.h"
+#include "tools/common/progress_line.h"
 #include "tools/local/parts_ahead.h"
 
 namespace bulkhead::tools {
@@ -22,10 +25,23 @@ constexpr uint64_t kPieceBytes = uint64_t{1} << 20;
 // A text has no zero byte here.
 constexpr size_t kTextBytes = 512;
 
+absl::Status CheckRoom(const std::string& folder, absl::string_view shown, uint64_t bytes) {
+  std::error_code error;
+  const uint64_t free_bytes = std::filesystem::space(folder, error).available;
+  if (error || free_bytes >= bytes) return absl::OkStatus();
+  return MakeError(
+      absl::StatusCode::kResourceExhausted, reason::kFileUnreadable,
+      absl::StrCat(shown, ": its copy takes ", HumanBytes(static_cast<double>(bytes)), ", and ",
+                   folder, " has ", HumanBytes(static_cast<double>(free_bytes)),
+                   " left; set TMPDIR to a folder with more room"),
+      {{"file", std::string(shown)}});
+}
+
 }  // namespace
 
 absl::StatusOr<ObjectCopy> ObjectCopy::Make(ObjectFetcher& objects,
-                                            const internal::v1::ResolvedFile& found) {
+                                            const internal::v1::ResolvedFile& found,
+                                            const Options& options) {
   const std::string& url = found.object().url();
   const std::string shown = ShownUrl(url);
   const std::string plain(WithoutQuery(url));
@@ -36,14 +52,22 @@ absl::StatusOr<ObjectCopy> ObjectCopy::Make(ObjectFetcher& objects,
   std::ofstream file(copy.path_, std::ios::binary);
   internal::v1::ResolvedSource source;
   *source.add_files() = found;
-  PartsAhead pieces(std::make_shared<const FoundObjects>(&objects, source),
-                    [&](uint64_t i, std::vector<ObjectPart>& parts) {
-                      parts.push_back({found.object().key(), i * kPieceBytes,
-                                       std::min(found.size_bytes(), (i + 1) * kPieceBytes)});
-                    });
+  PartsAhead pieces(
+      std::make_shared<const FoundObjects>(&objects, source),
+      [&](uint64_t i, std::vector<ObjectPart>& parts) {
+        parts.push_back({found.object().key(), i * kPieceBytes,
+                         std::min(found.size_bytes(), (i + 1) * kPieceBytes)});
+      },
+      options.trust);
+  Sha256 checksum;
   uint64_t end = (found.size_bytes() + kPieceBytes - 1) / kPieceBytes;
   std::string bytes(kPieceBytes, '\0');
+  v1::Progress copying;
   for (uint64_t i = 0; i < end; ++i) {
+    if (options.progress != nullptr) {
+      copying.set_activity(absl::StrCat("copying ", shown, ", ", i, " of ", end, " MiB"));
+      options.progress(copying);
+    }
     size_t got = 0;
     BULKHEAD_RETURN_IF_ERROR(pieces.Read(i, [&]() -> absl::Status {
       BULKHEAD_ASSIGN_OR_RETURN(const DataFile object,
@@ -55,13 +79,26 @@ absl::StatusOr<ObjectCopy> ObjectCopy::Make(ObjectFetcher& objects,
       const absl::string_view head(bytes.data(), std::min(got, kTextBytes));
       const bool is_text = head.find('\0') == absl::string_view::npos;
       if (!is_text) end = std::min(end, kHeadBytes / kPieceBytes);
+      if (is_text && found.size_bytes() > options.most_text_bytes) {
+        return MakeError(
+            absl::StatusCode::kInvalidArgument, reason::kListInvalid,
+            absl::StrCat(shown, ": has ", HumanBytes(static_cast<double>(found.size_bytes())),
+                         ", and a text that is copied to this host at most ",
+                         HumanBytes(static_cast<double>(options.most_text_bytes)),
+                         "; divide it, or is it another object that is meant?"),
+            {{"file", shown}});
+      }
+      BULKHEAD_RETURN_IF_ERROR(
+          CheckRoom(copy.folder_.path(), shown, std::min(found.size_bytes(), end * kPieceBytes)));
       pieces.WillRead(1, end);
     }
+    checksum.Update({bytes.data(), got});
     errno = 0;
     if (!file.write(bytes.data(), static_cast<std::streamsize>(got))) {
       return Unwritable(copy.path_, errno);
     }
   }
+  copy.checksum_ = checksum.FinishHex();
   errno = 0;
   file.close();
   return file ? absl::StatusOr<ObjectCopy>(std::move(copy)) : Unwritable(copy.path_, errno);

@@ -1,12 +1,14 @@
 #ifndef BULKHEAD_TOOLS_LOCAL_OBJECT_COPY_H_
 #define BULKHEAD_TOOLS_LOCAL_OBJECT_COPY_H_
 
+#include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "bulkhead/internal/v1/worker.pb.h"
+#include "server/data/index_kind.h"
 #include "server/data/object_fetcher.h"
 #include "tools/local/temporary_folder.h"
 
@@ -17,13 +19,25 @@ namespace bulkhead::tools {
 class ObjectCopy {
  public:
   static constexpr uint64_t kHeadBytes = uint64_t{256} << 20;
+  // Of a text: the limit of COCO JSON; a list of 5 million images has half of it.
+  static constexpr uint64_t kMostTextBytes = uint64_t{4} << 30;
+
+  struct Options {
+    uint64_t most_text_bytes = kMostTextBytes;
+    ObjectFetcher::Trust trust = internal::v1::FetchParts::TRUST_UNSPECIFIED;  // of the block cache
+    FindProgressFn progress = nullptr;                                         // may be null
+  };
 
   // Blocks for the network. `found`: of ObjectFetcher::Find. Errors: those of the store;
-  // FILE_UNREADABLE if the copy cannot be written.
+  // LIST_INVALID of a text that is too large; FILE_UNREADABLE if the copy cannot be written, or
+  // TMPDIR has no room for it.
   static absl::StatusOr<ObjectCopy> Make(ObjectFetcher& objects,
-                                         const internal::v1::ResolvedFile& found);
+                                         const internal::v1::ResolvedFile& found,
+                                         const Options& options);
 
   const std::string& path() const { return path_; }
+  // Whether the other copy has the same bytes.
+  bool IsAs(const ObjectCopy& other) const { return checksum_ == other.checksum_; }
   // What was said of the copy, and of what is named beside it, as of the object.
   std::string AsOfObject(absl::string_view text) const;
   absl::Status AsOfObject(const absl::Status& status) const;
@@ -32,6 +46,7 @@ class ObjectCopy {
   TemporaryFolder folder_;
   std::string path_;
   std::string url_folder_;
+  std::string checksum_;
 };
 
 }  // namespace bulkhead::tools

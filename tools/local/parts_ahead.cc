@@ -87,8 +87,8 @@ class PartsAhead::Batch {
   std::optional<uint64_t> id_;  // of the request; absent: there is nothing to fetch
 };
 
-PartsAhead::PartsAhead(std::shared_ptr<const FoundObjects> objects, PartsOfFn parts_of)
-    : objects_(std::move(objects)), parts_of_(std::move(parts_of)) {}
+PartsAhead::PartsAhead(std::shared_ptr<const FoundObjects> objects, PartsOfFn parts_of, Trust trust)
+    : objects_(std::move(objects)), parts_of_(std::move(parts_of)), trust_(trust) {}
 
 PartsAhead::~PartsAhead() = default;
 
@@ -109,8 +109,7 @@ std::unique_ptr<PartsAhead::Batch> PartsAhead::BatchFrom(uint64_t begin) const {
     }
     if (++end >= end_) break;
   }
-  return std::make_unique<Batch>(*objects_, std::move(parts),
-                                 internal::v1::FetchParts::TRUST_UNSPECIFIED, begin, end);
+  return std::make_unique<Batch>(*objects_, std::move(parts), trust_, begin, end);
 }
 
 absl::Status PartsAhead::Await(uint64_t index) {

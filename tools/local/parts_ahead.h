@@ -20,7 +20,9 @@ class PartsAhead {
   // Adds what record `index` is made of.
   using PartsOfFn = std::function<void(uint64_t index, std::vector<ObjectPart>& parts)>;
 
-  PartsAhead(std::shared_ptr<const FoundObjects> objects, PartsOfFn parts_of);
+  // `trust`: of what is on this host already.
+  PartsAhead(std::shared_ptr<const FoundObjects> objects, PartsOfFn parts_of,
+             ObjectFetcher::Trust trust = internal::v1::FetchParts::TRUST_UNSPECIFIED);
   ~PartsAhead();
 
   // Records [first, end) are read next, in their order; others are fetched one by one.
@@ -40,6 +42,7 @@ class PartsAhead {
 
   const std::shared_ptr<const FoundObjects> objects_;
   const PartsOfFn parts_of_;
+  const ObjectFetcher::Trust trust_;
   uint64_t end_ = 0;  // of what will be read
   std::unique_ptr<Batch> now_;
   std::unique_ptr<Batch> next_;

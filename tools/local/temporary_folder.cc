@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 absl::Status Unwritable(const std::string& path, int error) {
   return MakeError(absl::StatusCode::kUnavailable, reason::kFileUnreadable,
                    absl::StrCat(path, ": ", std::generic_category().message(error),
-                                "; set TMPDIR to a folder that can be written to"),
+                                "; set TMPDIR to a folder that can be written to and has room"),
                    {{"file", path}});
 }
 

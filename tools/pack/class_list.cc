@@ -12,7 +12,6 @@
 namespace bulkhead::tools {
 namespace {
 
-constexpr uint64_t kMostClassesBytes = uint64_t{16} << 20;
 // Of the names of classes in a spec, which has at most 1 MiB.
 constexpr size_t kMostNamesInSpec = 512 << 10;
 
@@ -23,7 +22,7 @@ ClassList::ClassList(std::vector<std::string> names) : names_(std::move(names)) 
 }
 
 absl::StatusOr<ClassList> ClassList::Read(const std::string& path) {
-  BULKHEAD_ASSIGN_OR_RETURN(const std::string text, ReadFileOf(path, path, kMostClassesBytes));
+  BULKHEAD_ASSIGN_OR_RETURN(const std::string text, ReadFileOf(path, path, kMostBytes));
   BULKHEAD_ASSIGN_OR_RETURN(std::vector<std::string> names, ParseClassesFile(text, path));
   return ClassList(std::move(names));
 }

@@ -15,6 +15,8 @@ namespace bulkhead::tools {
 // Names of classes in the order of their numbers.
 class ClassList {
  public:
+  static constexpr uint64_t kMostBytes = uint64_t{16} << 20;  // of a file
+
   ClassList() = default;
   // A file as ParseClassesFile takes it. Errors: its, and those of ReadFileOf.
   static absl::StatusOr<ClassList> Read(const std::string& path);

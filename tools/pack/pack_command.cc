@@ -74,6 +74,8 @@ constexpr char kPackExamples[] =
 // What is looked at to tell what a JSON file holds.
 constexpr size_t kJsonHeadBytes = 4096;
 constexpr char kRunAgain[] = "run the same command again";
+// Without a new record for so long, the progress says so.
+constexpr absl::Duration kLongWait = absl::Seconds(5);
 
 struct PackArguments {
   std::string data;
@@ -171,7 +173,11 @@ absl::StatusOr<ClassList> ReadClassList(const std::string& path, const Place& pl
   if (!IsObjectUrl(path)) return ClassList::Read(path);
   BULKHEAD_ASSIGN_OR_RETURN(const auto found, place.objects->Find(path, [] { return false; }));
   if (found.size() != 1) return Wrong("--classes: names several objects, not one");
-  BULKHEAD_ASSIGN_OR_RETURN(const ObjectCopy copy, ObjectCopy::Make(*place.objects, found[0]));
+  // Names have no checksum: they are read from the store each time, past the block cache.
+  BULKHEAD_ASSIGN_OR_RETURN(const ObjectCopy copy,
+                            ObjectCopy::Make(*place.objects, found[0],
+                                             {.most_text_bytes = ClassList::kMostBytes,
+                                              .trust = internal::v1::FetchParts::TRUST_NOTHING}));
   auto classes = ClassList::Read(copy.path());
   return classes.ok() ? std::move(classes) : copy.AsOfObject(classes.status());
 }
@@ -249,10 +255,22 @@ absl::StatusOr<std::unique_ptr<RecordSupply>> SupplyObjects(const PackArguments&
   const auto first = std::find_if(found->begin(), found->end(), [](const auto& object) {
     return object.size_bytes() > 0 && !absl::EndsWith(object.object().url(), kPublishedEnding);
   });
+  const internal::v1::ResolvedFile& looked_at = first == found->end() ? found->front() : *first;
   BULKHEAD_ASSIGN_OR_RETURN(
-      place.copy,
-      ObjectCopy::Make(*place.objects, first == found->end() ? found->front() : *first));
+      place.copy, ObjectCopy::Make(*place.objects, looked_at, {.progress = place.progress}));
   auto supply = SupplyFile(arguments, place, image_work);
+  if (absl::IsInvalidArgument(supply.status()) || absl::IsNotFound(supply.status()) ||
+      absl::IsDataLoss(supply.status()) || absl::IsFailedPrecondition(supply.status())) {
+    // Its bytes may have arrived wrong, and then lie in the block cache.
+    BULKHEAD_ASSIGN_OR_RETURN(ObjectCopy again,
+                              ObjectCopy::Make(*place.objects, looked_at,
+                                               {.trust = internal::v1::FetchParts::TRUST_NOTHING,
+                                                .progress = place.progress}));
+    if (!again.IsAs(*place.copy)) {
+      place.copy = std::move(again);
+      supply = SupplyFile(arguments, place, image_work);
+    }
+  }
   return supply.ok() ? std::move(supply) : place.copy->AsOfObject(supply.status());
 }
 
@@ -329,10 +347,18 @@ absl::Status RunPack(const PackArguments& arguments) {
     if (options.file_bytes == 0) return Wrong("--file-size 0: a file holds at least a record");
   }
   ProgressLine line;
+  uint64_t last = 0;
+  absl::Time last_at = SteadyNow();
   BULKHEAD_ASSIGN_OR_RETURN(
       const Packed packed, PackRecords(*supply, options, [&](uint64_t written) {
+        const absl::Time now = SteadyNow();
+        if (std::exchange(last, written) != written) last_at = now;
         if (!line.Due()) return;
-        line.Show(absl::StrFormat("packed %d of %d records", written, records));
+        const absl::Duration wait = now - last_at;
+        line.Show(absl::StrFormat("packed %d of %d records", written, records) +
+                  (wait < kLongWait ? ""
+                                    : absl::StrFormat(", none for %d s: waits for the data",
+                                                      absl::ToInt64Seconds(wait))));
       }));
   const std::string spec = (std::filesystem::path(options.out) / "packed.yaml").string();
   if (arguments.json) {
@@ -375,7 +401,9 @@ absl::Status RunPack(const PackArguments& arguments) {
 absl::Status OfThisCommand(const absl::Status& status) {
   const std::string text = absl::StrReplaceAll(
       status.message(), {{"open the stream again, which indexes it again", kRunAgain},
-                         {"open the stream again", kRunAgain}});
+                         {"open the stream again", kRunAgain},
+                         {"give the cache folder more disk, or less of it to --block-cache-bytes",
+                          "set XDG_CACHE_HOME to a folder on a disk with more room"}});
   const auto info = GetErrorInfo(status);
   if (!info.has_value() || text == status.message()) return status;
   return MakeError(status.code(), info->reason, text, info->metadata);

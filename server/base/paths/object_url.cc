@@ -171,7 +171,9 @@ absl::StatusOr<ObjectUrl> Parse(absl::string_view url, absl::string_view written
                    "is no URL of an object; it begins with s3://, gs://, https:// or http://");
   }
   if (std::any_of(url.begin(), url.end(), absl::ascii_iscntrl)) {
-    return Invalid(written, "has a control character; remove it");
+    return Invalid(written,
+                   "has a control character, such as the end of a line; give the "
+                   "object a name without it");
   }
   if (HiddenBytes(*cut) > 0) {
     return Invalid(written,

@@ -393,6 +393,24 @@ def test_an_image_that_is_a_web_page_is_a_sample_error(folder, images, start, so
     assert result(folder, source, service, **errors) == local
 
 
+@pytest.mark.parametrize("source", ["folder", "list", "entries"])
+def test_an_image_that_arrives_wrong_is_read_again(folder, images, own_store, start, source):
+    service = start()
+    names = sorted(path.relative_to(images / "folder") for path in (images / "folder").rglob("*.jpg"))
+    at = {place: {"folder": {"image_folder": {"path": f"{place}/folder"}}, "list": {"image_list": {"path": f"{place}/list.txt"}}, "entries": {"image_list": {"entries": [f"{place}/folder/{name} 1" for name in names]}}}[source] for place in (images, "s3://bucket")}
+    more = {"outputs": ["image", "label"]}
+    local = result(folder, at[images], service, **more)
+    own_store.wrong_bytes(1, key=names[3].name)
+    found = result(folder, at["s3://bucket"], service, **more)
+    assert (found["digest"], found["samples"]) == (local["digest"], local["samples"])
+    assert own_store.count("GET", names[3].name) == 2
+    # One that is wrong in the store is read twice, too.
+    (images / "folder" / names[5]).write_bytes(b"\xff\xd8 no image")
+    before = own_store.count("GET", names[5].name)
+    assert error_of(at["s3://bucket"], service).reason == "CORRUPT_IMAGE"
+    assert own_store.count("GET", names[5].name) == before + 2
+
+
 def test_an_empty_image_is_a_sample_error(folder, images, start):
     sorted((images / "folder").rglob("*.jpg"))[9].write_bytes(b"")
     service = start()
@@ -466,6 +484,19 @@ def test_names_of_classes_whose_blocks_are_damaged_are_read_again(folder, images
     own_store.reset(1, key="classes.txt")
     data.unlink()
     assert result(folder, source, service) == local
+
+
+@pytest.mark.parametrize("key", ["list.txt", "classes.txt"])
+def test_a_list_that_arrives_wrong_is_read_again(folder, images, own_store, start, key):
+    """Lists and names of classes have no checksum: what a wrong one says would stay in the block cache."""
+    names = sorted(path.name for path in (images / "folder").iterdir())
+    (images / "classes.txt").write_text("".join(f"{name}\n" for name in names))
+    here = {"list.txt": {"image_list": {"path": str(images / "list.txt")}}, "classes.txt": {"image_folder": {"path": str(images / "folder"), "classes": names}}}
+    stored = {"list.txt": {"image_list": {"path": "s3://bucket/list.txt"}}, "classes.txt": {"image_folder": {"path": "s3://bucket/folder", "classes_file": "s3://bucket/classes.txt"}}}
+    service = start()
+    own_store.wrong_bytes(1, key=key)
+    assert result(folder, stored[key], service) == result(folder, here[key], service)
+    assert own_store.count("GET", key) == 2
 
 
 def test_no_right_to_list_is_named(own_store, start):

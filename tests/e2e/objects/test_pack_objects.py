@@ -229,3 +229,50 @@ def test_a_store_that_fails_now_and_then_costs_time_only(kind, bucket, folder, o
     own_store.reset(3, middle=True, method="GET")
     own_store.wrong_bytes(1, key=".tfrecord" if kind == "tfrecord" else ".jpg")  # of one object, it is read once more
     assert pack(folder, KINDS[kind], "s3://bucket", "stored")[0] == local
+
+
+@pytest.mark.parametrize("kind, key", [("list", "list.txt"), ("one tfrecord", "part-1"), ("tar", ".tar"), ("coco", "instances.json"), ("boxes", "boxes.csv")])
+def test_what_arrives_wrong_once_is_read_again(kind, key, bucket, folder, own_store):
+    local, _ = pack(folder, KINDS[kind], bucket, "local")
+    own_store.wrong_bytes(1, key=key)
+    assert pack(folder, KINDS[kind], "s3://bucket", "stored")[0] == local
+
+
+def test_names_of_classes_are_read_anew_by_each_run(bucket, folder, own_store):
+    local, _ = pack(folder, KINDS["boxes"], bucket, "local")
+    own_store.wrong_bytes(1, key="classes.txt")
+    words = [word.format("s3://bucket") for word in KINDS["boxes"]]
+    assert "classes.txt:1" in error_of(words[0], folder / "stored", *words[1:])
+    assert pack(folder, KINDS["boxes"], "s3://bucket", "stored")[0] == local
+
+
+def test_a_text_too_large_for_a_copy_is_not_fetched(bucket, folder, own_store):
+    (bucket / "classes.txt").write_text("a\n" * (9 << 20))
+    message = error_of("s3://bucket/boxes.csv", folder / "out", "--classes", "s3://bucket/classes.txt")
+    assert "s3://bucket/classes.txt: has 18.0 MiB" in message and "at most 16.0 MiB" in message
+    assert own_store.bytes_sent("classes.txt") < 4 << 20
+
+
+def test_a_copy_for_which_there_is_no_room_is_told_before_it_is_fetched(bucket, folder, own_store, monkeypatch):
+    (bucket / "long.txt").write_text("folder/a.jpg 1\n" * (1 << 20))
+    disk = folder / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "pack", disk], capture_output=True).returncode != 0:
+        pytest.skip("may not mount")
+    try:
+        monkeypatch.setenv("TMPDIR", str(disk))
+        message = error_of("s3://bucket/long.txt", folder / "out")
+    finally:
+        subprocess.run(["umount", "-l", disk], check=True)
+    assert "s3://bucket/long.txt: its copy takes 15.0 MiB" in message and "set TMPDIR to a folder with more room" in message
+    assert own_store.bytes_sent("long.txt") < 4 << 20
+
+
+def test_a_run_that_waits_for_its_data_says_so(bucket, folder, own_store):
+    image = sorted((bucket / "folder").rglob("*.jpg"))[30]
+    own_store.fail(None, 503, method="GET", key=image.name)
+    process = subprocess.Popen([BIN / "bulkhead", "pack", "s3://bucket/folder", folder / "out"], stderr=subprocess.PIPE, text=True)
+    for line in process.stderr:
+        if "waits for the data" in line:
+            own_store.heal()
+    assert process.wait(timeout=PATIENCE) == 0  # else the store would have been given up
