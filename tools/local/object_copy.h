@@ -13,11 +13,9 @@
 namespace bulkhead::tools {
 
 // A file of this host with the name and the bytes of an object, for what looks at files: a text is
-// copied whole, of anything else the beginning, kHeadBytes. Goes with this object.
+// copied whole, of anything else the beginning, by which it is told. Goes with this object.
 class ObjectCopy {
  public:
-  static constexpr uint64_t kHeadBytes = uint64_t{256} << 20;
-
   // Blocks for the network. `found`: of ObjectFetcher::Find. Errors: those of the store;
   // FILE_UNREADABLE if the copy cannot be written.
   static absl::StatusOr<ObjectCopy> Make(ObjectFetcher& objects,

@@ -8,8 +8,8 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
-#include "server/data/found_objects.h"
 #include "server/source/objects.h"
+#include "tools/local/parts_fetcher.h"
 
 namespace bulkhead::tools {
 
@@ -20,7 +20,7 @@ class PartsAhead {
   // Adds what record `index` is made of.
   using PartsOfFn = std::function<void(uint64_t index, std::vector<ObjectPart>& parts)>;
 
-  PartsAhead(std::shared_ptr<const FoundObjects> objects, PartsOfFn parts_of);
+  PartsAhead(std::shared_ptr<const PartsFetcher> fetcher, PartsOfFn parts_of);
   ~PartsAhead();
 
   // Records [first, end) are read next, in their order; others are fetched one by one.
@@ -38,7 +38,7 @@ class PartsAhead {
   std::unique_ptr<Batch> BatchFrom(uint64_t begin) const;
   absl::Status Await(uint64_t index);
 
-  const std::shared_ptr<const FoundObjects> objects_;
+  const std::shared_ptr<const PartsFetcher> fetcher_;
   const PartsOfFn parts_of_;
   uint64_t end_ = 0;  // of what will be read
   std::unique_ptr<Batch> now_;
