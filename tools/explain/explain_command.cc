@@ -44,7 +44,7 @@ constexpr char kExplainExamples[] =
     "stage by itself and then as workers run them. The memory is that with which a service,\n"
     "started for this, admits the stream. Python functions run in a separate interpreter; their\n"
     "times include the transfer to it, which is shorter in a worker. Of data in object stores\n"
-    "sizes, memory and what each order reads of them are shown, no times.\n"
+    "it also shows what each order reads; the times are without the network.\n"
     "\n"
     "Examples:\n"
     "  bulkhead explain train.yaml\n"
@@ -71,7 +71,7 @@ struct ExplainArguments {
   UserCodeOptions user_code;
   bool json = false;
   std::string run;             // this process is such a run
-  bool reads_objects = false;  // the spec has URLs
+  bool reads_objects = false;  // the data have objects
 };
 
 // "uint8 [any,any,3]".

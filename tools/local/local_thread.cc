@@ -11,9 +11,9 @@ LocalThread::LocalThread(const LocalPipeline& local, uint64_t step)
     : local_(local),
       step_(step),
       steps_per_epoch_((local.samples_per_epoch() + step - 1) / step),
-      context_(local.pipeline().NewContext()),
-      survey_(local.pipeline().NewContext()) {
+      context_(local.pipeline().NewContext()) {
   if (local.fetcher() == nullptr) return;
+  survey_ = local.pipeline().NewContext();
   ahead_.emplace(local.fetcher(), [this](uint64_t number, std::vector<ObjectPart>& parts) {
     AddParts(number, parts);
   });

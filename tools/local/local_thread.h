@@ -54,8 +54,8 @@ class LocalThread {
   const uint64_t step_;
   const uint64_t steps_per_epoch_;
   const std::unique_ptr<PipelineContext> context_;
-  const std::unique_ptr<PipelineContext> survey_;  // what samples will read is looked up with it
-  std::optional<PartsAhead> ahead_;                // absent: all are files
+  std::unique_ptr<PipelineContext> survey_;  // what samples will read is looked up with it
+  std::optional<PartsAhead> ahead_;          // absent: all are files
 };
 
 }  // namespace bulkhead::tools

@@ -39,6 +39,7 @@ constexpr char kRelease = 'L';
 constexpr char kFiles = 'f';
 constexpr char kObjects = 'o';
 constexpr char kFetched = 'd';
+constexpr char kTaken = 't';  // the answer
 
 constexpr uint64_t kMostAnswerBytes = uint64_t{4} << 30;
 // Parts that a run holds at a time: more than any of ours does.
@@ -175,6 +176,7 @@ absl::StatusOr<std::string> RunAgain(std::vector<std::string> args, const LocalD
                            absl::StartsWith(packet->bytes, std::string(1, kError));
     is_answer ? answer.swap(packet->bytes) : fetching.Take(packet->bytes);
   }
+  (void)ours->Send(std::string(1, kTaken));
   pollfd ended = {child.pidfd(), POLLIN, 0};
   std::optional<ProcessExit> exit;
   while (!(exit = child.TryReap()).has_value()) poll(&ended, 1, -1);
@@ -214,7 +216,11 @@ int AnswerRun(const absl::StatusOr<std::string>& result) {
                                  : absl::StrCat(std::string(1, kError),
                                                 ToWorkerError(result.status()).SerializeAsString());
   const PacketSocket socket{UniqueFd(ChildProcess::kPassedFd)};
-  return socket.Send(answer).ok() ? 0 : 1;
+  if (!socket.Send(answer).ok()) return 1;
+  // The kernel drops what was sent by one who ends before he has read all that was sent to him.
+  absl::StatusOr<Packet> packet = socket.Receive();
+  while (packet.ok() && packet->bytes != std::string(1, kTaken)) packet = socket.Receive();
+  return 0;
 }
 
 }  // namespace bulkhead::tools

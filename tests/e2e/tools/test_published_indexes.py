@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import subprocess
 
 import numpy as np
@@ -237,19 +236,12 @@ def test_a_packing_reads_the_indexes_and_packs_none_of_them(bucket, store, folde
     assert stored == packed(spec_of(folder, str(bucket / "shard-*.tar")), "local")
 
 
-def test_data_without_a_spec_are_files(store, folder):
-    sources = {
-        "s3://bucket/train/shard-*.tar": "tar: {files:",
-        "s3://bucket/train/part-*": "tfrecord: {files:",
-        "gs://bucket/photos": "image_folder: {path:",
-        "gs://bucket/v1.0/": "image_folder: {path:",
-        "https://host/list.txt?X-Amz-Signature=0123abcdef": "image_list: {path:",
-    }
-    for command in ("inspect", "stream"):
-        for url, source in sources.items():
-            said = tool(command, url, code=1)
-            shown = url.partition("?")[0]
-            assert f'write a spec with `source: {{{source} "{shown}"}}}}`' in said and "0123abcdef" not in said, said
+@pytest.mark.parametrize("command", ["inspect", "stream"])
+def test_a_signature_is_not_shown(store, folder, command):
+    for path in ("list.txt", "part-0.tfrecord", "shard.tar"):
+        url = f"{store.url}/bucket/{path}"
+        said = tool(command, f"{url}?X-Amz-Signature=0123abcdef", code=1)
+        assert url in said and "0123abcdef" not in said, said
 
 
 @pytest.mark.parametrize("command", ["stream", "inspect", "pack", "validate", "explain", "scan"])
