@@ -12,6 +12,7 @@
 #include "server/spec/yaml/yaml.h"
 #include "server/spec/yaml/yaml_tree.h"
 #include "tools/common/near_path.h"
+#include "tools/local/find_progress.h"
 #include "tools/local/own_run.h"
 
 namespace bulkhead::tools {
@@ -28,8 +29,7 @@ absl::StatusOr<std::unique_ptr<LocalPipeline>> LocalPipeline::Create(const v1::P
     local->fetcher_ = std::move(found.fetcher);
     BULKHEAD_ASSIGN_OR_RETURN(local->data_, LocalData::OfFound(spec, std::move(found.resolved)));
   } else {
-    BULKHEAD_ASSIGN_OR_RETURN(local->data_,
-                              LocalData::Create(spec, base_dir, [](const v1::Progress&) {}));
+    BULKHEAD_ASSIGN_OR_RETURN(local->data_, LocalData::Create(spec, base_dir, ShowFinding()));
     const auto& objects = local->data_->found_objects();
     if (objects != nullptr) local->fetcher_ = FetchHere(objects);
   }

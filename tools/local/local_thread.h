@@ -36,10 +36,11 @@ class LocalThread {
   absl::Status ProduceSample(uint64_t epoch, uint64_t position,
                              absl::Span<std::byte* const> destinations);
 
-  // Produces a batch: the samples at `first_position`, a multiple of `step`, and the `count` − 1
-  // positions after it, which all belong to `epoch`, as sample 0, 1, … of a batch at `batch`, and
-  // what batch stages make of it: schema().batch_bytes() for schema().batch_size() of them. Blocks
-  // for the network. Errors: those of ProduceLease and FinishBatch, and of the store.
+  // Produces a batch: the samples at `first_position`, if not a multiple of `step`, then slower
+  // from a store, and the `count` − 1 positions after it, which all belong to `epoch`, as sample 0,
+  // 1, … of a batch at `batch`, and what batch stages make of it: schema().batch_bytes() for
+  // schema().batch_size() of them. Blocks for the network. Errors: those of ProduceLease and
+  // FinishBatch, and of the store.
   absl::Status Produce(uint64_t epoch, uint64_t first_position, uint32_t count, std::byte* batch);
 
  private:

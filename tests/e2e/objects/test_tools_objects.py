@@ -121,6 +121,23 @@ def test_bytes_that_come_wrong_are_fetched_again(name, bucket, folder, own_store
 
 
 @pytest.mark.parametrize("name", ["bench", "purity", "order"])
+def test_a_record_that_is_damaged_in_the_bucket_is_told_as_in_a_file(name, bucket, folder):
+    data = bytearray((bucket / "train/part-1.tfrecord").read_bytes())
+    data[1000] ^= 1
+    (bucket / "train/part-1.tfrecord").write_bytes(data)
+
+    def say(place):
+        spec = write(folder, place, "train", epochs=1, order="sequential")
+        words = {"bench": ["bench", "run", spec, "--in-process"], "purity": ["validate", "--purity", SAMPLES, spec]}
+        words = words.get(name, ["order", spec, "--feature", "label", "--png", folder / "plot.png"])
+        run = subprocess.run([BIN / "bulkhead", *map(str, words)], capture_output=True, text=True, timeout=120)
+        return alike(run.stdout + run.stderr, bucket)
+
+    stored, local = of_both(bucket, say)
+    assert stored == local and "part-1.tfrecord@0" in stored and "checksum" in stored
+
+
+@pytest.mark.parametrize("name", ["bench", "purity", "order"])
 def test_damaged_blocks_are_fetched_again(name, bucket, folder, own_store, monkeypatch):
     published(folder, own_store, monkeypatch)
     found = made(name, folder, bucket, "s3://bucket")
@@ -229,8 +246,8 @@ def inspect(place, words, *more, code=0):
 @pytest.mark.parametrize("kind", LOOKS)
 def test_objects_look_as_the_files_do(kind, bucket, folder):
     for more in ((), ("--json",)):
-        stored, local = of_both(bucket, lambda place: [alike(text, bucket) for text in inspect(place, LOOKS[kind], *more)])
-        assert stored == local and "first" in stored[0]
+        stored, local = of_both(bucket, lambda place: alike(inspect(place, LOOKS[kind], *more)[0], bucket))
+        assert stored == local and "first" in stored
     assert not spares(folder / "cache/bulkhead")
 
 
