@@ -54,15 +54,16 @@ void Measure(ImageSize in, ImageSize out, int rounds) {
               ours == theirs ? "equal" : "DIFFERENT");
 }
 
-void MeasureNormalize(ImageSize size, int rounds) {
-  const size_t values = static_cast<size_t>(size.height) * size.width * 3;
+void MeasureNormalize(ImageSize size, int channels, int rounds) {
+  const size_t values = static_cast<size_t>(size.height) * size.width * channels;
   std::vector<uint8_t> pixels(values);
   std::mt19937 random(1);
   for (uint8_t& value : pixels) value = static_cast<uint8_t>(random());
   std::vector<float> out(values);
-  const Normalizer normalizer(Normalizer::Formula::kMeanStd,
-                              {{123.675F, 58.395F}, {116.28F, 57.12F}, {103.53F, 57.375F}});
-  const ImageView in = ContiguousImage(pixels.data(), size, 3);
+  const Normalizer normalizer(
+      Normalizer::Formula::kMeanStd,
+      std::vector<Normalizer::Channel>(static_cast<size_t>(channels), {123.675F, 58.395F}));
+  const ImageView in = ContiguousImage(pixels.data(), size, channels);
   double best = 1e9;
   double best_fill = 1e9;
   for (int round = 0; round < rounds; ++round) {
@@ -71,9 +72,10 @@ void MeasureNormalize(ImageSize size, int rounds) {
                            std::fill(out.begin(), out.end(), static_cast<float>(round));
                          }));
   }
-  std::printf("%4d x %-4d normalized  %7.4f ms, %.1f GB/s written; filling that memory %7.4f ms\n",
-              size.width, size.height, best, static_cast<double>(values) * 4 / best / 1e6,
-              best_fill);
+  std::printf(
+      "%4d x %-4d x %d normalized  %7.4f ms, %.1f GB/s written; filling that memory %7.4f ms\n",
+      size.width, size.height, channels, best, static_cast<double>(values) * 4 / best / 1e6,
+      best_fill);
 }
 
 }  // namespace
@@ -88,5 +90,5 @@ int main(int argc, char** argv) {
   bulkhead::Measure({375, 500}, {224, 224}, rounds);
   bulkhead::Measure({250, 300}, {224, 224}, rounds);
   bulkhead::Measure({150, 200}, {224, 224}, rounds);
-  bulkhead::MeasureNormalize({224, 224}, rounds);
+  for (const int channels : {3, 9}) bulkhead::MeasureNormalize({224, 224}, channels, rounds);
 }

@@ -22,9 +22,9 @@ def machine():
     return f"{models[0] if models else platform.machine()}, {len(os.sched_getaffinity(0))} CPUs"
 
 
-def run_json(*words, **environment):
-    """What `bulkhead` with these words prints as JSON; `environment` is added to this process's."""
-    command = [BIN / "bulkhead", *map(str, words)]
+def run_json(*words, programs=BIN, **environment):
+    """What the `bulkhead` of `programs` prints as JSON with these words; `environment` is added to this process's."""
+    command = [programs / "bulkhead", *map(str, words)]
     run = subprocess.run(command, check=True, stdout=subprocess.PIPE, env={**os.environ, **environment})
     return json.loads(run.stdout)
 

@@ -36,6 +36,9 @@ class Arena {
   int fd() const { return fd_.get(); }
   uint64_t slot_bytes() const { return slot_bytes_; }
   uint32_t slot_count() const { return slot_count_; }
+  // Those that a stream fills as a rule: all but the last, its reserve. That one's pages are not
+  // touched before it is needed.
+  uint32_t usual_slots() const { return slot_count_ - 1; }
   uint64_t bytes() const { return map_.size(); }
   // Start of a slot's memory.
   std::byte* slot(uint32_t index) const { return map_.data() + index * slot_bytes_; }

@@ -130,11 +130,12 @@ StreamRelay::StreamRelay(std::shared_ptr<EventLoop> loop, ArenaDoor& door,
     : loop_(std::move(loop)),
       door_(door),
       target_(ValueOf(call, relay_key::kTarget)),
+      authority_(ValueOf(call, relay_key::kAuthority)),
       credentials_{.ca = ValueOf(call, relay_key::kCa),
                    .cert = ValueOf(call, relay_key::kCert),
                    .key = ValueOf(call, relay_key::kKey),
                    .token_file = ValueOf(call, relay_key::kTokenFile),
-                   .socket_user = ""} {}
+                   .socket_user = ValueOf(call, relay_key::kSocketUser)} {}
 
 // The client's call.
 
@@ -154,7 +155,8 @@ void StreamRelay::FromClient(grpc::ByteBuffer message) {
 
 void StreamRelay::Call(v1::StreamRequest request) {
   called_ = true;
-  auto channel = client_internal::MakeChannel(target_, credentials_);
+  auto channel = client_internal::MakeChannel(target_, credentials_,
+                                              client_internal::Caller::kOneCall, authority_);
   if (!channel.ok()) {  // as the client has looked at them, they are just being replaced
     End({grpc::StatusCode::UNAVAILABLE, std::string(channel.status().message())});
     return;

@@ -23,8 +23,9 @@
 
 namespace bulkhead {
 
-// The keys of a call's metadata that say where its stream is, and by what client and service know
-// each other: the fields of client_internal::Credentials, of which absent ones are empty.
+// The keys of a call's metadata that say where its stream is, under which name its certificate is
+// (absent: the target's), and by what client and service know each other: the fields of
+// client_internal::Credentials, of which absent ones are empty.
 // client/python/bulkhead/_service/receiver.py writes them.
 namespace relay_key {
 inline constexpr char kTarget[] = "bulkhead-target-bin";
@@ -32,6 +33,8 @@ inline constexpr char kCa[] = "bulkhead-ca-bin";
 inline constexpr char kCert[] = "bulkhead-cert-bin";
 inline constexpr char kKey[] = "bulkhead-key-bin";
 inline constexpr char kTokenFile[] = "bulkhead-token-file-bin";
+inline constexpr char kSocketUser[] = "bulkhead-socket-user-bin";
+inline constexpr char kAuthority[] = "bulkhead-authority-bin";
 }  // namespace relay_key
 
 // One call of Loader.Stream, passed on to the service that its metadata names. Every message goes
@@ -98,6 +101,7 @@ class StreamRelay : public std::enable_shared_from_this<StreamRelay> {
   const std::shared_ptr<EventLoop> loop_;
   ArenaDoor& door_;
   const std::string target_;  // where the service is
+  const std::string authority_;
   const Credentials credentials_;
 
   absl::Mutex mutex_;

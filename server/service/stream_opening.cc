@@ -159,11 +159,11 @@ absl::Status StreamOpening::Open(v1::Open& open, RequestMemory::Place& place, Se
   Supervisor* const supervisor = context_.supervisor;
   const uint64_t id = supervisor->OpenStream(admission.pool, std::move(config));
   claims_.Add([supervisor, id] { supervisor->CloseStream(id); });
-  for (uint32_t slot = 1; slot < arena->slot_count() && !outbox_.gone(); ++slot) {
+  for (uint32_t slot = 1; slot < arena->usual_slots() && !outbox_.gone(); ++slot) {
     arena->Prefault(slot);
   }
   // Workers open and close slots all the time.
-  for (uint32_t slot = 0; slot < arena->slot_count() && !outbox_.gone(); ++slot) {
+  for (uint32_t slot = 0; slot < arena->usual_slots() && !outbox_.gone(); ++slot) {
     arena->UseHugePages(slot);
   }
   return absl::OkStatus();

@@ -97,7 +97,7 @@ void HeldSlots::Hold::Release() {
 }
 
 void HeldSlots::Prefault() {
-  for (uint32_t slot = 0; slot < arena_->slot_count(); ++slot) {
+  for (uint32_t slot = 0; slot < arena_->usual_slots(); ++slot) {
     absl::MutexLock lock(&mutex_);
     held_[slot].open ? arena_->Prefault(slot) : arena_->PrefaultClosed(slot);
   }

@@ -56,7 +56,7 @@ class HeldSlots {
 
   // Start of a slot's memory.
   std::byte* slot(uint32_t index) const { return arena_->slot(index); }
-  // Populates the pages of all slots, to avoid page faults later.
+  // Populates the pages of the usual slots, to avoid page faults later.
   void Prefault();
 
  private:

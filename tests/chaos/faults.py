@@ -7,11 +7,14 @@ import time
 
 # How often each is drawn, relative to the others.
 WEIGHTS = {}
+OF_RECEIVERS = set()  # that need a bulkhead-receive
 
 
-def fault(weight):
+def fault(weight, of_receiver=False):
     def register(function):
         WEIGHTS[function] = weight
+        if of_receiver:
+            OF_RECEIVERS.add(function)
         return function
 
     return register
@@ -147,5 +150,24 @@ def slow_trainer(run):
     run.start_trainer()
 
 
-def draw(rng: random.Random):
-    return rng.choices(list(WEIGHTS), weights=list(WEIGHTS.values()))[0]
+@fault(4, of_receiver=True)
+def kill_receiver(run):
+    run.trainer.signal_receiver(signal.SIGKILL)
+
+
+@fault(2, of_receiver=True)
+def stop_receiver_for_a_while(run):
+    if run.trainer.signal_receiver(signal.SIGSTOP):
+        time.sleep(run.random.uniform(0.05, 1.0))
+        run.trainer.signal_receiver(signal.SIGCONT)
+
+
+@fault(0.3, of_receiver=True)
+def stop_receiver(run):
+    run.trainer.signal_receiver(signal.SIGSTOP)
+
+
+def draw(rng: random.Random, receiver: bool):
+    """`receiver`: whether the trainer has one."""
+    drawn = {fault: weight for fault, weight in WEIGHTS.items() if receiver or fault not in OF_RECEIVERS}
+    return rng.choices(list(drawn), weights=list(drawn.values()))[0]

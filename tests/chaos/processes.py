@@ -91,6 +91,11 @@ class Trainer:
     def signal(self, number):
         self._process.send_signal(number)  # does nothing once it has ended
 
+    def signal_receiver(self, number):
+        """False if the trainer has no bulkhead-receive."""
+        found = subprocess.run(["pkill", f"-{number:d}", "-P", str(self._process.pid), "bulkhead-receiv"], check=False)
+        return found.returncode == 0
+
     def ended(self):
         return self._process.poll() is not None
 

@@ -6,7 +6,7 @@
 
 Each run draws its faults from its seed: kills and stops of workers at every moment of a lease and of the service,
 connections cut, delayed and half open, trainers slow, stopped and vanished; of three replicas, a fault meets one, or
-all. Every batch that the trainer consumed is recorded with its positions and a digest of its bytes; afterwards an
+all, or the receiver before a Python trainer. Every batch that the trainer consumed is recorded with its positions and a digest of its bytes; afterwards an
 undisturbed service delivers as many, and the two histories must be equal. A failure prints the seed.
 """
 
@@ -70,6 +70,8 @@ class Run:
 
     def __init__(self, folder, data, client, transport, seed):
         self.client, self.transport = client, transport
+        # The C++ client takes gRPC from several replicas.
+        self.receiver = client == "python" and transport == "replicas"
         self.random = random.Random(f"{client} {transport} {seed}")
         self.spec = data / "spec.json"
         folder.mkdir(parents=True)
@@ -92,7 +94,7 @@ class Run:
         self._opened_with = len(self.history)
         target = ",".join(f"unix:{replica.proxy.path}" for replica in self.replicas)
         self.trainer = Trainer(
-            self.client, self.spec, target, "chaos", 1 << 60, "shm" if self.transport == "shm" else "grpc",
+            self.client, self.spec, target, "chaos", 1 << 60, "auto" if self.receiver else "shm" if self.transport == "shm" else "grpc",
             self.random.choice([0, 2, 10]) if pause_ms is None else pause_ms,
             self.history[-1]["cursor"] if self.history else None, self._on_line, self._log,
         )
@@ -137,7 +139,7 @@ class Run:
         self.wait_for_batches(3)
         for number in range(count):
             self.aim()
-            fault = faults.draw(self.random)
+            fault = faults.draw(self.random, receiver=self.receiver)
             progress(number, fault.__name__)
             begin = time.monotonic()
             fault(self)
@@ -228,7 +230,7 @@ def main():
     parser.add_argument("--seed", type=int, default=None, help="default: drawn, and printed")
     parser.add_argument("--client", choices=["cpp", "python", "both"], default="both")
     parser.add_argument("--transport", choices=[*TRANSPORTS, "all"], default="all",
-                        help="replicas: three services over gRPC")
+                        help="replicas: three services, over gRPC, for Python through bulkhead-receive")
     parser.add_argument("--json", action="store_true", help="one line of JSON for each combination")
     parser.add_argument("--keep", action="store_true", help="keep the folder with logs and histories")
     arguments = parser.parse_args()

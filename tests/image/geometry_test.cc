@@ -1,10 +1,14 @@
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <random>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "opencv2/imgproc.hpp"
 #include "server/base/error.h"
 #include "server/image/color/normalize.h"
@@ -95,7 +99,7 @@ TEST(NormalizerTest, IsWrittenArithmeticInFloat32ForEveryByte) {
 }
 
 TEST(NormalizerTest, ImagesOfBothLayoutsAndAllTwinsAgreeWithApply) {
-  for (const int channels : {1, 3, 4}) {
+  for (const int channels : {1, 2, 3, 4, 5, 9}) {
     for (const bool per_channel : {false, true}) {
       for (const auto formula :
            {Normalizer::Formula::kMeanStd, Normalizer::Formula::kDivideSubtract}) {
@@ -125,6 +129,39 @@ TEST(NormalizerTest, ImagesOfBothLayoutsAndAllTwinsAgreeWithApply) {
       }
     }
   }
+}
+
+TEST(ChannelsFirstTest, TwinsAgreeForEveryWidthAndChannelCountAndReadNothingBehind) {
+  constexpr int kPage = 4096;
+  auto* const pages = static_cast<uint8_t*>(
+      mmap(nullptr, 2 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  ASSERT_EQ(mprotect(pages + kPage, kPage, PROT_NONE), 0);
+  std::mt19937 random(5);
+  std::generate_n(pages, kPage, std::ref(random));
+  for (int channels = 1; channels <= 16; ++channels) {
+    std::vector<Normalizer::Channel> constants;
+    for (int c = 0; c < channels; ++c) constants.push_back({100.3f + 7 * c, 3.7f + c});
+    const Normalizer normalizers[] = {{Normalizer::Formula::kMeanStd, constants},
+                                      {Normalizer::Formula::kDivideSubtract, constants}};
+    for (int width = 1; width <= 40; ++width) {
+      SCOPED_TRACE(absl::StrCat(channels, " channels, width ", width));
+      const size_t values = size_t{3} * width * channels;
+      const MutableImageView image = ContiguousImage(pages + kPage - values, {3, width}, channels);
+      std::vector<uint8_t> scalar(values + 1);  // one more, which stays
+      std::vector<uint8_t> best(values + 1);
+      CopyChannelsFirst(image, scalar.data(), Simd::kScalar);
+      CopyChannelsFirst(image, best.data(), Simd::kBest);
+      ASSERT_EQ(best, scalar);
+      for (const Normalizer& normalizer : normalizers) {
+        std::vector<float> scalar_floats(values + 1);
+        std::vector<float> best_floats(values + 1);
+        normalizer.ApplyToImage(image, true, scalar_floats.data(), Simd::kScalar);
+        normalizer.ApplyToImage(image, true, best_floats.data(), Simd::kBest);
+        ASSERT_EQ(best_floats, scalar_floats);
+      }
+    }
+  }
+  munmap(pages, 2 * kPage);
 }
 
 TEST(NormalizerTest, AllTwinsGiveTheSameBitsOfEveryByteForAnyConstants) {

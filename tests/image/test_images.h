@@ -39,6 +39,16 @@ inline std::string MakeJpeg(int height, int width, JpegEncodeOptions options = {
   return EncodeJpeg(picture.view(), options).value();
 }
 
+// A JPEG file that asks to be turned.
+inline std::string Oriented(std::string jpeg, int orientation) {
+  std::string exif(
+      "\xFF\xE1\x00\x22"
+      "Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0?\0\0\0\0\0\0",
+      36);
+  exif[29] = static_cast<char>(orientation);
+  return jpeg.insert(2, exif);
+}
+
 // All pixels, row by row.
 inline std::string PixelsOf(const ImageView& image) {
   std::string pixels;

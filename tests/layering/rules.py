@@ -186,7 +186,7 @@ PYTHON = {
     "_batch": {*_PYTHON_BASE, "_display"},
     "_service": {*_PYTHON_BASE},
     "_stream": {*_PYTHON_BASE, "_arena", "_batch", "_service"},
-    "_fleet": {*_PYTHON_BASE, "_batch", "_service", "_stream"},
+    "_fleet": {*_PYTHON_BASE, "_arena", "_batch", "_service", "_stream"},
     "_dataset": {*_PYTHON_BASE, "_service", "_spec", "_loader"},
     "_adapters": {*_PYTHON_BASE, "_dataset", "_arena", "_batch", "_display", "_loader", "_loader_arguments", "_stats", "_stream"},
     "_trial": {*_PYTHON_BASE, "_display", "_spec", "_loader"},

@@ -10,16 +10,6 @@
 namespace bulkhead {
 namespace {
 
-// A JPEG file that asks to be turned.
-std::string Oriented(std::string jpeg, int orientation) {
-  std::string exif(
-      "\xFF\xE1\x00\x22"
-      "Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0?\0\0\0\0\0\0",
-      36);
-  exif[29] = static_cast<char>(orientation);
-  return jpeg.insert(2, exif);
-}
-
 // What `stages` make of `file`; "!" and the reason of a sample error.
 std::string Make(const std::string& stages, const std::string& file, uint64_t position = 0,
                  bool fuse = true) {

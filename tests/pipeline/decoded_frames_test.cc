@@ -2,18 +2,19 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
+#include <cstring>
 
 #include "server/base/limits.h"
 
 namespace bulkhead {
 namespace {
 
-// A gray image of one value.
-ImageView Filled(Image& image, uint8_t value, ImageSize size = {4, 4}) {
+// Keeps a gray image of one value, made in `image`.
+bool Keep(DecodedFrames& frames, uint64_t stage, uint64_t frame, uint8_t value, Image& image,
+          ImageSize size = {4, 4}) {
   const MutableImageView view = image.Reshape(size, 1);
-  for (int y = 0; y < view.height; ++y) std::fill_n(view.row(y), view.width, value);
-  return view;
+  std::memset(view.data, value, view.row_bytes() * view.height);
+  return frames.Keep(stage, frame, view, image);
 }
 
 // The value of a frame; -1: it is not kept.
@@ -27,8 +28,8 @@ TEST(DecodedFramesTest, AFrameIsKeptForItsLeaseAndItsStage) {
   Image image;
   frames.Begin(1, true);
   EXPECT_TRUE(frames.keeps());
-  frames.Keep(7, 1, Filled(image, 10));
-  Filled(image, 99);  // what was kept is a copy
+  EXPECT_TRUE(Keep(frames, 7, 1, 10, image));
+  image.Reshape({4, 4}, 1).row(0)[0] = 99;  // other memory
   for (int sample = 0; sample < 3; ++sample) {
     EXPECT_EQ(ValueOf(frames, 7, 1), 10);
     frames.Begin(1, false);
@@ -38,7 +39,7 @@ TEST(DecodedFramesTest, AFrameIsKeptForItsLeaseAndItsStage) {
   EXPECT_EQ(ValueOf(frames, 7, 2), -1);
   frames.Begin(2, true);
   EXPECT_EQ(ValueOf(frames, 7, 1), -1);
-  frames.Keep(7, 2, Filled(image, 20));
+  EXPECT_TRUE(Keep(frames, 7, 2, 20, image));
   EXPECT_EQ(ValueOf(frames, 7, 2), 20);
 }
 
@@ -48,15 +49,16 @@ TEST(DecodedFramesTest, TheLeastRecentlyUsedGoFirstAndNoneOfTheSampleAtHand) {
   const ImageSize third = {1024, static_cast<int>(kMostKeptFrameBytes / 1024 / 3)};
   for (uint8_t i = 1; i <= 3; ++i) {
     frames.Begin(1, true);
-    frames.Keep(7, i, Filled(image, i, third));
+    EXPECT_TRUE(Keep(frames, 7, i, i, image, third));
   }
   EXPECT_EQ(ValueOf(frames, 7, 1), 1);  // used again
   frames.Begin(1, true);
-  frames.Keep(7, 4, Filled(image, 4, third));
+  EXPECT_TRUE(Keep(frames, 7, 4, 4, image, third));
   EXPECT_EQ(ValueOf(frames, 7, 2), -1);
   for (const int kept : {1, 3, 4}) EXPECT_EQ(ValueOf(frames, 7, kept), kept);
   // All three are of this sample now.
-  frames.Keep(7, 5, Filled(image, 5, third));
+  EXPECT_FALSE(Keep(frames, 7, 5, 5, image, third));
+  EXPECT_EQ(image.view().row(0)[0], 5);
   EXPECT_EQ(ValueOf(frames, 7, 5), -1);
   EXPECT_EQ(ValueOf(frames, 7, 1), 1);
 }
@@ -65,10 +67,25 @@ TEST(DecodedFramesTest, AFrameThatIsTooLargeIsNotKept) {
   DecodedFrames frames;
   Image image;
   frames.Begin(1, true);
-  frames.Keep(7, 1, Filled(image, 1));
+  EXPECT_TRUE(Keep(frames, 7, 1, 1, image));
   frames.Begin(1, true);
-  frames.Keep(7, 2, Filled(image, 2, {1024, static_cast<int>(kMostKeptFrameBytes / 1024) + 1}));
+  const ImageSize large = {1024, static_cast<int>(kMostKeptFrameBytes / 1024) + 1};
+  EXPECT_FALSE(Keep(frames, 7, 2, 2, image, large));
   EXPECT_EQ(ValueOf(frames, 7, 2), -1);
+}
+
+// A codec may use more memory than the frame's pixels, such as for four channels of a file.
+TEST(DecodedFramesTest, TheMemoryThatAFrameIsInCounts) {
+  DecodedFrames frames;
+  Image image;
+  const MutableImageView wide =
+      image.Reshape({1024, static_cast<int>(kMostKeptFrameBytes / 1024)}, 2);
+  frames.Begin(1, true);
+  EXPECT_FALSE(frames.Keep(7, 1, wide.Crop({0, 0, 1, 1}), image));
+  const MutableImageView four = image.Reshape({4, 4}, 1);
+  four.row(2)[3] = 30;
+  EXPECT_TRUE(frames.Keep(7, 1, four.Crop({2, 3, 1, 1}), image));
+  EXPECT_EQ(ValueOf(frames, 7, 1), 30);
 }
 
 }  // namespace

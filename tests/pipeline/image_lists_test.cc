@@ -93,8 +93,8 @@ class SharedFramesTest : public testing::Test {
       record.features["path"] = {"a.jpg"};
       for (uint64_t k = 0; k < 3; ++k) {
         const bool is_first = i == 0 || k == 2;
-        record.features[absl::StrCat("image/", k)] = {once && !is_first ? "bad" : Jpeg(i + k), 1,
-                                                      i + k + 1};
+        record.features[absl::StrCat("image/", k)] = {
+            once && !is_first ? "bad" : Oriented(Jpeg(i + k), 6), 1, i + k + 1};
       }
     }
     return records;
@@ -130,7 +130,14 @@ class SharedFramesTest : public testing::Test {
 TEST_F(SharedFramesTest, ALeaseDecodesAFrameOnceAndGivesTheSameBytes) {
   for (const std::string stages :
        {kAugmented, "stages { decode_image {} } stages { resize { size: 8 } }",
-        "stages { decode_image {} } stages { random_crop { size: 20 } } "}) {
+        "stages { decode_image {} } stages { random_crop { size: 20 } } ",
+        // The second stage changes the pixels that it gets.
+        "stages { decode_image {} } stages { color_jitter { contrast: 0.5 } }"
+        "stages { resize { size: 8 } }",
+        "stages { decode_image {} } stages { center_crop { size: 20 } }"
+        "stages { color_jitter { contrast: 0.5 } }",
+        "stages { decode_image { exif_orientation: true } }"
+        "stages { random_resized_crop { size: 8 } }"}) {
     const v1::PipelineSpec spec = MakeSpec(absl::StrCat(stages, kJoin), kFrames);
     PipelineUnderTest alone(spec, Windows(false));
     std::string expected;

@@ -95,6 +95,7 @@ class Loader(LoaderState):
     progress. `credits` and `credit_bytes` bound what the loader holds ahead of the trainer,
     without the batches that it handed out. Over shared memory `credits` bounds both together, of
     which there are at most 64, and `credit_bytes` does not apply, since that memory is the service's.
+    Of several replicas the program may keep any number of batches; of too many it gets copies.
 
     With `share`, the service makes a batch once for this loader and others of the same spec, order,
     seed, rank and world that stand near it and have `share`, too, as in a sweep of jobs that were

@@ -1,48 +1,70 @@
 #include "server/image/color/normalize.h"
 
+#include <algorithm>
+#include <cstring>
 #include <utility>
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
 
+#include "server/image/simd_target.h"
+
 namespace bulkhead {
 namespace {
 
 #if defined(__x86_64__)
-// The bytes at 0, 3, 6, … 21 behind `channel` of 24 interleaved RGB bytes, as eight floats.
-// Reads `pixels` to `pixels` + 32.
-__attribute__((target("avx2"))) inline __m256 LoadChannelOfEight(const uint8_t* pixels,
-                                                                 int channel) {
-  const __m128i low = _mm_loadu_si128(reinterpret_cast<const __m128i*>(pixels + channel));
-  const __m128i high = _mm_loadu_si128(reinterpret_cast<const __m128i*>(pixels + channel + 12));
-  const __m128i first_four =
-      _mm_setr_epi8(0, 3, 6, 9, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1);
-  const __m128i next_four =
-      _mm_setr_epi8(-1, -1, -1, -1, 0, 3, 6, 9, -1, -1, -1, -1, -1, -1, -1, -1);
-  const __m128i eight =
-      _mm_or_si128(_mm_shuffle_epi8(low, first_four), _mm_shuffle_epi8(high, next_four));
-  return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(eight));
+#define BULKHEAD_FOR_AVX2 __attribute__((target(BULKHEAD_AVX2)))
+constexpr int kChannelsPerStep = 4;
+constexpr int kPixelsPerStep = 8;
+
+// Four bytes of each of eight pixels, which are `pixel_bytes` apart → eight first bytes, eight
+// second ones, and so on. Reads up to four bytes behind the eight pixels.
+BULKHEAD_FOR_AVX2 inline __m256i FourChannelsOfEight(const uint8_t* pixels, size_t pixel_bytes) {
+  __m256i halves;  // of four pixels each
+  if (pixel_bytes == 3) {
+    halves = _mm256_shuffle_epi8(
+        _mm256_loadu2_m128i(reinterpret_cast<const __m128i*>(pixels + 12),
+                            reinterpret_cast<const __m128i*>(pixels)),
+        _mm256_setr_epi8(0, 3, 6, 9, 1, 4, 7, 10, 2, 5, 8, 11, -1, -1, -1, -1,  //
+                         0, 3, 6, 9, 1, 4, 7, 10, 2, 5, 8, 11, -1, -1, -1, -1));
+  } else {
+    const auto four = [&](int i) {
+      int bytes;
+      std::memcpy(&bytes, pixels + i * pixel_bytes, sizeof(bytes));
+      return bytes;
+    };
+    halves = _mm256_shuffle_epi8(
+        _mm256_setr_epi32(four(0), four(1), four(2), four(3), four(4), four(5), four(6), four(7)),
+        _mm256_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15,  //
+                         0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
+  }
+  return _mm256_permutevar8x32_epi32(halves, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
 }
 
-// One row of RGB → three rows of floats, eight pixels a step. Divisions and differences of AVX2 are
-// IEEE's, as the scalar ones are. Returns the pixels done.
-__attribute__((target("avx2"))) int RgbRowToPlanesAvx2(const uint8_t* in, int width,
-                                                       bool divide_first,
-                                                       const Normalizer::Channel channels[3],
-                                                       float* const planes[3]) {
-  int x = 0;
-  // A step reads 30 bytes: up to the ten pixels from x on.
-  for (; x + 10 <= width; x += 8) {
-    for (int c = 0; c < 3; ++c) {
-      const __m256 values = LoadChannelOfEight(in + static_cast<size_t>(x) * 3, c);
-      const __m256 first = _mm256_set1_ps(channels[c].first);
-      const __m256 second = _mm256_set1_ps(channels[c].second);
-      const __m256 result = divide_first ? _mm256_sub_ps(_mm256_div_ps(values, first), second)
-                                         : _mm256_div_ps(_mm256_sub_ps(values, first), second);
-      _mm256_storeu_ps(planes[c] + x, result);
+// Calls `store(c, eight, to)` for each eight bytes of channel `c`, which belong to `to` in a row of
+// that channel's plane; the planes are `plane` numbers apart. Returns the pixels done; the rest, at
+// the row's end, are fewer than eleven.
+template <typename Number, typename Store>
+BULKHEAD_FOR_AVX2 int RowToPlanes(const ImageView& row, size_t plane, Number* out, Store store) {
+  const int channels = row.channels;
+  // What is read behind small pixels is theirs that follow.
+  const int behind = channels < kChannelsPerStep ? 3 : 0;
+  const int done = (row.width - behind) / kPixelsPerStep * kPixelsPerStep;
+  for (int c = 0; c < channels; c += kChannelsPerStep) {
+    // If fewer are left, the last four channels, so that nothing behind a large pixel is read.
+    const int first = std::max(0, std::min(c, channels - kChannelsPerStep));
+    const int end = std::min(c + kChannelsPerStep, channels);
+    for (int x = 0; x < done; x += kPixelsPerStep) {
+      alignas(32) uint8_t bytes[kChannelsPerStep * kPixelsPerStep];
+      _mm256_store_si256(
+          reinterpret_cast<__m256i*>(bytes),
+          FourChannelsOfEight(row.data + static_cast<size_t>(x) * channels + first, channels));
+      for (int k = c; k < end; ++k) {
+        store(k, bytes + (k - first) * kPixelsPerStep, out + k * plane + x);
+      }
     }
   }
-  return x;
+  return done;
 }
 #endif
 
@@ -86,12 +108,21 @@ void Normalizer::ApplyToRow(const ImageView& row, int y, int height, bool channe
   float* const first = out + static_cast<size_t>(y) * row.width;
   int done = 0;
 #if defined(__x86_64__)
-  if (row.channels == 3 && UseAvx2(simd)) {
-    const size_t step = channels_.size() == 1 ? 0 : 1;
-    const Channel channels[3] = {channels_[0], channels_[step], channels_[2 * step]};
-    float* const planes[3] = {first, first + plane, first + 2 * plane};
-    done = RgbRowToPlanesAvx2(row.data, row.width, formula_ == Formula::kDivideSubtract, channels,
-                              planes);
+  if (UseAvx2(simd)) {
+    // Divisions and differences of AVX2 are IEEE's, as the scalar ones are.
+    const auto store = [constants = channels_.data(), step = channels_.size() == 1 ? 0 : 1,
+                        formula = formula_](int c, const uint8_t* eight,
+                                            float* to) BULKHEAD_FOR_AVX2 {
+      const Channel& channel = constants[c * step];
+      const __m256 first = _mm256_set1_ps(channel.first);
+      const __m256 second = _mm256_set1_ps(channel.second);
+      const __m256 values = _mm256_cvtepi32_ps(
+          _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(eight))));
+      _mm256_storeu_ps(to, formula == Formula::kMeanStd
+                               ? _mm256_div_ps(_mm256_sub_ps(values, first), second)
+                               : _mm256_sub_ps(_mm256_div_ps(values, first), second));
+    };
+    done = RowToPlanes(row, plane, first, store);
   }
 #endif
   for (int c = 0; c < row.channels; ++c) {
@@ -111,13 +142,20 @@ void Normalizer::ApplyInPlace(float* values, size_t count, size_t inner) const {
   }
 }
 
-void CopyChannelsFirst(const ImageView& in, uint8_t* out) {
+void CopyChannelsFirst(const ImageView& in, uint8_t* out, Simd simd) {
   const size_t plane = static_cast<size_t>(in.height) * in.width;
-  for (int y = 0; y < in.height; ++y) {
+  for (int y = 0; y < in.height; ++y, out += in.width) {
+    int done = 0;
+#if defined(__x86_64__)
+    if (UseAvx2(simd)) {
+      done = RowToPlanes(in.Crop({y, 0, 1, in.width}), plane, out,
+                         [](int, const uint8_t* eight, uint8_t* to) { std::memcpy(to, eight, 8); });
+    }
+#endif
     for (int c = 0; c < in.channels; ++c) {
       const uint8_t* from = in.row(y) + c;
-      uint8_t* to = out + c * plane + static_cast<size_t>(y) * in.width;
-      for (int x = 0; x < in.width; ++x) to[x] = from[static_cast<size_t>(x) * in.channels];
+      uint8_t* to = out + c * plane;
+      for (int x = done; x < in.width; ++x) to[x] = from[static_cast<size_t>(x) * in.channels];
     }
   }
 }

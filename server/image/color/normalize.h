@@ -50,7 +50,7 @@ class Normalizer {
 };
 
 // A contiguous uint8 copy of `in` with the channels first: [channels, height, width].
-void CopyChannelsFirst(const ImageView& in, uint8_t* out);
+void CopyChannelsFirst(const ImageView& in, uint8_t* out, Simd simd = DefaultSimd());
 
 }  // namespace bulkhead
 

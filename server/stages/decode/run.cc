@@ -1,6 +1,7 @@
 #include "server/stages/decode/run.h"
 
 #include <cstring>
+#include <utility>
 
 #include "absl/strings/string_view.h"
 #include "server/base/error.h"
@@ -40,11 +41,13 @@ absl::StatusOr<ImageSize> Open(const Value& value, uint64_t max_pixels,
                       options);
 }
 
+MutableImageView Mutable(const ImageView& view) {
+  return {const_cast<uint8_t*>(view.data), view.height, view.width, view.channels, view.stride};
+}
+
 // Pixels in the thread's scratch, turned if necessary.
 MutableImageView Upright(const ImageView& view, int orientation, StageScratch& scratch) {
-  if (orientation == kStoredUpright) {
-    return {const_cast<uint8_t*>(view.data), view.height, view.width, view.channels, view.stride};
-  }
+  if (orientation == kStoredUpright) return Mutable(view);
   const MutableImageView upright =
       scratch.upright.Reshape(UprightSize(view.size(), orientation), view.channels);
   CopyUpright(view, orientation, upright);
@@ -68,32 +71,42 @@ bool DecodeStage::TakeBehind(std::unique_ptr<SampleStage>& next, bool fuse) {
   return crop_ != nullptr;
 }
 
-absl::StatusOr<MutableImageView> DecodeStage::DecodeWhole(const Value& value,
-                                                          const StageContext& context) const {
+absl::StatusOr<ImageView> DecodeStage::DecodeWhole(const Value& value,
+                                                   const StageContext& context) const {
+  StageScratch& scratch = context.scratch;
   BULKHEAD_ASSIGN_OR_RETURN(const ImageSize stored,
                             Open(value, max_pixels_, options_, context.decoder));
   const int orientation = exif_orientation_ ? context.decoder.Orientation() : kStoredUpright;
-  BULKHEAD_ASSIGN_OR_RETURN(
-      const ImageView pixels,
-      context.decoder.Decode(format_, WholeImage(stored), context.scratch.image));
-  return Upright(pixels, orientation, context.scratch);
+  BULKHEAD_ASSIGN_OR_RETURN(const ImageView pixels,
+                            context.decoder.Decode(format_, WholeImage(stored), scratch.image));
+  if (orientation == kStoredUpright) return pixels;
+  const ImageView upright = Upright(pixels, orientation, scratch);
+  std::swap(scratch.image, scratch.upright);
+  return upright;
 }
 
 bool DecodeStage::RunShared(Value& value, const StageContext& context, absl::Status& status) const {
   if (value.frame == 0 || context.frames == nullptr || deep_) return false;
-  const ImageView known = context.frames->Find(place().key, value.frame);
-  if (known.data != nullptr) {
-    const MutableImageView copy = context.scratch.image.Reshape(known.size(), known.channels);
-    for (int y = 0; y < copy.height; ++y) std::memcpy(copy.row(y), known.row(y), copy.row_bytes());
-    value.SetPixels(copy);
-  } else {
+  Image& memory = context.scratch.image;
+  ImageView frame = context.frames->Find(place().key, value.frame);
+  bool is_kept = frame.data != nullptr;
+  if (!is_kept) {
     if (!context.frames->keeps()) return false;
-    const absl::StatusOr<MutableImageView> whole = DecodeWhole(value, context);
+    const absl::StatusOr<ImageView> whole = DecodeWhole(value, context);
     if (!whole.ok()) return false;
-    context.frames->Keep(place().key, value.frame, *whole);
-    value.SetPixels(*whole);
+    frame = *whole;
+    is_kept = context.frames->Keep(place().key, value.frame, frame, memory);
   }
+  value.SetPixels(Mutable(frame));
   status = crop_ == nullptr ? absl::OkStatus() : crop_->Run(value, context);
+  // Later stages may change their pixels, but not those that are kept.
+  if (is_kept && effect() == Effect::kViews) {
+    const MutableImageView copy = memory.Reshape(value.pixels.size(), value.pixels.channels);
+    for (int y = 0; y < copy.height; ++y) {
+      std::memcpy(copy.row(y), value.pixels.row(y), copy.row_bytes());
+    }
+    value.SetPixels(copy);
+  }
   return true;
 }
 

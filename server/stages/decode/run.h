@@ -31,9 +31,8 @@ class DecodeStage : public ValueStage {
   // Uses the image as it was decoded for the sample before, or decodes it whole for the next one.
   // False: the image is in no other sample, or cannot be decoded whole, and nothing was done.
   bool RunShared(Value& value, const StageContext& context, absl::Status& status) const;
-  // The whole image, upright, in scratch.
-  absl::StatusOr<MutableImageView> DecodeWhole(const Value& value,
-                                               const StageContext& context) const;
+  // The whole image, upright, in scratch.image.
+  absl::StatusOr<ImageView> DecodeWhole(const Value& value, const StageContext& context) const;
   absl::Status RunUnfused(Value& value, ImageSize stored, int orientation, const Rect& rect,
                           const StageContext& context) const;
   // The whole image as uint16.

@@ -1,7 +1,6 @@
 #include "server/stages/running/decoded_frames.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "server/base/limits.h"
@@ -9,8 +8,8 @@
 namespace bulkhead {
 namespace {
 
-uint64_t BytesOf(const ImageView& pixels) {
-  return pixels.row_bytes() * static_cast<uint64_t>(pixels.height);
+uint64_t BytesOf(const Image& image) {
+  return image.view().row_bytes() * static_cast<uint64_t>(image.view().height);
 }
 
 }  // namespace
@@ -27,12 +26,12 @@ ImageView DecodedFrames::Find(uint64_t stage, uint64_t frame) {
   });
   if (found == frames_.end()) return {};
   found->sample = sample_;
-  return found->image.view();
+  return found->pixels;
 }
 
-void DecodedFrames::Keep(uint64_t stage, uint64_t frame, const ImageView& pixels) {
-  uint64_t bytes = BytesOf(pixels);
-  for (const Frame& kept : frames_) bytes += BytesOf(kept.image.view());
+bool DecodedFrames::Keep(uint64_t stage, uint64_t frame, const ImageView& pixels, Image& memory) {
+  uint64_t bytes = BytesOf(memory);
+  for (const Frame& kept : frames_) bytes += BytesOf(kept.image);
   Frame place;
   while (!frames_.empty()) {
     const auto oldest =
@@ -40,19 +39,20 @@ void DecodedFrames::Keep(uint64_t stage, uint64_t frame, const ImageView& pixels
                          [](const Frame& a, const Frame& b) { return a.sample < b.sample; });
     const bool is_over = oldest->lease != lease_;
     if (!is_over && (bytes <= kMostKeptFrameBytes || oldest->sample == sample_)) break;
-    bytes -= BytesOf(oldest->image.view());
+    bytes -= BytesOf(oldest->image);
     place = std::move(*oldest);
     frames_.erase(oldest);
     if (bytes <= kMostKeptFrameBytes) break;
   }
-  if (bytes > kMostKeptFrameBytes) return;
+  if (bytes > kMostKeptFrameBytes) return false;
   place.stage = stage;
   place.frame = frame;
   place.lease = lease_;
   place.sample = sample_;
-  const MutableImageView copy = place.image.Reshape(pixels.size(), pixels.channels);
-  for (int y = 0; y < pixels.height; ++y) std::memcpy(copy.row(y), pixels.row(y), copy.row_bytes());
+  place.pixels = pixels;
+  std::swap(place.image, memory);
   frames_.push_back(std::move(place));
+  return true;
 }
 
 }  // namespace bulkhead

@@ -21,8 +21,9 @@ class DecodedFrames {
 
   // Frame `frame` as stage `stage` decoded it in this lease; no data if it did not.
   ImageView Find(uint64_t stage, uint64_t frame);
-  // Copies the pixels, if there is room for them.
-  void Keep(uint64_t stage, uint64_t frame, const ImageView& pixels);
+  // Keeps `pixels`, a view of `memory`, which gets other memory in exchange. False if there is no
+  // room: both stay as they are.
+  bool Keep(uint64_t stage, uint64_t frame, const ImageView& pixels, Image& memory);
   void Clear() { frames_.clear(); }
 
  private:
@@ -31,6 +32,7 @@ class DecodedFrames {
     uint64_t frame = 0;
     uint64_t lease = 0;
     uint64_t sample = 0;  // the last that had it
+    ImageView pixels;     // of `image`
     Image image;
   };
 

@@ -24,7 +24,7 @@ LeaseTable::LeaseTable(uint64_t stream_id, uint32_t slot_count, uint32_t lease_s
       slot_count_(slot_count),
       lease_samples_(lease_samples),
       ordered_(ordered) {
-  for (uint32_t slot = 0; slot < slot_count; ++slot) free_slots_.push_back(slot);
+  for (uint32_t slot = 0; slot < slot_count; ++slot) free_slots_.insert(slot);
 }
 
 std::vector<internal::v1::Lease> LeaseTable::BeginBatch(const v1::BatchHeader& header,
@@ -33,8 +33,7 @@ std::vector<internal::v1::Lease> LeaseTable::BeginBatch(const v1::BatchHeader& h
   const uint64_t number = next_batch_++;
   Batch& batch = batches_[number];
   batch.header = header;
-  batch.slot = free_slots_.front();
-  free_slots_.pop_front();
+  batch.slot = free_slots_.extract(free_slots_.begin()).value();
   for (uint64_t first = 0; first < header.sample_count(); first += lease_samples_) {
     LeaseEntry entry;
     entry.lease.set_lease_id(next_lease_id_++);
@@ -175,7 +174,7 @@ void LeaseTable::EndWriting(WorkerId worker, std::optional<uint64_t> lease_id) {
       return writer.first == worker && (!lease_id.has_value() || writer.second == *lease_id);
     });
     if (lost->writers.empty()) {
-      free_slots_.push_back(lost->slot);
+      free_slots_.insert(lost->slot);
       lost = lost_slots_.erase(lost);
     } else {
       ++lost;
@@ -205,8 +204,7 @@ void LeaseTable::MoveStuckBatches() {
 void LeaseTable::MoveBatch(uint64_t number, Batch& batch) {
   LostSlot& lost = lost_slots_.emplace_back();
   lost.slot = batch.slot;
-  batch.slot = free_slots_.front();
-  free_slots_.pop_front();
+  batch.slot = free_slots_.extract(free_slots_.begin()).value();
   for (size_t i = 0; i < batch.leases.size(); ++i) {
     LeaseEntry& entry = batch.leases[i];
     if (entry.state == LeaseState::kAssigned) {
@@ -289,7 +287,7 @@ std::optional<LeaseTable::FinishedBatch> LeaseTable::TakeNext() {
 }
 
 void LeaseTable::FreeSlot(uint32_t slot) {
-  free_slots_.push_back(slot);
+  free_slots_.insert(slot);
   --out_slots_;
   MoveStuckBatches();
 }

@@ -2,7 +2,6 @@
 #define BULKHEAD_SERVER_SUPERVISOR_LEASES_LEASE_TABLE_H_
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <optional>
@@ -204,7 +203,8 @@ class LeaseTable {
   std::set<Place> suspects_;
   std::map<uint64_t, Place> assigned_;  // by lease_id
   std::set<WorkerId> written_off_;
-  std::deque<uint32_t> free_slots_;
+  // The lowest is filled first, so that one that was never needed takes no memory.
+  std::set<uint32_t> free_slots_;
   std::vector<LostSlot> lost_slots_;
   uint32_t out_slots_ = 0;
   uint64_t next_lease_id_ = 1;

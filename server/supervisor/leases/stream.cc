@@ -322,6 +322,8 @@ void Stream::WriteOff(LeaseTable::WorkerId worker) {
   leases_.ForEachPending(
       [](const v1::BatchHeader&) {},
       [&](const internal::v1::Lease&, LeaseTable::WorkerId holder) { held |= holder == worker; });
+  // Its pages are charged to the process that touches them first, which should be this one.
+  if (held) config_.arena->Prefault(config_.arena->usual_slots());
   const bool goes_on = leases_.WriteOff(worker);
   // Slots that others hold may never come back: they take their next batches from this stream.
   if (finished_ || (goes_on && !(held && config_.for_others))) return;

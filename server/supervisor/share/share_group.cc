@@ -220,7 +220,7 @@ void ShareGroup::StartMaker(const Stream& member) {
 void ShareGroup::FillFrom(uint32_t slot, const std::shared_ptr<StreamConfig>& config) {
   const std::shared_ptr<Arena> arena = config->arena;
   if (maker_ == nullptr || maker_->arena != arena) return;
-  if (slot == arena->slot_count()) {
+  if (slot == arena->usual_slots()) {
     maker_->stream_id = context_.new_stream_id();
     context_.add_stream(std::make_shared<Stream>(maker_->stream_id, std::move(*config),
                                                  context_.loop, context_.dispatch));

@@ -439,14 +439,6 @@ def test_one_service_by_two_addresses_gives_each_batch_once(folder, replicas, cl
     assert client == "python" or "by another address" in "".join(told["notes"])
 
 
-def test_shared_memory_cannot_be_demanded(folder, replicas):
-    fleet = replicas(2)
-    with pytest.raises(errors.TransportUnavailable, match="several replicas"):
-        bulkhead.Loader(range_spec(folder), targets(fleet), transport="shm", timeout=60)
-    with bulkhead.Loader(range_spec(folder), targets(fleet), timeout=60) as loader:
-        assert loader.transport == "grpc" and "several replicas" in loader.transport_reason
-
-
 def test_a_trainer_that_does_not_take_bounds_what_is_made(folder, replicas):
     fleet = replicas(2)
     with bulkhead.Loader(range_spec(folder, 8000), targets(fleet), credits=3, timeout=60) as loader:

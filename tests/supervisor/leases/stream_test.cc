@@ -1,6 +1,7 @@
 #include "server/supervisor/leases/stream.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <vector>
 
@@ -58,7 +59,7 @@ class StreamTest : public testing::Test {
     config.on_quarantined = [this](const v1::QuarantinedRecord& record) {
       remembered_.push_back(record);
     };
-    config.arena = Arena::Create(4096, 8).value();
+    config.arena = arena_;
     config.ordered = ordered;
     config.completed = std::move(completed);
     config.assignments = assignments_;
@@ -124,6 +125,13 @@ class StreamTest : public testing::Test {
     TakeLeases();
   }
 
+  // Of the arena, that have memory.
+  int64_t ArenaBlocks() const {
+    struct stat facts;
+    EXPECT_EQ(fstat(arena_->fd(), &facts), 0);
+    return facts.st_blocks;
+  }
+
   uint64_t samples_ = 1;  // of a batch
   std::shared_ptr<Assignments> assignments_;
   bool whole_batches_ = false;
@@ -133,6 +141,7 @@ class StreamTest : public testing::Test {
   std::shared_ptr<Stream> stream_;
   std::vector<internal::v1::Lease> leases_;
   std::vector<v1::QuarantinedRecord> remembered_;
+  const std::shared_ptr<Arena> arena_ = Arena::Create(4096, 8).value();
 };
 
 using Numbers = std::vector<uint64_t>;
@@ -194,8 +203,12 @@ TEST_F(StreamTest, WithoutOrderTheGoodIsDeliveredBeforeTheFailure) {
 
 TEST_F(StreamTest, GoesOnWithoutTheSlotsOfAWorkerThatDoesNotEnd) {
   Open(/*ordered=*/true, 3);
+  EXPECT_EQ(ArenaBlocks(), 0);
+  stream_->WriteOff(kWorker + 1);
+  EXPECT_EQ(ArenaBlocks(), 0) << "it had no lease";
   stream_->WriteOff(kWorker);
   EXPECT_FALSE(stream_->finished());
+  EXPECT_GT(ArenaBlocks(), 0) << "this process pays for the slot in reserve";
 }
 
 TEST_F(StreamTest, OneThatMakesBatchesForOthersDoesNotSinceTheyWait) {

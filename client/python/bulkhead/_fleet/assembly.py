@@ -8,7 +8,9 @@ from typing import Any, Dict, Iterable, List, Optional, Tuple
 import numpy as np
 
 from .. import errors
+from .._arena.arena import Arena
 from .._batch.batch import Batch, Layout, cursor_to_dict
+from .._batch.buffers import aligned_copy
 from .._stream.healing import differences
 from .cursors import Cursors
 from .member import Member
@@ -22,9 +24,10 @@ class Assembly:
         """`credits`: those of the loader."""
         self._credits = credits
         self.striping = Striping(1)  # to others, for questions
-        self._batches: Dict[int, Tuple[Any, Dict[str, np.ndarray]]] = {}
+        self._batches: Dict[int, Tuple[Any, Dict[str, np.ndarray], Optional[Arena]]] = {}
         self._cursors: Optional[Cursors] = None
         self._opened_by = ""
+        self._window = 1
         self.opened: Any = None  # what the first replica said
         self.layout: Optional[Layout] = None
         self.begun = False  # batches are asked for
@@ -67,10 +70,11 @@ class Assembly:
     def resize(self, count: int) -> None:
         """There are so many replicas now."""
         if self.begun:
-            self.striping.widen(self._window(count), time.monotonic())
+            self._window = self._window_of(count)
+            self.striping.widen(self._window, time.monotonic())
             self._send()
 
-    def _window(self, count: int) -> int:
+    def _window_of(self, count: int) -> int:
         """Batches that are asked for or wait for the trainer: `credits`, and two for each replica to work on; as many as `credit_bytes` allows."""
         assert self.layout is not None
         fitting = self._credits.bytes // max(self.layout.batch_bytes, 1)
@@ -92,22 +96,47 @@ class Assembly:
         self._cursors.note_code(header.code, member.target)
         batch = header.sequence + member.base
         if self.striping.arrived(member, batch, time.monotonic()):
-            self._batches[batch] = (header, arrays)
+            self._batches[batch] = header, arrays, member.arena
+            self._make_room(member)
         return self.striping.has_head
 
     def hand_out(self) -> Batch:
         """The head, which is here. DataError when the epoch has too many substitutions."""
         assert self._cursors is not None and self.layout is not None
         batch = self.striping.head
-        header, arrays = self._batches[batch]
+        header, arrays, arena = self._batches[batch]
         cursor = self._cursors.after(header)
         del self._batches[batch]
         self.striping.take(time.monotonic())
         self._send()
+        if arena is not None and self._is_crowded(arena):
+            arrays = _copies(arrays)
         return Batch(
             arrays, header, batch, cursor,
             self.layout.ragged, self.layout.class_names, self.layout.normalizations,
         )
+
+    # In shared memory a batch needs a slot of its replica's arena, until it is handed out and the program drops it. The
+    # next batch could be one that finds none: then all would wait for it.
+
+    def _is_crowded(self, arena: Arena) -> bool:
+        """Whether the program keeps so many slots that its replica could not make a whole window."""
+        waiting = sum(of is arena for _, _, of in self._batches.values())
+        return len(arena.held) - waiting + self._window > arena.slot_count - 1
+
+    def _make_room(self, member: Member) -> None:
+        """Copies batches that wait in the member's arena, until it has a slot for each that it was asked for."""
+        arena = member.arena
+        if arena is None:
+            return
+        missing = self.striping.asked(member) - (arena.slot_count - 1 - len(arena.held))
+        for batch in sorted(self._batches, reverse=True):
+            header, arrays, of = self._batches[batch]
+            if missing <= 0:
+                return
+            if of is arena:
+                self._batches[batch] = header, _copies(arrays), None
+                missing -= 1
 
     def look(self) -> None:
         """Asks others for the batches of a replica that is late."""
@@ -148,7 +177,12 @@ class Assembly:
         for member, batches in self.striping.orders().items():
             assert isinstance(member, Member)
             if member.stream is not None:
+                self._make_room(member)
                 member.stream.ask([batch - member.base for batch in batches], max(self.striping.head - member.base, 0))
+
+
+def _copies(arrays: Dict[str, np.ndarray]) -> Dict[str, np.ndarray]:
+    return {name: aligned_copy(array) for name, array in arrays.items()}
 
 
 def _fingerprints(opened: Any) -> str:

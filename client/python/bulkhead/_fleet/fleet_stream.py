@@ -19,6 +19,7 @@ from .._stream.healing import ProgressFn, open_streams
 from .assembly import Assembly
 from .keepers import Again, Keepers
 from .member import AWAY, FIRST_PAUSE, HERE, LEFT_OUT_PAUSE, Member, is_of_another_address, none_can, passes
+from .received import ReceivedMemory
 from .replica_stream import ReplicaStream
 from .replicas import FleetEndpoint
 
@@ -26,7 +27,8 @@ _log = logging.getLogger("bulkhead")
 
 _OTHERS_SECONDS = 2.0  # for the other replicas, when one is ready
 _BYTES_WITHOUT_LIMIT = 1 << 62
-_REASON = "several replicas make the batches"
+# Of each replica's batches the program may keep so many in shared memory; of more it gets copies.
+_SLOTS_TO_KEEP = 4
 
 
 class FleetStream:
@@ -45,20 +47,13 @@ class FleetStream:
     held no stream is called, but for `ask`. Thread-safe.
     """
 
-    transport = "grpc"
-    transport_reason = _REASON
-    held_slots = 0
-
     def __init__(self, endpoint: FleetEndpoint, credentials: Credentials, open_request: Any, deadline: float, transport: str):
-        if transport == "shm":
-            raise errors.TransportUnavailable(
-                f"shared memory was demanded and cannot be had: {_REASON}; transport='auto' takes gRPC instead",
-                metadata={"target": endpoint.target},
-            )
         self._endpoint = endpoint
         self._target = endpoint.target
         self._open = open_request
         self._deadline = deadline
+        self._demands_shm = transport == "shm"  # of the first streams
+        self._memory = ReceivedMemory(endpoint.target, transport != "grpc")
         self._lock = threading.RLock()
         self._came = threading.Condition(self._lock)
         self._assembly = Assembly(open_request.credits)
@@ -70,7 +65,7 @@ class FleetStream:
         self._said: Deque[Tuple[int, str]] = collections.deque()  # for the log, once no lock is held
         self.reconnects = 0
         self.events = Events()
-        self._keepers = Keepers(self, self._lock, endpoint, credentials, self.events, deadline, self._assembly.resize)
+        self._keepers = Keepers(self, self._lock, endpoint, credentials, self.events, deadline, self._memory, self._assembly.resize)
         open_streams.add(self)
         try:
             self._keepers.start()
@@ -89,6 +84,24 @@ class FleetStream:
     def layout(self) -> Layout:
         assert self._assembly.layout is not None
         return self._assembly.layout
+
+    @property
+    def transport(self) -> str:
+        """How batches of all replicas that are here come."""
+        with self._lock:
+            streams = self._streams_here()
+            return "shm" if streams and all(stream.transport == "shm" for stream in streams) else "grpc"
+
+    @property
+    def transport_reason(self) -> str:
+        """Why batches come over gRPC, or who puts them into shared memory."""
+        return self._memory.source() if self.transport == "shm" else self._memory.reason
+
+    @property
+    def held_slots(self) -> int:
+        """Slots of shared memory that the program's arrays keep."""
+        with self._lock:
+            return max(sum(stream.held_slots for stream in self._streams_here()) - self._assembly.ready, 0)
 
     @property
     def ready_batches(self) -> int:
@@ -153,6 +166,8 @@ class FleetStream:
         if not here:
             raise none_can(missing)
         self._assembly.begin(here, len(self._members()))
+        if self._memory.wanted and self._memory.reason:
+            self.say(logging.INFO, f"batches travel over gRPC: {self._memory.reason}")
         for member in missing:
             self.say(logging.WARNING, f"the replica at {member.target} is left out for now: {member.error}")
 
@@ -175,7 +190,7 @@ class FleetStream:
                 if time.monotonic() >= until:
                     text = f"no batch came within {timeout:g} s{self._assembly.why_late(self._lost_since)}"
                     raise errors.DeadlineExceeded(text, metadata={"target": self._target})
-                watched = [member.stream for member in self._here() if member.stream is not None]
+                watched = self._streams_here()
             self._wait(until, watched)
             self.tell()
 
@@ -201,6 +216,7 @@ class FleetStream:
             if member is None:
                 return
             self._lost_since = None
+            self._memory.brought_batch()
             try:
                 if self._assembly.arrived(member, header, arrays):
                     self._came.notify_all()
@@ -230,6 +246,9 @@ class FleetStream:
 
     def _here(self) -> List[Member]:
         return [member for member in self._members() if member.state == HERE]
+
+    def _streams_here(self) -> List[ReplicaStream]:
+        return [member.stream for member in self._here() if member.stream is not None]
 
     def _fail(self, error: errors.BulkheadError) -> None:
         if self._failure is None:
@@ -289,7 +308,7 @@ class FleetStream:
         request.assigned = True
         request.transport = proto.TRANSPORT_GRPC
         # The window is what bounds them.
-        request.credits.batches = self._open.credits.batches + 2 * len(self._members()) + 8
+        request.credits.batches = self._open.credits.batches + 2 * len(self._members()) + _SLOTS_TO_KEEP
         request.credits.bytes = _BYTES_WITHOUT_LIMIT
         member.base = self._assembly.striping.head
         if self._assembly.cursor is not None:
@@ -300,6 +319,12 @@ class FleetStream:
 
     def admit(self, member: Member, stream: ReplicaStream) -> None:
         opened = stream.opened
+        if self._demands_shm and not self._assembly.begun and stream.transport != "shm":
+            reason = opened.transport_reason or self._memory.reason
+            raise errors.TransportUnavailable(
+                f"shared memory was demanded and cannot be had: {reason}; transport='auto' takes gRPC instead",
+                metadata={"target": member.target},
+            )
         others = (each for each in self._members() if each is not member)
         twin = next((each for each in others if each.is_service(opened.boot_id)), None)
         if twin is not None:
@@ -370,4 +395,5 @@ class FleetStream:
             self._closed = True
             self._came.notify_all()
         self._keepers.close()
+        self._memory.close()
         open_streams.discard(self)

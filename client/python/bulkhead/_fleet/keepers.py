@@ -9,8 +9,10 @@ from typing import Any, Callable, Dict, List, Optional, Protocol
 from .. import errors
 from .._rpc.credentials import Credentials
 from .._stream.events import Events, Progress
+from .._stream.transport import UnusableArena
 from .member import AWAY, HERE, OPENING, Member
-from .replica_stream import Receiver, ReplicaStream
+from .received import ReceivedMemory
+from .replica_stream import ReplicaStream, Sink
 from .replicas import FleetEndpoint, Replica
 
 _END_SECONDS = 10.0
@@ -21,7 +23,7 @@ class Again(Exception):
     """The replica must be opened once more, at once."""
 
 
-class Fleet(Receiver, Protocol):
+class Fleet(Sink, Protocol):
     """What keepers tell of their work."""
 
     def request_for(self, member: Member) -> Any:
@@ -60,6 +62,7 @@ class Keepers:
         credentials: Credentials,
         events: Events,
         patience: float,
+        memory: ReceivedMemory,
         resize: Callable[[int], None],
     ):
         """`resize` is called with the lock held when there are more or fewer replicas."""
@@ -70,6 +73,7 @@ class Keepers:
         self._credentials = credentials
         self._events = events
         self._patience = max(patience, _LEAST_PATIENCE)
+        self._memory = memory
         self._resize = resize
         self._closed = False
         self.members: Dict[Replica, Member] = {}
@@ -196,6 +200,7 @@ class Keepers:
             request,
             self._events,
             self._fleet,
+            self._memory.open(self._patience, lambda: self._over(member)),
             self._endpoint.words,
         )
         try:
@@ -209,6 +214,10 @@ class Keepers:
                 if self.members.get(member.replica) is not member:
                     raise errors.LoaderClosed("it is not among the replicas any more")
                 self._fleet.admit(member, stream)
+        except UnusableArena as failure:
+            stream.close()
+            self._memory.give_up(failure.message)
+            raise Again from None
         except BaseException:
             member.answered = member.answered or stream.answered
             stream.close()

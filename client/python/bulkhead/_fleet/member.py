@@ -6,6 +6,7 @@ import threading
 from typing import List, Optional
 
 from .. import errors
+from .._arena.arena import Arena
 from .._stream.healing import REFUSED, is_loss
 from .replica_stream import ReplicaStream
 from .replicas import Replica
@@ -46,6 +47,11 @@ class Member:
     @property
     def target(self) -> str:
         return self.replica.target
+
+    @property
+    def arena(self) -> Optional[Arena]:
+        """Of its stream, while its batches come through shared memory."""
+        return self.stream.arena if self.stream is not None else None
 
     @property
     def cannot_serve(self) -> bool:

@@ -11,9 +11,10 @@ from .._rpc.credentials import Credentials
 from .._stream.events import Events
 from .._stream.stream import Stream
 from .assigned_order import AssignedOrder
+from .received import Received
 
 
-class Receiver(Protocol):
+class Sink(Protocol):
     """What takes the batches of a ReplicaStream, on its reader's thread."""
 
     def on_batch(self, stream: "ReplicaStream", header: Any, arrays: Dict[str, np.ndarray]) -> None:
@@ -27,7 +28,7 @@ class Receiver(Protocol):
 
 
 class ReplicaStream(Stream):
-    """Hands its batches to a receiver as they come, over gRPC."""
+    """Hands its batches to a sink as they come: over gRPC, or from shared memory."""
 
     def __init__(
         self,
@@ -36,14 +37,28 @@ class ReplicaStream(Stream):
         authority: str,
         open_request: Any,
         events: Events,
-        receiver: Receiver,
+        sink: Sink,
+        received: Optional[Received],
         words: Callable[[str], str] = str,
     ):
-        """`authority`: the name that the service's certificate has; empty: the target's. `words`: as of an Endpoint."""
-        self._receiver = receiver
-        super().__init__(
-            target, credentials, open_request, None, None, 0, events, words, order=AssignedOrder, authority=authority
-        )
+        """`received`: where its batches come to shared memory; it is the stream's from now on. `authority`: the name that the
+        service's certificate has; empty: the target's. `words`: as of an Endpoint."""
+        self._sink = sink
+        self._memory = received
+        if received is not None:
+            open_request.arena_token = received.door.token
+        try:
+            super().__init__(
+                target, credentials, open_request, received and received.door, None, 0, events, words,
+                order=AssignedOrder, authority=authority, relay=received and received.receiver,
+            )
+        except BaseException:
+            self._hang_up()
+            raise
+
+    def _hang_up(self) -> None:
+        if self._memory is not None:
+            self._memory.door.close()
 
     @property
     def records(self) -> List[str]:
@@ -53,7 +68,7 @@ class ReplicaStream(Stream):
 
     @property
     def end(self) -> Optional[errors.BulkheadError]:
-        """Why the stream has ended; None while it has not. Takes no lock: the receiver is told of the end after this says so."""
+        """Why the stream has ended; None while it has not. Takes no lock: the sink is told of the end after this says so."""
         if not self._ended:
             return None
         return self._error or errors.ServiceUnavailable(
@@ -69,6 +84,8 @@ class ReplicaStream(Stream):
 
     def begin_wait(self, left: float) -> float:
         """For how long to wait before `waited` is called, at most the `left` seconds."""
+        if self._memory is not None:
+            self._memory.door.flush()
         with self._changed:
             return self._silence.begin_wait(left)
 
@@ -91,14 +108,18 @@ class ReplicaStream(Stream):
             self._silence.told(0.0)
             self._activity = ""
             self._transport.hand_out(header.sequence, self._ended)
-        self._receiver.on_batch(self, header, arrays)
+        self._sink.on_batch(self, header, arrays)
 
     def _on_quarantined(self, event: Any) -> None:
         super()._on_quarantined(event)
-        self._receiver.on_quarantined(self, event.record)
+        self._sink.on_quarantined(self, event.record)
 
     def _notify(self) -> None:
         super()._notify()
         error = self.end
         if error is not None and not self._closed:
-            self._receiver.on_end(self, error)
+            self._sink.on_end(self, error)
+
+    def close(self) -> None:
+        super().close()
+        self._hang_up()

@@ -67,6 +67,10 @@ class Striping:
         """Who was asked for a batch that has not come."""
         return [replica for replica, member in self._members.items() if batch in member.asked]
 
+    def asked(self, replica: Replica) -> int:
+        """How many batches it was asked for that have not come."""
+        return len(self._members[replica].asked)
+
     def shares(self) -> Dict[Replica, float]:
         """The part of the batches that each replica makes."""
         return self._shares.of(self._window)

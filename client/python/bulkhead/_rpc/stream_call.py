@@ -30,8 +30,8 @@ class Relay(Protocol):
 
     target: str  # where it listens
 
-    def metadata(self, target: str, credentials: Credentials) -> List[Tuple[str, bytes]]:
-        """What tells it whom to call."""
+    def metadata(self, target: str, credentials: Credentials, authority: str) -> List[Tuple[str, bytes]]:
+        """What tells it whom to call; `authority`: as of a StreamCall."""
 
     def post_mortem(self) -> str:
         """How it ended; empty while it runs."""
@@ -66,9 +66,9 @@ class StreamCall:
         self._requests.put(proto.StreamRequest(open=open_request))
         self.connection: Optional[Connection] = None
         self.messages: Any
-        options = [*_CHANNEL_OPTIONS, *([("grpc.ssl_target_name_override", authority)] if authority else [])]
+        options = [*_CHANNEL_OPTIONS, *([("grpc.ssl_target_name_override", authority)] if authority and relay is None else [])]
         try:
-            metadata = None if relay is None else relay.metadata(target, credentials)
+            metadata = None if relay is None else relay.metadata(target, credentials, authority)
             self.connection = Connection(address, known, options)
         except ServiceUnavailable as failure:
             failure._advice += ", then go on from the last cursor"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import Callable, List, Tuple
+import threading
+from typing import Callable, List, Optional, Tuple
 
+from .. import errors
 from .._rpc import tls
 from .._rpc.credentials import Credentials
 from ..errors import ServiceNotFound
@@ -12,6 +14,9 @@ from . import embedded, service_process
 from .own_process import OwnProcess
 
 _PROGRAM = "bulkhead-receive"
+_START_SECONDS = 10.0
+# One that was lost so often in a row without bringing a batch dies of what it receives.
+_MOST_LOST = 3
 
 
 def find_program() -> str:
@@ -34,15 +39,90 @@ class Receiver(OwnProcess):
         embedded.refuse_in_worker()
         super().__init__("receiver", [find_program()], timeout, cancelled)
 
-    def metadata(self, target: str, credentials: Credentials) -> List[Tuple[str, bytes]]:
+    def metadata(self, target: str, credentials: Credentials, authority: str) -> List[Tuple[str, bytes]]:
         """What tells it where the service is, and how they identify each other: only this user can read what is sent to it.
 
         CredentialsInvalid for files that cannot be used.
         """
-        tls.channel_credentials(credentials)
-        said = [("target", target)]
-        for field in ("ca", "cert", "key", "token_file"):
-            path = getattr(credentials, field)
-            if path is not None:
-                said.append((field.replace("_", "-"), os.path.abspath(path)))
-        return [(f"bulkhead-{name}-bin", os.fsencode(value)) for name, value in said]
+        said = [("target", target), ("authority", authority)]
+        if target.startswith("unix:"):
+            said.append(("socket-user", credentials.socket_user or ""))
+        else:
+            tls.channel_credentials(credentials)
+            files = ((field, getattr(credentials, field)) for field in ("ca", "cert", "key", "token_file"))
+            said += [(field.replace("_", "-"), os.path.abspath(path)) for field, path in files if path is not None]
+        return [(f"bulkhead-{name}-bin", os.fsencode(value)) for name, value in said if value]
+
+
+class Receivers:
+    """The receiver of a loader, one for all its streams; another one when it was lost. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._starting = threading.Lock()  # held while one starts: the others wait for that
+        self._lock = threading.Lock()
+        self._closed = False
+        self._lost = 0  # without a batch since
+        self._never = ""  # why there cannot be any
+        self.receiver: Optional[Receiver] = None
+
+    def living(self, patience: float, closed: Callable[[], bool]) -> Receiver:
+        """The one that runs; starts one if there is none, for which it waits at most `patience` seconds.
+
+        ServiceNotFound, ServiceStartFailed, OutOfThreads; LoaderClosed once it is closed, or the loader `closed`.
+        """
+        with self._starting:
+            if self._never:
+                raise errors.ServiceStartFailed(self._never)
+            try:
+                return self._living(patience, closed)
+            except errors.LoaderClosed:
+                raise
+            except errors.BulkheadError as failure:
+                self._lost += 1
+                if isinstance(failure, ServiceNotFound) or self._lost >= _MOST_LOST:
+                    self._never = failure.message
+                raise
+
+    def _living(self, patience: float, closed: Callable[[], bool]) -> Receiver:
+        receiver = self.receiver
+        if receiver is not None:
+            if receiver.alive():
+                return receiver
+            died = receiver.post_mortem()
+            receiver.stop()
+            self.receiver = None
+            if self._lost + 1 >= _MOST_LOST:
+                raise errors.ServiceStartFailed(f"{died}, as did {self._lost} before it")
+            self._lost += 1
+        fresh = Receiver(min(patience, _START_SECONDS), closed)
+        with self._lock:
+            too_late = self._closed
+            self.receiver = None if too_late else fresh
+        if too_late:
+            fresh.stop()
+            raise errors.LoaderClosed("the loader is closed")
+        return fresh
+
+    def brought_batch(self) -> None:
+        self._lost = 0
+
+    def kill(self, which: Optional[Receiver]) -> None:
+        """It may hang; another one is started when it is needed. Nothing if there is another one already."""
+        with self._lock:
+            if which is None or self.receiver is not which:
+                return
+            self.receiver = None
+        which.kill()
+        which.stop()
+
+    def source(self, target: str) -> str:
+        """Who brings batches from `target` into shared memory; empty while nobody does."""
+        receiver = self.receiver
+        return f"{_PROGRAM} (pid {receiver.pid}) brings them from {target}" if receiver is not None else ""
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            receiver, self.receiver = self.receiver, None
+        if receiver is not None:
+            receiver.stop()

@@ -10,11 +10,7 @@ from .._arena import door as door_module
 from .._arena.door import Door, DoorError
 from .._rpc.credentials import Credentials
 from .._service.endpoint import Endpoint
-from .._service.receiver import Receiver
-
-_RECEIVER_SECONDS = 10.0  # for its start
-# A receiver that was lost so often in a row without bringing a batch dies of what it receives.
-_MOST_RECEIVERS_LOST = 3
+from .._service.receiver import Receiver, Receivers
 
 
 class SharedMemory:
@@ -30,10 +26,13 @@ class SharedMemory:
         self._lock = threading.Lock()
         self._closed = False
         self._never = ""  # why there cannot be any
-        self._lost = 0  # receivers, without a batch since
+        self._receivers = Receivers()
         self.door: Optional[Door] = None
-        self.receiver: Optional[Receiver] = None
         self.reason = ""  # why there is no door now
+
+    @property
+    def receiver(self) -> Optional[Receiver]:
+        return self._receivers.receiver
 
     def open(self, patience: float, closed: Callable[[], bool]) -> Optional[Door]:
         """The door, or None and the `reason`. Waits at most `patience` seconds, and asks now and then whether the loader is `closed`."""
@@ -71,64 +70,32 @@ class SharedMemory:
         if path is not None:
             return path
         try:
-            return door_module.path_of(self._living_receiver(patience, closed).target)
+            return door_module.path_of(self._receivers.living(patience, closed).target)
         except errors.LoaderClosed:
             raise
         except errors.BulkheadError as failure:
             self.reason = f"{self._endpoint.target} is not a Unix socket, and {failure.message}"
-            self._lost += 1
-            if isinstance(failure, errors.ServiceNotFound) or self._lost >= _MOST_RECEIVERS_LOST:
-                self._never = self.reason
             return None
-
-    def _living_receiver(self, patience: float, closed: Callable[[], bool]) -> Receiver:
-        receiver = self.receiver
-        if receiver is not None:
-            if receiver.alive():
-                return receiver
-            self._lost += 1
-            died = receiver.post_mortem()
-            receiver.stop()
-            self.receiver = None
-            if self._lost >= _MOST_RECEIVERS_LOST:
-                raise errors.ServiceStartFailed(f"{died}, as did {self._lost - 1} before it")
-        fresh = Receiver(min(patience, _RECEIVER_SECONDS), closed)
-        with self._lock:
-            too_late = self._closed
-            self.receiver = None if too_late else fresh
-        if too_late:
-            fresh.stop()
-            raise errors.LoaderClosed("the loader is closed")
-        return fresh
 
     def give_up(self, reason: str) -> None:
         """It cannot be used here."""
         self._never = reason
 
     def brought_batch(self) -> None:
-        self._lost = 0
+        self._receivers.brought_batch()
 
     def kill_receiver(self) -> None:
         """The service is silent, or the receiver is: the next `open` starts another."""
-        with self._lock:
-            receiver, self.receiver = self.receiver, None
-        if receiver is not None:
-            receiver.kill()
-            receiver.stop()
+        self._receivers.kill(self.receiver)
 
     def source(self) -> str:
         """Who brings batches into shared memory, if that is not the service itself; else empty."""
-        receiver = self.receiver
-        if receiver is None:
-            return ""
-        return f"bulkhead-receive (pid {receiver.pid}) brings them from {self._endpoint.target}"
+        return self._receivers.source(self._endpoint.target)
 
     def close(self) -> None:
         with self._lock:
             self._closed = True
             door, self.door = self.door, None
-            receiver, self.receiver = self.receiver, None
         if door is not None:
             door.close()
-        if receiver is not None:
-            receiver.stop()
+        self._receivers.close()

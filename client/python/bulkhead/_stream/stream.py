@@ -14,6 +14,7 @@ import numpy as np
 
 from .. import errors
 from .._arena.announcements import Announcements
+from .._arena.arena import Arena
 from .._arena.door import Door
 from .._batch.batch import Batch, Layout, cursor_from_dict, cursor_to_dict, make_layout
 from .._batch.order import Order
@@ -366,6 +367,11 @@ class Stream:
         """"shm" or "grpc", once it is opened."""
         assert self._transport is not None
         return self._transport.name
+
+    @property
+    def arena(self) -> Optional[Arena]:
+        """Where its batches come, over shared memory."""
+        return self._transport.arena if self._transport is not None else None
 
     @property
     def held_slots(self) -> int:

@@ -52,6 +52,7 @@ class OverGrpc:
     """Batches come in parts and are put together; a credit goes back when its batch is handed out."""
 
     name = "grpc"
+    arena: Optional[Arena] = None
 
     def __init__(self, call: StreamCall, credits, layout: Layout, order: Order, lock: threading.Condition):
         self._call = call
@@ -114,7 +115,7 @@ class OverArena:
     in_batch = False
 
     def __init__(self, arena: Arena, credits, layout: Layout, order: Order, target: str):
-        self._arena = arena
+        self.arena = arena
         self._credits = credits
         self._layout = layout
         self._order = order
@@ -127,10 +128,10 @@ class OverArena:
 
     def take(self, message) -> Dict[str, np.ndarray]:
         """The arrays of a batch that the service announced."""
-        if message.arena_id != self._arena.arena_id:
+        if message.arena_id != self.arena.arena_id:
             raise ProtocolError("the service sent a slot of another arena")
-        _check_count(len(self._arena.held), self._credits)
-        lease = self._arena.take(message.slot)
+        _check_count(len(self.arena.held), self._credits)
+        lease = self.arena.take(message.slot)
         self._order.check(message.header)
         return arrays_in(lease, self._layout, message.header.sample_count)
 
@@ -139,7 +140,7 @@ class OverArena:
 
     def held_slots(self, ready: int) -> int:
         """Slots that the program's arrays keep, besides the `ready` ones, which it has not got yet."""
-        return len(self._arena.held) - ready
+        return len(self.arena.held) - ready
 
     def begin_wait(self, now: float) -> None:
         """A call begins to wait for a batch."""
@@ -147,16 +148,16 @@ class OverArena:
 
     def free_slots(self) -> float:
         """If the program holds all batches that it may: frees unused arrays. Returns when to look again, in seconds."""
-        return self._exhaustion.pause(len(self._arena.held), self._most_held)
+        return self._exhaustion.pause(len(self.arena.held), self._most_held)
 
     def check_exhausted(self, until: float) -> None:
         """Warns, then raises, when a call waits because the program keeps all it may have."""
-        arena = self._arena
+        arena = self.arena
         self._exhaustion.check(len(arena.held), self._most_held, until, lambda: describe(arena))
 
     def end(self) -> None:
         """The stream is over."""
-        self._arena.retire()
+        self.arena.retire()
 
 
 Transport = Union[OverGrpc, OverArena]

@@ -171,6 +171,8 @@ def test_a_batch_with_another_quarantine_is_refused():
 class Asked:
     """Stands in for a replica's stream."""
 
+    arena = None
+
     def __init__(self):
         self.batches = []
 

@@ -1,0 +1,66 @@
+"""Shared memory for the streams of a fleet's replicas: bulkhead-receive puts their batches there."""
+
+from __future__ import annotations
+
+from typing import Callable, Optional
+
+from .. import errors
+from .._arena import door as door_module
+from .._arena.door import Door, DoorError
+from .._service.receiver import Receiver, Receivers
+
+
+class Received:
+    """A receiver's door, of one stream alone."""
+
+    def __init__(self, receiver: Receiver, patience: float, closed: Callable[[], bool]):
+        """Waits at most `patience` seconds; DoorError."""
+        self.receiver = receiver
+        path = door_module.path_of(receiver.target)
+        assert path is not None
+        self.door = Door(path, min(patience, door_module.WELCOME_SECONDS), closed)
+
+
+class ReceivedMemory:
+    """One receiver for all streams of a fleet; each has a door of its own. Thread-safe."""
+
+    def __init__(self, target: str, wanted: bool):
+        """`target`: all replicas, for texts. Not `wanted`: batches come over gRPC."""
+        self._target = target
+        self._receivers = Receivers()
+        self.wanted = wanted
+        self.reason = ""  # why batches came over gRPC when that was last so
+
+    def open(self, patience: float, closed: Callable[[], bool]) -> Optional[Received]:
+        """For a stream that is about to open; None, and the `reason`, where there is no shared memory.
+
+        Waits about `patience` seconds at most. LoaderClosed once it is closed, or the loader `closed`.
+        """
+        for _ in range(2 if self.wanted else 0):
+            try:
+                receiver = self._receivers.living(patience, closed)
+            except errors.LoaderClosed:
+                raise
+            except errors.BulkheadError as failure:
+                self.reason = failure.message
+                break
+            try:
+                return Received(receiver, patience, closed)
+            except DoorError as failure:  # it hangs, or has just ended
+                self.reason = str(failure)
+                self._receivers.kill(receiver)
+        return None
+
+    def give_up(self, reason: str) -> None:
+        """It cannot be used here."""
+        self.wanted, self.reason = False, reason
+
+    def brought_batch(self) -> None:
+        self._receivers.brought_batch()
+
+    def source(self) -> str:
+        """Who brings batches into shared memory."""
+        return self._receivers.source(self._target)
+
+    def close(self) -> None:
+        self._receivers.close()
