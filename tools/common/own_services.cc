@@ -103,10 +103,12 @@ absl::StatusOr<std::string> FindService(const std::string& target) {
 }
 
 Option FoundTargetOption(std::string& target) {
-  return {"--target",
-          "The service, unix:/path, host:port or a target file; left out: the only one of yours on "
-          "this machine, also one that a trainer has started for itself",
-          Text(target, "ADDRESS")};
+  return {
+      "--target",
+      "The service: unix:/path, host:port, a target file, or FILE#ADDRESS for one of those that a "
+      "target file names; left out: the only one of yours on this machine, also one that a "
+      "trainer has started for itself",
+      Text(target, "ADDRESS")};
 }
 
 }  // namespace bulkhead::tools

@@ -30,7 +30,8 @@
 #include "tools/explain/object_reading.h"
 #include "tools/explain/stage_sizes.h"
 #include "tools/explain/stage_times.h"
-#include "tools/local/local_objects.h"
+#include "tools/local/find_progress.h"
+#include "tools/local/local_data.h"
 #include "tools/local/local_pipeline.h"
 #include "tools/local/own_run.h"
 #include "tools/measure/own_service.h"
@@ -43,7 +44,7 @@ constexpr char kExplainExamples[] =
     "stage by itself and then as workers run them. The memory is that with which a service,\n"
     "started for this, admits the stream. Python functions run in a separate interpreter; their\n"
     "times include the transfer to it, which is shorter in a worker. Of data in object stores\n"
-    "sizes, memory and what each order reads of them are shown, no times.\n"
+    "it also shows what each order reads; the times are without the network.\n"
     "\n"
     "Examples:\n"
     "  bulkhead explain train.yaml\n"
@@ -70,7 +71,7 @@ struct ExplainArguments {
   UserCodeOptions user_code;
   bool json = false;
   std::string run;             // this process is such a run
-  bool reads_objects = false;  // the spec has URLs
+  bool reads_objects = false;  // the data have objects
 };
 
 // "uint8 [any,any,3]".
@@ -200,10 +201,10 @@ absl::StatusOr<std::string> MeasureHere(const ExplainArguments& arguments) {
   return TextOf(measured);
 }
 
-absl::StatusOr<MeasuredStages> Measure(const char* run) {
+absl::StatusOr<MeasuredStages> Measure(const char* run, const LocalData& data) {
   std::vector<std::string> args = OwnArguments();
   args.insert(args.end(), {"--measure-run", run});
-  BULKHEAD_ASSIGN_OR_RETURN(const std::string text, RunAgain(std::move(args)));
+  BULKHEAD_ASSIGN_OR_RETURN(const std::string text, RunAgain(std::move(args), data));
   return MeasuredStagesFromText(text);
 }
 
@@ -306,16 +307,17 @@ absl::Status ExplainMemory(const ExplainArguments& arguments, const PipelineSign
 }
 
 // Measures the stages of `spec`, here.
-absl::Status ExplainTimes(const v1::PipelineSpec& spec, Explanation& explanation) {
-  BULKHEAD_ASSIGN_OR_RETURN(const MeasuredStages unfused, Measure(kRunEach));
+absl::Status ExplainTimes(const v1::PipelineSpec& spec, const LocalData& data,
+                          Explanation& explanation) {
+  BULKHEAD_ASSIGN_OR_RETURN(const MeasuredStages unfused, Measure(kRunEach, data));
   AddSeen(unfused, explanation);
-  BULKHEAD_ASSIGN_OR_RETURN(const MeasuredStages fused, Measure(kRunJoined));
+  BULKHEAD_ASSIGN_OR_RETURN(const MeasuredStages fused, Measure(kRunJoined, data));
   explanation.samples_per_epoch = unfused.samples_per_epoch;
   explanation.measured_samples = unfused.samples;
   explanation.unfused_seconds = unfused.sample_seconds;
   explanation.fused_seconds = fused.sample_seconds;
   if (fused.jpeg.crops > 0 || !FirstCacheStage(spec).empty()) {
-    BULKHEAD_ASSIGN_OR_RETURN(const MeasuredStages again, Measure(kRunAgain));
+    BULKHEAD_ASSIGN_OR_RETURN(const MeasuredStages again, Measure(kRunAgain, data));
     explanation.again_seconds = again.sample_seconds;
     explanation.mcus_read = ShareRead(fused.jpeg);
     explanation.mcus_read_by_seek = ShareRead(again.jpeg);
@@ -338,16 +340,14 @@ absl::StatusOr<Explanation> Explain(ExplainArguments arguments) {
   Explanation explanation;
   explanation.spec = arguments.spec;
   BULKHEAD_ASSIGN_OR_RETURN(v1::PipelineSpec spec, ReadSpecFile(arguments.spec));
-  arguments.reads_objects = !UrlsOf(spec).empty();
   BULKHEAD_ASSIGN_OR_RETURN(const PipelineSignature signature, InferSignature(spec));
   explanation.batch_size = signature.schema.batch_size();
   explanation.batch_bytes = signature.schema.batch_bytes();
   explanation.stages = StagesOf(spec, signature);
-  if (const absl::Status measurable = RefuseUrls(spec); measurable.ok()) {
-    BULKHEAD_RETURN_IF_ERROR(ExplainTimes(spec, explanation));
-  } else {
-    explanation.not_measured = std::string(measurable.message());
-  }
+  BULKHEAD_ASSIGN_OR_RETURN(const auto data,
+                            LocalData::Create(spec, SpecFolder(arguments.spec), ShowFinding()));
+  arguments.reads_objects = data->found_objects() != nullptr;
+  BULKHEAD_RETURN_IF_ERROR(ExplainTimes(spec, *data, explanation));
   const v1::PipelineSpec as_written = spec;
   for (const uint64_t size : arguments.batch_sizes) {
     spec.mutable_batch()->set_size(size);
@@ -359,7 +359,7 @@ absl::StatusOr<Explanation> Explain(ExplainArguments arguments) {
   }
   BULKHEAD_RETURN_IF_ERROR(ExplainMemory(arguments, signature, explanation));
   if (arguments.reads_objects) {
-    auto readings = ExplainReading(as_written, SpecFolder(arguments.spec));
+    auto readings = ExplainReading(as_written, *data);
     if (!readings.ok()) explanation.not_read = std::string(readings.status().message());
     if (readings.ok()) explanation.readings = *std::move(readings);
   }

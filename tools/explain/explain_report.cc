@@ -94,9 +94,8 @@ std::string StageTable(const Explanation& explanation) {
     const double share = stage.seconds / std::max(1e-12, explanation.unfused_seconds);
     Row row(head.size());
     row[0] = stage.name;
-    const bool measured = explanation.not_measured.empty();
-    row[1] = !measured ? "-" : stage.joined ? "with the above" : Milliseconds(stage.seconds);
-    row[2] = stage.joined || !measured ? "" : absl::StrFormat("%.0f%%", 100 * share);
+    row[1] = stage.joined ? "with the above" : Milliseconds(stage.seconds);
+    row[2] = stage.joined ? "" : absl::StrFormat("%.0f%%", 100 * share);
     for (const ExplainedFeature& feature : stage.gives) {
       row[3] = feature.name;
       row[4] = feature.what;
@@ -256,9 +255,8 @@ JsonObject BatchJson(const ExplainedBatch& batch, const std::vector<ExplainedSta
       .Add("gives", given);
 }
 
-// What a sample takes; nothing where it was not measured.
+// What a sample takes.
 std::string TimeLines(const Explanation& explanation) {
-  if (!explanation.not_measured.empty()) return "";
   return absl::StrFormat(
       "  Bytes of a stage pass through: a thread has one sample at a time.\n\n"
       "  every stage by itself  %s a sample, %.0f samples/s a thread\n"
@@ -272,12 +270,9 @@ std::string TimeLines(const Explanation& explanation) {
 
 std::string ExplanationText(const Explanation& explanation) {
   std::string text = absl::StrFormat(
-      "%s: %d samples an epoch; %s\n\n%s%s\nmemory of the loader, largest first\n%s",
-      explanation.spec, explanation.samples_per_epoch,
-      explanation.not_measured.empty()
-          ? absl::StrFormat("%d of them measured on one thread of this machine",
-                            explanation.measured_samples)
-          : absl::StrCat("no times: ", explanation.not_measured),
+      "%s: %d samples an epoch; %d of them measured on one thread of this machine\n\n%s%s\nmemory "
+      "of the loader, largest first\n%s",
+      explanation.spec, explanation.samples_per_epoch, explanation.measured_samples,
       StageTable(explanation), TimeLines(explanation), MemoryTable(explanation));
   if (!explanation.batches.empty()) {
     absl::StrAppend(&text, "\nother batch sizes\n", BatchTable(explanation));
@@ -305,7 +300,6 @@ JsonObject ExplanationJson(const Explanation& explanation) {
       .Add("batch_size", explanation.batch_size)
       .Add("batch_bytes", explanation.batch_bytes)
       .Add("measured_samples", explanation.measured_samples)
-      .Add("not_measured", explanation.not_measured)
       .Add("stages", stages)
       .Add("unfused_seconds", explanation.unfused_seconds)
       .Add("fused_seconds", explanation.fused_seconds)

@@ -49,7 +49,6 @@ struct Explanation {
   uint64_t batch_bytes = 0;
   std::vector<ExplainedStage> stages;  // source first, "batch" last
   uint64_t measured_samples = 0;
-  std::string not_measured;    // why no times are known; empty: they are
   double unfused_seconds = 0;  // a sample, every stage by itself
   double fused_seconds = 0;    // a sample, as workers run it
   // The same from the second epoch on, by seek entries of JPEG images and by what a cache stage

@@ -9,6 +9,7 @@
 #include "server/pipeline/stage_observer.h"
 #include "server/stages/running/sample_stage.h"
 #include "tools/local/local_pipeline.h"
+#include "tools/local/local_thread.h"
 
 namespace bulkhead::tools {
 namespace {
@@ -43,10 +44,10 @@ absl::StatusOr<KeptLook> LookAtKept(const v1::PipelineSpec& spec, const std::str
   BULKHEAD_ASSIGN_OR_RETURN(const auto local, LocalPipeline::Create(spec, base_dir));
   ReadBytes read;
   ValueMap kept;
-  const std::unique_ptr<PipelineContext> context = local->pipeline().NewContext();
-  context->observer = &read;
-  context->stores.cache_stages = &kept;
-  context->reads_again = true;
+  LocalThread thread(*local);
+  thread.context().observer = &read;
+  thread.context().stores.cache_stages = &kept;
+  thread.context().reads_again = true;
   std::vector<std::byte> batch(local->schema().batch_bytes());
   std::vector<std::byte*> destinations;
   for (const v1::TensorSchema& tensor : local->schema().tensors()) {
@@ -57,8 +58,8 @@ absl::StatusOr<KeptLook> LookAtKept(const v1::PipelineSpec& spec, const std::str
   const uint64_t epoch = local->samples_per_epoch();
   const uint64_t count = std::min(kSamples, epoch);
   for (uint64_t i = 0; i < count; ++i) {
-    const absl::Status made = local->ProduceSample(0, epoch / count * i + epoch % count * i / count,
-                                                   *context, destinations);
+    const absl::Status made =
+        thread.ProduceSample(0, epoch / count * i + epoch % count * i / count, destinations);
     if (!made.ok() && !IsSampleError(made)) return made;
     // Those that were made for a stage of it, too.
     look.samples += kept.size();

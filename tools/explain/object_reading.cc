@@ -11,7 +11,6 @@
 #include "server/fetch/block_fetcher.h"
 #include "server/sampler/order.h"
 #include "server/source/source.h"
-#include "tools/local/local_data.h"
 
 namespace bulkhead::tools {
 namespace {
@@ -165,22 +164,19 @@ void BlockCount::Read(const std::string& key, uint64_t begin, uint64_t end) {
 }
 
 absl::StatusOr<std::vector<ExplainedReading>> ExplainReading(const v1::PipelineSpec& spec,
-                                                             const std::string& base_dir) {
-  BULKHEAD_ASSIGN_OR_RETURN(const auto data,
-                            LocalData::Create(spec, base_dir, [](const v1::Progress&) {}));
-  BULKHEAD_ASSIGN_OR_RETURN(Records records, Records::Open(*data));
+                                                             const LocalData& data) {
+  BULKHEAD_ASSIGN_OR_RETURN(Records records, Records::Open(data));
   const uint64_t batch_size = std::max<uint64_t>(1, spec.batch().size());
   const bool is_mixture = spec.source().has_mixture();
   std::vector<ExplainedReading> readings;
-  readings.push_back(ReadingOf(data->order(), batch_size, *data, records));
+  readings.push_back(ReadingOf(data.order(), batch_size, data, records));
   readings.back().order = is_mixture ? "those of the mixture" : NameOf(spec.order());
   readings.back().is_of_spec = true;
   if (is_mixture) return readings;
   for (const v1::Order& other : OtherOrders()) {
     if (other.order_case() == spec.order().order_case()) continue;
-    BULKHEAD_ASSIGN_OR_RETURN(const auto order,
-                              MakeOrder(other, spec.seed(), data->file_records()));
-    readings.push_back(ReadingOf(*order, batch_size, *data, records));
+    BULKHEAD_ASSIGN_OR_RETURN(const auto order, MakeOrder(other, spec.seed(), data.file_records()));
+    readings.push_back(ReadingOf(*order, batch_size, data, records));
     readings.back().order = NameOf(other);
   }
   return readings;

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "bulkhead/v1/pipeline.pb.h"
 #include "server/source/objects.h"
+#include "tools/local/local_data.h"
 
 namespace bulkhead::tools {
 
@@ -50,10 +51,10 @@ class BlockCount {
 
 // Works out from the record indexes what the spec's order reads of its objects at the beginning of
 // an epoch, and what other orders would; of a mixture only the former. Partners of a sample are not
-// counted. `spec` is normalized. Blocks: reads the indexes, or what they are made of. Errors: those
-// of LocalData::Create.
+// counted. `spec` is normalized, `data` are its data. Blocks: reads the indexes. Errors: those of
+// LocalData::OpenPlain.
 absl::StatusOr<std::vector<ExplainedReading>> ExplainReading(const v1::PipelineSpec& spec,
-                                                             const std::string& base_dir);
+                                                             const LocalData& data);
 
 }  // namespace bulkhead::tools
 

@@ -12,6 +12,7 @@
 #include "server/base/error.h"
 #include "server/base/value_map.h"
 #include "server/pipeline/stage_observer.h"
+#include "tools/local/local_thread.h"
 
 namespace bulkhead::tools {
 namespace {
@@ -95,24 +96,25 @@ absl::StatusOr<MeasuredStages> MeasureStages(const LocalPipeline& local, uint64_
                                              uint64_t warm_up, bool again, StageSizes* sizes) {
   const std::vector<std::string> names = local.pipeline().StageNames();
   Stopwatch watch(StageObserver::kFirstStage + names.size(), sizes);
-  const std::unique_ptr<PipelineContext> context = local.pipeline().NewContext();
-  context->observer = &watch;
-  ValueMap seek_entries;
-  ValueMap kept(kMostKept);
-  if (again) context->stores = {&seek_entries, nullptr, &kept};
-  context->reads_again = again;
-  std::vector<std::byte> batch(local.schema().batch_bytes());
-  const uint64_t epoch_samples = local.samples_per_epoch();
   // One at a time, each to the batch's first place; batch stages need whole batches.
   const uint64_t step = local.pipeline().has_batch_stages() ? local.schema().batch_size() : 1;
+  LocalThread thread(local, step);
+  thread.context().observer = &watch;
+  ValueMap seek_entries;
+  ValueMap kept(kMostKept);
+  if (again) thread.context().stores = {&seek_entries, nullptr, &kept};
+  thread.context().reads_again = again;
+  std::vector<std::byte> batch(local.schema().batch_bytes());
+  const uint64_t epoch_samples = local.samples_per_epoch();
   // Produces the positions from `begin` on, at least up to `end`; returns how many.
   const auto produce = [&](uint64_t begin, uint64_t end) -> absl::StatusOr<uint64_t> {
+    thread.WillProduce(begin, end);
     uint64_t position = begin;
     while (position < end) {
       const uint64_t first = position % epoch_samples;
       const uint64_t count = std::min(step, epoch_samples - first);
-      BULKHEAD_RETURN_IF_ERROR(local.Produce(position / epoch_samples, first,
-                                             static_cast<uint32_t>(count), *context, batch.data()));
+      BULKHEAD_RETURN_IF_ERROR(thread.Produce(position / epoch_samples, first,
+                                              static_cast<uint32_t>(count), batch.data()));
       position += count;
     }
     return position - begin;

@@ -49,11 +49,9 @@ absl::StatusOr<std::optional<std::string>> ReadRecord(RecordStream& stream,
   return record;
 }
 
-}  // namespace
-
-absl::StatusOr<bool> ReadFirstRecords(const std::string& path, uint64_t count, TakeExample take) {
-  if (IsTar(path)) return ReadFirstSamples(path, count, take);
-  BULKHEAD_ASSIGN_OR_RETURN(const DataFile file, DataFile::Open(path, path));
+// Of TFRecords that begin in `file`, which messages call `path`.
+absl::StatusOr<bool> ReadTfRecords(const DataFile& file, const std::string& path, uint64_t count,
+                                   TakeExample take) {
   BULKHEAD_ASSIGN_OR_RETURN(const v1::Compression compression,
                             SniffCompression(file, BeginsTfRecords));
   const std::unique_ptr<RecordStream> stream = NewRecordStream(file, compression, nullptr);
@@ -71,6 +69,28 @@ absl::StatusOr<bool> ReadFirstRecords(const std::string& path, uint64_t count, T
     offset += kFrameHeaderBytes + record->size() + kFrameFooterBytes;
   }
   return compression != v1::COMPRESSION_NONE;
+}
+
+}  // namespace
+
+absl::StatusOr<bool> ReadFirstRecords(const InspectedFile& file, uint64_t count, TakeExample take) {
+  const bool is_tar = IsTar(file);
+  bool is_compressed = false;
+  uint64_t taken = 0;
+  BULKHEAD_RETURN_IF_ERROR(file.Read([&](const DataFile& data) -> absl::Status {
+    uint64_t seen = 0;  // an object may be read again from its beginning
+    const auto take_new = [&](uint64_t offset,
+                              const ::bulkhead::tensorflow::SequenceExample& example) {
+      if (seen++ < taken) return;
+      ++taken;
+      take(offset, example);
+    };
+    BULKHEAD_ASSIGN_OR_RETURN(is_compressed,
+                              is_tar ? ReadFirstSamples(data, file.name(), count, take_new)
+                                     : ReadTfRecords(data, file.name(), count, take_new));
+    return absl::OkStatus();
+  }));
+  return is_compressed;
 }
 
 }  // namespace bulkhead::tools

@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tensorflow/example.pb.h"
+#include "tools/inspect/inspected_data.h"
 
 namespace bulkhead::tools {
 
@@ -18,8 +19,8 @@ using TakeExample = absl::FunctionRef<void(uint64_t offset,
 // may be compressed, and their offsets in bytes, of the uncompressed data; with fewer where it
 // ends. Takes at most 256 MiB for a record. Returns whether the file is compressed. Errors name
 // path@offset: CORRUPT_RECORD for what is no record, or no tf.Example, and for a file without
-// records; and those of opening the file.
-absl::StatusOr<bool> ReadFirstRecords(const std::string& path, uint64_t count, TakeExample take);
+// records; and those of InspectedFile::Read.
+absl::StatusOr<bool> ReadFirstRecords(const InspectedFile& file, uint64_t count, TakeExample take);
 
 }  // namespace bulkhead::tools
 

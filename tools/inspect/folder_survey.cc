@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "server/base/byte_size.h"
@@ -13,7 +14,6 @@
 #include "server/base/record_name.h"
 #include "tools/common/count_text.h"
 #include "tools/inspect/image_header.h"
-#include "tools/inspect/usual_extensions.h"
 
 namespace bulkhead::tools {
 namespace {
@@ -31,9 +31,7 @@ std::string Counted(const std::map<std::string, uint64_t>& counts) {
 }  // namespace
 
 absl::StatusOr<FolderSurvey> FolderSurvey::Of(const std::string& folder, uint64_t headers) {
-  const std::set<std::string>& usual = UsualExtensions();
   FolderSurvey survey;
-  std::vector<fs::path> images;
   std::error_code error;
   fs::recursive_directory_iterator entry(folder, fs::directory_options::follow_directory_symlink,
                                          error);
@@ -46,34 +44,78 @@ absl::StatusOr<FolderSurvey> FolderSurvey::Of(const std::string& folder, uint64_
       if (!hidden && entry.depth() == 0) survey.classes_[path.filename().string()];
       continue;
     }
-    const std::string ending = path.extension().string();
-    const std::string extension = ending.empty() ? "" : absl::AsciiStrToLower(ending.substr(1));
-    if (hidden || usual.count(extension) == 0) {
-      if (!hidden && survey.others_++ == 0) survey.other_ = path.string();
-      continue;
-    }
-    const fs::path relative = path.lexically_relative(folder);
-    ++survey.files_;
     std::error_code unknown;  // of a link that leads nowhere, of a pipe
-    if (const uintmax_t size = entry->file_size(unknown); !unknown) survey.bytes_ += size;
-    ++survey.classes_[entry.depth() == 0 ? "" : relative.begin()->string()];
-    ++survey.extensions_[extension];
-    images.push_back(path);
+    const uintmax_t size = entry->file_size(unknown);
+    if (!hidden) survey.Take(folder, {path.lexically_relative(folder)}, unknown ? 0 : size);
   }
   if (error) {
     return MakeError(absl::StatusCode::kInvalidArgument, reason::kFileUnreadable,
                      absl::StrCat(folder, ": ", error.message()), {{"file", folder}});
   }
-  std::sort(images.begin(), images.end());
-  const uint64_t wanted = std::min<uint64_t>(headers, images.size());
-  for (uint64_t i = 0; i < wanted; ++i) {
-    survey.images_.TakeFile(images[i * images.size() / wanted].string());
-  }
-  for (uint64_t i = 0; i < std::min<uint64_t>(wanted, SampleRows::kMost); ++i) {
-    survey.first_.Add(images[i].lexically_relative(folder).string(),
-                      {{"image", ImageFileText(images[i].string())}});
-  }
+  const std::vector<uint64_t> chosen = survey.Chosen(headers);
+  survey.LookAt(folder, chosen, [&](uint64_t place) {
+    return ReadImageHead((fs::path(folder) / survey.all_[chosen[place]].name).string());
+  });
   return survey;
+}
+
+absl::StatusOr<FolderSurvey> FolderSurvey::Of(const StoredFiles& stored, const std::string& folder,
+                                              uint64_t headers) {
+  FolderSurvey survey;
+  for (uint64_t i = 0; i < stored.table().count(); ++i) {
+    BULKHEAD_ASSIGN_OR_RETURN(const ObjectTable::Entry entry, stored.table().Get(i));
+    const fs::path name = entry.name;
+    const bool is_hidden = std::any_of(name.begin(), name.end(), [](const fs::path& part) {
+      return absl::StartsWith(part.string(), ".");
+    });
+    if (is_hidden) continue;
+    if (name.has_parent_path()) survey.classes_[name.begin()->string()];
+    if (name.has_filename()) survey.Take(folder, {name, i}, entry.size_bytes);
+  }
+  const std::vector<uint64_t> chosen = survey.Chosen(headers);
+  StoredFiles::Reader reader(stored,
+                             [&](uint64_t place) { return survey.all_[chosen[place]].number; });
+  reader.WillRead(0, chosen.size());
+  survey.LookAt(folder, chosen, [&](uint64_t place) { return reader.Read(place); });
+  return survey;
+}
+
+void FolderSurvey::Take(const std::string& folder, Image file, uint64_t size) {
+  const std::string ending = file.name.extension().string();
+  const std::string extension = ending.empty() ? "" : absl::AsciiStrToLower(ending.substr(1));
+  if (UsualExtensions().count(extension) == 0) {
+    if (others_++ == 0) other_ = (fs::path(folder) / file.name).string();
+    return;
+  }
+  ++files_;
+  bytes_ += size;
+  ++classes_[file.name.has_parent_path() ? file.name.begin()->string() : ""];
+  ++extensions_[extension];
+  all_.push_back(std::move(file));
+}
+
+std::vector<uint64_t> FolderSurvey::Chosen(uint64_t headers) {
+  std::sort(all_.begin(), all_.end(),
+            [](const Image& a, const Image& b) { return a.name < b.name; });
+  const uint64_t wanted = std::min<uint64_t>(headers, all_.size());
+  std::vector<uint64_t> chosen;
+  for (uint64_t i = 0; i < wanted; ++i) chosen.push_back(i * all_.size() / wanted);
+  for (uint64_t i = 0; i < std::min<uint64_t>(wanted, SampleRows::kMost); ++i) chosen.push_back(i);
+  return chosen;
+}
+
+void FolderSurvey::LookAt(const std::string& folder, const std::vector<uint64_t>& chosen,
+                          absl::FunctionRef<absl::StatusOr<std::string>(uint64_t place)> read) {
+  // Behind them stand the first ones, at most as many.
+  const uint64_t wanted = chosen.size() - std::min<uint64_t>(chosen.size() / 2, SampleRows::kMost);
+  for (uint64_t i = 0; i < chosen.size(); ++i) {
+    const fs::path& name = all_[chosen[i]].name;
+    if (i < wanted) {
+      images_.TakeFile(read(i), (fs::path(folder) / name).string());
+    } else {
+      first_.Add(name.string(), {{"image", ImageText(read(i))}});
+    }
+  }
 }
 
 bool FolderSurvey::has_classes() const {

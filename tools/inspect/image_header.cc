@@ -5,8 +5,10 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
+#include "bulkhead/v1/pipeline.pb.h"
 #include "server/image/codecs/image_decoder.h"
 #include "server/os/files/filesystem.h"
+#include "server/spec/normalize/normalize.h"
 #include "server/spec/stage_signature.h"
 
 namespace bulkhead::tools {
@@ -56,6 +58,17 @@ int Channels(ImageFormat format, absl::string_view file) {
 
 }  // namespace
 
+const std::set<std::string>& UsualExtensions() {
+  static const auto* const extensions = [] {
+    v1::PipelineSpec spec;
+    spec.mutable_source()->mutable_image_folder()->set_path(".");
+    Normalize(spec).IgnoreError();
+    const auto& known = spec.source().image_folder().extensions();
+    return new std::set<std::string>(known.begin(), known.end());
+  }();
+  return *extensions;
+}
+
 const char* FormatName(ImageFormat format) {
   switch (format) {
     case ImageFormat::kJpeg:
@@ -90,14 +103,20 @@ std::string ImageText(absl::string_view file) {
   return channels == 0 ? text : absl::StrCat(text, " x ", channels);
 }
 
-std::string ImageFileText(const std::string& path) {
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) return "no file";
-  const uint64_t size = std::filesystem::file_size(path, error);
-  const auto bytes = ReadPrefix(path, std::min<uint64_t>(size, kMostImageBytes));
-  if (!bytes.ok()) return std::string(bytes.status().message());
-  const std::string text = ImageText(*bytes);
+std::string ImageText(const absl::StatusOr<std::string>& file) {
+  if (absl::IsNotFound(file.status())) return "no file";
+  if (!file.ok()) return std::string(file.status().message());
+  const std::string text = ImageText(absl::string_view(*file));
   return text.empty() ? "no image" : text;
+}
+
+absl::StatusOr<std::string> ReadImageHead(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) {
+    return absl::NotFoundError(error ? error.message() : "is not a regular file");
+  }
+  const uint64_t size = std::filesystem::file_size(path, error);
+  return ReadPrefix(path, std::min<uint64_t>(size, kMostImageBytes));
 }
 
 }  // namespace bulkhead::tools

@@ -2,20 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "server/image/codecs/image_decoder.h"
-#include "server/os/files/filesystem.h"
 #include "server/spec/stage_signature.h"
 #include "tools/inspect/image_header.h"
 
 namespace bulkhead::tools {
 namespace {
-
-// More than any header, and as much as is worth reading of a file to look at it.
-constexpr size_t kMostHeaderBytes = size_t{64} << 20;
 
 int64_t Pixels(ImageSize size) { return int64_t{size.height} * size.width; }
 
@@ -42,19 +37,11 @@ bool ImageSurvey::Take(absl::string_view file, const std::string& name) {
   return true;
 }
 
-void ImageSurvey::TakeFile(const std::string& path) {
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) {
-    AddProblem(path, error ? error.message() : "is not a regular file");
-    return;
-  }
-  const uint64_t size = std::filesystem::file_size(path, error);
-  const auto bytes = ReadPrefix(path, std::min<uint64_t>(size, kMostHeaderBytes));
-  if (!bytes.ok()) {
-    AddProblem(path, bytes.status().message());
-  } else if (!Take(*bytes, path)) {
-    AddProblem(path,
-               bytes->empty() ? "is empty" : "begins as no image format that is decoded does");
+void ImageSurvey::TakeFile(const absl::StatusOr<std::string>& file, const std::string& name) {
+  if (!file.ok()) {
+    AddProblem(name, file.status().message());
+  } else if (!Take(*file, name)) {
+    AddProblem(name, file->empty() ? "is empty" : "begins as no image format that is decoded does");
   }
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "server/image/image.h"
 #include "tools/common/json.h"
@@ -19,8 +20,8 @@ class ImageSurvey {
   // that is known, and it is not counted.
   bool Take(absl::string_view file, const std::string& name);
 
-  // The same of a file on the disk, which has to be an image.
-  void TakeFile(const std::string& path);
+  // The same of what was read of a file, which has to be an image.
+  void TakeFile(const absl::StatusOr<std::string>& file, const std::string& name);
 
   uint64_t count() const { return count_; }
   // Images that cannot be used, each with the reason; at most kMostProblems of them.

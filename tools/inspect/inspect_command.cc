@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
+#include "server/base/paths/object_url.h"
 #include "server/base/record_name.h"
 #include "server/base/shell_quoted.h"
 #include "tools/common/command_line.h"
@@ -21,7 +22,9 @@
 #include "tools/inspect/list_survey.h"
 #include "tools/inspect/spec_data.h"
 #include "tools/inspect/tar_samples.h"
+#include "tools/local/find_progress.h"
 #include "tools/local/local_pipeline.h"
+#include "tools/local/object_copy.h"
 
 namespace bulkhead::tools {
 namespace {
@@ -29,7 +32,8 @@ namespace {
 constexpr char kInspectExamples[] =
     "Looks at data without a spec, in this process, and prints a spec to begin with. Of TFRecord\n"
     "files and tars the first records are read, of images the headers; `bulkhead scan` reads all "
-    "of\nthem.\n"
+    "of\nthem. DATA may be URLs: s3://, gs://, http(s)://; of objects only these parts are "
+    "fetched.\n"
     "\n"
     "Exit code: 0 when nothing is wrong with what was looked at and there is a spec to propose, 1\n"
     "when there is none, or a file is missing or damaged; 2 when the command line is wrong.\n"
@@ -39,6 +43,7 @@ constexpr char kInspectExamples[] =
     "  bulkhead inspect 'data/shard-*.tar'           members, fields of their JSON\n"
     "  bulkhead inspect photos/                      classes, formats, sizes\n"
     "  bulkhead inspect train.txt                    columns, missing files\n"
+    "  bulkhead inspect s3://bucket/train.tfrecord   the same of objects and folders of a bucket\n"
     "  bulkhead inspect train.yaml                   the data of a spec\n"
     "  bulkhead inspect photos/ --out train.yaml     also writes the spec to a file\n"
     "  bulkhead inspect photos/ --json\n";
@@ -62,21 +67,20 @@ Findings FindingsOf(const Survey& survey, const std::vector<std::string>& proble
   return {survey.Text(), survey.Json(), problems};
 }
 
-absl::StatusOr<Findings> InspectRecords(const std::vector<std::string>& files, uint64_t count,
+absl::StatusOr<Findings> InspectRecords(const std::vector<InspectedFile>& files, uint64_t count,
                                         const v1::PipelineSpec& spec) {
   ExampleSurvey survey;
   const bool is_tar = IsTar(files[0]);
   uint64_t bytes = 0;
   bool compressed = false;
   std::vector<std::string> problems;
-  for (const std::string& file : files) {
-    std::error_code error;
-    bytes += std::filesystem::file_size(file, error);
+  for (const InspectedFile& file : files) {
+    bytes += file.size_bytes();
     if (survey.records() >= count) continue;
     const auto read = ReadFirstRecords(
         file, count - survey.records(),
         [&](uint64_t offset, const ::bulkhead::tensorflow::SequenceExample& example) {
-          survey.Take(example, absl::StrCat(file, "@", offset));
+          survey.Take(example, absl::StrCat(file.name(), "@", offset));
         });
     if (read.ok()) {
       compressed = compressed || *read;
@@ -105,27 +109,40 @@ absl::StatusOr<Findings> InspectRecords(const std::vector<std::string>& files, u
   return findings;
 }
 
+absl::StatusOr<Findings> InspectList(const std::string& path, const ListSurvey::Look& look) {
+  BULKHEAD_ASSIGN_OR_RETURN(const ListSurvey survey, ListSurvey::Of(path, look));
+  if (survey.finds_nothing()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("no line of ", look.list, " names a file that is there: ", survey.missing()[0],
+                     "; is this an image list, and do its paths start from its folder?"));
+  }
+  std::vector<std::string> problems = survey.missing();
+  problems.insert(problems.end(), survey.images().problems().begin(),
+                  survey.images().problems().end());
+  return FindingsOf(survey, problems);
+}
+
 // `spec` is empty unless it was named.
-absl::StatusOr<Findings> Inspect(const std::vector<std::string>& files, uint64_t count,
-                                 const v1::PipelineSpec& spec) {
-  std::error_code error;
-  if (std::filesystem::is_directory(files[0], error)) {
-    BULKHEAD_ASSIGN_OR_RETURN(const FolderSurvey survey, FolderSurvey::Of(files[0], count));
+absl::StatusOr<Findings> Inspect(const InspectedData& data, const std::string& name, uint64_t count,
+                                 const v1::PipelineSpec& spec, const FindProgressFn& progress) {
+  if (data.folder != nullptr) {
+    BULKHEAD_ASSIGN_OR_RETURN(const FolderSurvey survey,
+                              FolderSurvey::Of(*data.folder, ShownUrl(name), count));
     return FindingsOf(survey, survey.images().problems());
   }
-  if (IsImageList(files[0])) {
-    BULKHEAD_ASSIGN_OR_RETURN(const ListSurvey survey, ListSurvey::Of(files[0], count));
-    if (survey.finds_nothing()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "no line of ", files[0], " names a file that is there: ", survey.missing()[0],
-          "; is this an image list, and do its paths start from its folder?"));
-    }
-    std::vector<std::string> problems = survey.missing();
-    problems.insert(problems.end(), survey.images().problems().begin(),
-                    survey.images().problems().end());
-    return FindingsOf(survey, problems);
+  const InspectedFile& first = data.files.front();
+  std::error_code error;
+  if (!first.is_object() && std::filesystem::is_directory(first.name(), error)) {
+    BULKHEAD_ASSIGN_OR_RETURN(const FolderSurvey survey, FolderSurvey::Of(first.name(), count));
+    return FindingsOf(survey, survey.images().problems());
   }
-  return InspectRecords(files, count, spec);
+  if (!IsImageList(first)) return InspectRecords(data.files, count, spec);
+  const ListSurvey::Look look{first.name(), data.objects, count, progress};
+  if (!first.is_object()) return InspectList(first.name(), look);
+  BULKHEAD_ASSIGN_OR_RETURN(const ObjectCopy copy,
+                            ObjectCopy::Make(*data.objects, first.found(), {}));
+  auto findings = InspectList(copy.path(), look);
+  return findings.ok() ? std::move(findings) : copy.AsOfObject(findings.status());
 }
 
 // Writes a spec that is there to be changed, so never over another one.
@@ -166,9 +183,11 @@ absl::StatusOr<int> RunInspectCommand(const InspectArguments& arguments) {
     BULKHEAD_ASSIGN_OR_RETURN(named, ReadSpecFile(data[0]));
     BULKHEAD_ASSIGN_OR_RETURN(data, DataOf(named, data[0]));
   }
-  BULKHEAD_ASSIGN_OR_RETURN(const std::vector<std::string> files, FilesOf(data));
-  BULKHEAD_ASSIGN_OR_RETURN(Findings findings, Inspect(files, arguments.count, named));
-  const auto spec = is_spec ? absl::StatusOr<std::string>("") : GuessSpec(data, {});
+  const FindProgressFn progress = ShowFinding();
+  BULKHEAD_ASSIGN_OR_RETURN(const InspectedData found, FindData(data, progress));
+  BULKHEAD_ASSIGN_OR_RETURN(Findings findings,
+                            Inspect(found, data[0], arguments.count, named, progress));
+  const auto spec = is_spec ? absl::StatusOr<std::string>("") : GuessSpecOf(found, data, {});
   if (!arguments.out.empty()) {
     if (is_spec)
       return absl::InvalidArgumentError(
@@ -206,17 +225,18 @@ absl::StatusOr<int> RunInspectCommand(const InspectArguments& arguments) {
 
 Command InspectCommand() {
   const auto arguments = std::make_shared<InspectArguments>();
-  return {
-      .name = "inspect",
-      .about = "Show what data contain, and a spec to begin with",
-      .more = kInspectExamples,
-      .options = {{"DATA",
-                   "A folder of images, an image list, TFRecords, tars or globs of them, or a spec",
-                   Texts(arguments->data, "DATA"), true},
-                  {"--count", "Records or images to look at", Number(arguments->count, 1)},
-                  {"--out", "Write the spec to this file, too", OutputPath(arguments->out)},
-                  {"--json", "Print JSON", Flag(arguments->json)}},
-      .run = [arguments] { return RunInspectCommand(*arguments); }};
+  return {.name = "inspect",
+          .about = "Show what data contain, and a spec to begin with",
+          .more = kInspectExamples,
+          .options = {{"DATA",
+                       "A folder of images, an image list, TFRecords, tars or globs of them, as "
+                       "paths or URLs, "
+                       "or a spec",
+                       Texts(arguments->data, "DATA"), true},
+                      {"--count", "Records or images to look at", Number(arguments->count, 1)},
+                      {"--out", "Write the spec to this file, too", OutputPath(arguments->out)},
+                      {"--json", "Print JSON", Flag(arguments->json)}},
+          .run = [arguments] { return RunInspectCommand(*arguments); }};
 }
 
 }  // namespace bulkhead::tools

@@ -10,7 +10,7 @@
 #include "absl/strings/strip.h"
 #include "server/base/error.h"
 #include "server/source/images/list_line.h"
-#include "tools/inspect/usual_extensions.h"
+#include "tools/inspect/image_header.h"
 
 namespace bulkhead::tools {
 namespace {

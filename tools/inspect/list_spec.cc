@@ -1,6 +1,5 @@
 #include "tools/inspect/list_spec.h"
 
-#include <filesystem>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -17,7 +16,6 @@
 namespace bulkhead::tools {
 namespace {
 
-namespace fs = std::filesystem;
 using Sort = ListSurvey::Sort;
 
 // Lines that a spec may hold itself.
@@ -79,8 +77,9 @@ absl::StatusOr<std::string> LabelType(const std::string& list, const ListSurvey&
   return std::string(fractions ? "float32" : "int64");
 }
 
-// The list's lines with the path first, from the root on.
-absl::StatusOr<std::string> Entries(const std::string& list, const ListSurvey& survey) {
+// The list's lines with the path first, from the root on; `folder`: that of the list.
+absl::StatusOr<std::string> Entries(const std::string& list, const std::string& folder,
+                                    const ListSurvey& survey) {
   std::string entries;
   ListLines lines(list);
   bool header_left = survey.form().header;
@@ -88,7 +87,7 @@ absl::StatusOr<std::string> Entries(const std::string& list, const ListSurvey& s
     if (std::exchange(header_left, false)) continue;
     BULKHEAD_ASSIGN_OR_RETURN(const std::vector<std::string> values, survey.form().Split(*line));
     const std::string& path = values[survey.form().path_column];
-    std::string entry = AbsolutePath((fs::path(list).parent_path() / path).string());
+    std::string entry = AbsolutePath(PlaceOfImage(folder, path));
     for (const size_t column : LabelColumns(survey)) {
       absl::StrAppend(&entry, "\t", values[column]);
     }
@@ -114,8 +113,9 @@ std::string Reordering(const std::string& list, const ListSurvey& survey) {
 
 }  // namespace
 
-absl::StatusOr<std::string> ListSpec(const std::string& path, const GuessOptions& options) {
-  BULKHEAD_ASSIGN_OR_RETURN(const ListSurvey survey, ListSurvey::Of(path, 0));
+absl::StatusOr<std::string> ListSpec(const std::string& path, const std::string& name,
+                                     const GuessOptions& options) {
+  BULKHEAD_ASSIGN_OR_RETURN(const ListSurvey survey, ListSurvey::Of(path, std::nullopt));
   if (survey.rows() == 0) return NoSpec(path, "holds no line with a sample");
   BULKHEAD_ASSIGN_OR_RETURN(const std::string type, LabelType(path, survey));
   const ListColumns& form = survey.form();
@@ -126,7 +126,7 @@ absl::StatusOr<std::string> ListSpec(const std::string& path, const GuessOptions
   if (type == "float32") more += ", label_dtype: float32";
   if (form.path_column == 0) {
     return WithStages(
-        absl::StrCat("source:\n  image_list: {path: ", Quoted(AbsolutePath(path)), more, "}\n"),
+        absl::StrCat("source:\n  image_list: {path: ", Quoted(AbsolutePath(name)), more, "}\n"),
         labels, options);
   }
   if (survey.rows() > kMostEntries) {
@@ -135,7 +135,7 @@ absl::StatusOr<std::string> ListSpec(const std::string& path, const GuessOptions
                                      Reordering(path, survey)));
   }
   // Those are YAML on lines of their own.
-  BULKHEAD_ASSIGN_OR_RETURN(const std::string entries, Entries(path, survey));
+  BULKHEAD_ASSIGN_OR_RETURN(const std::string entries, Entries(path, FolderOfList(name), survey));
   std::string source = "source:\n  image_list:\n    delimiter: tab\n";
   absl::StrAppend(
       &source,

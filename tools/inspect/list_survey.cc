@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <optional>
 #include <utility>
 
@@ -12,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "server/base/error.h"
+#include "server/base/paths/object_url.h"
 #include "server/base/record_name.h"
 #include "server/source/images/list_line.h"
 #include "tools/common/count_text.h"
@@ -19,8 +19,6 @@
 
 namespace bulkhead::tools {
 namespace {
-
-namespace fs = std::filesystem;
 
 // An image list has a path and some labels: what has longer lines, or more columns, is none.
 constexpr size_t kMostLineBytes = 64 << 10;
@@ -33,6 +31,20 @@ absl::Status NoList(const std::string& list, uint64_t line, absl::string_view wh
   return MakeError(absl::StatusCode::kInvalidArgument, reason::kListInvalid,
                    absl::StrCat(list, ":", line, ": ", what, "; is this an image list?"),
                    {{"file", list}, {"line", absl::StrCat(line)}});
+}
+
+// Those of the images that are objects, in the lines' order; what cannot be read is told later.
+std::vector<std::string> UrlsIn(const std::string& list, const ListColumns& form,
+                                const std::string& folder) {
+  std::vector<std::string> urls;
+  ListLines lines(list);
+  while (const std::optional<std::string> line = lines.Next()) {
+    const auto columns = form.Split(*line);
+    if (!columns.ok() || form.path_column >= columns->size()) continue;
+    std::string place = PlaceOfImage(folder, (*columns)[form.path_column]);
+    if (IsObjectUrl(place)) urls.push_back(std::move(place));
+  }
+  return urls;
 }
 
 }  // namespace
@@ -81,7 +93,8 @@ std::string ListSurvey::Column::Text() const {
                       texts.size() > shown.size() ? " ..." : "");
 }
 
-absl::StatusOr<ListSurvey> ListSurvey::Of(const std::string& list, uint64_t headers) {
+absl::StatusOr<ListSurvey> ListSurvey::Of(const std::string& list,
+                                          const std::optional<Look>& look) {
   ListLines lines(list);
   if (!lines.opened()) {
     return MakeError(absl::StatusCode::kInvalidArgument, reason::kFileUnreadable,
@@ -89,6 +102,14 @@ absl::StatusOr<ListSurvey> ListSurvey::Of(const std::string& list, uint64_t head
   }
   ListSurvey survey;
   BULKHEAD_ASSIGN_OR_RETURN(survey.form_, ColumnsOf(list));
+  const std::string& name = look.has_value() ? look->list : list;
+  const std::string folder = FolderOfList(name);
+  ListImages images(look.has_value() ? look->objects : nullptr);
+  if (look.has_value()) {
+    BULKHEAD_RETURN_IF_ERROR(images.LookFor(UrlsIn(list, survey.form_, folder),
+                                            std::max<uint64_t>(look->headers, SampleRows::kMost),
+                                            look->progress));
+  }
   bool header_left = survey.form_.header;
   uint64_t looked_at = 0;
   while (const std::optional<std::string> line = lines.Next()) {
@@ -104,35 +125,37 @@ absl::StatusOr<ListSurvey> ListSurvey::Of(const std::string& list, uint64_t head
       continue;
     }
     survey.TakeLine(columns);
-    if (survey.form_.path_column >= columns.size()) continue;
-    const fs::path path = fs::path(list).parent_path() / columns[survey.form_.path_column];
+    if (!look.has_value() || survey.form_.path_column >= columns.size()) continue;
+    const std::string place = PlaceOfImage(folder, columns[survey.form_.path_column]);
+    const bool is_object = IsObjectUrl(place);
+    const std::string shown = is_object ? ShownUrl(place) : place;
     if (!survey.first_.full()) {
-      survey.ShowLine(absl::StrCat(list, ":", lines.number()), columns, path.string());
+      survey.ShowLine(absl::StrCat(name, ":", lines.number()), columns,
+                      ImageText(images.Read(place)));
     }
-    std::error_code error;
-    if (!fs::exists(path, error)) {
+    if (!images.Has(place)) {
       if (survey.missing_count_++ < ImageSurvey::kMostProblems) {
-        survey.missing_.push_back(absl::StrCat(list, ":", lines.number(), ": ", path.string(),
-                                               ": there is no such file"));
+        survey.missing_.push_back(absl::StrCat(name, ":", lines.number(), ": ", shown,
+                                               ": there is no such ",
+                                               is_object ? "object" : "file"));
       }
-    } else if (looked_at < headers) {
+    } else if (looked_at < look->headers) {
       ++looked_at;
-      survey.images_.TakeFile(path.string());
+      survey.images_.TakeFile(images.Read(place), shown);
     }
   }
   return survey;
 }
 
 void ListSurvey::ShowLine(const std::string& place, const std::vector<std::string>& columns,
-                          const std::string& path) {
+                          const std::string& image) {
   SampleRows::Values values;
   for (size_t i = 0, labels = 0; i < columns.size(); ++i) {
     const bool is_path = i == form_.path_column;
     std::string name = is_path ? "image" : ++labels > 1 ? absl::StrCat("label_", labels) : "label";
     if (form_.header) name = absl::StrCat("column ", i + 1);
     if (!columns_[i].name.empty()) name = columns_[i].name;
-    values.emplace_back(
-        name, is_path ? absl::StrCat(columns[i], " (", ImageFileText(path), ")") : columns[i]);
+    values.emplace_back(name, is_path ? absl::StrCat(columns[i], " (", image, ")") : columns[i]);
   }
   first_.Add(place, std::move(values));
 }

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +12,7 @@
 #include "tools/common/json.h"
 #include "tools/inspect/image_survey.h"
 #include "tools/inspect/list_columns.h"
+#include "tools/inspect/list_images.h"
 #include "tools/inspect/sample_rows.h"
 
 namespace bulkhead::tools {
@@ -34,10 +37,17 @@ class ListSurvey {
     std::string Text() const;
   };
 
-  // Reads the whole list, looks for the file in the path column of every line, and reads the
-  // headers of the first `headers` of those. Relative paths start from the list's folder. Blocks.
-  // LIST_INVALID for what has longer lines or more columns than a list has.
-  static absl::StatusOr<ListSurvey> Of(const std::string& list, uint64_t headers);
+  // Where to look for the images of a list.
+  struct Look {
+    std::string list;                        // a path or a URL, for messages
+    std::shared_ptr<ObjectFetcher> objects;  // as ListImages has it
+    uint64_t headers = 0;                    // images to read
+    FindProgressFn progress;
+  };
+  // Reads the whole list; with a `look` also looks for the image in the path column of every line,
+  // and reads the headers of the first ones. Blocks. LIST_INVALID for what has longer lines or more
+  // columns than a list has; the errors of the store.
+  static absl::StatusOr<ListSurvey> Of(const std::string& list, const std::optional<Look>& look);
 
   const ImageSurvey& images() const { return images_; }
   const ListColumns& form() const { return form_; }
@@ -54,9 +64,9 @@ class ListSurvey {
 
  private:
   void TakeLine(const std::vector<std::string>& columns);
-  // One of the first lines, at `place`, whose image is the file `path`.
+  // One of the first lines, at `place`, and what its image is.
   void ShowLine(const std::string& place, const std::vector<std::string>& columns,
-                const std::string& path);
+                const std::string& image);
 
   uint64_t rows_ = 0;
   uint64_t missing_count_ = 0;

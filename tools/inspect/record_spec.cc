@@ -241,12 +241,12 @@ std::string NotThere(const std::string& name, const Features& features) {
 }  // namespace
 
 absl::StatusOr<std::string> RecordSpec(const std::vector<std::string>& patterns,
-                                       const std::string& first, const GuessOptions& options,
+                                       const InspectedFile& first, const GuessOptions& options,
                                        std::set<std::string>* others) {
   ExampleSurvey survey;
   const auto read = ReadFirstRecords(
       first, kRecords, [&](uint64_t, const ::bulkhead::tensorflow::SequenceExample& example) {
-        survey.Take(example, first);
+        survey.Take(example, first.name());
       });
   if (!read.ok() && survey.records() == 0) return read.status();
   const Features& features = survey.features();
@@ -275,7 +275,7 @@ absl::StatusOr<std::string> RecordSpec(const std::vector<std::string>& patterns,
       absl::StrAppend(&list, "\n  ", name, ": ", what.type(), " x ", what.values());
     }
     return MakeError(absl::StatusCode::kInvalidArgument, reason::kSpecInvalid,
-                     absl::StrCat(first, ": cannot tell which feature is the image", wrong,
+                     absl::StrCat(first.name(), ": cannot tell which feature is the image", wrong,
                                   "; name it with `bulkhead stream --feature image=NAME [--feature "
                                   "label=NAME]`. Its first records hold:",
                                   list.empty() ? " nothing" : list));
@@ -297,9 +297,10 @@ absl::StatusOr<std::string> RecordSpec(const std::vector<std::string>& patterns,
                                  ? absl::StrCat("int64: {shape: [-1], ", bound, "}")
                                  : TypeOf(features.at(label), survey.records());
     if (type.empty()) {
-      return MakeError(absl::StatusCode::kInvalidArgument, reason::kSpecInvalid,
-                       absl::StrCat(first, ": '", label, "' is ", features.at(label).type(), " x ",
-                                    features.at(label).values(), ", which cannot be a label"));
+      return MakeError(
+          absl::StatusCode::kInvalidArgument, reason::kSpecInvalid,
+          absl::StrCat(first.name(), ": '", label, "' is ", features.at(label).type(), " x ",
+                       features.at(label).values(), ", which cannot be a label"));
     }
     absl::StrAppend(&source, "  label: {key: ", Quoted(label), ", ", type, "}\n");
   }

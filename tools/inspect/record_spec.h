@@ -14,7 +14,7 @@ namespace bulkhead::tools {
 // first records of `first`, one of them, hold. INVALID_ARGUMENT when it cannot be told which
 // feature is the image; and the errors of ReadFirstRecords. `others`: as GuessSpec.
 absl::StatusOr<std::string> RecordSpec(const std::vector<std::string>& patterns,
-                                       const std::string& first, const GuessOptions& options,
+                                       const InspectedFile& first, const GuessOptions& options,
                                        std::set<std::string>* others);
 
 }  // namespace bulkhead::tools

@@ -9,12 +9,12 @@
 #include "absl/strings/strip.h"
 #include "server/base/error.h"
 #include "server/base/nearest_name.h"
+#include "server/base/paths/object_url.h"
 #include "server/os/files/filesystem.h"
 #include "server/source/tar/json_cursor.h"
 #include "server/spec/record_files.h"
 #include "server/spec/source_signature.h"
 #include "server/spec/tar_features.h"
-#include "tools/local/local_objects.h"
 #include "tools/local/local_pipeline.h"
 
 namespace bulkhead::tools {
@@ -82,16 +82,13 @@ bool IsCocoJson(const std::string& path) {
 absl::StatusOr<std::vector<std::string>> DataOf(const v1::PipelineSpec& spec,
                                                 const std::string& path) {
   const auto absolute = [&](const std::string& data) {
+    if (IsObjectUrl(data)) return data;
     return (std::filesystem::path(SpecFolder(path)) / data).string();
   };
   const auto refuse = [&](absl::string_view what) {
     return MakeError(absl::StatusCode::kInvalidArgument, reason::kSpecInvalid,
                      absl::StrCat(path, ": ", what));
   };
-  BULKHEAD_RETURN_IF_ERROR(RefuseUrls(
-      spec,
-      "`bulkhead scan` looks at each sample by a service, which reads object stores, as "
-      "`bulkhead stream` does; or copy the data, or a part, to this host and inspect that"));
   std::vector<std::string> data = PathsOf(spec.source());
   std::transform(data.begin(), data.end(), data.begin(), absolute);
   if (spec.source().has_range()) return refuse("reads no data, its source is a range of integers");

@@ -3,10 +3,12 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
+#include "server/base/paths/object_url.h"
 
 namespace bulkhead::tools {
 
 std::string AbsolutePath(const std::string& path) {
+  if (IsObjectUrl(path)) return path;
   return std::filesystem::absolute(path).lexically_normal();
 }
 

@@ -8,7 +8,7 @@
 
 namespace bulkhead::tools {
 
-// `path` from the root on, in its shortest spelling.
+// `path` from the root on, in its shortest spelling; a URL as it is.
 std::string AbsolutePath(const std::string& path);
 
 // `source`, the beginning of a spec, with stages and all else behind it. `more_outputs` stand

@@ -126,17 +126,13 @@ class SampleReader {
 
 }  // namespace
 
-bool IsTar(const std::string& path) {
-  const std::string name = std::filesystem::path(path).filename().string();
-  if (absl::StrContains(name, ".tar") || absl::EndsWith(name, ".tgz")) return true;
-  const auto file = DataFile::Open(path, path);
-  char head[512];
-  const auto got = file.ok() ? file->ReadAt(0, head, sizeof(head)) : file.status();
-  return got.ok() && BeginsTar(absl::string_view(head, *got));
+bool IsTar(const InspectedFile& file) {
+  const std::string name = std::filesystem::path(file.name()).filename().string();
+  return absl::StrContains(name, ".tar") || absl::EndsWith(name, ".tgz") || BeginsTar(file.Head());
 }
 
-absl::StatusOr<bool> ReadFirstSamples(const std::string& path, uint64_t count, TakeExample take) {
-  BULKHEAD_ASSIGN_OR_RETURN(const DataFile file, DataFile::Open(path, path));
+absl::StatusOr<bool> ReadFirstSamples(const DataFile& file, const std::string& path, uint64_t count,
+                                      TakeExample take) {
   BULKHEAD_ASSIGN_OR_RETURN(const v1::Compression compression, SniffCompression(file, BeginsTar));
   uint64_t samples = 0;
   const auto count_and_take = [&](uint64_t offset, const SequenceExample& example) {

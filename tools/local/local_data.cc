@@ -58,12 +58,11 @@ bool MayListUrls(const v1::PipelineSpec& spec) {
 
 absl::StatusOr<std::unique_ptr<LocalData>> LocalData::Create(const v1::PipelineSpec& spec,
                                                              const std::string& base_dir,
-                                                             const FindProgressFn& progress,
-                                                             bool reads_objects) {
+                                                             const FindProgressFn& progress) {
   std::unique_ptr<LocalData> local(new LocalData(spec));
   BULKHEAD_ASSIGN_OR_RETURN(local->folder_, TemporaryFolder::Make("index"));
   const bool names_urls = !UrlsOf(spec).empty();
-  if (reads_objects && (names_urls || MayListUrls(spec))) {
+  if (names_urls || MayListUrls(spec)) {
     auto objects = MakeLocalObjects();
     if (!objects.ok() && names_urls) return objects.status();
     if (objects.ok()) local->objects_ = *std::move(objects);
@@ -86,8 +85,17 @@ absl::StatusOr<std::unique_ptr<LocalData>> LocalData::Create(const v1::PipelineS
   return local;
 }
 
+absl::StatusOr<std::unique_ptr<LocalData>> LocalData::OfFound(
+    const v1::PipelineSpec& spec, internal::v1::ResolvedSource resolved) {
+  std::unique_ptr<LocalData> local(new LocalData(spec));
+  local->data_.resolved = std::move(resolved);
+  BULKHEAD_RETURN_IF_ERROR(local->MakeOrders());
+  return local;
+}
+
 absl::Status LocalData::MakeOrders() {
   std::vector<MixedRecords> mixed;
+  std::vector<uint64_t> samples;  // of each source
   const v1::MixtureSource& mixture = spec_.source().mixture();
   const auto add = [&](const v1::Source& source, const internal::v1::ResolvedSource& resolved) {
     for (const auto& file : resolved.files()) file_names_.push_back(file.name());
@@ -96,14 +104,15 @@ absl::Status LocalData::MakeOrders() {
     file_records_.insert(file_records_.end(), records.begin(), records.end());
     const v1::SelectionCounts counts = CountSelected(source, resolved);
     record_count_ += counts.samples();
+    samples.push_back(counts.samples());
     counts_.set_records(counts_.records() + counts.records());
     counts_.set_in_part(counts_.in_part() + counts.in_part());
     counts_.set_kept(counts_.kept() + counts.kept());
     return records;
   };
-  counts_.set_samples(data_.samples_per_epoch);
   if (!spec_.source().has_mixture()) {
     add(spec_.source(), data_.resolved);
+    counts_.set_samples(record_count_);
     BULKHEAD_ASSIGN_OR_RETURN(order_, MakeOrder(spec_.order(), spec_.seed(), file_records_));
     return absl::OkStatus();
   }
@@ -112,7 +121,9 @@ absl::Status LocalData::MakeOrders() {
     mixed.push_back(
         {source.weight(), source.order(), add(source.source(), data_.resolved.mixed(i))});
   }
-  BULKHEAD_ASSIGN_OR_RETURN(order_, MakeMixtureOrder(mixed, spec_.seed(), data_.samples_per_epoch));
+  BULKHEAD_ASSIGN_OR_RETURN(const uint64_t epoch, MixtureSamplesPerEpoch(mixture, samples));
+  counts_.set_samples(epoch);
+  BULKHEAD_ASSIGN_OR_RETURN(order_, MakeMixtureOrder(mixed, spec_.seed(), epoch));
   return absl::OkStatus();
 }
 

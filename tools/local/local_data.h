@@ -25,13 +25,14 @@ class LocalData {
  public:
   // `spec` is normalized; relative paths start from `base_dir`. Blocks until all is indexed. A spec
   // or list with URLs starts a bulkhead-fetch (MakeLocalObjects); records of such data are to be
-  // read by SourceReading.
-  // `reads_objects` false: URLs are refused, also those of a list's lines. Errors: those of
-  // DataFinder::Find and MakeOrder.
+  // read by SourceReading or LocalThread. Errors: those of DataFinder::Find and MakeOrder.
   static absl::StatusOr<std::unique_ptr<LocalData>> Create(const v1::PipelineSpec& spec,
                                                            const std::string& base_dir,
-                                                           const FindProgressFn& progress,
-                                                           bool reads_objects = true);
+                                                           const FindProgressFn& progress);
+  // The same of data that another process has found, which keeps their indexes. Without class
+  // names. Errors: those of MakeOrder.
+  static absl::StatusOr<std::unique_ptr<LocalData>> OfFound(const v1::PipelineSpec& spec,
+                                                            internal::v1::ResolvedSource resolved);
   LocalData(const LocalData&) = delete;
   LocalData& operator=(const LocalData&) = delete;
 
@@ -56,7 +57,7 @@ class LocalData {
   bool WasBuiltHere(const internal::v1::ResolvedFile& file) const {
     return built_.count(file.index_path()) > 0;
   }
-  // What reads object stores; null: the spec has no URLs.
+  // What reads object stores; null: the spec has no URLs, or they are another process's.
   ObjectFetcher* objects() const { return objects_.get(); }
   // The objects that the records are read from (SourceReading); null: they are read from files.
   const std::shared_ptr<const FoundObjects>& found_objects() const { return found_objects_; }

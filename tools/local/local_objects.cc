@@ -31,23 +31,6 @@ std::vector<std::string> UrlsOf(const v1::PipelineSpec& spec) {
   return urls;
 }
 
-absl::Status RefuseUrls(const v1::PipelineSpec& spec, absl::string_view advice) {
-  return RefuseUrls(UrlsOf(spec),
-                    absl::StrCat("this command makes samples in its own process, which reads files "
-                                 "only; ",
-                                 advice));
-}
-
-absl::Status RefuseUrls(const std::vector<std::string>& named, absl::string_view why) {
-  const auto found = std::find_if(named.begin(), named.end(), [](const std::string& name) {
-    return IsObjectUrl(name) || LooksLikeUrl(name);
-  });
-  if (found == named.end()) return absl::OkStatus();
-  const std::string url = ShownUrl(*found);
-  return MakeError(absl::StatusCode::kFailedPrecondition, reason::kFileUnreadable,
-                   absl::StrCat(url, ": ", why), {{"file", url}});
-}
-
 absl::StatusOr<std::unique_ptr<ObjectFetcher>> MakeLocalObjects() {
   BULKHEAD_ASSIGN_OR_RETURN(std::string folder, UserCacheFolder());
   absl::Status usable = MakeDirectories(folder);

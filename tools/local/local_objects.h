@@ -16,15 +16,6 @@ namespace bulkhead::tools {
 // The URLs among the patterns, paths, entries and files of classes of the spec's sources.
 std::vector<std::string> UrlsOf(const v1::PipelineSpec& spec);
 
-// What a tool that makes samples in its own process says of a spec with a URL: what, why, and what
-// to do, `advice`; or of the first URL among `named`, also one that no service reads, for the
-// reason `why`. FAILED_PRECONDITION.
-absl::Status RefuseUrls(const v1::PipelineSpec& spec,
-                        absl::string_view advice =
-                            "use `bulkhead stream`, whose service reads object stores, or copy the "
-                            "data to this host");
-absl::Status RefuseUrls(const std::vector<std::string>& named, absl::string_view why);
-
 // Reads object stores by a bulkhead-fetch of this process, the program beside this one, into the
 // block cache that services of this user have by default. FAILED_PRECONDITION if the cache folder
 // cannot be used.

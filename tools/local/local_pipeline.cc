@@ -12,22 +12,26 @@
 #include "server/spec/yaml/yaml.h"
 #include "server/spec/yaml/yaml_tree.h"
 #include "tools/common/near_path.h"
-#include "tools/local/local_objects.h"
+#include "tools/local/find_progress.h"
+#include "tools/local/own_run.h"
 
 namespace bulkhead::tools {
 
 absl::StatusOr<std::unique_ptr<LocalPipeline>> LocalPipeline::Create(const v1::PipelineSpec& spec,
                                                                      const std::string& base_dir,
                                                                      const LocalOptions& options) {
-  BULKHEAD_RETURN_IF_ERROR(RefuseUrls(spec));
   std::unique_ptr<LocalPipeline> local(new LocalPipeline());
   BULKHEAD_ASSIGN_OR_RETURN(local->signature_, InferSignature(spec));
   BULKHEAD_ASSIGN_OR_RETURN(local->code_, LocalUserCode::Start(options.code, spec));
-  BULKHEAD_ASSIGN_OR_RETURN(local->data_, LocalData::Create(
-                                              spec, base_dir, [](const v1::Progress&) {},
-                                              /*reads_objects=*/false));
   if (options.confine) {
-    local->code_.ConfineProcess(spec.source(), local->data_->found().resolved);
+    BULKHEAD_ASSIGN_OR_RETURN(DataOfRun found, ReceiveData());
+    local->code_.ConfineProcess(spec.source(), found.resolved);
+    local->fetcher_ = std::move(found.fetcher);
+    BULKHEAD_ASSIGN_OR_RETURN(local->data_, LocalData::OfFound(spec, std::move(found.resolved)));
+  } else {
+    BULKHEAD_ASSIGN_OR_RETURN(local->data_, LocalData::Create(spec, base_dir, ShowFinding()));
+    const auto& objects = local->data_->found_objects();
+    if (objects != nullptr) local->fetcher_ = FetchHere(objects);
   }
   BULKHEAD_ASSIGN_OR_RETURN(std::vector<std::unique_ptr<Source>> sources,
                             local->data_->OpenPlain());
@@ -44,25 +48,6 @@ absl::StatusOr<std::unique_ptr<LocalPipeline>> LocalPipeline::Create(const v1::P
   // Owned by data_.
   local->stream_.order = {std::shared_ptr<void>(), &local->data_->order()};
   return local;
-}
-
-absl::Status LocalPipeline::ProduceSample(uint64_t epoch, uint64_t position,
-                                          PipelineContext& context,
-                                          absl::Span<std::byte* const> destinations) const {
-  return bulkhead::ProduceSample(*pipeline_, stream_, epoch, position, context, destinations);
-}
-
-absl::Status LocalPipeline::Produce(uint64_t epoch, uint64_t first_position, uint32_t count,
-                                    PipelineContext& context, std::byte* batch) const {
-  internal::v1::Lease lease;
-  lease.set_epoch(epoch);
-  lease.set_first_position(first_position);
-  lease.set_count(count);
-  std::vector<SubstitutedSample> substituted;
-  uint64_t failed_position = 0;
-  BULKHEAD_RETURN_IF_ERROR(
-      ProduceLease(*pipeline_, stream_, lease, context, batch, substituted, failed_position));
-  return FinishBatch(*pipeline_, stream_, lease, context, batch);
 }
 
 absl::StatusOr<v1::PipelineSpec> ReadSpecFile(const std::string& path) {

@@ -53,7 +53,7 @@ absl::StatusOr<ObjectCopy> ObjectCopy::Make(ObjectFetcher& objects,
   internal::v1::ResolvedSource source;
   *source.add_files() = found;
   PartsAhead pieces(
-      std::make_shared<const FoundObjects>(&objects, source),
+      FetchHere(std::make_shared<const FoundObjects>(&objects, source)),
       [&](uint64_t i, std::vector<ObjectPart>& parts) {
         parts.push_back({found.object().key(), i * kPieceBytes,
                          std::min(found.size_bytes(), (i + 1) * kPieceBytes)});
@@ -78,7 +78,7 @@ absl::StatusOr<ObjectCopy> ObjectCopy::Make(ObjectFetcher& objects,
     if (i == 0) {
       const absl::string_view head(bytes.data(), std::min(got, kTextBytes));
       const bool is_text = head.find('\0') == absl::string_view::npos;
-      if (!is_text) end = std::min(end, kHeadBytes / kPieceBytes);
+      if (!is_text) end = 1;
       if (is_text && found.size_bytes() > options.most_text_bytes) {
         return MakeError(
             absl::StatusCode::kInvalidArgument, reason::kListInvalid,

@@ -15,10 +15,9 @@
 namespace bulkhead::tools {
 
 // A file of this host with the name and the bytes of an object, for what looks at files: a text is
-// copied whole, of anything else the beginning, kHeadBytes. Goes with this object.
+// copied whole, of anything else the beginning, by which it is told. Goes with this object.
 class ObjectCopy {
  public:
-  static constexpr uint64_t kHeadBytes = uint64_t{256} << 20;
   // Of a text: the limit of COCO JSON; a list of 5 million images has half of it.
   static constexpr uint64_t kMostTextBytes = uint64_t{4} << 30;
 

@@ -1,10 +1,10 @@
 #include "tools/local/parts_ahead.h"
 
+#include <map>
 #include <optional>
+#include <string>
 #include <utility>
 
-#include "absl/strings/numbers.h"
-#include "absl/synchronization/notification.h"
 #include "server/base/error.h"
 
 namespace bulkhead::tools {
@@ -13,82 +13,35 @@ namespace {
 // Of a batch: enough that a store's answers overlap, little for a disk.
 constexpr uint64_t kMostBatchBytes = uint64_t{8} << 20;
 constexpr uint64_t kMostBatchRecords = 256;
-// How often a record is read again, for blocks that are removed, damaged, or arrived wrong.
+// How often a part is fetched again, for blocks that are removed, damaged, or arrived wrong.
 constexpr int kMostAgain = 3;
 
 using Trust = ObjectFetcher::Trust;
-
-struct MissingPart {
-  ObjectPart part;
-  bool is_wrong = false;
-};
-
-// What NOT_FETCHED says is missing; absent: it is another status.
-std::optional<MissingPart> MissingPartOf(const absl::Status& status) {
-  const auto info = GetErrorInfo(status);
-  if (!info.has_value() || info->reason != reason::kNotFetched) return std::nullopt;
-  MissingPart missing;
-  const auto number = [&](const char* name, uint64_t& value) {
-    const auto found = info->metadata.find(name);
-    return found != info->metadata.end() && absl::SimpleAtoi(found->second, &value);
-  };
-  const auto key = info->metadata.find("key");
-  if (key == info->metadata.end() || !number("begin", missing.part.begin) ||
-      !number("end", missing.part.end)) {
-    return std::nullopt;
-  }
-  missing.part.key = key->second;
-  missing.is_wrong = info->metadata.count("wrong") > 0;
-  return missing;
-}
 
 }  // namespace
 
 // The parts of consecutive records, on this host from Await until this goes.
 class PartsAhead::Batch {
  public:
-  Batch(const FoundObjects& objects, std::vector<ObjectPart> parts, Trust trust, uint64_t begin,
+  Batch(const PartsFetcher& fetcher, std::vector<ObjectPart> parts, Trust trust, uint64_t begin,
         uint64_t end)
-      : objects_(objects), begin_(begin), end_(end), answer_(std::make_shared<Answer>()) {
+      : begin_(begin), end_(end) {
     const std::vector<internal::v1::ObjectParts> merged = MergeParts(std::move(parts));
-    if (merged.empty()) {
-      answer_->here.Notify();
-      return;
-    }
-    id_ = objects_.Fetch({merged.begin(), merged.end()}, trust,
-                         [answer = answer_](const absl::Status& status) {
-                           answer->status = status;
-                           answer->here.Notify();
-                         });
+    if (!merged.empty()) request_ = fetcher.Fetch({merged.begin(), merged.end()}, trust);
   }
-  ~Batch() {
-    if (id_.has_value()) objects_.Release(*id_);
-  }
-  Batch(const Batch&) = delete;
-  Batch& operator=(const Batch&) = delete;
 
   bool Has(uint64_t index) const { return begin_ <= index && index < end_; }
   uint64_t end() const { return end_; }
-  absl::Status Await() const {
-    answer_->here.WaitForNotification();
-    return answer_->status;
-  }
+  absl::Status Await() const { return request_ == nullptr ? absl::OkStatus() : request_->Await(); }
 
  private:
-  struct Answer {
-    absl::Notification here;
-    absl::Status status;
-  };
-
-  const FoundObjects& objects_;
   const uint64_t begin_;
   const uint64_t end_;
-  const std::shared_ptr<Answer> answer_;
-  std::optional<uint64_t> id_;  // of the request; absent: there is nothing to fetch
+  std::unique_ptr<PartsFetcher::Request> request_;  // null: there is nothing to fetch
 };
 
-PartsAhead::PartsAhead(std::shared_ptr<const FoundObjects> objects, PartsOfFn parts_of, Trust trust)
-    : objects_(std::move(objects)), parts_of_(std::move(parts_of)), trust_(trust) {}
+PartsAhead::PartsAhead(std::shared_ptr<const PartsFetcher> fetcher, PartsOfFn parts_of, Trust trust)
+    : fetcher_(std::move(fetcher)), parts_of_(std::move(parts_of)), trust_(trust) {}
 
 PartsAhead::~PartsAhead() = default;
 
@@ -109,7 +62,7 @@ std::unique_ptr<PartsAhead::Batch> PartsAhead::BatchFrom(uint64_t begin) const {
     }
     if (++end >= end_) break;
   }
-  return std::make_unique<Batch>(*objects_, std::move(parts), trust_, begin, end);
+  return std::make_unique<Batch>(*fetcher_, std::move(parts), trust_, begin, end);
 }
 
 absl::Status PartsAhead::Await(uint64_t index) {
@@ -126,19 +79,20 @@ absl::Status PartsAhead::Read(uint64_t index, absl::FunctionRef<absl::Status()> 
   fetched_again_.clear();
   BULKHEAD_RETURN_IF_ERROR(Await(index));
   absl::Status status = read();
-  std::unique_ptr<Batch> again;  // until the record is read
-  for (int tries = 0; tries < kMostAgain; ++tries) {
+  std::vector<std::unique_ptr<Batch>> again;  // until the record is read
+  for (std::map<std::pair<std::string, uint64_t>, int> tries;;) {
     const std::optional<MissingPart> missing = MissingPartOf(status);
     if (!missing.has_value()) return status;
+    if (++tries[{missing->part.key, missing->part.begin}] > kMostAgain) return status;
     if (missing->is_wrong) fetched_again_.push_back(missing->part);
-    again = std::make_unique<Batch>(*objects_, std::vector<ObjectPart>{missing->part},
-                                    missing->is_wrong ? internal::v1::FetchParts::TRUST_NOTHING
-                                                      : internal::v1::FetchParts::TRUST_CHECKSUMS,
-                                    index, index + 1);
-    BULKHEAD_RETURN_IF_ERROR(again->Await());
+    again.push_back(std::make_unique<Batch>(*fetcher_, std::vector<ObjectPart>{missing->part},
+                                            missing->is_wrong
+                                                ? internal::v1::FetchParts::TRUST_NOTHING
+                                                : internal::v1::FetchParts::TRUST_CHECKSUMS,
+                                            index, index + 1));
+    BULKHEAD_RETURN_IF_ERROR(again.back()->Await());
     status = read();
   }
-  return status;
 }
 
 }  // namespace bulkhead::tools

@@ -8,8 +8,8 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
-#include "server/data/found_objects.h"
 #include "server/source/objects.h"
+#include "tools/local/parts_fetcher.h"
 
 namespace bulkhead::tools {
 
@@ -21,7 +21,7 @@ class PartsAhead {
   using PartsOfFn = std::function<void(uint64_t index, std::vector<ObjectPart>& parts)>;
 
   // `trust`: of what is on this host already.
-  PartsAhead(std::shared_ptr<const FoundObjects> objects, PartsOfFn parts_of,
+  PartsAhead(std::shared_ptr<const PartsFetcher> fetcher, PartsOfFn parts_of,
              ObjectFetcher::Trust trust = internal::v1::FetchParts::TRUST_UNSPECIFIED);
   ~PartsAhead();
 
@@ -40,7 +40,7 @@ class PartsAhead {
   std::unique_ptr<Batch> BatchFrom(uint64_t begin) const;
   absl::Status Await(uint64_t index);
 
-  const std::shared_ptr<const FoundObjects> objects_;
+  const std::shared_ptr<const PartsFetcher> fetcher_;
   const PartsOfFn parts_of_;
   const ObjectFetcher::Trust trust_;
   uint64_t end_ = 0;  // of what will be read

@@ -8,11 +8,12 @@ namespace bulkhead::tools {
 SourceReading::SourceReading(const Source& source, std::shared_ptr<const FoundObjects> objects)
     : source_(source), context_(source.NewContext()) {
   if (objects == nullptr || objects->empty()) return;
-  ahead_.emplace(std::move(objects), [this](uint64_t index, std::vector<ObjectPart>& parts) {
-    context_->wanted = &parts;
-    source_.Expect(index, *context_);
-    context_->wanted = nullptr;
-  });
+  ahead_.emplace(FetchHere(std::move(objects)),
+                 [this](uint64_t index, std::vector<ObjectPart>& parts) {
+                   context_->wanted = &parts;
+                   source_.Expect(index, *context_);
+                   context_->wanted = nullptr;
+                 });
   context_->fetched_again = &ahead_->fetched_again();
 }
 

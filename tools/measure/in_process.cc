@@ -13,6 +13,7 @@
 #include "tools/common/machine.h"
 #include "tools/common/output_bytes.h"
 #include "tools/local/local_pipeline.h"
+#include "tools/local/local_thread.h"
 
 namespace bulkhead::tools {
 namespace {
@@ -26,7 +27,10 @@ class BatchCounter {
                                                             : (samples_ + size_ - 1) / size_;
   }
 
+  uint64_t size() const { return size_; }
   uint64_t per_epoch() const { return per_epoch_; }
+  // Of the first sample, through all epochs.
+  uint64_t PositionOf(uint64_t batch) const { return EpochOf(batch) * samples_ + FirstOf(batch); }
   uint64_t EpochOf(uint64_t batch) const { return batch / per_epoch_; }
   uint64_t FirstOf(uint64_t batch) const { return batch % per_epoch_ * size_; }
   uint32_t CountOf(uint64_t batch) const {
@@ -64,15 +68,16 @@ class Run {
 
  private:
   void Work() {
-    const std::unique_ptr<PipelineContext> context = local_.pipeline().NewContext();
+    LocalThread thread(local_, batches_.size());
+    thread.WillProduce(0, batches_.PositionOf(wanted_));
     std::vector<std::byte> memory(local_.schema().batch_bytes());
     while (true) {
       std::unique_lock lock(mutex_);
       if (next_ == wanted_ || !status_.ok()) return;
       const uint64_t batch = next_++;
       lock.unlock();
-      const absl::Status status = local_.Produce(batches_.EpochOf(batch), batches_.FirstOf(batch),
-                                                 batches_.CountOf(batch), *context, memory.data());
+      const absl::Status status = thread.Produce(batches_.EpochOf(batch), batches_.FirstOf(batch),
+                                                 batches_.CountOf(batch), memory.data());
       lock.lock();
       if (!status.ok()) {
         if (status_.ok()) status_ = status;

@@ -1,38 +1,22 @@
 #ifndef BULKHEAD_TOOLS_ORDER_FEATURE_VALUES_H_
 #define BULKHEAD_TOOLS_ORDER_FEATURE_VALUES_H_
 
-#include <memory>
+#include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "server/source/source.h"
+#include "tools/local/local_data.h"
 
 namespace bulkhead::tools {
 
-// One numeric feature of the records of one source or several, which count through all of them,
-// read one by one: its first element. Not thread-safe.
-class FeatureValues {
- public:
-  // SPEC_INVALID when one of `sources` has no feature of that name, or it is not a number.
-  static absl::StatusOr<FeatureValues> Create(std::vector<std::unique_ptr<Source>> sources,
-                                              const std::string& name);
-
-  // Not a number where the record has an empty list. Errors: those of Source::Read.
-  absl::StatusOr<double> At(uint64_t record);
-
- private:
-  struct Part {
-    std::unique_ptr<Source> source;
-    std::unique_ptr<ReadContext> context;
-    size_t index = 0;  // of the feature
-  };
-  explicit FeatureValues(std::vector<Part> parts) : parts_(std::move(parts)) {}
-
-  std::vector<Part> parts_;
-  Record record_;
-};
+// The first element of the numeric feature `name` of each of `records`, which count through all
+// sources of `data`; not a number where the record has an empty list. Blocks for files and object
+// stores; tells `progress` how many were read. Errors: SPEC_INVALID when a source has no feature of
+// that name, or it is not a number; those of LocalData::Open, Source::Read and of the store.
+absl::StatusOr<std::vector<double>> ReadFeature(const LocalData& data, const std::string& name,
+                                                const std::vector<uint64_t>& records,
+                                                const FindProgressFn& progress);
 
 }  // namespace bulkhead::tools
 

@@ -17,12 +17,10 @@
 #include "server/image/codecs/encode.h"
 #include "server/sampler/order.h"
 #include "server/spec/selection.h"
-#include "tools/common/clock.h"
 #include "tools/common/commands.h"
 #include "tools/common/json.h"
-#include "tools/common/progress_line.h"
+#include "tools/local/find_progress.h"
 #include "tools/local/local_data.h"
-#include "tools/local/local_objects.h"
 #include "tools/local/local_pipeline.h"
 #include "tools/order/feature_values.h"
 #include "tools/order/order_survey.h"
@@ -43,19 +41,6 @@ constexpr char kOrderExamples[] =
 
 constexpr uint64_t kMaxDots = 20'000;
 constexpr size_t kMaxFileBorders = 50;
-
-// Says what it is about once that takes longer than people wait in silence.
-absl::StatusOr<std::unique_ptr<LocalData>> Index(const v1::PipelineSpec& spec,
-                                                 const std::string& base_dir, bool reads_objects) {
-  ProgressLine line;
-  const absl::Time quiet_until = SteadyNow() + absl::Seconds(1);
-  const auto tell = [&](const v1::Progress& progress) {
-    if (SteadyNow() < quiet_until || !line.Due()) return;
-    line.Show(absl::StrCat(progress.activity(), ", ", progress.files_done(), " of ",
-                           progress.files_total()));
-  };
-  return LocalData::Create(spec, base_dir, tell, reads_objects);
-}
 
 // "interleave {cycle_length: 4, block_length: 1}".
 std::string OrderText(const v1::Order& order) {
@@ -113,13 +98,14 @@ absl::Status WritePlot(const OrderOptions& options, const v1::PipelineSpec& spec
     }
     if (plot.rules.size() > kMaxFileBorders) plot.rules.clear();
   } else {
-    BULKHEAD_ASSIGN_OR_RETURN(auto records, source.Open());
-    BULKHEAD_ASSIGN_OR_RETURN(auto values,
-                              FeatureValues::Create(std::move(records), options.feature));
+    std::vector<uint64_t> records;
     for (const uint64_t position : picked) {
-      BULKHEAD_ASSIGN_OR_RETURN(const double value,
-                                values.At(order.RecordAt(options.epoch, position)));
-      plot.points.push_back({static_cast<double>(position), value});
+      records.push_back(order.RecordAt(options.epoch, position));
+    }
+    BULKHEAD_ASSIGN_OR_RETURN(const std::vector<double> values,
+                              ReadFeature(source, options.feature, records, ShowFinding()));
+    for (size_t i = 0; i < picked.size(); ++i) {
+      plot.points.push_back({static_cast<double>(picked[i]), values[i]});
     }
   }
   Image image;
@@ -184,9 +170,8 @@ absl::Status RunOrder(const OrderOptions& options, std::ostream& out) {
     return absl::InvalidArgumentError("--feature says what --png plots; give --png FILE as well");
   }
   BULKHEAD_ASSIGN_OR_RETURN(const v1::PipelineSpec spec, ReadSpecFile(options.spec));
-  if (!options.feature.empty()) BULKHEAD_RETURN_IF_ERROR(RefuseUrls(spec));
   BULKHEAD_ASSIGN_OR_RETURN(const auto source,
-                            Index(spec, SpecFolder(options.spec), options.feature.empty()));
+                            LocalData::Create(spec, SpecFolder(options.spec), ShowFinding()));
   const uint64_t positions = std::min(source->samples_per_epoch(), options.max_positions);
   const OrderSurvey survey =
       SurveyOrder(source->order(), options.epoch, positions, source->file_records());

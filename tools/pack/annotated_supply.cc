@@ -17,9 +17,9 @@
 #include "server/os/files/filesystem.h"
 #include "server/source/file.h"
 #include "tools/common/count_text.h"
+#include "tools/local/stored_files.h"
 #include "tools/pack/class_list.h"
 #include "tools/pack/read_file.h"
-#include "tools/pack/stored_files.h"
 #include "tools/synth/example.h"
 
 namespace bulkhead::tools {

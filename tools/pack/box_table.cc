@@ -332,7 +332,7 @@ class TableReader {
 
 bool IsBoxTable(const std::string& path) {
   const auto info = StatFile(path);
-  if (!info.ok() || !info->is_regular || !IsImageList(path)) return false;
+  if (!info.ok() || !info->is_regular || !IsImageList(InspectedFile(path))) return false;
   const auto head = ReadPrefix(path, kTitleBytes);
   if (!head.ok()) return false;
   Lines lines(*head);
@@ -343,7 +343,7 @@ bool IsBoxTable(const std::string& path) {
 
 absl::Status RefuseUntitledBoxes(const std::string& path, bool means_boxes) {
   const auto info = StatFile(path);
-  if (!info.ok() || !info->is_regular || IsSpecFile(path) || !IsImageList(path)) {
+  if (!info.ok() || !info->is_regular || IsSpecFile(path) || !IsImageList(InspectedFile(path))) {
     return absl::OkStatus();
   }
   BULKHEAD_ASSIGN_OR_RETURN(const ListColumns columns, ColumnsOf(path));

@@ -18,11 +18,11 @@
 #include "server/image/codecs/image_format.h"
 #include "server/os/files/filesystem.h"
 #include "tools/inspect/guess_spec.h"
-#include "tools/inspect/usual_extensions.h"
+#include "tools/inspect/image_header.h"
+#include "tools/local/stored_files.h"
 #include "tools/pack/class_list.h"
 #include "tools/pack/read_file.h"
 #include "tools/pack/record_supply.h"
-#include "tools/pack/stored_files.h"
 #include "tools/synth/example.h"
 
 namespace bulkhead::tools {
@@ -282,10 +282,8 @@ absl::StatusOr<std::unique_ptr<RecordSupply>> SupplyFolder(const std::string& fo
   return FolderSupply::Create(folder);
 }
 
-absl::StatusOr<std::unique_ptr<RecordSupply>> SupplyStoredFolder(
-    std::shared_ptr<ObjectFetcher> objects, const std::string& url,
-    const FindProgressFn& progress) {
-  BULKHEAD_ASSIGN_OR_RETURN(auto files, StoredFiles::OfFolder(std::move(objects), url, progress));
+absl::StatusOr<std::unique_ptr<RecordSupply>> SupplyStoredFolder(std::unique_ptr<StoredFiles> files,
+                                                                 const std::string& url) {
   return FolderSupply::CreateStored(std::move(files), std::string(absl::StripSuffix(url, "/")));
 }
 

@@ -27,8 +27,10 @@
 #include "tools/common/json.h"
 #include "tools/common/near_path.h"
 #include "tools/common/progress_line.h"
+#include "tools/inspect/inspected_data.h"
 #include "tools/inspect/spec_data.h"
 #include "tools/local/confinement.h"
+#include "tools/local/find_progress.h"
 #include "tools/local/local_objects.h"
 #include "tools/local/local_pipeline.h"
 #include "tools/local/object_copy.h"
@@ -158,8 +160,8 @@ absl::Status CheckJson(const std::string& path) {
 
 // Where DATA and what belongs to it lie, and what tells of their being found.
 struct Place {
-  std::shared_ptr<ObjectFetcher> objects;  // null: there are no URLs
-  std::optional<ObjectCopy> copy;          // of the object that DATA names
+  InspectedData found;             // of a URL
+  std::optional<ObjectCopy> copy;  // of the object that DATA names
   FindProgressFn progress;
 
   // The file in which DATA can be looked at.
@@ -171,11 +173,12 @@ struct Place {
 absl::StatusOr<ClassList> ReadClassList(const std::string& path, const Place& place) {
   if (path.empty()) return ClassList();
   if (!IsObjectUrl(path)) return ClassList::Read(path);
-  BULKHEAD_ASSIGN_OR_RETURN(const auto found, place.objects->Find(path, [] { return false; }));
+  BULKHEAD_ASSIGN_OR_RETURN(const auto found,
+                            place.found.objects->Find(path, [] { return false; }));
   if (found.size() != 1) return Wrong("--classes: names several objects, not one");
   // Names have no checksum: they are read from the store each time, past the block cache.
   BULKHEAD_ASSIGN_OR_RETURN(const ObjectCopy copy,
-                            ObjectCopy::Make(*place.objects, found[0],
+                            ObjectCopy::Make(*place.found.objects, found[0],
                                              {.most_text_bytes = ClassList::kMostBytes,
                                               .trust = internal::v1::FetchParts::TRUST_NOTHING}));
   auto classes = ClassList::Read(copy.path());
@@ -202,7 +205,7 @@ absl::StatusOr<std::unique_ptr<RecordSupply>> SupplyBoxes(const PackArguments& a
     BULKHEAD_ASSIGN_OR_RETURN(annotations, ReadBoxTable(file, arguments.relative, classes));
   }
   if (place.copy.has_value()) annotations.file = std::string(WithoutQuery(arguments.data));
-  return SupplyAnnotated(std::move(annotations), options, place.objects, image_work,
+  return SupplyAnnotated(std::move(annotations), options, place.found.objects, image_work,
                          place.progress);
 }
 
@@ -221,49 +224,26 @@ absl::StatusOr<std::unique_ptr<RecordSupply>> SupplyFile(const PackArguments& ar
   BULKHEAD_RETURN_IF_ERROR(RefuseFor(arguments, of_boxes, "COCO JSON and tables of boxes"));
   std::error_code error;
   if (std::filesystem::is_directory(file, error)) return SupplyFolder(file);
-  return SupplySource(arguments.data, place.copy.has_value() ? &*place.copy : nullptr,
-                      place.progress);
+  return SupplySource(arguments.data, place.found, place.progress);
 }
 
 // DATA is a URL: of objects, or else of a folder.
 absl::StatusOr<std::unique_ptr<RecordSupply>> SupplyObjects(const PackArguments& arguments,
                                                             Place& place,
                                                             const MakeImageWorkFn& image_work) {
-  const std::string& url = arguments.data;
-  const bool is_bucket = ParseFolderUrl(url).ok();
-  if (is_bucket && (absl::EndsWith(url, "/") || !ParseObjectUrl(url).ok())) {
-    return SupplyStoredFolder(place.objects, url, place.progress);
+  BULKHEAD_ASSIGN_OR_RETURN(place.found, FindData({arguments.data}, place.progress));
+  if (place.found.folder != nullptr) {
+    return SupplyStoredFolder(std::move(place.found.folder), arguments.data);
   }
-  BULKHEAD_RETURN_IF_ERROR(ParseObjectUrl(url).status());
-  const auto found = place.objects->Find(url, [] { return false; });
-  const bool is_glob = is_bucket && url.find_first_of("*?[") != std::string::npos;
-  if (is_bucket && !is_glob && absl::IsNotFound(found.status())) {
-    auto folder = SupplyStoredFolder(place.objects, url, place.progress);
-    const auto info = GetErrorInfo(folder.status());
-    if (!info.has_value() || info->reason != reason::kFileNotFound) return folder;
-    return MakeError(absl::StatusCode::kNotFound, reason::kFileNotFound,
-                     absl::StrCat(ShownUrl(url), ": there is no such object; as a folder: ",
-                                  folder.status().message()),
-                     {{"file", ShownUrl(url)}});
-  }
-  BULKHEAD_RETURN_IF_ERROR(found.status());
-  if (found->empty()) {
-    return absl::NotFoundError(
-        absl::StrCat("no object matches ", ShownUrl(url), "; wildcards do not cross `/`"));
-  }
-  // A shard without records is nothing unusual; one that has some tells what is in them.
-  const auto first = std::find_if(found->begin(), found->end(), [](const auto& object) {
-    return object.size_bytes() > 0 && !absl::EndsWith(object.object().url(), kPublishedEnding);
-  });
-  const internal::v1::ResolvedFile& looked_at = first == found->end() ? found->front() : *first;
+  const internal::v1::ResolvedFile& looked_at = place.found.first().found();
   BULKHEAD_ASSIGN_OR_RETURN(
-      place.copy, ObjectCopy::Make(*place.objects, looked_at, {.progress = place.progress}));
+      place.copy, ObjectCopy::Make(*place.found.objects, looked_at, {.progress = place.progress}));
   auto supply = SupplyFile(arguments, place, image_work);
   if (absl::IsInvalidArgument(supply.status()) || absl::IsNotFound(supply.status()) ||
       absl::IsDataLoss(supply.status()) || absl::IsFailedPrecondition(supply.status())) {
     // Its bytes may have arrived wrong, and then lie in the block cache.
     BULKHEAD_ASSIGN_OR_RETURN(ObjectCopy again,
-                              ObjectCopy::Make(*place.objects, looked_at,
+                              ObjectCopy::Make(*place.found.objects, looked_at,
                                                {.trust = internal::v1::FetchParts::TRUST_NOTHING,
                                                 .progress = place.progress}));
     if (!again.IsAs(*place.copy)) {
@@ -280,9 +260,13 @@ absl::Status CheckUrls(const PackArguments& arguments) {
        {arguments.data, arguments.annotations.images, arguments.classes}) {
     if (LooksLikeUrl(named)) BULKHEAD_RETURN_IF_ERROR(ParseObjectUrl(named).status());
   }
-  return RefuseUrls({arguments.packing.out},
-                    "is no folder of this host; pack to a folder, and copy its files to the bucket "
-                    "afterwards with the store's own tool");
+  const std::string out = ShownUrl(arguments.packing.out);
+  if (!IsObjectUrl(out) && !LooksLikeUrl(out)) return absl::OkStatus();
+  return MakeError(absl::StatusCode::kFailedPrecondition, reason::kFileUnreadable,
+                   absl::StrCat(out,
+                                ": is no folder of this host; pack to a folder, and copy its files "
+                                "to the bucket afterwards with the store's own tool"),
+                   {{"file", out}});
 }
 
 absl::StatusOr<std::unique_ptr<RecordSupply>> Supply(const PackArguments& arguments,
@@ -307,8 +291,8 @@ absl::StatusOr<std::unique_ptr<RecordSupply>> Supply(const PackArguments& argume
   }
   Place place;
   place.progress = progress;
-  if (is_url || IsObjectUrl(arguments.annotations.images) || IsObjectUrl(arguments.classes)) {
-    BULKHEAD_ASSIGN_OR_RETURN(place.objects, MakeLocalObjects());
+  if (!is_url && (IsObjectUrl(arguments.annotations.images) || IsObjectUrl(arguments.classes))) {
+    BULKHEAD_ASSIGN_OR_RETURN(place.found.objects, MakeLocalObjects());
   }
   const MakeImageWorkFn of_boxes = image_work(arguments.max_pixels);
   BULKHEAD_ASSIGN_OR_RETURN(
@@ -323,21 +307,9 @@ absl::StatusOr<std::unique_ptr<RecordSupply>> Supply(const PackArguments& argume
   return AlterSupply(std::move(supply), alteration, image_work(max_pixels));
 }
 
-// Tells of what is looked for once that takes longer than people wait in silence.
-absl::StatusOr<std::unique_ptr<RecordSupply>> SupplyWithProgress(const PackArguments& arguments) {
-  ProgressLine line;
-  const absl::Time quiet_until = SteadyNow() + absl::Seconds(1);
-  return Supply(arguments, [&](const v1::Progress& progress) {
-    if (SteadyNow() < quiet_until || !line.Due()) return;
-    line.Show(progress.records() > 0
-                  ? absl::StrCat(progress.activity(), ", ", progress.records(), " so far")
-                  : progress.activity());
-  });
-}
-
 absl::Status RunPack(const PackArguments& arguments) {
   BULKHEAD_ASSIGN_OR_RETURN(const std::unique_ptr<RecordSupply> supply,
-                            SupplyWithProgress(arguments));
+                            Supply(arguments, ShowFinding()));
   const uint64_t records = supply->record_count();
   PackingOptions options = arguments.packing;
   options.data = OneName(arguments.data);

@@ -8,9 +8,6 @@
 
 namespace bulkhead::tools {
 
-// The largest file of an image that is packed.
-inline constexpr uint64_t kMostImageFileBytes = uint64_t{1} << 30;
-
 // All bytes of a regular file of at most `most_bytes`, which the errors call `name`. Blocks.
 // Errors: those of DataFile::Open; RESOURCE_EXHAUSTED for a larger file; FILE_CHANGED if it was
 // written to meanwhile.

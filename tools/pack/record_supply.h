@@ -11,7 +11,8 @@
 #include "absl/status/statusor.h"
 #include "bulkhead/v1/pipeline.pb.h"
 #include "server/data/data_finder.h"
-#include "tools/local/object_copy.h"
+#include "tools/inspect/inspected_data.h"
+#include "tools/local/stored_files.h"
 
 namespace bulkhead::tools {
 
@@ -83,16 +84,16 @@ class RecordSupply {
 absl::StatusOr<std::unique_ptr<RecordSupply>> SupplyFolder(const std::string& folder);
 
 // The same of the objects below the folder `url`: images are those whose names end as an
-// image_folder's do. Blocks for the store. Errors: also those of StoredFiles::OfFolder.
-absl::StatusOr<std::unique_ptr<RecordSupply>> SupplyStoredFolder(
-    std::shared_ptr<ObjectFetcher> objects, const std::string& url, const FindProgressFn& progress);
+// image_folder's do. Blocks for the store.
+absl::StatusOr<std::unique_ptr<RecordSupply>> SupplyStoredFolder(std::unique_ptr<StoredFiles> files,
+                                                                 const std::string& url);
 
 // The records of anything else that a spec can name: an image list, tars or a spec, with all
-// features of its source; or TFRecords, byte for byte. `copy`: of the object that `data` names, or
-// the first of them; null: it is a path. INVALID_ARGUMENT for a mixture, and for a feature that is
+// features of its source; or TFRecords, byte for byte. `found`: what the URL `data` names; without
+// files: it is a path. INVALID_ARGUMENT for a mixture, and for a feature that is
 // a list of byte strings.
 absl::StatusOr<std::unique_ptr<RecordSupply>> SupplySource(const std::string& data,
-                                                           const ObjectCopy* copy,
+                                                           const InspectedData& found,
                                                            const FindProgressFn& progress);
 
 }  // namespace bulkhead::tools

@@ -257,34 +257,21 @@ class SourceSupply final : public RecordSupply {
   std::string spec_beside_;  // the spec of an earlier packing; empty: there is none
 };
 
-// Puts the objects in place of the copy of one.
-void NameObjects(const std::string& data, const ObjectCopy& copy, v1::Source& source) {
-  if (HasRecordFiles(source)) {
-    *MutableFilesOf(source).Mutable(0) = data;
-  } else if (!source.image_list().path().empty()) {
-    source.mutable_image_list()->set_path(data);
-  } else {
-    for (std::string& entry : *source.mutable_image_list()->mutable_entries()) {
-      entry = copy.AsOfObject(entry);
-    }
-  }
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RecordSupply>> SupplySource(const std::string& data,
-                                                           const ObjectCopy* copy,
+                                                           const InspectedData& found,
                                                            const FindProgressFn& progress) {
   if (IsSpecFile(data)) {
     BULKHEAD_ASSIGN_OR_RETURN(v1::PipelineSpec spec, ReadSpecFile(data));
     return SourceSupply::Create(std::move(spec), SpecFolder(data), progress);
   }
   std::set<std::string> others;
-  BULKHEAD_ASSIGN_OR_RETURN(const std::string text,
-                            GuessSpec({copy == nullptr ? data : copy->path()}, {}, &others));
+  BULKHEAD_ASSIGN_OR_RETURN(const std::string text, found.files.empty()
+                                                        ? GuessSpec({data}, {}, &others)
+                                                        : GuessSpecOf(found, {data}, {}, &others));
   BULKHEAD_ASSIGN_OR_RETURN(v1::PipelineSpec spec, ParseSpec(text, data));
   spec.clear_epochs();  // `inspect` proposes one, for a look
-  if (copy != nullptr) NameObjects(data, *copy, *spec.mutable_source());
   if (spec.source().has_tfrecord()) {
     return SourceSupply::CreateRaw(std::move(spec), std::move(others), data, progress);
   }

@@ -22,6 +22,7 @@
 #include "tools/common/service_options.h"
 #include "tools/common/tensor_image.h"
 #include "tools/cursor/cursor_file.h"
+#include "tools/local/local_data.h"
 #include "tools/local/local_pipeline.h"
 #include "tools/local/own_run.h"
 #include "tools/preview/output_stats.h"
@@ -204,9 +205,14 @@ std::map<int, ImageValues> RealValues(const std::vector<StageSpec>& stages,
       !arguments.service.target.empty()) {
     return {};
   }
+  const auto spec = ReadSpec(arguments);
+  if (!spec.ok()) return {};
+  const auto data =
+      LocalData::Create(*spec, SpecFolder(arguments.spec), [](const v1::Progress&) {});
+  if (!data.ok()) return {};
   std::vector<std::string> args = OwnArguments();
   args.insert(args.end(), {"--values-of", image});
-  const absl::StatusOr<std::string> text = RunAgain(std::move(args));
+  const absl::StatusOr<std::string> text = RunAgain(std::move(args), **data);
   if (!text.ok()) return {};
   auto values = ImageValuesFromText(*text);
   return values.ok() ? *std::move(values) : std::map<int, ImageValues>();

@@ -17,6 +17,7 @@
 #include "server/spec/stage_signature.h"
 #include "server/stages/running/sample_stage.h"
 #include "tools/local/local_pipeline.h"
+#include "tools/local/local_thread.h"
 
 namespace bulkhead::tools {
 namespace {
@@ -105,12 +106,14 @@ absl::StatusOr<std::map<int, ImageValues>> ValuesBehindStages(const v1::Pipeline
   std::map<uint32_t, Seen> wanted;
   for (const auto& [running, stage] : stages) wanted[running] = stage.second;
   Watcher watcher(std::move(wanted));
-  const std::unique_ptr<PipelineContext> context = local->pipeline().NewContext();
-  context->observer = &watcher;
+  LocalThread thread(*local);
+  thread.context().observer = &watcher;
   std::vector<std::byte> sample(local->schema().batch_bytes());
   const uint64_t end = std::min(samples.first_position + samples.count, local->samples_per_epoch());
+  const uint64_t before = samples.epoch * local->samples_per_epoch();
+  thread.WillProduce(before + samples.first_position, before + end);
   for (uint64_t position = samples.first_position; position < end; ++position) {
-    BULKHEAD_RETURN_IF_ERROR(local->Produce(samples.epoch, position, 1, *context, sample.data()));
+    BULKHEAD_RETURN_IF_ERROR(thread.Produce(samples.epoch, position, 1, sample.data()));
   }
   std::map<int, ImageValues> values;
   for (const auto& [running, seen] : watcher.seen()) {

@@ -11,6 +11,8 @@
 #include "server/base/error.h"
 #include "server/spec/signature.h"
 #include "tools/common/service_options.h"
+#include "tools/local/find_progress.h"
+#include "tools/local/local_data.h"
 #include "tools/local/local_pipeline.h"
 #include "tools/local/own_run.h"
 #include "tools/purity/purity_pass.h"
@@ -35,22 +37,24 @@ absl::StatusOr<std::string> RunPass(const PurityRequest& request) {
 
 // Runs one pass in a process of its own.
 absl::StatusOr<PurityTrace> PassInChild(const PurityRequest& request, const std::string& file,
-                                        bool reversed) {
+                                        const LocalData& data, bool reversed) {
   std::vector<std::string> args = {"validate",     file,
                                    "--purity",     absl::StrCat(request.samples),
                                    "--purity-run", reversed ? kReversed : "forward"};
   for (std::string& argument : request.code.ServiceArguments()) {
     args.push_back(std::move(argument));
   }
-  BULKHEAD_ASSIGN_OR_RETURN(const std::string text, RunAgain(std::move(args)));
+  BULKHEAD_ASSIGN_OR_RETURN(const std::string text, RunAgain(std::move(args), data));
   return TraceFromText(text);
 }
 
 absl::StatusOr<bool> CheckFile(const PurityRequest& request, const std::string& file) {
   if (file == "-") return absl::InvalidArgumentError("--purity reads files, not standard input");
   BULKHEAD_ASSIGN_OR_RETURN(const v1::PipelineSpec spec, ReadSpecFile(file));
-  BULKHEAD_ASSIGN_OR_RETURN(const PurityTrace one, PassInChild(request, file, false));
-  BULKHEAD_ASSIGN_OR_RETURN(const PurityTrace other, PassInChild(request, file, true));
+  BULKHEAD_ASSIGN_OR_RETURN(const auto data,
+                            LocalData::Create(spec, SpecFolder(file), ShowFinding()));
+  BULKHEAD_ASSIGN_OR_RETURN(const PurityTrace one, PassInChild(request, file, *data, false));
+  BULKHEAD_ASSIGN_OR_RETURN(const PurityTrace other, PassInChild(request, file, *data, true));
   const PurityReport report = ComparePasses(one, other, spec.batch().size());
   // Errors of samples advise as a service does; here there is none.
   const std::string text = InFlags(client_internal::InOptions(PurityText(file, report)));

@@ -12,6 +12,7 @@
 #include "server/base/error.h"
 #include "server/pipeline/stage_observer.h"
 #include "server/stages/running/sample_stage.h"
+#include "tools/local/local_thread.h"
 
 namespace bulkhead::tools {
 namespace {
@@ -69,9 +70,9 @@ class Pass {
   explicit Pass(const LocalPipeline& local)
       : local_(local),
         tracer_(local.pipeline().StageNames(), [this] { return DigestOf(rows_); }),
-        context_(local.pipeline().NewContext()),
+        thread_(local),
         batch_(local.schema().batch_bytes()) {
-    context_->observer = &tracer_;
+    thread_.context().observer = &tracer_;
     for (const v1::TensorSchema& tensor : local.schema().tensors()) {
       tensors_.push_back(batch_.data() + tensor.batch_offset());
     }
@@ -82,6 +83,7 @@ class Pass {
     std::vector<uint64_t> firsts;
     for (uint64_t first = 0; first < samples; first += size) firsts.push_back(first);
     if (reversed) std::reverse(firsts.begin(), firsts.end());
+    if (!reversed) thread_.WillProduce(0, samples);
     for (const uint64_t first : firsts) {
       BULKHEAD_RETURN_IF_ERROR(RunBatch(first, std::min(size, samples - first), reversed));
     }
@@ -101,7 +103,7 @@ class Pass {
     if (!local_.pipeline().has_batch_stages() || !whole) return absl::OkStatus();
     rows_ = rows;
     const absl::Status status =
-        local_.pipeline().FinishBatch(rows, {local_.seed(), 0, first}, *context_, tensors_);
+        local_.pipeline().FinishBatch(rows, {local_.seed(), 0, first}, thread_.context(), tensors_);
     StageTrace trace = tracer_.Take();
     trace.record = absl::StrCat("the batch of positions ", first, " to ", first + rows - 1);
     if (!status.ok()) trace.error = std::string(status.message());
@@ -115,7 +117,7 @@ class Pass {
     for (size_t t = 0; t < destinations.size(); ++t) {
       destinations[t] += row * local_.schema().tensors(static_cast<int>(t)).sample_bytes();
     }
-    const absl::Status status = local_.ProduceSample(0, first + row, *context_, destinations);
+    const absl::Status status = thread_.ProduceSample(0, first + row, destinations);
     if (!status.ok() && !IsSampleError(status)) return status;
     StageTrace trace = tracer_.Take();
     if (!status.ok()) trace.error = std::string(status.message());
@@ -134,7 +136,7 @@ class Pass {
 
   const LocalPipeline& local_;
   Tracer tracer_;
-  const std::unique_ptr<PipelineContext> context_;
+  LocalThread thread_;
   std::vector<std::byte> batch_;
   std::vector<std::byte*> tensors_;
   uint64_t rows_ = 0;  // of the batch whose stages run

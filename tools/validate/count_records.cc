@@ -7,13 +7,13 @@
 #include "server/spec/fingerprint.h"
 #include "server/spec/yaml/yaml.h"
 #include "tools/local/class_counts.h"
+#include "tools/local/find_progress.h"
 #include "tools/local/local_data.h"
 
 namespace bulkhead::tools {
 
 absl::StatusOr<DataCounts> CountHere(const v1::PipelineSpec& spec, const std::string& base_dir) {
-  BULKHEAD_ASSIGN_OR_RETURN(const auto data,
-                            LocalData::Create(spec, base_dir, [](const v1::Progress&) {}));
+  BULKHEAD_ASSIGN_OR_RETURN(const auto data, LocalData::Create(spec, base_dir, ShowFinding()));
   DataCounts counts;
   counts.whole = data->counts();
   counts.bytes_fingerprint = BytesFingerprint(data->NamedSpec());

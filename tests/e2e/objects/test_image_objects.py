@@ -529,7 +529,7 @@ def test_a_daemon_without_a_root_reads_no_entries(services, folder, images):
     assert error.reason == "PATH_NOT_ALLOWED" and "--root" in str(error)
 
 
-def test_commands_read_images_of_a_store_or_say_why_not(folder, images):
+def test_commands_read_images_of_a_store(folder, images):
     spec = write_spec(folder / "s.json", **spec_of(FOLDER))
     assert tool("validate", spec)
     local = write_spec(folder / "l.json", **spec_of({"image_folder": {"path": str(images / "folder")}}))
@@ -539,13 +539,12 @@ def test_commands_read_images_of_a_store_or_say_why_not(folder, images):
     tool("preview", spec, "--out", folder / "preview.png")
     assert (folder / "preview.png").stat().st_size > 0
     assert tool("explain", spec)
-    plotted = ("order", spec, "--feature", "label", "--png", folder / "o.png")
-    for words in (("validate", "--purity", 2, spec), plotted):
-        assert "bulkhead stream" in tool(*words, code=1)
     urls = [f"s3://bucket/folder/{path.relative_to(images / 'folder')} 0" for path in (images / "folder").rglob("*.jpg")]
     (folder / "urls.txt").write_text("\n".join(urls))
     listed = write_spec(folder / "u.json", **spec_of({"image_list": {"path": str(folder / "urls.txt")}}))
     assert "150" in tool("validate", "--data", listed)
     assert tool("order", listed, "--json")
-    for words in (("validate", "--purity", 2, listed), ("order", listed, *plotted[2:])):
-        assert "bulkhead stream" in tool(*words, code=1)
+    for each in (spec, listed):
+        assert "pure: 2 samples" in tool("validate", "--purity", 2, each)
+        tool("order", each, "--feature", "label", "--png", folder / "o.png")
+        assert (folder / "o.png").stat().st_size > 0

@@ -1,5 +1,5 @@
-#ifndef BULKHEAD_TOOLS_PACK_STORED_FILES_H_
-#define BULKHEAD_TOOLS_PACK_STORED_FILES_H_
+#ifndef BULKHEAD_TOOLS_LOCAL_STORED_FILES_H_
+#define BULKHEAD_TOOLS_LOCAL_STORED_FILES_H_
 
 #include <cstdint>
 #include <functional>
@@ -17,8 +17,10 @@
 
 namespace bulkhead::tools {
 
-// Images in a store, each by its number in their table. Immutable;
-// thread-safe.
+// The largest file of an image that is read.
+inline constexpr uint64_t kMostImageFileBytes = uint64_t{1} << 30;
+
+// Images in a store, each by its number in their table. Immutable; thread-safe.
 class StoredFiles {
  public:
   // All below a folder of s3 or gs, except what is hidden; their names are relative to it. Blocks
@@ -62,4 +64,4 @@ class StoredFiles {
 
 }  // namespace bulkhead::tools
 
-#endif  // BULKHEAD_TOOLS_PACK_STORED_FILES_H_
+#endif  // BULKHEAD_TOOLS_LOCAL_STORED_FILES_H_

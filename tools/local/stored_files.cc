@@ -1,4 +1,4 @@
-#include "tools/pack/stored_files.h"
+#include "tools/local/stored_files.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -16,7 +16,6 @@
 #include "server/os/files/fd.h"
 #include "server/source/index/index_file.h"
 #include "tools/local/temporary_folder.h"
-#include "tools/pack/read_file.h"
 
 namespace bulkhead::tools {
 namespace {
@@ -95,7 +94,7 @@ StoredFiles::Reader::Reader(const StoredFiles& files,
                             std::function<uint64_t(uint64_t record)> number_of)
     : files_(files),
       number_of_(std::move(number_of)),
-      ahead_(files.found_, [this](uint64_t record, std::vector<ObjectPart>& parts) {
+      ahead_(FetchHere(files.found_), [this](uint64_t record, std::vector<ObjectPart>& parts) {
         const auto image = files_.ImageOf(number_of_(record));
         if (image.ok() && image->file.size_bytes > 0) {
           parts.push_back(files_.images_->PartOf(*image));
