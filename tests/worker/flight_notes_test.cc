@@ -11,9 +11,9 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "bulkhead/v1/loader.pb.h"
+#include "server/image/jpeg/fallback.h"
 #include "server/os/event_loop.h"
 #include "server/worker/current_stage.h"
-#include "tests/image/jpeg/fallback_name.h"
 
 namespace bulkhead {
 namespace {

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "absl/strings/string_view.h"
+
 namespace bulkhead::jpeg {
 
 // Why a file, or one decode of it, goes to libjpeg-turbo instead of this folder's decoder. None of
@@ -27,6 +29,9 @@ enum class Fallback {
   kCoefficient,  // a coefficient so large that decoders differ
 };
 inline constexpr size_t kFallbackCount = static_cast<size_t>(Fallback::kCoefficient) + 1;
+
+// In snake case, for metrics and reports.
+absl::string_view FallbackName(Fallback reason);
 
 // Counts of decodes: [kNone] by this folder's decoder, the others by libjpeg-turbo for that reason.
 using FallbackCounts = std::array<uint64_t, kFallbackCount>;

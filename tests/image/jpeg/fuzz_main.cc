@@ -19,7 +19,6 @@
 #include <vector>
 
 #include "server/base/value_map.h"
-#include "tests/image/jpeg/fallback_name.h"
 #include "tests/image/jpeg/jpeg_files.h"
 
 namespace bulkhead {

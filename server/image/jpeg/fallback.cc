@@ -1,13 +1,8 @@
-#ifndef BULKHEAD_TESTS_IMAGE_JPEG_FALLBACK_NAME_H_
-#define BULKHEAD_TESTS_IMAGE_JPEG_FALLBACK_NAME_H_
-
-#include "absl/strings/string_view.h"
 #include "server/image/jpeg/fallback.h"
 
 namespace bulkhead::jpeg {
 
-// In snake case.
-inline absl::string_view FallbackName(Fallback reason) {
+absl::string_view FallbackName(Fallback reason) {
   switch (reason) {
     case Fallback::kNone:
       return "none";
@@ -44,5 +39,3 @@ inline absl::string_view FallbackName(Fallback reason) {
 }
 
 }  // namespace bulkhead::jpeg
-
-#endif  // BULKHEAD_TESTS_IMAGE_JPEG_FALLBACK_NAME_H_
