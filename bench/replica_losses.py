@@ -29,7 +29,7 @@ import tempfile
 import threading
 import time
 
-from support import ROOT, crop_spec, draw_photos, machine
+from support import ROOT, crop_spec, machine, photos_of
 
 sys.path += [str(ROOT / "tests/fleet"), str(ROOT / "tests/e2e")]
 from hosts import Host, enter_a_network_of_its_own, mutual_tls  # noqa: E402
@@ -108,11 +108,8 @@ def main():
     logging.getLogger("bulkhead").setLevel(logging.ERROR)  # each loss is a warning
     with contextlib.ExitStack() as end:
         home = pathlib.Path(end.enter_context(tempfile.TemporaryDirectory()))
-        data = options.data
-        if data is None:
-            data = home / "photos"
-            draw_photos(data, 300, "--size", "500x375", "--seed", "1")
-        spec = crop_spec(data.resolve())
+        data = photos_of(options.data, home)
+        spec = crop_spec(data)
         places = [{} for _ in range(options.replicas)]
         if options.way == "tls":
             enter_a_network_of_its_own()
@@ -121,7 +118,7 @@ def main():
             os.environ.update(environment)
             places = [{"address": host.address, "access": access, "command": host.command} for host in hosts]
         replicas = [
-            Replica(home / f"replica{number}", "--root", data.resolve(), "--threads", 1, **place)
+            Replica(home / f"replica{number}", "--root", data, "--threads", 1, **place)
             for number, place in enumerate(places)
         ]
         end.callback(lambda: [replica.end() for replica in replicas])

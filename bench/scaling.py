@@ -30,7 +30,7 @@ import sys
 import tempfile
 import time
 
-from support import ROOT, Service, cpu_seconds, crop_spec, descendants, draw_photos, machine, pss
+from support import ROOT, Service, cpu_seconds, crop_spec, descendants, machine, photos_of, pss
 
 sys.path += [str(ROOT / "tests/fleet"), str(ROOT / "tests/e2e")]
 from hosts import Host, enter_a_network_of_its_own, mutual_tls  # noqa: E402
@@ -132,18 +132,15 @@ def main():
     enter_a_network_of_its_own()
     with contextlib.ExitStack() as end:
         home = pathlib.Path(end.enter_context(tempfile.TemporaryDirectory()))
-        data = options.data
-        if data is None:
-            data = home / "photos"
-            draw_photos(data, 300, "--size", "500x375", "--seed", "1")
-        spec = crop_spec(data.resolve())
+        data = photos_of(options.data, home)
+        spec = crop_spec(data)
         trainers = -(-options.connections // CONNECTIONS_OF_A_HOST)
         hosts = [
             end.enter_context(contextlib.closing(Host(number + 1, trainers))) for number in range(options.replicas + 1)
         ]
         access, environment = mutual_tls(hosts, home)
         os.environ.update(environment)
-        replicas = [end.enter_context(Replica(home / host.address, data.resolve(), host, *access)) for host in hosts]
+        replicas = [end.enter_context(Replica(home / host.address, data, host, *access)) for host in hosts]
         quiet = replicas.pop()
         report = {"machine": machine(), "data": str(data), "command": " ".join(sys.argv)}
         report.update(samples=[], bytes_per_stream=[])

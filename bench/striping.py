@@ -21,7 +21,7 @@ import sys
 import tempfile
 import time
 
-from support import Service, cpu_seconds, crop_spec, descendants, draw_photos, machine
+from support import Service, cpu_seconds, crop_spec, descendants, machine, photos_of
 
 import bulkhead
 
@@ -65,11 +65,7 @@ def main():
     options = parser.parse_args()
     with contextlib.ExitStack() as end:
         home = pathlib.Path(end.enter_context(tempfile.TemporaryDirectory()))
-        data = options.data
-        if data is None:
-            data = home / "photos"
-            draw_photos(data, 300, "--size", "500x375", "--seed", "1")
-        data = data.resolve()
+        data = photos_of(options.data, home)
         spec = crop_spec(data)
         one = [serve(home / "one", data, options.replicas)]
         several = [serve(home / f"replica{number}", data, 1) for number in range(options.replicas)]

@@ -35,6 +35,14 @@ def draw_photos(folder, count, *more):
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
+def photos_of(data, home):
+    """The folder `data`; without one, 300 photos that are drawn below `home`."""
+    if data is None:
+        data = home / "photos"
+        draw_photos(data, 300, "--size", "500x375", "--seed", "1")
+    return data.resolve()
+
+
 def crop_spec(folder):
     """Random crops of the photos in `folder`, in batches of 64."""
     return {
