@@ -213,6 +213,24 @@ def test_wrong_results_are_told(start, folder):
     assert error.reason == "STAGE_UNUSABLE" and "keeps its input `index`" in str(error)
 
 
+def is_at_the_batch_stage(worker):
+    return any(thread["stage"] == "batch_stages[0] python" for thread in worker.get("activity", []))
+
+
+def killed_at_the_batch_stage(target):
+    """Whether a worker was found within the batch stage, and killed there. It is stopped and looked at once more, as it
+    may have left the stage by then."""
+    def within():
+        return [int(worker["pid"]) for worker in bulkhead.service_status(target)["workers"] if is_at_the_batch_stage(worker)]
+
+    for pid in within()[:1]:
+        os.kill(pid, signal.SIGSTOP)
+        stays = pid in within()
+        os.kill(pid, signal.SIGKILL if stays else signal.SIGCONT)
+        return stays
+    return False
+
+
 def test_a_worker_killed_within_a_batch_stage_changes_no_byte(start, folder):
     spec = over_range(folder, "draw", [number()], size=1600, batch=16, epochs=2, seed=5)
     expected = digest_of("python", spec, target=start().target)
@@ -222,21 +240,12 @@ def test_a_worker_killed_within_a_batch_stage_changes_no_byte(start, folder):
     with bulkhead.Loader(spec, service.target, timeout=120) as loader:
         for batch in loader.stream():
             values.append(np.array(batch["index"]))
-            if hits >= 3 or len(values) % 20:
-                continue
-            deadline = time.monotonic() + 20
-            while time.monotonic() < deadline:
-                status = bulkhead.service_status(service.target)
-                at_it = [worker["pid"] for worker in status["workers"]
-                         if any(thread["stage"] == "batch_stages[0] python" for thread in worker.get("activity", []))]
-                if at_it:
-                    os.kill(int(at_it[0]), signal.SIGKILL)
-                    hits += 1
-                    break
+            deadline = time.monotonic() + 0.2  # it may be idle until the next batch is taken
+            while hits < 3 and len(values) >= 20 * (hits + 1) and time.monotonic() < deadline:
+                hits += killed_at_the_batch_stage(service.target)
     status = bulkhead.service_status(service.target)
-    within = [end for end in status["recent_exits"]
-              if any(thread["stage"] == "batch_stages[0] python" for thread in end.get("activity", []))]
-    assert hits == 3 and within, status["recent_exits"]
+    within = [end for end in status["recent_exits"] if is_at_the_batch_stage(end)]
+    assert hits == 3 and len(within) == 3, status["recent_exits"]
     assert len(values) == 200
     assert digest_of("python", spec, target=service.target) == expected
     undisturbed = read(service, spec)
