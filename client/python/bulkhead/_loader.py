@@ -7,7 +7,6 @@ import functools
 import os
 import socket
 import time
-import uuid
 from typing import Any, Dict, Iterator, Mapping, NoReturn, Optional, Sequence, Union
 
 from . import _progress_line, errors
@@ -212,7 +211,7 @@ class Loader(LoaderState):
         address, self._credentials = target_file.resolve(target, credentials)
         path = target if target_file.is_target_file(target) else ""
         self._suspended = False  # load_state_dict failed; the next batch reopens the stream
-        unique = f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        unique = f"{os.getpid()}-{os.urandom(4).hex()}"
         # A name that no other loader has: the newer of two of one name supersedes the older.
         own_name = name or f"py-{socket.gethostname()}-{unique}"
         source = load(spec)

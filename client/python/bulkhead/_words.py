@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from typing import Iterable
 
@@ -40,6 +39,8 @@ def _escaped(character: str) -> str:
 
 def nearest(name: str, known: Iterable[str], likeness: float = 0.6) -> str:
     """The known name nearest to a wrong one; empty: none is as near as `likeness`, of 1 for the same."""
+    import difflib  # only now: few trainers misspell a name
+
     folded = {each.lower(): each for each in known}
     near = difflib.get_close_matches(name.lower().replace("-", "_"), folded, 1, likeness)
     return folded[near[0]] if near else ""
