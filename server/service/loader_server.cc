@@ -45,6 +45,12 @@ constexpr absl::Duration kKeepalive = absl::Seconds(20);
 constexpr absl::Duration kRefresh = absl::Seconds(1);
 // What a client may send of a request before the service asks for it.
 constexpr int kUnaskedBytes = 16 << 10;
+// What TLS seals at once, for which each connection keeps a buffer; gRPC's default is 16 KiB. A
+// sealed frame must not fit into the 8 KiB that gRPC 1.51 hands on at once (STAGING_BUFFER_SIZE):
+// where one ends together with what is written, its flush (ssl_protector_protect_flush) finds
+// nothing, leaves the size that it returns as it was, and bytes that nobody wrote are sent.
+constexpr int kTlsFrameBytes = 9 << 10;
+static_assert(kTlsFrameBytes - 100 > 8 << 10);  // 100: what gRPC leaves for the header and the tag
 
 }  // namespace
 
@@ -180,6 +186,7 @@ absl::Status LoaderServer::Listen() {
                              static_cast<int>(absl::ToInt64Milliseconds(kHandshake)));
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS,
                              static_cast<int>(absl::ToInt64Milliseconds(config_.idle_connection)));
+  builder.AddChannelArgument(GRPC_ARG_TSI_MAX_FRAME_SIZE, kTlsFrameBytes);
   credentials_ = config_.tls == nullptr ? grpc::InsecureServerCredentials()
                                         : std::make_shared<TlsCredentials>(config_.tls);
   using Entries = grpc::ServerBuilder::experimental_type;
