@@ -63,17 +63,25 @@ void MeasureNormalize(ImageSize size, int rounds) {
   const Normalizer normalizer(Normalizer::Formula::kMeanStd,
                               {{123.675F, 58.395F}, {116.28F, 57.12F}, {103.53F, 57.375F}});
   const ImageView in = ContiguousImage(pixels.data(), size, 3);
-  double best = 1e9;
+  double best[2] = {1e9, 1e9};  // the channels last, and first
   double best_fill = 1e9;
   for (int round = 0; round < rounds; ++round) {
-    best = std::min(best, Milliseconds([&] { normalizer.ApplyToImage(in, true, out.data()); }));
+    for (const bool channels_first : {false, true}) {
+      best[channels_first] =
+          std::min(best[channels_first],
+                   Milliseconds([&] { normalizer.ApplyToImage(in, channels_first, out.data()); }));
+    }
     best_fill = std::min(best_fill, Milliseconds([&] {
                            std::fill(out.begin(), out.end(), static_cast<float>(round));
                          }));
   }
-  std::printf("%4d x %-4d normalized  %7.4f ms, %.1f GB/s written; filling that memory %7.4f ms\n",
-              size.width, size.height, best, static_cast<double>(values) * 4 / best / 1e6,
-              best_fill);
+  for (const bool channels_first : {false, true}) {
+    const double time = best[channels_first];
+    std::printf(
+        "%4d x %-4d normalized, %s  %7.4f ms, %.1f GB/s written; filling that memory %7.4f ms\n",
+        size.width, size.height, channels_first ? "NCHW" : "NHWC", time,
+        static_cast<double>(values) * 4 / time / 1e6, best_fill);
+  }
 }
 
 }  // namespace

@@ -158,6 +158,9 @@ TEST(ChannelsFirstTest, TwinsAgreeForEveryWidthAndChannelCountAndReadNothingBehi
         normalizer.ApplyToImage(image, true, scalar_floats.data(), Simd::kScalar);
         normalizer.ApplyToImage(image, true, best_floats.data(), Simd::kBest);
         ASSERT_EQ(best_floats, scalar_floats);
+        normalizer.ApplyToImage(image, false, scalar_floats.data(), Simd::kScalar);
+        normalizer.ApplyToImage(image, false, best_floats.data(), Simd::kBest);
+        ASSERT_EQ(best_floats, scalar_floats);
       }
     }
   }

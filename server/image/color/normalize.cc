@@ -66,6 +66,30 @@ BULKHEAD_FOR_AVX2 int RowToPlanes(const ImageView& row, size_t plane, Number* ou
   }
   return done;
 }
+
+// Eight bytes, normalized. Divisions and differences of AVX2 are IEEE's, as the scalar ones are.
+BULKHEAD_FOR_AVX2 inline void NormalizeEight(const uint8_t* eight, Normalizer::Formula formula,
+                                             __m256 first, __m256 second, float* out) {
+  const __m256 values = _mm256_cvtepi32_ps(
+      _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(eight))));
+  _mm256_storeu_ps(out, formula == Normalizer::Formula::kMeanStd
+                            ? _mm256_div_ps(_mm256_sub_ps(values, first), second)
+                            : _mm256_sub_ps(_mm256_div_ps(values, first), second));
+}
+
+// The first `count` bytes of a row, a multiple of eight; the constants of value i are those at
+// i modulo `constants`, a multiple of eight, too.
+BULKHEAD_FOR_AVX2 void NormalizeRow(const uint8_t* row, size_t count, Normalizer::Formula formula,
+                                    const float* firsts, const float* seconds, size_t constants,
+                                    float* out) {
+  size_t at = 0;
+  for (size_t i = 0; i < count; i += 8) {
+    NormalizeEight(row + i, formula, _mm256_loadu_ps(firsts + at), _mm256_loadu_ps(seconds + at),
+                   out + i);
+    at += 8;
+    if (at == constants) at = 0;
+  }
+}
 #endif
 
 }  // namespace
@@ -75,6 +99,12 @@ Normalizer::Normalizer(Formula formula, std::vector<Channel> channels)
   for (size_t c = 0; c < channels_.size(); ++c) {
     for (int value = 0; value < 256; ++value) {
       tables_[c][value] = Apply(c, static_cast<float>(value));
+    }
+  }
+  for (int i = 0; i < 8; ++i) {
+    for (const Channel& channel : channels_) {
+      firsts_.push_back(channel.first);
+      seconds_.push_back(channel.second);
     }
   }
 }
@@ -97,10 +127,17 @@ void Normalizer::ApplyToRow(const ImageView& row, int y, int height, bool channe
                             float* out, Simd simd) const {
   const auto table_of = [this](int c) { return tables_[channels_.size() == 1 ? 0 : c].data(); };
   if (!channels_first) {
-    const uint8_t* from = row.data;
-    float* to = out + y * row.row_bytes();
-    for (int x = 0; x < row.width; ++x) {
-      for (int c = 0; c < row.channels; ++c) *to++ = table_of(c)[*from++];
+    const size_t count = row.row_bytes();
+    float* const to = out + y * count;
+    size_t done = 0;
+#if defined(__x86_64__)
+    if (UseAvx2(simd)) {
+      done = count / 8 * 8;
+      NormalizeRow(row.data, done, formula_, firsts_.data(), seconds_.data(), firsts_.size(), to);
+    }
+#endif
+    for (size_t i = done; i < count; ++i) {
+      to[i] = table_of(static_cast<int>(i % row.channels))[row.data[i]];
     }
     return;
   }
@@ -109,19 +146,13 @@ void Normalizer::ApplyToRow(const ImageView& row, int y, int height, bool channe
   int done = 0;
 #if defined(__x86_64__)
   if (UseAvx2(simd)) {
-    // Divisions and differences of AVX2 are IEEE's, as the scalar ones are.
     const auto store = [constants = channels_.data(), step = channels_.size() == 1 ? 0 : 1,
-                        formula = formula_](int c, const uint8_t* eight,
-                                            float* to) BULKHEAD_FOR_AVX2 {
-      const Channel& channel = constants[c * step];
-      const __m256 first = _mm256_set1_ps(channel.first);
-      const __m256 second = _mm256_set1_ps(channel.second);
-      const __m256 values = _mm256_cvtepi32_ps(
-          _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(eight))));
-      _mm256_storeu_ps(to, formula == Formula::kMeanStd
-                               ? _mm256_div_ps(_mm256_sub_ps(values, first), second)
-                               : _mm256_sub_ps(_mm256_div_ps(values, first), second));
-    };
+                        formula = formula_](int c, const uint8_t* eight, float* to)
+                           BULKHEAD_FOR_AVX2 {
+                             const Channel& channel = constants[c * step];
+                             NormalizeEight(eight, formula, _mm256_set1_ps(channel.first),
+                                            _mm256_set1_ps(channel.second), to);
+                           };
     done = RowToPlanes(row, plane, first, store);
   }
 #endif

@@ -45,6 +45,9 @@ class Normalizer {
  private:
   Formula formula_;
   std::vector<Channel> channels_;
+  // The constants of eight pixels.
+  std::vector<float> firsts_;
+  std::vector<float> seconds_;
   // The result for each byte, per channel: a uint8 image needs no arithmetic.
   std::vector<std::array<float, 256>> tables_;
 };
