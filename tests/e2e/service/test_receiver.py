@@ -18,7 +18,7 @@ from replicas import Replica, history, history_of, range_spec, targets
 import bulkhead
 from bulkhead import errors
 from bulkhead._fleet import fleet_stream
-from bulkhead._service.receiver import Receivers
+from bulkhead._service.receiver import Receiver, Receivers
 from bulkhead._stream import silence
 from bulkhead._stream.shared_memory import SharedMemory
 
@@ -72,6 +72,36 @@ def test_photos_have_the_bytes_of_grpc(folder, photos, serve):
         received = [history_of(batch) for batch in loader.stream()]
     assert received == history(spec, service.target, transport="grpc") == history(spec, None)
     assert not receivers(), "it ends with its loader"
+
+
+def test_one_that_has_just_ended_is_replaced(folder, serve, monkeypatch):
+    service = serve()
+    spec = range_spec(folder)
+    with opened(spec, service) as loader:
+        came = [history_of(loader.next_batch()) for _ in range(5)]
+        monkeypatch.setattr(Receiver, "alive", lambda self: True)  # as long as its parent has not waited for it
+        os.kill(receivers()[0], signal.SIGKILL)
+        came += [history_of(batch) for batch in loader.stream()]
+        assert loader.transport == "shm"
+    assert came == history(spec, service.target, transport="grpc")
+
+
+def test_one_that_ends_while_the_loader_opens_is_replaced(folder, serve, monkeypatch):
+    service = serve()
+    spec = range_spec(folder)
+    find, killed = SharedMemory.open, []
+
+    def open_and_kill(self, *arguments):
+        door = find(self, *arguments)
+        if not killed:
+            killed.append(receivers()[0])
+            os.kill(killed[0], signal.SIGKILL)
+        return door
+
+    monkeypatch.setattr(SharedMemory, "open", open_and_kill)
+    with opened(spec, service) as loader:
+        assert [history_of(batch) for batch in loader.stream()] == history(spec, service.target, transport="grpc")
+    assert len(killed) == 1
 
 
 def test_shared_memory_may_be_demanded(folder, serve):

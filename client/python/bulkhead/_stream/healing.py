@@ -220,7 +220,7 @@ class HealingStream:
         try:
             self._wait_opened(silence, progress)
         except errors.BulkheadError as error:
-            answered = self._stream.answered or error.reason in SERVICES_WORDS
+            answered = self._stream.answered or error.reason in SERVICES_WORDS or self._shm.has_lost_receiver()
             if not answered or not is_loss(error) or self._deadline <= 0:
                 if error._advice:
                     raise error._final() from None

@@ -39,22 +39,22 @@ class SharedMemory:
         self.reason = self._never
         if not self._wanted or self._never:
             return None
-        path = self._path(patience, closed)
-        if path is None:
-            return None
         old = self.door
-        if old is not None and old.path == path and not old.hung_up():
-            return old
         fresh: Optional[Door] = None
-        try:
-            fresh = Door(
-                path,
-                min(patience, door_module.WELCOME_SECONDS),
-                closed,
-                self._credentials.socket_user,
-            )
-        except DoorError as failure:
-            self.reason = str(failure)
+        for _ in range(2):
+            path = self._path(patience, closed)
+            if path is None:
+                break
+            if old is not None and old.path == path and not old.hung_up():
+                return old
+            try:
+                fresh = Door(path, min(patience, door_module.WELCOME_SECONDS), closed, self._credentials.socket_user)
+                break
+            except DoorError as failure:
+                self.reason = str(failure)
+                if self.receiver is None:
+                    break
+                self.kill_receiver()  # it hangs, or has just ended
         with self._lock:
             self.door = fresh
             too_late = self._closed
@@ -83,6 +83,10 @@ class SharedMemory:
 
     def brought_batch(self) -> None:
         self._receivers.brought_batch()
+
+    def has_lost_receiver(self) -> bool:
+        """Whether batches came through a receiver, and that is gone."""
+        return self.receiver is not None and (self.door is None or self.door.hung_up())
 
     def kill_receiver(self) -> None:
         """The service is silent, or the receiver is: the next `open` starts another."""
