@@ -13,7 +13,7 @@ import bulkhead
 from conftest import HERE
 
 EXAMPLE = HERE.parents[1] / "examples/runaway"
-RECORDS = 96  # whole batches: 3 of 32, 12 of large.yaml
+RECORDS = 160
 STAGE_BYTES = 40 << 20  # that every call takes
 LARGE_BATCH_BYTES = 8 << 20  # of large.yaml
 
@@ -88,14 +88,14 @@ def test_a_slow_consumer_does_not_raise_the_peak(runs):
 
 
 def test_large_batches_do_not_pile_up_before_a_slow_consumer(runs):
-    """By less than four batches of twelve: they are made much faster than it takes them."""
+    """By less than four batches of twenty: they are made much faster than it takes them."""
     quick, slow = runs[4:]
     assert footprint(slow) < footprint(quick) + 4 * LARGE_BATCH_BYTES
 
 
 def test_large_batches_that_may_pile_up_are_seen(runs):
     """What the test above looks at does grow, if batches wait."""
-    waiting = runaway.run("large.yaml", 4, 160, 0.2, ahead=20)
+    waiting = runaway.run("large.yaml", 4, RECORDS, 0.2, ahead=20)
     assert footprint(waiting) > footprint(runs[5]) + 10 * LARGE_BATCH_BYTES
 
 
