@@ -30,7 +30,7 @@ def _strings(texts) -> ctypes.Array:
 def _readable() -> list[str]:
     """Folders that imports and the interpreter read."""
     folders = [sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix]
-    folders += [os.path.dirname(os.path.realpath(sys.executable)), *sys.path]
+    folders += [os.path.dirname(os.path.realpath(sys.executable)), sys.pycache_prefix or "", *sys.path]
     return [folder for folder in dict.fromkeys(folders) if folder not in ("", "/")]
 
 

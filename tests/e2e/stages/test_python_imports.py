@@ -64,6 +64,15 @@ def test_what_frameworks_do_at_import_works_at_default_settings(start, folder, s
     assert not list(scratch.iterdir())
 
 
+def test_compiled_files_are_read_where_the_environment_says(start, folder, monkeypatch):
+    """Else a worker compiles all that it imports, at each start."""
+    prefix = folder / "compiled"
+    prefix.mkdir()
+    (prefix / "number").write_text("7")
+    monkeypatch.setenv("PYTHONPYCACHEPREFIX", str(prefix))
+    assert read(start(), over_range(folder, "user_functions:beside_compiled_files")).tolist() == 8 * [7]
+
+
 def test_the_folder_of_a_worker_is_removed_behind_it_and_those_of_a_killed_service_at_the_next_start(start, folder, scratch):
     service = start()
     spec = over_range(folder, "framework_like:double")

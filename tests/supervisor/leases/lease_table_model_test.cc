@@ -11,9 +11,9 @@
 #include <cstdlib>
 #include <deque>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "tests/supervisor/leases/lease_table_world.h"
 
 namespace bulkhead {
@@ -92,7 +92,7 @@ class StateSpace {
   };
 
   std::pair<size_t, bool> Add(const LeaseTableWorld& world, int64_t parent, const Event& event) {
-    const auto [found, is_new] = ids_.emplace(world.Key(), facts_.size());
+    const auto [found, is_new] = ids_.try_emplace(world.Key(), facts_.size());
     if (is_new) {
       facts_.push_back(
           {parent, event, world.complete() || world.failed(), world.any_worker_alive()});
@@ -117,7 +117,7 @@ class StateSpace {
   }
 
   std::deque<std::pair<size_t, LeaseTableWorld>> frontier_;
-  std::unordered_map<std::string, size_t> ids_;
+  absl::flat_hash_map<std::string, size_t> ids_;
   std::vector<Facts> facts_;
   std::vector<Edge> edges_;
   std::string broken_;

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <bit>
 #include <set>
+#include <utility>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 
 namespace bulkhead {
@@ -36,15 +38,13 @@ class LeaseTableInspector {
     for (const auto& lost : table.lost_slots_) slots.push_back(lost.slot);
     return slots;
   }
-  // Whom the lost slots wait for, with workers named by `name`.
+  // Adds whom the lost slots wait for, with workers named by `name`.
   template <typename NameWorker>
-  static std::string LostText(const LeaseTable& table, const NameWorker& name) {
-    std::string text;
+  static void AddLost(const LeaseTable& table, const NameWorker& name, std::string& key) {
     for (const auto& lost : table.lost_slots_) {
-      for (const auto& [worker, lease_id] : lost.writers) absl::StrAppend(&text, name(worker), " ");
-      text += ";";
+      for (const auto& [worker, lease_id] : lost.writers) key += name(worker);
+      key += ';';
     }
-    return text;
   }
 };
 
@@ -432,9 +432,10 @@ std::string LeaseTableWorld::CheckCounts() const {
 }
 
 // Slots by where they are, so that states which only number them differently are one.
-std::map<uint32_t, int> LeaseTableWorld::CanonicalSlots() const {
-  std::map<uint32_t, int> names;
-  const auto name = [&](uint32_t slot) { names.emplace(slot, static_cast<int>(names.size())); };
+std::array<char, LeaseTableWorld::kMostSlots> LeaseTableWorld::CanonicalSlots() const {
+  std::array<char, kMostSlots> names{};
+  char next = '0';
+  const auto name = [&](uint32_t slot) { names.at(slot) = next++; };
   for (const auto& [number, batch] : LeaseTableInspector::Batches(table_)) name(batch.slot);
   for (const uint32_t slot : LeaseTableInspector::LostSlots(table_)) name(slot);
   for (const uint32_t slot : out_) name(slot);
@@ -442,50 +443,64 @@ std::map<uint32_t, int> LeaseTableWorld::CanonicalSlots() const {
   return names;
 }
 
+// A byte for each fact: millions of keys are made and compared.
 std::string LeaseTableWorld::KeyWith(const std::array<int, 2>& order) const {
-  const std::map<uint32_t, int> slots = CanonicalSlots();
+  const std::array<char, kMostSlots> slots = CanonicalSlots();
   const auto name_worker = [&](LeaseTable::WorkerId id) {
-    if (id == workers_[order[0]].id) return "a";
-    return id == workers_[order[1]].id ? "b" : "-";
+    if (id == workers_[order[0]].id) return 'a';
+    return id == workers_[order[1]].id ? 'b' : '-';
   };
-  std::map<uint64_t, std::string> leases;  // current ones; the numbers of all others are the same
-  std::string key =
-      absl::StrCat(begun_, ",", delivered_, ",", failed_ ? "F" : "", redone_ ? "R" : "", "|");
+  std::string key;
+  key.reserve(64);
+  const auto add = [&key](uint64_t number) { key += static_cast<char>('0' + number); };
+  add(begun_);
+  add(delivered_);
+  add((failed_ ? 1 : 0) + (redone_ ? 2 : 0));
+  // Names of the current leases; the numbers of all others are the same.
+  absl::InlinedVector<std::pair<uint64_t, char>, 8> leases;
   for (const auto& [number, batch] : LeaseTableInspector::Batches(table_)) {
     for (const auto& entry : batch.leases) {
       const uint32_t part = entry.lease.first_sample();
-      leases[entry.lease.lease_id()] = absl::StrCat(batch.header.sequence(), ".", part);
-      absl::StrAppend(&key, static_cast<int>(entry.state),
-                      entry.state == State::kAssigned ? name_worker(entry.worker) : "",
-                      entry.outdated ? "o" : "");
+      const uint64_t first = batch.header.sequence() * kSamplesOfBatch + part;
+      leases.emplace_back(entry.lease.lease_id(), static_cast<char>('0' + first));
+      add(static_cast<uint64_t>(entry.state));
+      key += entry.state == State::kAssigned ? name_worker(entry.worker) : ' ';
+      key += entry.outdated ? 'o' : ' ';
       for (uint32_t i = part; i < part + entry.lease.count(); ++i) {
         const bool whole = written_[batch.slot][i] == Content(batch.header.sequence(), redone_);
-        key += whole ? "w" : "-";
+        key += whole ? 'w' : '-';
       }
-      key += " ";
+      key += ' ';
     }
   }
-  absl::StrAppend(&key, "|", LeaseTableInspector::LostText(table_, name_worker), "|", out_.size(),
-                  "|", table_.free_slots());
+  key += '|';
+  LeaseTableInspector::AddLost(table_, name_worker, key);
+  key += '|';
+  add(out_.size());
+  add(table_.free_slots());
   const auto add_items = [&](const std::vector<Item>& items, bool with_slot) {
-    std::vector<std::string> texts;
+    absl::InlinedVector<std::array<char, 3>, 4> names;
     for (const Item& item : items) {
-      const auto lease = leases.find(item.lease.lease_id());
-      texts.push_back(absl::StrCat(static_cast<int>(item.state),
-                                   lease == leases.end() ? "x" : lease->second, "@",
-                                   with_slot ? slots.at(item.lease.slot()) : -1));
+      const auto lease = std::find_if(leases.begin(), leases.end(), [&](const auto& one) {
+        return one.first == item.lease.lease_id();
+      });
+      names.push_back({static_cast<char>('0' + static_cast<int>(item.state)),
+                       lease == leases.end() ? 'x' : lease->second,
+                       with_slot ? slots.at(item.lease.slot()) : '-'});
     }
-    std::sort(texts.begin(), texts.end());
-    for (const std::string& text : texts) absl::StrAppend(&key, text, " ");
+    std::sort(names.begin(), names.end());
+    for (const std::array<char, 3>& name : names) key.append(name.data(), name.size());
   };
   for (const int w : order) {
-    absl::StrAppend(&key, "|", static_cast<int>(workers_[w].life), ":");
+    key += '|';
+    add(static_cast<uint64_t>(workers_[w].life));
     add_items(workers_[w].items, true);
   }
-  absl::StrAppend(&key, "|");
+  key += '|';
   add_items(late_, false);
+  key += '|';
   // Their batches and slots are those of the leases that they hold; the older ones come first.
-  for (const Promise& promise : promised_) absl::StrAppend(&key, "|", promise.copied ? "c" : "p");
+  for (const Promise& promise : promised_) key += promise.copied ? 'c' : 'p';
   return key;
 }
 

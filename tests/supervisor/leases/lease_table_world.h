@@ -2,8 +2,8 @@
 #define BULKHEAD_TESTS_SUPERVISOR_LEASES_LEASE_TABLE_WORLD_H_
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -54,6 +54,7 @@ enum class Misuse {
 class LeaseTableWorld {
  public:
   static constexpr uint64_t kSamplesOfBatch = 2;
+  static constexpr size_t kMostSlots = 4;
 
   struct Options {
     bool ordered = true;
@@ -120,7 +121,7 @@ class LeaseTableWorld {
   std::string CheckWriters() const;
   std::string CheckLeases() const;
   std::string CheckCounts() const;
-  std::map<uint32_t, int> CanonicalSlots() const;
+  std::array<char, kMostSlots> CanonicalSlots() const;
   std::string KeyWith(const std::array<int, 2>& order) const;
 
   const uint64_t batches_;
