@@ -44,9 +44,9 @@ def photos_of(data, home):
 
 
 def crop_spec(folder):
-    """Random crops of the photos in `folder`, in batches of 64."""
+    """Random crops of the photos in `folder`, at any depth, in batches of 64."""
     return {
-        "source": {"image_folder": {"path": str(folder)}},
+        "source": {"image_folder": {"path": str(folder), "unlabeled": True}},
         "stages": ["decode_image", {"random_resized_crop": {"size": [224, 224]}}, "random_horizontal_flip"],
         "batch": {"size": 64, "last": "drop"},
         "order": "global",

@@ -7,6 +7,7 @@
 #include <random>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/cpp/internal/base/error.h"
@@ -167,9 +168,12 @@ absl::StatusOr<std::unique_ptr<Loader>> Loader::Open(LoaderOptions options) {
   config.deadline = options.reconnect_deadline;
   config.silence = options.silence_deadline;
   config.held_deadline = options.held_deadline;
-  const std::vector<std::string> targets = client_internal::FleetTargets(service->address);
+  std::vector<std::string> targets = client_internal::FleetTargets(service->address);
+  const bool is_file = client_internal::IsTargetFile(options.target);
+  if (targets.empty() && is_file && !absl::StartsWith(service->address, "unix:")) {
+    targets = {service->address};  // the file may name more of them later
+  }
   if (!targets.empty()) {
-    const bool is_file = client_internal::IsTargetFile(options.target);
     auto replicas =
         client_internal::Replicas::Make(targets, is_file ? options.target : std::string());
     if (!replicas.ok()) return replicas.status();

@@ -32,7 +32,10 @@ constexpr uint64_t kSlotsAtOnce = 8;
 // Bytes that a fault maps around the written ones, and mapped bytes at which the mapping is
 // dropped.
 constexpr uint64_t kTouchedAround = uint64_t{64} << 10;
-constexpr uint64_t kMostTouched = uint64_t{1} << 20;
+constexpr uint64_t kMostTouched = uint64_t{1} << 17;
+
+// Longer values are checked piece by piece before they are read.
+constexpr uint64_t kMostUnchecked = uint64_t{1} << 20;
 
 constexpr uint32_t kFree = 0;
 constexpr uint32_t kTaken = 1;
@@ -211,6 +214,17 @@ bool Segment::ForEachValue(const StoreKey& key, const Use& use) const {
   return used;
 }
 
+std::optional<uint32_t> Segment::ChecksumOf(const StoreKey& key, const ValuePart& value) const {
+  std::string piece;
+  uint32_t crc32c = Checksum(key, {});
+  for (uint64_t done = 0; done < value.bytes; done += piece.size()) {
+    piece.resize(std::min(value.bytes - done, kMostUnchecked));
+    if (!Read(value.begin + done, piece.size(), piece.data())) return std::nullopt;
+    crc32c = Crc32c(piece, crc32c);
+  }
+  return crc32c;
+}
+
 bool Segment::Has(const StoreKey& key) const {
   bool has = false;
   ForEachValue(key, [&](const ValuePart& value, uint32_t /*crc32c*/) {
@@ -222,6 +236,9 @@ bool Segment::Has(const StoreKey& key) const {
 
 bool Segment::Find(const StoreKey& key, std::string& value) const {
   return ForEachValue(key, [&](const ValuePart& found, uint32_t crc32c) {
+    // A slot's length may be damaged, too: no memory is taken for it before it is known to be
+    // right.
+    if (found.bytes > kMostUnchecked && ChecksumOf(key, found) != crc32c) return false;
     value.resize(found.bytes);
     return Read(found.begin, found.bytes, value.data()) && Checksum(key, value) == crc32c;
   });

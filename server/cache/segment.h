@@ -87,6 +87,8 @@ class Segment {
   // returns true.
   template <typename Use>
   bool ForEachValue(const StoreKey& key, const Use& use) const;
+  // Of the key and a value; absent if it cannot be read. Takes a megabyte at most.
+  std::optional<uint32_t> ChecksumOf(const StoreKey& key, const ValuePart& value) const;
   bool Read(uint64_t place, uint64_t bytes, void* to) const;
   bool Write(uint64_t place, absl::string_view bytes);
   // Sets where the writer continues: after the last valid value.

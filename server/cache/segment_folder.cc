@@ -158,11 +158,13 @@ absl::StatusOr<std::shared_ptr<SegmentFolder::Segment>> SegmentFolder::Make(
   const uint64_t largest =
       std::max(config_.largest_bytes,
                std::min(config_.most_bytes / kManySegments, bulkhead::Segment::kMostBytes));
-  uint64_t of_domain = 0;
+  uint64_t filled = 0;  // many workers that keep little shall take little of the disk
   for (const auto& segment : segments_) {
-    if (segment->domain == domain) of_domain += segment->bytes;
+    if (segment->domain == domain && bulkhead::Segment::IsFull(segment->reading.get())) {
+      filled += segment->bytes;
+    }
   }
-  const uint64_t bytes = std::min(std::clamp(of_domain, config_.first_bytes, largest),
+  const uint64_t bytes = std::min(std::clamp(filled, config_.first_bytes, largest),
                                   config_.most_bytes - TotalBytes());
   BULKHEAD_ASSIGN_OR_RETURN(UniqueFd file, CreateFile());
   BULKHEAD_RETURN_IF_ERROR(bulkhead::Segment::Format(file.get(), bytes));

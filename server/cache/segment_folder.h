@@ -36,7 +36,7 @@ class SegmentFolder {
     std::string folder;                        // must belong to the user
     std::string prefix;                        // of the segments' names: "seek"
     uint64_t most_bytes = 0;                   // of all segments together
-    uint64_t first_bytes = uint64_t{4} << 20;  // of the first segment,
+    uint64_t first_bytes = uint64_t{4} << 20;  // of a segment while none is full,
     uint64_t largest_bytes = uint64_t{64}
                              << 20;  // limit of any segment, unless most_bytes is large
   };

@@ -19,18 +19,33 @@ absl::Status Misplaced() {
 
 }  // namespace
 
-absl::StatusOr<BatchSlots> BatchSlots::Create(uint64_t batch_bytes, uint32_t usable) {
+absl::StatusOr<BatchSlots> BatchSlots::Create(const v1::BatchSchema& schema, uint32_t usable) {
+  const uint64_t batch_bytes = schema.batch_bytes();
   if (batch_bytes > kMostBatchBytes) {
     return absl::ResourceExhaustedError("a batch is larger than any memory");
   }
   constexpr uint64_t kUnit = Arena::kSlotAlignment;
   const uint64_t slot_bytes = std::max((batch_bytes + kUnit - 1) / kUnit, uint64_t{1}) * kUnit;
   BULKHEAD_ASSIGN_OR_RETURN(std::shared_ptr<Arena> arena, Arena::Create(slot_bytes, usable + 1));
-  return BatchSlots(std::move(arena), usable);
+  return BatchSlots(schema, std::move(arena), usable);
 }
 
-BatchSlots::BatchSlots(std::shared_ptr<Arena> arena, uint32_t usable) : arena_(std::move(arena)) {
+BatchSlots::BatchSlots(v1::BatchSchema schema, std::shared_ptr<Arena> arena, uint32_t usable)
+    : schema_(std::move(schema)), arena_(std::move(arena)) {
   for (uint32_t slot = 0; slot < usable; ++slot) free_.insert(free_.end(), slot);
+}
+
+std::deque<BatchSlots::Range> BatchSlots::RangesOf(uint64_t samples) const {
+  std::deque<Range> ranges;
+  if (samples == schema_.batch_size() && schema_.batch_bytes() > 0) {
+    ranges.push_back({0, schema_.batch_bytes()});
+  } else if (samples < schema_.batch_size()) {
+    for (const v1::TensorSchema& tensor : schema_.tensors()) {
+      const uint64_t bytes = samples * tensor.sample_bytes();
+      if (bytes > 0) ranges.push_back({tensor.batch_offset(), bytes});
+    }
+  }
+  return ranges;
 }
 
 absl::StatusOr<BatchSlots::Added> BatchSlots::Add(client_internal::PartView part) {
@@ -39,13 +54,20 @@ absl::StatusOr<BatchSlots::Added> BatchSlots::Add(client_internal::PartView part
     BULKHEAD_ASSIGN_OR_RETURN(const bool begun, Begin(part.header));
     if (!begun) return Added::kNothing;
   }
-  const uint64_t room = arena_->slot_bytes();
-  if (part.offset > room || part.data_bytes > std::min(room - part.offset, *missing_)) {
-    return Misplaced();
+  if (part.data_bytes > 0) {
+    if (missing_->empty()) return Misplaced();
+    Range& next = missing_->front();
+    // A schema that lies about its tensors does not lead out of the slot, either.
+    const uint64_t room = arena_->slot_bytes() - std::min(part.offset, arena_->slot_bytes());
+    if (part.offset != next.offset || part.data_bytes > std::min(next.bytes, room) ||
+        !part.data.CopyTo(arena_->slot(slot_) + part.offset, part.data_bytes)) {
+      return Misplaced();
+    }
+    next.offset += part.data_bytes;
+    next.bytes -= part.data_bytes;
+    if (next.bytes == 0) missing_->pop_front();
   }
-  if (!part.data.CopyTo(arena_->slot(slot_) + part.offset, part.data_bytes)) return Misplaced();
-  *missing_ -= part.data_bytes;
-  if (*missing_ > 0) return Added::kPart;
+  if (!missing_->empty()) return Added::kPart;
   missing_.reset();
   return Added::kBatch;
 }
@@ -53,9 +75,13 @@ absl::StatusOr<BatchSlots::Added> BatchSlots::Add(client_internal::PartView part
 absl::StatusOr<bool> BatchSlots::Begin(const std::string& header) {
   if (free_.empty()) return false;
   if (!header_.ParseFromString(header)) return Misplaced();
+  std::deque<Range> missing = RangesOf(header_.sample_count());
+  uint64_t bytes = 0;
+  for (const Range& range : missing) bytes += range.bytes;
+  if (bytes != header_.payload_bytes()) return Misplaced();
   slot_ = *free_.begin();
   free_.erase(free_.begin());
-  missing_ = header_.payload_bytes();
+  missing_ = std::move(missing);
   return true;
 }
 

@@ -2,6 +2,7 @@
 #define BULKHEAD_SERVER_RECEIVER_BATCH_SLOTS_H_
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <set>
@@ -27,15 +28,15 @@ class BatchSlots {
     kBatch,  // it was the batch's last one
   };
 
-  // Room for `usable` batches of `batch_bytes` bytes, at least one. The arena has one slot more,
+  // Room for `usable` batches of this schema, at least one. The arena has one slot more,
   // since clients hold at most all slots but one; it is never used and takes no memory. Errors:
   // those of Arena::Create; RESOURCE_EXHAUSTED for more bytes than can be counted.
-  static absl::StatusOr<BatchSlots> Create(uint64_t batch_bytes, uint32_t usable);
+  static absl::StatusOr<BatchSlots> Create(const v1::BatchSchema& schema, uint32_t usable);
 
   const std::shared_ptr<Arena>& arena() const { return arena_; }
 
-  // Copies the part's bytes. INTERNAL, human-readable, for a part that does not fit behind the one
-  // before it.
+  // Copies the part's bytes. INTERNAL, human-readable, for a part that is not the next one: all
+  // bytes of a batch's samples come once, in the order of the memory.
   absl::StatusOr<Added> Add(client_internal::PartView part);
   // The batch that is being put together, or that the last Add completed, and its slot.
   const v1::BatchHeader& header() const { return header_; }
@@ -44,15 +45,24 @@ class BatchSlots {
   void Free(uint32_t slot) { free_.insert(slot); }
 
  private:
-  BatchSlots(std::shared_ptr<Arena> arena, uint32_t usable);
+  struct Range {
+    uint64_t offset = 0;
+    uint64_t bytes = 0;
+  };
+
+  BatchSlots(v1::BatchSchema schema, std::shared_ptr<Arena> arena, uint32_t usable);
 
   absl::StatusOr<bool> Begin(const std::string& header);
+  // Where a batch of so many samples lies in a slot, in order.
+  std::deque<Range> RangesOf(uint64_t samples) const;
+
+  v1::BatchSchema schema_;
 
   std::shared_ptr<Arena> arena_;
   std::set<uint32_t> free_;  // the lowest is used first, so that few pages are touched
   v1::BatchHeader header_;
   uint32_t slot_ = 0;
-  std::optional<uint64_t> missing_;  // bytes of the batch; absent between batches
+  std::optional<std::deque<Range>> missing_;  // of the batch; absent between batches
 };
 
 }  // namespace bulkhead

@@ -284,7 +284,7 @@ absl::Status StreamRelay::MakeArena(const v1::Opened& opened) {
   // What the service may send without a release, and what the client may hold.
   const uint64_t sent = std::clamp<uint64_t>(within, 1, batches);
   const uint64_t held = std::clamp<uint64_t>(within, std::min(batches, kFewestSlots), batches);
-  auto slots = BatchSlots::Create(opened.schema().batch_bytes(), static_cast<uint32_t>(held));
+  auto slots = BatchSlots::Create(opened.schema(), static_cast<uint32_t>(held));
   if (!slots.ok()) return slots.status();
   const auto granted = client_->Grant(*slots->arena(), nullptr);
   if (!granted.ok()) return granted.status();

@@ -406,7 +406,7 @@ PipelineConfig MakePipelineConfig(const PreparedPipeline& prepared) {
   config.quota_bytes = prepared.memory.worker_quota_bytes();
   config.attribution = prepared.attribution;
   config.stages = {StageLabels(prepared.spec), CacheLabels(prepared.spec),
-                   DecodesImages(prepared.spec)};
+                   DecodeLabels(prepared.spec)};
   config.stage_code = CodeOfStages(prepared.spec);
   config.python = !FirstPythonStage(prepared.spec).empty();
   config.code = prepared.code_on_disk;

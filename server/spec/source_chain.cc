@@ -123,6 +123,16 @@ std::set<std::string> CacheLabels(const v1::PipelineSpec& spec) {
   return labels;
 }
 
+std::set<std::string> DecodeLabels(const v1::PipelineSpec& spec) {
+  std::set<std::string> labels;
+  for (const SourceChain& chain : SourceChains(spec)) {
+    for (const SourceChain::Step& step : chain.steps) {
+      if (DecodingOf(*step.stage).has_value()) labels.insert(LabelOf(step));
+    }
+  }
+  return labels;
+}
+
 std::string MixedSourcePath(int source) {
   return absl::StrCat("source.mixture.sources[", source, "]");
 }

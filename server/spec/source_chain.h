@@ -76,8 +76,9 @@ std::map<std::string, std::string> CodeOfStages(const v1::PipelineSpec& spec);
 // "source.mixture.sources[1].stages[0] resize", "batch_stages[0] mixup". A running pipeline has no
 // others, but may have joined some.
 std::set<std::string> StageLabels(const v1::PipelineSpec& spec);
-// Of these, the cache stages.
+// Of these, the cache stages, and those that decode images.
 std::set<std::string> CacheLabels(const v1::PipelineSpec& spec);
+std::set<std::string> DecodeLabels(const v1::PipelineSpec& spec);
 
 // The place of the first cache stage, "stages[1].cache"; empty if there is none.
 std::string FirstCacheStage(const v1::PipelineSpec& spec);

@@ -66,11 +66,20 @@ TEST_F(SegmentFolderTest, LendsWhatWasGivenBackUntilItIsFull) {
   EXPECT_NE((*next)->id, id);
 }
 
-TEST_F(SegmentFolderTest, GrowsWithWhatIsThere) {
+TEST_F(SegmentFolderTest, GrowsWithWhatIsFull) {
   const auto folder = SegmentFolder::Open(Config(100 * kSmall));
   std::vector<uint64_t> sizes;
-  for (int i = 0; i < 5; ++i) sizes.push_back((*folder->Lend(kShared))->bytes / kSmall);
+  for (int i = 0; i < 5; ++i) {
+    const auto lent = *folder->Lend(kShared);
+    sizes.push_back(lent->bytes / kSmall);
+    Fill(*lent);
+  }
   EXPECT_EQ(sizes, (std::vector<uint64_t>{1, 1, 2, 4, 4}));
+}
+
+TEST_F(SegmentFolderTest, ManyWritersThatKeepLittleGetSmallOnes) {
+  const auto folder = SegmentFolder::Open(Config(100 * kSmall));
+  for (int i = 0; i < 8; ++i) EXPECT_EQ((*folder->Lend(kShared))->bytes, kSmall);
 }
 
 TEST_F(SegmentFolderTest, FindsTheSegmentsOfEarlierRuns) {
@@ -105,7 +114,11 @@ TEST_F(SegmentFolderTest, DoesNotWriteWhereAnotherServiceDoes) {
 
 TEST_F(SegmentFolderTest, StaysWithinItsBound) {
   const auto folder = SegmentFolder::Open(Config(3 * kSmall + kSmall / 2));
-  for (int i = 0; i < 3; ++i) ASSERT_TRUE(folder->Lend(kShared).ok());
+  for (int i = 0; i < 3; ++i) {
+    const auto lent = folder->Lend(kShared);
+    ASSERT_TRUE(lent.ok());
+    Fill(**lent);
+  }
   EXPECT_EQ(folder->segments().back()->bytes, kSmall + kSmall / 2) << "what was left";
   const auto none = folder->Lend(kShared);
   EXPECT_EQ(none.status().code(), absl::StatusCode::kResourceExhausted);
@@ -118,6 +131,7 @@ TEST_F(SegmentFolderTest, MakesLargerSegmentsUnderALargeBound) {
   while (folder->segments().size() < 6) {
     const auto lent = folder->Lend(kShared);
     ASSERT_TRUE(lent.ok());
+    Fill(**lent);
   }
   EXPECT_EQ(folder->segments().back()->bytes, 8 * kSmall) << "not the 4 of the configuration";
 }

@@ -211,6 +211,30 @@ TEST_F(SegmentTest, NeverGivesAWrongValueWhateverStandsInTheFile) {
   EXPECT_GT(lost, 1000u);
 }
 
+TEST_F(SegmentTest, ALengthThatIsDamagedTakesNoMemory) {
+  const UniqueFd fd = MakeSegment(uint64_t{64} << 20);
+  const std::string large = Value(2, 3 << 20);
+  {
+    auto writer = Segment::OpenForWriting(fd.get());
+    ASSERT_TRUE(writer->Add(Key(1), Value(1, 100)) && writer->Add(Key(2), large));
+  }
+  constexpr off_t kSlotBytes = 32;
+  constexpr off_t kPlaceOfLength = 20;
+  uint32_t length = 0;
+  for (off_t slot = 64; length != Value(1, 100).size(); slot += kSlotBytes) {
+    ASSERT_EQ(pread(fd.get(), &length, sizeof(length), slot + kPlaceOfLength), 4);
+    if (length != Value(1, 100).size()) continue;
+    const uint32_t damaged = length | (uint32_t{1} << 25);
+    ASSERT_EQ(pwrite(fd.get(), &damaged, sizeof(damaged), slot + kPlaceOfLength), 4);
+  }
+  const auto reader = Segment::OpenForReading(fd.get());
+  std::string value;
+  EXPECT_FALSE(reader->Find(Key(1), value));
+  EXPECT_LT(value.capacity(), size_t{1} << 20);
+  ASSERT_TRUE(reader->Find(Key(2), value)) << "a value that is as long as it says";
+  EXPECT_EQ(value, large);
+}
+
 TEST_F(SegmentTest, RefusesWhatIsNone) {
   const UniqueFd empty = OpenFile(Path("empty"));
   EXPECT_EQ(Segment::OpenForReading(empty.get()).status().code(), absl::StatusCode::kDataLoss);

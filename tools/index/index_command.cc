@@ -167,7 +167,7 @@ absl::Status KeepOfImages(Loader& loader, const IndexArguments& arguments, Progr
     if (kept.asked && !kept.cache.reason().empty()) {
       all.Update(absl::ResourceExhaustedError(
           absl::StrCat("not all ", kept.name, " could be kept: ", kept.cache.reason(),
-                       "; give the service more ", kept.option)));
+                       "; give the service more ", kept.option, ", or its disk more room")));
     }
   }
   return all;

@@ -19,10 +19,14 @@ std::optional<GrowthCurve::Trend> LeakOf(const GrowthCurve& curve, uint64_t from
   return leaks ? trend : std::nullopt;
 }
 
+double LittleGrowth(uint64_t quota_bytes) {
+  return std::max(2 * kLeastRise, kCleanShare * static_cast<double>(quota_bytes));
+}
+
 v1::VerdictKind LevelOf(const GrowthCurve& curve, const GrowthCurve::Trend& trend,
                         uint64_t quota_bytes) {
   const auto risen = static_cast<double>(curve.RiseBytes());
-  const double little = std::max(2 * kLeastRise, kCleanShare * static_cast<double>(quota_bytes));
+  const double little = LittleGrowth(quota_bytes);
   if (trend.rise_bytes > std::max(little, kLevelShare * risen)) {
     return v1::VERDICT_KIND_INCONCLUSIVE;
   }

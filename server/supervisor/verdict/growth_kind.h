@@ -18,6 +18,10 @@ inline constexpr double kLeastRise = 512 << 10;
 // none.
 std::optional<GrowthCurve::Trend> LeakOf(const GrowthCurve& curve, uint64_t from);
 
+// Growth over all judged samples up to which a worker with this quota does not grow; 0: no share of
+// a quota counts.
+double LittleGrowth(uint64_t quota_bytes);
+
 // What a curve shows that does not leak, by its `trend`: INCONCLUSIVE, CACHE or CLEAN.
 // `quota_bytes`: of the worker, of which growth of a small share is none; 0: every growth counts
 // that is told from noise.

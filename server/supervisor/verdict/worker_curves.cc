@@ -40,7 +40,7 @@ Finding WorkerCurves::Judge(uint64_t quota_bytes, bool outgrew) const {
   finding.samples = process_.samples();
   if (!outgrew && finding.samples < kJudgedSamples) return finding;
   const uint64_t from = JudgedFrom(outgrew);
-  JudgeGrowing(from, finding);
+  JudgeGrowing(from, quota_bytes, finding);
   if (finding.Keeps()) return finding;
   if (outgrew) {
     JudgeOutgrown(finding);
@@ -50,7 +50,7 @@ Finding WorkerCurves::Judge(uint64_t quota_bytes, bool outgrew) const {
   return finding;
 }
 
-void WorkerCurves::JudgeGrowing(uint64_t from, Finding& finding) const {
+void WorkerCurves::JudgeGrowing(uint64_t from, uint64_t quota_bytes, Finding& finding) const {
   for (const auto& [name, curve] : stages_) {
     const auto leak = LeakOf(curve, from);
     if (!leak.has_value() || leak->per_sample <= finding.bytes_per_sample) continue;
@@ -59,7 +59,9 @@ void WorkerCurves::JudgeGrowing(uint64_t from, Finding& finding) const {
     Fill(curve, *leak, finding);
   }
   if (finding.Keeps()) return;
-  if (const auto kept = LeakOf(process_, from)) {
+  // The buffers of a decoder still grow a little whenever they meet a larger image.
+  const auto kept = LeakOf(process_, from);
+  if (kept.has_value() && kept->rise_bytes > LittleGrowth(quota_bytes)) {
     finding.kind = v1::VERDICT_KIND_RETENTION;
     Fill(process_, *kept, finding);
   }

@@ -49,7 +49,7 @@ class WorkerCurves {
  private:
   // The first sample that counts.
   uint64_t JudgedFrom(bool outgrew) const;
-  void JudgeGrowing(uint64_t from, Finding& finding) const;
+  void JudgeGrowing(uint64_t from, uint64_t quota_bytes, Finding& finding) const;
   void JudgeOutgrown(Finding& finding) const;
   void JudgeLevel(uint64_t from, uint64_t quota_bytes, Finding& finding) const;
 

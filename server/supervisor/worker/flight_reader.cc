@@ -30,7 +30,7 @@ Number Raise(Number& believed, Number said, Number most) {
 // The largest counters that a worker with these stages can have after `nanos` of all its threads.
 uint64_t MostCounted(FlightCount count, const PipelineStages& stages, uint64_t nanos) {
   const bool is_kept = count == FlightCount::kKeptFound || count == FlightCount::kKeptAdded;
-  if (is_kept ? stages.keeping.empty() : !stages.decodes_images) return 0;
+  if (is_kept ? stages.keeping.empty() : stages.decoding.empty()) return 0;
   const bool is_mcus = count == FlightCount::kMcus || count == FlightCount::kMcusRead;
   return is_mcus ? Times(nanos, kMcusPerNanosecond) : nanos / kNanosPerImage;
 }

@@ -10,8 +10,8 @@ namespace bulkhead {
 // source, and what they do.
 struct PipelineStages {
   std::set<std::string> names;
-  std::set<std::string> keeping;  // of these, those that keep samples, and wait for their disk
-  bool decodes_images = false;    // one or more do
+  std::set<std::string> keeping;   // of these, those that keep samples, and wait for their disk
+  std::set<std::string> decoding;  // those that decode images, soon where a cache has their parts
 };
 
 }  // namespace bulkhead

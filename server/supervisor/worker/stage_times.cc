@@ -7,10 +7,12 @@
 namespace bulkhead {
 namespace {
 
-// The source and stages that keep samples are as slow as their disk, which is not the worker's
-// fault.
-bool WaitsForStorage(const std::string& stage, const PipelineStages& stages) {
-  return stage == FlightRecorder::kSourceName || stages.keeping.count(stage) > 0;
+// The source and stages that keep samples are as slow as their disk, stages that decode images are
+// fast where a cache holds their coefficients, and the time between stages is that of many small
+// things: none of it is a worker's fault.
+bool IsJudged(const std::string& stage, const PipelineStages& stages) {
+  return stage != FlightRecorder::kSourceName && stage != FlightRecorder::kWorkerName &&
+         stages.keeping.count(stage) == 0 && stages.decoding.count(stage) == 0;
 }
 
 }  // namespace
@@ -95,7 +97,7 @@ std::string StageTimes::Note(const FlightSnapshot& snapshot, const PipelineStage
     if (stage.newest.size() > kNewest) stage.newest.pop_front();
     Begin(stage, now, now_ns);
     if (is_first || slowdown <= 0 || !slow.empty()) continue;
-    if (WaitsForStorage(now.name, stages)) continue;
+    if (!IsJudged(now.name, stages)) continue;
     const Newest newest = NewestOf(stage, now_ns);
     const double too_long = std::max(kMinSeconds, slowdown * stage.first_seconds);
     if (stage.first_seconds <= 0 || newest.seconds < too_long) continue;

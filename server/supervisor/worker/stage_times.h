@@ -48,7 +48,7 @@ class StageTimes {
   // worker's threads have waited for a CPU so far (ReadCpuWaitSeconds); it is called rarely.
   // Returns a sentence with figures if a stage takes at least `slowdown` times as long as at first;
   // else, or with `slowdown` 0, an empty string. Ignores the source and stages that keep samples,
-  // which wait for a disk.
+  // which wait for a disk, and those that decode images, whose time is that of a cache, too.
   std::string Note(const FlightSnapshot& snapshot, const PipelineStages& stages, double slowdown,
                    absl::FunctionRef<double()> cpu_wait, int64_t now_ns);
 

@@ -239,6 +239,24 @@ def test_replicas_join_and_leave_by_the_target_file(folder, replicas):
     assert came == expected
 
 
+def test_a_fleet_may_begin_with_one_replica(folder, replicas, caplog):
+    caplog.set_level(logging.INFO, "bulkhead")
+    spec = range_spec(folder, 4000, epochs=1)
+    fleet = replicas(3)
+    expected = history(spec, fleet[0].target)
+    file = folder / "replicas.yaml"
+    file.write_text(f"target: {fleet[0].target}\n")
+    with bulkhead.Loader(spec, str(file), timeout=60) as loader:
+        came = [history_of(loader.next_batch()) for _ in range(20)]
+        file.write_text(f"target: {fleet[1].target},{fleet[2].target},127.0.0.1:1\n")
+        fleet[0].process.kill()
+        came += [history_of(batch) for batch in loader.stream()]
+        assert fleet[1].samples() and fleet[2].samples()
+    assert came == expected
+    [line] = [record.getMessage() for record in caplog.records if "left out for now" in record.getMessage()]
+    assert line.startswith("the replica at 127.0.0.1:1 is left out for now: ")
+
+
 def test_one_replica_of_a_target_file_is_asked(folder, replicas):
     fleet = replicas(2)
     file = folder / "replicas.yaml"

@@ -135,6 +135,23 @@ TEST(LeakFreeTest, WhatLevelsOffIsNeverReplacedForGrowthAndNeverCalledALeak) {
   }
 }
 
+// As a worker's memory went that decoded photos of very different sizes.
+TEST(LeakFreeTest, BuffersThatMeetEverLargerImagesAreNoRetention) {
+  const auto finding_at_the_end = [](double step) {
+    WorkerCurves curves;
+    FlightSnapshot flight;
+    flight.stages.push_back({"stages[0] decode_image", 0, 0, 0, 0, 0});
+    for (uint64_t done = 0; done < 12'000; done += 20) {
+      flight.samples = done;
+      const double held = 4 * kMiB + step * std::log2(1 + static_cast<double>(done) / 500);
+      curves.Note(flight, static_cast<uint64_t>(held));
+    }
+    return curves.Judge(static_cast<uint64_t>(kQuota), /*outgrew=*/false);
+  };
+  EXPECT_EQ(finding_at_the_end(4 * kMiB).kind, v1::VERDICT_KIND_CACHE);
+  EXPECT_EQ(finding_at_the_end(40 * kMiB).kind, v1::VERDICT_KIND_RETENTION);
+}
+
 TEST(LeakFreeTest, ALeakIsReplacedBeforeTheQuotaIsMet) {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     std::mt19937_64 random(seed);

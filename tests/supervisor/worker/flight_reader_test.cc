@@ -15,7 +15,8 @@ namespace {
 
 using ::testing::IsEmpty;
 
-const PipelineStages kStages = {{"stages[0] decode_image", "stages[1] python"}, {}, true};
+const PipelineStages kStages = {
+    {"stages[0] decode_image", "stages[1] python"}, {}, {"stages[0] decode_image"}};
 constexpr uint32_t kThreads = 2;
 constexpr uint32_t kMostThreads = 4;
 
@@ -160,7 +161,7 @@ TEST_F(FlightReaderTest, CountsAreHeldToWhatTheTimeAllows) {
 }
 
 TEST_F(FlightReaderTest, WhatNoStageDoesIsNotCounted) {
-  const PipelineStages stages = {{"stages[0] python"}, {}, false};
+  const PipelineStages stages = {{"stages[0] python"}, {}, {}};
   FlightReader blind(FlightRecorder::Create(kThreads).value(), stages, kMostThreads);
   absl::SleepFor(absl::Milliseconds(1));
   for (FlightReader* const reader : {&reader_, &blind}) {

@@ -10,7 +10,7 @@
 namespace bulkhead::worker_trace_test {
 namespace {
 
-const PipelineStages kStages = {{"stages[0] decode_image"}, {}, true};
+const PipelineStages kStages = {{"stages[0] decode_image"}, {}, {"stages[0] decode_image"}};
 
 class WorkerTraceTest : public testing::Test {
  protected:

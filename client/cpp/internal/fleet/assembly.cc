@@ -29,8 +29,8 @@ std::optional<uint64_t> TotalOf(const v1::Opened& opened) {
 
 bool Member::Passes(const absl::Status& error) {
   const std::string reason = ErrorReason(error);
-  return IsLost(error) || IsRefused(error) || reason == client_reason::kDeadlineExceeded ||
-         reason == client_reason::kOutOfThreads;
+  return IsLost(error) || IsRefused(error) || reason == client_reason::kCredentialsInvalid ||
+         reason == client_reason::kDeadlineExceeded || reason == client_reason::kOutOfThreads;
 }
 
 absl::Status Assembly::Compare(const Member& member, const Stream& stream) {

@@ -27,7 +27,9 @@ def endpoint_of(
     """Where the loader's service is; `path`: the target file that says so, or empty; `upload`: the dataset that goes there
     (Endpoint)."""
     targets = named_by(target)
-    if targets is not None and is_fleet(targets):
+    if targets is None and path and not target.startswith("unix:"):
+        targets = [target]  # the file may name more of them later
+    if targets is not None and (path or is_fleet(targets)):
         return FleetEndpoint(targets, own, path, words, upload)
     return Endpoint(targets[0] if targets else target, own, timeout, suffix, words, upload)
 

@@ -357,6 +357,8 @@ class FleetStream:
             told_of = self._assembly.begun and not self._closed and self._failure is None
             if member.cannot_serve and told_of and str(error) != told:
                 self._log.say(logging.WARNING, f"the replica at {member.target} is left out: {error}")
+            elif error is not None and told_of and not told and not member.answered:
+                self._log.say(logging.WARNING, f"the replica at {member.target} is left out for now: {error}")
             if error is not None and error.reason == "SUPERSEDED":
                 self._fail(error)
             self._judge()

@@ -154,6 +154,7 @@ class Keepers:
             if replica not in replicas and (not replica.authority or member.state != HERE):
                 if member.state == HERE:
                     self._fleet.dismiss(member, None)
+                    self._log.say(logging.INFO, f"the replica at {member.target} is not asked any more: it is named no more")
                 del self.members[replica]
         self._moved.notify_all()
         if known != list(self.members):

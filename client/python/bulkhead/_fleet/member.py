@@ -74,6 +74,9 @@ class Member:
 
 def passes(error: errors.BulkheadError) -> bool:
     """Whether the replica may well be back in a moment."""
+    # Files that are just being replaced may be right in a moment.
+    if error.reason == "CREDENTIALS_INVALID":
+        return True
     return is_loss(error) or error.reason in REFUSED or isinstance(error, (errors.DeadlineExceeded, errors.OutOfThreads))
 
 

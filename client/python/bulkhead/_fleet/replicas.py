@@ -98,7 +98,7 @@ class FleetEndpoint:
         self.words = words if upload is not None else str
         self.upload = upload
         self._path = path
-        self._stamp = self._stamp_of_file()
+        self._stamp: Tuple[int, ...] = (0,)  # the file may have changed since it was read
         self._targets = list(targets)
         self._lock = threading.Lock()
         self.replicas = find(self._targets)
