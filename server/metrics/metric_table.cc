@@ -2,9 +2,16 @@
 
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "server/metrics/metric_groups.h"
 
 namespace bulkhead {
+
+prometheus::MetricType TypeOf(const Metric& metric) {
+  if (metric.is_histogram) return prometheus::MetricType::Histogram;
+  return absl::EndsWith(metric.name, "_total") ? prometheus::MetricType::Counter
+                                               : prometheus::MetricType::Gauge;
+}
 
 const std::vector<Metric>& MetricTable() {
   static const std::vector<Metric>& table = *[] {
@@ -13,11 +20,7 @@ const std::vector<Metric>& MetricTable() {
                        StageMetrics, DecodeMetrics}) {
       for (Metric& metric : group()) metrics->push_back(std::move(metric));
     }
-    metrics->push_back({"bulkhead_series_left_out",
-                        prometheus::MetricType::Gauge,
-                        "",
-                        {},
-                        "Series that this scrape had no room for.",
+    metrics->push_back({"bulkhead_series_left_out", "Series that this scrape had no room for.",
                         [](const StatusView&, Series& series) { series.AddLeftOut(); }});
     return metrics;
   }();

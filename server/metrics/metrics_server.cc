@@ -3,7 +3,6 @@
 #include <prometheus/text_serializer.h>
 
 #include <algorithm>
-#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"

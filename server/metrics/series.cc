@@ -1,7 +1,6 @@
 #include "server/metrics/series.h"
 
 #include <limits>
-#include <utility>
 
 namespace bulkhead {
 

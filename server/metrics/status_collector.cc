@@ -17,7 +17,7 @@ std::vector<prometheus::MetricFamily> StatusCollector::Collect() const {
   std::vector<prometheus::MetricFamily> families;
   families.reserve(MetricTable().size());
   for (const Metric& metric : MetricTable()) {
-    Series series({metric.name, metric.help, metric.type, {}}, metric.labels, &room);
+    Series series({metric.name, metric.help, TypeOf(metric), {}}, metric.labels, &room);
     metric.read(view, series);
     families.push_back(series.Take());
   }

@@ -1,7 +1,6 @@
 #include "server/metrics/status_view.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 #include <tuple>
 #include <utility>

@@ -8,8 +8,6 @@
 namespace bulkhead {
 namespace {
 
-using prometheus::MetricType;
-
 // Calls `visit` with each pipeline's label and tuning. If two have the same name, with the later
 // one in the status.
 template <typename Visit>
@@ -41,17 +39,13 @@ void ReadTuningState(const StatusView& view, Series& series) {
 std::vector<Metric> TuningMetrics() {
   return {
       {"bulkhead_pipeline_workers_wanted",
-       MetricType::Gauge,
-       "",
-       {"pipeline"},
        "Workers that the pipeline should have; only with --workers auto.",
-       ReadWanted},
+       ReadWanted,
+       {"pipeline"}},
       {"bulkhead_pipeline_tuning",
-       MetricType::Gauge,
-       "",
-       {"pipeline", "state"},
        "Why the pipeline has as many workers as it has; always 1, only with --workers auto.",
-       ReadTuningState},
+       ReadTuningState,
+       {"pipeline", "state"}},
   };
 }
 

@@ -8,8 +8,6 @@
 namespace bulkhead {
 namespace {
 
-using prometheus::MetricType;
-
 const std::vector<const char*> kGrowthLabels = {"pipeline", "stage"};
 
 void ReadVerdict(const StatusView& view, Series& series) {
@@ -46,22 +44,20 @@ void ReadSecondsToQuota(const StatusView& view, Series& series) {
 std::vector<Metric> VerdictMetrics() {
   return {
       {"bulkhead_pipeline_verdict",
-       MetricType::Gauge,
-       "",
-       {"pipeline", "stage", "verdict", "confirmed"},
        "The verdict on the memory of the pipeline's workers, and whether a second worker confirmed "
        "it; always 1.",
-       ReadVerdict},
-      {"bulkhead_pipeline_growth_bytes", MetricType::Gauge, "bytes", kGrowthLabels,
+       ReadVerdict,
+       {"pipeline", "stage", "verdict", "confirmed"}},
+      {"bulkhead_pipeline_growth_bytes",
        "Bytes that the stage, or else a worker, keeps more with each sample, after the warm-up.",
-       EachVerdict([](const auto& verdict) { return verdict.bytes_per_sample(); })},
-      {"bulkhead_pipeline_growth_bound_bytes", MetricType::Gauge, "bytes", kGrowthLabels,
+       EachVerdict([](const auto& verdict) { return verdict.bytes_per_sample(); }), kGrowthLabels},
+      {"bulkhead_pipeline_growth_bound_bytes",
        "With 95 % confidence the growth is bulkhead_pipeline_growth_bytes plus or minus this.",
-       EachVerdict([](const auto& verdict) { return verdict.bound_bytes(); })},
-      {"bulkhead_pipeline_to_quota_seconds", MetricType::Gauge, "seconds", kGrowthLabels,
+       EachVerdict([](const auto& verdict) { return verdict.bound_bytes(); }), kGrowthLabels},
+      {"bulkhead_pipeline_to_quota_seconds",
        "Time until a worker that goes on growing like this meets its quota; absent while none "
        "grows.",
-       ReadSecondsToQuota},
+       ReadSecondsToQuota, kGrowthLabels},
   };
 }
 

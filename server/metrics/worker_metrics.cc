@@ -10,8 +10,6 @@
 namespace bulkhead {
 namespace {
 
-using prometheus::MetricType;
-
 const std::vector<const char*> kWorkerLabels = {"pipeline", "slot", "role"};
 const std::vector<const char*> kStageLabels = {"pipeline", "slot", "role", "stage"};
 // Of what adds up over all workers of a place, one after the other.
@@ -113,64 +111,61 @@ void ReadRunTimes(const StatusView& view, Series& series) {
 
 std::vector<Metric> WorkerMetrics() {
   return {
-      {"bulkhead_worker_memory_bytes", MetricType::Gauge, "bytes", kWorkerLabels,
+      {"bulkhead_worker_memory_bytes",
        "Anonymous and private file memory of the worker, arenas left out.",
-       EachProcess([](const auto& worker) { return worker.usage().memory_bytes(); })},
-      {"bulkhead_worker_peak_memory_bytes", MetricType::Gauge, "bytes", kWorkerLabels,
-       "Highest memory of this process that was seen.",
-       EachProcess([](const auto& worker) { return worker.usage().peak_memory_bytes(); })},
-      {"bulkhead_worker_quota_bytes", MetricType::Gauge, "bytes", kWorkerLabels,
-       "Memory limit of the worker; 0 where it has none of its own.",
-       EachWorker([](const auto& worker) { return worker.quota_bytes(); })},
-      {"bulkhead_worker_info", MetricType::Gauge, "", With(kWorkerLabels, "quota_level"),
-       "How the worker's quota is enforced; always 1.", ReadQuotaInfo},
-      {"bulkhead_worker_state", MetricType::Gauge, "", With(kWorkerLabels, "state"),
-       "The state that the worker is in; always 1.", ReadState},
-      {"bulkhead_worker_generation", MetricType::Gauge, "", kWorkerLabels,
+       EachProcess([](const auto& worker) { return worker.usage().memory_bytes(); }),
+       kWorkerLabels},
+      {"bulkhead_worker_peak_memory_bytes", "Highest memory of this process that was seen.",
+       EachProcess([](const auto& worker) { return worker.usage().peak_memory_bytes(); }),
+       kWorkerLabels},
+      {"bulkhead_worker_quota_bytes", "Memory limit of the worker; 0 where it has none of its own.",
+       EachWorker([](const auto& worker) { return worker.quota_bytes(); }), kWorkerLabels},
+      {"bulkhead_worker_info", "How the worker's quota is enforced; always 1.", ReadQuotaInfo,
+       With(kWorkerLabels, "quota_level")},
+      {"bulkhead_worker_state", "The state that the worker is in; always 1.", ReadState,
+       With(kWorkerLabels, "state")},
+      {"bulkhead_worker_generation",
        "Which worker of this slot it is, from 1: rises by one with every replacement.",
-       EachWorker([](const auto& worker) { return worker.generation(); })},
-      {"bulkhead_worker_draining", MetricType::Gauge, "", kWorkerLabels,
+       EachWorker([](const auto& worker) { return worker.generation(); }), kWorkerLabels},
+      {"bulkhead_worker_draining",
        "Whether the worker gets no more leases because its successor is warm.",
-       EachWorker([](const auto& worker) { return worker.draining() ? 1 : 0; })},
-      {"bulkhead_worker_leases", MetricType::Gauge, "", kWorkerLabels,
-       "Leases that the worker holds.",
-       EachWorker([](const auto& worker) { return worker.leases(); })},
-      {"bulkhead_worker_own_samples", MetricType::Gauge, "", kWorkerLabels,
+       EachWorker([](const auto& worker) { return worker.draining() ? 1 : 0; }), kWorkerLabels},
+      {"bulkhead_worker_leases", "Leases that the worker holds.",
+       EachWorker([](const auto& worker) { return worker.leases(); }), kWorkerLabels},
+      {"bulkhead_worker_own_samples",
        "Samples that this worker itself finished: what its live bytes belong to.",
-       EachWorker([](const auto& worker) { return worker.samples(); })},
-      {"bulkhead_worker_samples_total", MetricType::Counter, "", kPlaceLabels,
+       EachWorker([](const auto& worker) { return worker.samples(); }), kWorkerLabels},
+      {"bulkhead_worker_samples_total",
        "Samples that the workers of this slot finished, one worker after the other.",
-       EachPlace([](const auto& place) { return place.samples(); })},
-      {"bulkhead_worker_cpu_seconds_total", MetricType::Counter, "seconds", kPlaceLabels,
+       EachPlace([](const auto& place) { return place.samples(); }), kPlaceLabels},
+      {"bulkhead_worker_cpu_seconds_total",
        "CPU time of the workers of this slot, one worker after the other.",
-       EachPlace([](const auto& place) { return place.cpu_seconds(); })},
+       EachPlace([](const auto& place) { return place.cpu_seconds(); }), kPlaceLabels},
   };
 }
 
 std::vector<Metric> StageMetrics() {
   return {
-      {"bulkhead_worker_stage_live_bytes", MetricType::Gauge, "bytes", kStageLabels,
-       "Memory that was allocated in this stage and not freed.",
-       EachStage([](const auto& usage) { return usage.live_bytes(); })},
-      {"bulkhead_worker_stage_live_blocks", MetricType::Gauge, "", kStageLabels,
+      {"bulkhead_worker_stage_live_bytes", "Memory that was allocated in this stage and not freed.",
+       EachStage([](const auto& usage) { return usage.live_bytes(); }), kStageLabels},
+      {"bulkhead_worker_stage_live_blocks",
        "Blocks of memory that were allocated in this stage and not freed.",
-       EachStage([](const auto& usage) { return usage.live_blocks(); })},
-      {"bulkhead_worker_stage_allocations_total", MetricType::Counter, "", kPlaceStageLabels,
+       EachStage([](const auto& usage) { return usage.live_blocks(); }), kStageLabels},
+      {"bulkhead_worker_stage_allocations_total",
        "Blocks of memory that were allocated in this stage, freed or not, by all workers of this "
        "slot.",
-       EachStageOfPlace([](const auto& usage) { return usage.allocations(); })},
-      {"bulkhead_worker_stage_busy_seconds_total", MetricType::Counter, "seconds",
-       kPlaceStageLabels, "Wall time that threads of the workers of this slot spent in this stage.",
-       EachStageOfPlace([](const auto& usage) { return usage.busy_seconds(); })},
+       EachStageOfPlace([](const auto& usage) { return usage.allocations(); }), kPlaceStageLabels},
+      {"bulkhead_worker_stage_busy_seconds_total",
+       "Wall time that threads of the workers of this slot spent in this stage.",
+       EachStageOfPlace([](const auto& usage) { return usage.busy_seconds(); }), kPlaceStageLabels},
       {"bulkhead_pipeline_stage_run_seconds",
-       MetricType::Histogram,
-       "seconds",
-       {"pipeline", "stage"},
        "How long the runs of this stage took, in all workers of the pipeline.",
-       ReadRunTimes},
-      {"bulkhead_worker_stage_runs_total", MetricType::Counter, "", kPlaceStageLabels,
+       ReadRunTimes,
+       {"pipeline", "stage"},
+       /*is_histogram=*/true},
+      {"bulkhead_worker_stage_runs_total",
        "Samples, or batches, that went through this stage in any worker of this slot.",
-       EachStageOfPlace([](const auto& usage) { return usage.runs(); })},
+       EachStageOfPlace([](const auto& usage) { return usage.runs(); }), kPlaceStageLabels},
   };
 }
 

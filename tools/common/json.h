@@ -30,6 +30,14 @@ class JsonObject {
   JsonObject& Add(absl::string_view key, const std::vector<JsonObject>& values);
   JsonObject& Add(absl::string_view key, const std::vector<std::string>& values);
 
+  // A list of what `describe` makes of each of `items`.
+  template <typename Items, typename Describe>
+  JsonObject& AddEach(absl::string_view key, const Items& items, const Describe& describe) {
+    std::vector<JsonObject> objects;
+    for (const auto& item : items) objects.push_back(describe(item));
+    return Add(key, objects);
+  }
+
   // The object on lines of its own, nested ones indented; no newline at the end.
   std::string Text() const;
 

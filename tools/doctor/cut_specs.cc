@@ -7,7 +7,6 @@
 #include "absl/strings/str_join.h"
 #include "server/base/error.h"
 #include "server/spec/normalize/normalize.h"
-#include "server/spec/signature.h"
 #include "server/spec/source_chain.h"
 #include "server/spec/stage_signature.h"
 

@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "server/base/byte_size.h"
-#include "tools/common/count_text.h"
 #include "tools/common/machine.h"
 #include "tools/doctor/curve_chart.h"
 #include "tools/doctor/doctor_report.h"

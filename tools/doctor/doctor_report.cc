@@ -9,8 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "tools/common/colour.h"
-#include "tools/common/command_line.h"
-#include "tools/common/count_text.h"
 #include "tools/common/machine.h"
 
 namespace bulkhead::tools {
@@ -100,18 +98,7 @@ JsonObject JudgedJson(const Diagnosis& diagnosis, const JudgedStage& stage) {
 }
 
 JsonObject RunJson(const Diagnosis& diagnosis, const DoctorRun& run) {
-  std::vector<JsonObject> stages;
-  for (const JudgedStage& stage : run.judged.stages) {
-    stages.push_back(JudgedJson(diagnosis, stage));
-  }
-  std::vector<JsonObject> deaths;
-  for (const TrialDeath& death : run.trial.deaths) {
-    deaths.push_back(JsonObject()
-                         .Add("reason", death.reason)
-                         .Add("stage", death.stage)
-                         .Add("sample", death.sample)
-                         .Add("over_quota", death.over_quota));
-  }
+  const auto judged = [&](const JudgedStage& stage) { return JudgedJson(diagnosis, stage); };
   return JsonObject()
       .Add("kind", KindName(run.kind))
       .Add("title", run.title)
@@ -120,9 +107,16 @@ JsonObject RunJson(const Diagnosis& diagnosis, const DoctorRun& run) {
       .Add("note", run.note)
       .Add("verdict", run.Word())
       .Add("samples", run.judged.samples)
-      .Add("stages", stages)
-      .Add("worker", JudgedJson(diagnosis, run.judged.process))
-      .Add("deaths", deaths)
+      .AddEach("stages", run.judged.stages, judged)
+      .Add("worker", judged(run.judged.process))
+      .AddEach("deaths", run.trial.deaths,
+               [](const TrialDeath& death) {
+                 return JsonObject()
+                     .Add("reason", death.reason)
+                     .Add("stage", death.stage)
+                     .Add("sample", death.sample)
+                     .Add("over_quota", death.over_quota);
+               })
       .Add("error", run.Error())
       .Add("substituted", run.trial.substituted);
 }
@@ -169,14 +163,13 @@ std::string DiagnosisText(const Diagnosis& diagnosis) {
 }
 
 JsonObject DiagnosisJson(const Diagnosis& diagnosis) {
-  std::vector<JsonObject> runs;
-  for (const DoctorRun& run : diagnosis.runs) runs.push_back(RunJson(diagnosis, run));
   return JsonObject()
       .Add("found", diagnosis.ExitCode() != 0)
       .Add("conclusions", Conclusions(diagnosis))
       .Add("samples", diagnosis.samples)
       .Add("joined", diagnosis.joined)
-      .Add("runs", runs)
+      .AddEach("runs", diagnosis.runs,
+               [&](const DoctorRun& run) { return RunJson(diagnosis, run); })
       .Add("machine", DescribeMachine())
       .Add("data", diagnosis.spec)
       .Add("command", CommandLine());

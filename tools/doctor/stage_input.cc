@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "server/base/element_type.h"
-#include "server/base/error.h"
 #include "server/source/tar/npy_array.h"
 #include "tools/common/tensor_type.h"
 

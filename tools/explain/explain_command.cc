@@ -20,7 +20,6 @@
 #include "server/spec/memory_plan.h"
 #include "server/spec/source_chain.h"
 #include "server/spec/stage_signature.h"
-#include "server/stages/packing/declare.h"
 #include "tools/common/clock.h"
 #include "tools/common/commands.h"
 #include "tools/common/status_message.h"

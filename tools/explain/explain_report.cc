@@ -195,46 +195,39 @@ std::string ReadingTable(const Explanation& explanation) {
       Table(rows, {false, true, true, true, false}));
 }
 
-std::vector<JsonObject> ReadingsJson(const std::vector<ExplainedReading>& readings) {
-  std::vector<JsonObject> objects;
-  for (const ExplainedReading& reading : readings) {
-    objects.push_back(JsonObject()
-                          .Add("order", reading.order)
-                          .Add("of_spec", reading.is_of_spec)
-                          .Add("sample_bytes", reading.sample_bytes)
-                          .Add("record_bytes", reading.record_bytes)
-                          .Add("sample_requests", reading.sample_requests));
-  }
-  return objects;
+JsonObject ReadingJson(const ExplainedReading& reading) {
+  return JsonObject()
+      .Add("order", reading.order)
+      .Add("of_spec", reading.is_of_spec)
+      .Add("sample_bytes", reading.sample_bytes)
+      .Add("record_bytes", reading.record_bytes)
+      .Add("sample_requests", reading.sample_requests);
+}
+
+JsonObject FeatureJson(const ExplainedFeature& feature) {
+  JsonObject given;
+  given.Add("name", feature.name)
+      .Add("what", feature.what)
+      .Add("sample_bytes", feature.sample_bytes);
+  if (feature.sample_bytes > 0 || feature.seen.samples == 0) return given;
+  return given.Add("mean_bytes", feature.seen.mean_bytes())
+      .Add("most_bytes", feature.seen.most_bytes);
 }
 
 JsonObject StageJson(const ExplainedStage& stage) {
-  std::vector<JsonObject> gives;
-  for (const ExplainedFeature& feature : stage.gives) {
-    JsonObject& given = gives.emplace_back();
-    given.Add("name", feature.name)
-        .Add("what", feature.what)
-        .Add("sample_bytes", feature.sample_bytes);
-    if (feature.sample_bytes > 0 || feature.seen.samples == 0) continue;
-    given.Add("mean_bytes", feature.seen.mean_bytes()).Add("most_bytes", feature.seen.most_bytes);
-  }
   return JsonObject()
       .Add("name", stage.name)
       .Add("seconds", stage.seconds)
       .Add("joined", stage.joined)
-      .Add("gives", gives);
+      .AddEach("gives", stage.gives, FeatureJson);
 }
 
-std::vector<JsonObject> MemoryJson(const std::vector<ExplainedMemory>& parts) {
-  std::vector<JsonObject> objects;
-  for (const ExplainedMemory& part : parts) {
-    objects.push_back(JsonObject()
-                          .Add("what", part.what)
-                          .Add("how", part.how)
-                          .Add("bytes", part.shm_bytes)
-                          .Add("grpc_bytes", part.grpc_bytes));
-  }
-  return objects;
+JsonObject MemoryJson(const ExplainedMemory& part) {
+  return JsonObject()
+      .Add("what", part.what)
+      .Add("how", part.how)
+      .Add("bytes", part.shm_bytes)
+      .Add("grpc_bytes", part.grpc_bytes);
 }
 
 JsonObject BatchJson(const ExplainedBatch& batch, const std::vector<ExplainedStage>& stages) {
@@ -285,22 +278,14 @@ std::string ExplanationText(const Explanation& explanation) {
 }
 
 JsonObject ExplanationJson(const Explanation& explanation) {
-  std::vector<JsonObject> stages;
-  for (const ExplainedStage& stage : explanation.stages) {
-    stages.push_back(StageJson(stage));
-  }
   const RankedMemory ranked = RankMemory(explanation.memory);
   const ExplainedMemory rest = SumOf(ranked.remaining);
-  std::vector<JsonObject> batches;
-  for (const ExplainedBatch& batch : explanation.batches) {
-    batches.push_back(BatchJson(batch, explanation.stages));
-  }
   return JsonObject()
       .Add("samples_per_epoch", explanation.samples_per_epoch)
       .Add("batch_size", explanation.batch_size)
       .Add("batch_bytes", explanation.batch_bytes)
       .Add("measured_samples", explanation.measured_samples)
-      .Add("stages", stages)
+      .AddEach("stages", explanation.stages, StageJson)
       .Add("unfused_seconds", explanation.unfused_seconds)
       .Add("fused_seconds", explanation.fused_seconds)
       .Add("again_seconds", explanation.again_seconds)
@@ -308,12 +293,12 @@ JsonObject ExplanationJson(const Explanation& explanation) {
       .Add("kept_share", explanation.kept_share)
       .Add("mcus_read", explanation.mcus_read)
       .Add("mcus_read_by_seek", explanation.mcus_read_by_seek)
-      .Add("memory", MemoryJson(ranked.shown))
+      .AddEach("memory", ranked.shown, MemoryJson)
       .Add("memory_remaining", JsonObject()
                                    .Add("count", static_cast<uint64_t>(ranked.remaining.size()))
                                    .Add("bytes", rest.shm_bytes)
                                    .Add("grpc_bytes", rest.grpc_bytes)
-                                   .Add("parts", MemoryJson(ranked.remaining)))
+                                   .AddEach("parts", ranked.remaining, MemoryJson))
       .Add("memory_together", JsonObject()
                                   .Add("bytes", ranked.together.shm_bytes)
                                   .Add("grpc_bytes", ranked.together.grpc_bytes))
@@ -322,9 +307,10 @@ JsonObject ExplanationJson(const Explanation& explanation) {
       .Add("not_expected", explanation.not_expected)
       .Add("refused", explanation.refused)
       .Add("budget_bytes", explanation.budget_bytes)
-      .Add("object_reads", ReadingsJson(explanation.readings))
+      .AddEach("object_reads", explanation.readings, ReadingJson)
       .Add("not_read", explanation.not_read)
-      .Add("batches", batches)
+      .AddEach("batches", explanation.batches,
+               [&](const ExplainedBatch& batch) { return BatchJson(batch, explanation.stages); })
       .Add("machine", DescribeMachine())
       .Add("data", explanation.spec)
       .Add("command", CommandLine());

@@ -1,7 +1,6 @@
 #include "tools/explain/kept_look.h"
 
 #include <algorithm>
-#include <memory>
 #include <vector>
 
 #include "server/base/error.h"

@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/base/byte_size.h"
-#include "server/data/object_fetcher.h"
 
 namespace bulkhead::tools {
 namespace {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <memory>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"

@@ -2,10 +2,8 @@
 #define BULKHEAD_TOOLS_INSPECT_FIRST_RECORDS_H_
 
 #include <cstdint>
-#include <string>
 
 #include "absl/functional/function_ref.h"
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tensorflow/example.pb.h"
 #include "tools/inspect/inspected_data.h"

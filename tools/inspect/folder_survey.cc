@@ -1,9 +1,6 @@
 #include "tools/inspect/folder_survey.h"
 
 #include <algorithm>
-#include <filesystem>
-#include <set>
-#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"

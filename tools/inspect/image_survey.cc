@@ -1,6 +1,5 @@
 #include "tools/inspect/image_survey.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "absl/strings/str_cat.h"

@@ -10,7 +10,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
-#include "server/base/index_header.h"
 #include "server/base/paths/object_url.h"
 #include "server/data/found_objects.h"
 #include "server/data/published_index.h"

@@ -12,7 +12,6 @@
 #include "tools/common/json.h"
 #include "tools/inspect/image_survey.h"
 #include "tools/inspect/list_columns.h"
-#include "tools/inspect/list_images.h"
 #include "tools/inspect/sample_rows.h"
 
 namespace bulkhead::tools {

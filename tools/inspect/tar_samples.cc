@@ -10,7 +10,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "server/base/error.h"
-#include "server/base/utf8.h"
 #include "server/source/file.h"
 #include "server/source/records/record_stream.h"
 #include "server/source/tar/number_text.h"

@@ -1,8 +1,6 @@
 #ifndef BULKHEAD_TOOLS_LOCAL_FIND_PROGRESS_H_
 #define BULKHEAD_TOOLS_LOCAL_FIND_PROGRESS_H_
 
-#include "server/data/data_finder.h"
-
 namespace bulkhead::tools {
 
 // Tells on standard error what data are looked for or read, once that takes longer than people wait

@@ -1,6 +1,5 @@
 #include "tools/local/local_objects.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"

@@ -5,9 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "bulkhead/v1/pipeline.pb.h"
 #include "server/data/object_fetcher.h"
 

@@ -1,7 +1,6 @@
 #ifndef BULKHEAD_TOOLS_LOCAL_LOCAL_PIPELINE_H_
 #define BULKHEAD_TOOLS_LOCAL_LOCAL_PIPELINE_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>

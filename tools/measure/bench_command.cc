@@ -9,7 +9,6 @@
 #include "server/base/error.h"
 #include "tools/common/command_line.h"
 #include "tools/common/commands.h"
-#include "tools/common/machine.h"
 #include "tools/common/progress_line.h"
 #include "tools/common/service_options.h"
 #include "tools/common/stream_run.h"

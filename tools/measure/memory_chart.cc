@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "absl/strings/str_format.h"
-#include "server/base/byte_size.h"
 
 namespace bulkhead::tools {
 

@@ -13,7 +13,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "bulkhead/loader.h"
 #include "bulkhead/service.h"
 #include "bulkhead/v1/pipeline.pb.h"
 #include "server/base/error.h"

@@ -1,6 +1,5 @@
 #include "tools/order/feature_values.h"
 
-#include <cmath>
 #include <memory>
 #include <optional>
 #include <utility>

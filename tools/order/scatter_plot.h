@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "server/image/image.h"
 
 namespace bulkhead::tools {

@@ -1,9 +1,6 @@
 #include "tools/pack/altered_supply.h"
 
-#include <cmath>
-#include <map>
 #include <set>
-#include <string>
 #include <utility>
 #include <vector>
 

@@ -1,7 +1,6 @@
 #include "tools/pack/file_states.h"
 
 #include <memory>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "server/base/checksum.h"

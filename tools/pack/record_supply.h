@@ -10,7 +10,6 @@
 
 #include "absl/status/statusor.h"
 #include "bulkhead/v1/pipeline.pb.h"
-#include "server/data/data_finder.h"
 #include "tools/inspect/inspected_data.h"
 #include "tools/local/stored_files.h"
 

@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "server/base/checksum.h"
-#include "server/base/element_type.h"
 #include "server/base/error.h"
 #include "server/base/paths/object_url.h"
 #include "server/base/record_name.h"

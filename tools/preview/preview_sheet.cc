@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"

@@ -1,7 +1,6 @@
 #include "tools/preview/real_values.h"
 
 #include <algorithm>
-#include <memory>
 #include <utility>
 #include <vector>
 

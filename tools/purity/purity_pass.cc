@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <memory>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"

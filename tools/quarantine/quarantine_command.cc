@@ -33,16 +33,14 @@ struct QuarantineArguments {
 };
 
 void PrintJson(const std::vector<QuarantinedRecord>& records) {
-  std::vector<JsonObject> objects;
-  for (const QuarantinedRecord& record : records) {
-    objects.push_back(
-        JsonObject()
-            .Add("record", record.record)
-            .Add("time", absl::FormatTime(absl::RFC3339_sec, record.time, absl::LocalTimeZone()))
-            .Add("reason", record.reason)
-            .Add("deaths", uint64_t{record.deaths}));
-  }
-  absl::PrintF("%s\n", JsonObject().Add("records", objects).Text());
+  const auto described = [](const QuarantinedRecord& record) {
+    return JsonObject()
+        .Add("record", record.record)
+        .Add("time", absl::FormatTime(absl::RFC3339_sec, record.time, absl::LocalTimeZone()))
+        .Add("reason", record.reason)
+        .Add("deaths", uint64_t{record.deaths});
+  };
+  absl::PrintF("%s\n", JsonObject().AddEach("records", records, described).Text());
 }
 
 absl::Status AddNamesFrom(const std::string& path, std::vector<std::string>& names) {

@@ -94,19 +94,17 @@ void PrintBatch(const Batch& batch) {
 }
 
 JsonObject BatchJson(const Batch& batch) {
-  std::vector<JsonObject> tensors;
-  for (const Tensor& tensor : batch.tensors()) {
-    tensors.push_back(JsonObject()
-                          .Add("name", tensor.name)
-                          .Add("values", DescribeTensor(tensor, batch.valid_count())));
-  }
   return JsonObject()
       .Add("epoch", batch.epoch())
       .Add("first_position", batch.first_position())
       .Add("samples", batch.sample_count())
       .Add("padding", batch.sample_count() - batch.valid_count())
       .Add("last_in_epoch", batch.last_in_epoch())
-      .Add("tensors", tensors);
+      .AddEach("tensors", batch.tensors(), [&](const Tensor& tensor) {
+        return JsonObject()
+            .Add("name", tensor.name)
+            .Add("values", DescribeTensor(tensor, batch.valid_count()));
+      });
 }
 
 // The spec, with batches in their order: what was asked for is the batches behind the cursor's

@@ -1,4 +1,5 @@
 #include <cstdio>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -54,13 +55,11 @@ std::string Summary(uint64_t records, const std::vector<Finding>& findings) {
 }
 
 void PrintJson(const std::string& spec, uint64_t records, const std::vector<Finding>& findings) {
-  std::vector<JsonObject> bad;
-  for (const Finding& finding : findings) bad.push_back(finding.Json());
   std::printf("%s\n", JsonObject()
                           .Add("spec", spec)
                           .Add("records", records)
                           .Add("bad", static_cast<uint64_t>(findings.size()))
-                          .Add("findings", bad)
+                          .AddEach("findings", findings, std::mem_fn(&Finding::Json))
                           .Text()
                           .c_str());
 }

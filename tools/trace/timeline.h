@@ -6,8 +6,6 @@
 #include <optional>
 #include <ostream>
 #include <set>
-#include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 

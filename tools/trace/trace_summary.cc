@@ -85,13 +85,6 @@ std::string SummaryText(const TraceSummary& summary) {
 }
 
 JsonObject SummaryJson(const TraceSummary& summary) {
-  std::vector<JsonObject> shares;
-  for (const auto& share : summary.shares) {
-    shares.push_back(JsonObject()
-                         .Add("name", share.name)
-                         .Add("share", share.share)
-                         .Add("longest_seconds", share.longest_seconds));
-  }
   return JsonObject()
       .Add("seconds", summary.seconds)
       .Add("streams", summary.streams)
@@ -100,7 +93,12 @@ JsonObject SummaryJson(const TraceSummary& summary) {
       .Add("leases", summary.leases)
       .Add("samples", summary.samples)
       .Add("dropped_events", summary.dropped)
-      .Add("shares", shares);
+      .AddEach("shares", summary.shares, [](const TraceSummary::Share& share) {
+        return JsonObject()
+            .Add("name", share.name)
+            .Add("share", share.share)
+            .Add("longest_seconds", share.longest_seconds);
+      });
 }
 
 }  // namespace bulkhead::tools

@@ -1,8 +1,7 @@
 #include "server/spec/yaml/foreign_words.h"
 
-#include <map>
-#include <string>
-#include <vector>
+#include <initializer_list>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -10,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "absl/strings/substitute.h"
 #include "bulkhead/v1/pipeline.pb.h"
@@ -31,43 +31,25 @@ using Words = std::map<std::string, Advice>;  // by Folded
 constexpr size_t kMaxValueBytes = 64;
 constexpr size_t kMaxMapBytes = 200;
 
-constexpr char kFlip[] = "write `random_horizontal_flip`, or `{probability: $0}` below it";
-constexpr char kVerticalFlip[] = "write `random_vertical_flip`, or `{probability: $0}` below it";
 constexpr char kGlobal[] = "write `order: global`: the whole epoch is shuffled, without a buffer";
-constexpr char kFloats[] =
-    "images are arrays already: for values of 0 to 1 write `normalize: {divide: 255}`, for "
-    "channels "
-    "first `layout: {to: nchw}`";
-constexpr char kDivide[] = "write `normalize: {divide: 255}`";
 constexpr char kWorkers[] =
     "no part of a spec: write it in the program, Loader(..., workers=$0), or start bulkheadd "
     "--workers $0";
-constexpr char kRanks[] =
-    "no part of a spec: write it in the program, Loader(..., rank=R, world_size=N)";
 constexpr char kAhead[] = "leave it out: the service works ahead by itself";
-constexpr char kStages[] = "write `stages:` and each step on a line of its own, after a dash";
-constexpr char kFolder[] = "write `source: {image_folder: {path: $0}}`";
-constexpr char kFolderHere[] = "write `image_folder: {path: $0}`";
 constexpr char kListHere[] = "write `image_list: {path: $0}`";
-constexpr char kDecode[] = "write `decode_image`";
-constexpr char kRotation[] = "write `random_affine: {degrees: $0}`";
-constexpr char kLayout[] = "write `layout: {to: nchw}`";
-constexpr char kFunction[] =
-    "write `python: {function: \"module:name\", inputs: [image], outputs: [{name: image, dtype: "
-    "uint8, shape: [224, 224, 3]}]}`";
-constexpr char kChance[] = "give the stage itself `probability: $0`";
-constexpr char kBatchSize[] = "write `batch: {size: $0}`";
-constexpr char kDropLast[] = "write `batch: {size: 64, drop_remainder: $0}`";
-constexpr char kParts[] =
-    "parts stand below `parts`: write `split: {parts: {train: 0.8, validation: 0.2}, use: train}`";
-constexpr char kSubstitute[] =
-    "write `errors: {policy: substitute}`: the next good sample takes the place of a bad one, so "
-    "that batches keep their size";
-constexpr char kFail[] = "write `errors: {policy: fail}`";
 constexpr char kTopOfSpec[] = "belongs at the top of the spec: $0";
 
-const Words& StageWords() {
-  static const auto& words = *new Words{
+// The words of one message; what stands behind several words holds for each.
+Words WordsOf(std::initializer_list<std::pair<const char*, Advice>> rows) {
+  Words words;
+  for (const auto& [names, advice] : rows) {
+    for (const absl::string_view name : absl::StrSplit(names, ' ')) words.emplace(name, advice);
+  }
+  return words;
+}
+
+Words StageWords() {
+  return WordsOf({
       {"resize",
        {"torchvision's gives the shorter side that length: write `resize: {shorter_side: $0}`; for "
         "exactly that height and width write `resize: {size: $0}`",
@@ -77,19 +59,15 @@ const Words& StageWords() {
       {"smallestmaxsize", {"write `resize: {shorter_side: $0}`", "256"}},
       {"randomresizedcrop",
        {"write `random_resized_crop: {size: $0}`", "224", "random_resized_crop"}},
-      {"centercrop", {"write `center_crop: {size: $0}`", "224", "center_crop"}},
-      {"centralcrop", {"write `center_crop: {size: $0}`", "224", "center_crop"}},
+      {"centercrop centralcrop", {"write `center_crop: {size: $0}`", "224", "center_crop"}},
       {"randomcrop", {"write `random_crop: {size: $0}`", "224", "random_crop"}},
-      {"totensor", {kFloats}},
-      {"totensorv2", {kLayout}},
-      {"piltotensor", {kLayout}},
+      {"totensor",
+       {"images are arrays already: for values of 0 to 1 write `normalize: {divide: 255}`, for "
+        "channels first `layout: {to: nchw}`"}},
+      {"totensorv2 piltotensor permute transpose", {"write `layout: {to: nchw}`"}},
       {"toimage", {"leave it out: decoded images are arrays of uint8"}},
-      {"todtype", {kDivide}},
-      {"convertimagedtype", {kDivide}},
-      {"rescaling", {kDivide}},
-      {"rescale", {kDivide}},
-      {"permute", {kLayout}},
-      {"transpose", {kLayout}},
+      {"todtype convertimagedtype rescaling rescale convertimagetofloat",
+       {"write `normalize: {divide: 255}`"}},
       {"normalize",
        {"write `normalize: {mean: [123.675, 116.28, 103.53], std: [58.395, 57.12, 57.375]}`: "
         "torchvision's constants times 255, because values are 0 to 255 here",
@@ -99,44 +77,31 @@ const Words& StageWords() {
       {"colorjitter",
        {"write `color_jitter: {brightness: 0.4, contrast: 0.4, saturation: 0.4, hue: 0.1}`", "",
         "color_jitter"}},
-      {"randombrightness", {"write `color_jitter: {brightness: $0}`", "0.2"}},
-      {"randomcontrast", {"write `color_jitter: {contrast: $0}`", "0.2"}},
-      {"randomsaturation", {"write `color_jitter: {saturation: $0}`", "0.2"}},
-      {"randomhue", {"write `color_jitter: {hue: $0}`", "0.1"}},
-      {"adjustbrightness", {"write `color_jitter: {brightness: $0}`", "0.2"}},
-      {"adjustcontrast", {"write `color_jitter: {contrast: $0}`", "0.2"}},
-      {"adjustsaturation", {"write `color_jitter: {saturation: $0}`", "0.2"}},
-      {"adjusthue", {"write `color_jitter: {hue: $0}`", "0.1"}},
-      {"randomflipleftright", {kFlip, "0.5", "random_horizontal_flip"}},
-      {"flipleftright", {kFlip, "0.5", "random_horizontal_flip"}},
-      {"horizontalflip", {kFlip, "0.5", "random_horizontal_flip"}},
-      {"randomhorizontalflip", {kFlip, "0.5", "random_horizontal_flip"}},
-      {"randomflip", {kFlip, "0.5", "random_horizontal_flip"}},
-      {"randomflipupdown", {kVerticalFlip, "0.5", "random_vertical_flip"}},
-      {"flipupdown", {kVerticalFlip, "0.5", "random_vertical_flip"}},
-      {"verticalflip", {kVerticalFlip, "0.5", "random_vertical_flip"}},
-      {"randomverticalflip", {kVerticalFlip, "0.5", "random_vertical_flip"}},
-      {"randomrotation", {kRotation, "15", "random_affine"}},
-      {"randomrotate", {kRotation, "15", "random_affine"}},
-      {"rotate", {kRotation, "15", "random_affine"}},
+      {"randombrightness adjustbrightness", {"write `color_jitter: {brightness: $0}`", "0.2"}},
+      {"randomcontrast adjustcontrast", {"write `color_jitter: {contrast: $0}`", "0.2"}},
+      {"randomsaturation adjustsaturation", {"write `color_jitter: {saturation: $0}`", "0.2"}},
+      {"randomhue adjusthue", {"write `color_jitter: {hue: $0}`", "0.1"}},
+      {"randomflipleftright flipleftright horizontalflip randomhorizontalflip randomflip",
+       {"write `random_horizontal_flip`, or `{probability: $0}` below it", "0.5",
+        "random_horizontal_flip"}},
+      {"randomflipupdown flipupdown verticalflip randomverticalflip",
+       {"write `random_vertical_flip`, or `{probability: $0}` below it", "0.5",
+        "random_vertical_flip"}},
+      {"randomrotation randomrotate rotate",
+       {"write `random_affine: {degrees: $0}`", "15", "random_affine"}},
       {"gaussianblur", {"write `gaussian_blur: {kernel: $0}`", "5", "gaussian_blur"}},
       {"randomgrayscale", {"write `grayscale: {probability: $0}`", "0.1", "grayscale"}},
       {"rgbtograyscale", {"write `grayscale`, or decode with `decode_image: {color: gray}`"}},
       {"trivialaugmentwide", {"write `trivial_augment`"}},
-      {"autoaugment", {"there is none here: `rand_augment` and `trivial_augment` are alike"}},
-      {"augmix", {"there is none here: `rand_augment` and `trivial_augment` are alike"}},
-      {"decodejpeg", {kDecode}},
-      {"decodepng", {kDecode}},
-      {"imread", {kDecode}},
-      {"convertimagetofloat", {kDivide}},
-      {"compose", {"leave it out: stages are a list, each on a line of its own after a dash"}},
-      {"sequential", {"leave it out: stages are a list, each on a line of its own after a dash"}},
-      {"lambda", {kFunction}},
-      {"map", {kFunction}},
-      {"pyfunction", {kFunction}},
-      {"numpyfunction", {kFunction}},
-      {"randomapply", {kChance, "0.5"}},
-      {"randomchoice", {kChance, "0.5"}},
+      {"autoaugment augmix",
+       {"there is none here: `rand_augment` and `trivial_augment` are alike"}},
+      {"decodejpeg decodepng imread", {"write `decode_image`"}},
+      {"compose sequential",
+       {"leave it out: stages are a list, each on a line of its own after a dash"}},
+      {"lambda map pyfunction numpyfunction",
+       {"write `python: {function: \"module:name\", inputs: [image], outputs: [{name: image, "
+        "dtype: uint8, shape: [224, 224, 3]}]}`"}},
+      {"randomapply randomchoice", {"give the stage itself `probability: $0`", "0.5"}},
       {"shuffle", {kTopOfSpec, "`order: global`"}},
       {"batch", {kTopOfSpec, "`batch: {size: 64}`"}},
       {"repeat", {kTopOfSpec, "`epochs: forever`"}},
@@ -145,121 +110,35 @@ const Words& StageWords() {
       {"split", {kTopOfSpec, "`split: {parts: {train: 0.8, validation: 0.2}, use: train}`"}},
       {"skip", {kTopOfSpec, "`skip: 1000`"}},
       {"take", {kTopOfSpec, "`take: 1000`"}},
-  };
-  return words;
+  });
 }
 
-const Words& SpecWords() {
-  static const auto& words = *new Words{
-      {"shuffle", {kGlobal}},
-      {"shufflebuffer", {kGlobal}},
-      {"shufflebuffersize", {kGlobal}},
-      {"buffersize", {kGlobal}},
+Words SpecWords() {
+  return WordsOf({
+      {"shuffle shufflebuffer shufflebuffersize buffersize", {kGlobal}},
       {"reshuffleeachiteration", {"write `order: {global: {reshuffle: $0}}`", "true"}},
-      {"batchsize", {kBatchSize, "64"}},
-      {"droplast", {kDropLast, "true"}},
-      {"dropremainder", {kDropLast, "true"}},
-      {"numworkers", {kWorkers, "4"}},
-      {"workers", {kWorkers, "4"}},
-      {"numparallelcalls", {kWorkers, "4"}},
+      {"batchsize", {"write `batch: {size: $0}`", "64"}},
+      {"droplast dropremainder", {"write `batch: {size: 64, drop_remainder: $0}`", "true"}},
+      {"numworkers workers numparallelcalls", {kWorkers, "4"}},
       {"persistentworkers", {"leave it out: the workers are the service's, and stay"}},
-      {"prefetch", {kAhead}},
-      {"prefetchfactor", {kAhead}},
+      {"prefetch prefetchfactor", {kAhead}},
       {"pinmemory", {"no part of a spec: the program moves batches (docs/pytorch.md)"}},
       {"collatefn", {"leave it out: batches are made by the service; see `batch_stages`"}},
-      {"transform", {kStages}},
-      {"transforms", {kStages}},
-      {"augmentation", {kStages}},
-      {"augmentations", {kStages}},
-      {"preprocessing", {kStages}},
+      {"transform transforms augmentation augmentations preprocessing",
+       {"write `stages:` and each step on a line of its own, after a dash"}},
       {"dataset", {"write `source:`, such as `source: {image_folder: {path: photos}}`"}},
-      {"datadir", {kFolder, "photos"}},
-      {"root", {kFolder, "photos"}},
-      {"filenames", {"write `source: {tfrecord: {files: $0}}`", "data/*.tfrecord"}},
-      {"files", {"write `source: {tfrecord: {files: $0}}`", "data/*.tfrecord"}},
-      {"repeat", {"write `epochs: $0`, or `epochs: forever`", "10"}},
-      {"numepochs", {"write `epochs: $0`, or `epochs: forever`", "10"}},
-      {"randomseed", {"write `seed: $0`", "1"}},
-      {"manualseed", {"write `seed: $0`", "1"}},
-      {"imagesize", {"write `resize: {size: $0}` among `stages`", "224"}},
-      {"targetsize", {"write `resize: {size: $0}` among `stages`", "224"}},
+      {"datadir root", {"write `source: {image_folder: {path: $0}}`", "photos"}},
+      {"filenames files", {"write `source: {tfrecord: {files: $0}}`", "data/*.tfrecord"}},
+      {"repeat numepochs", {"write `epochs: $0`, or `epochs: forever`", "10"}},
+      {"randomseed manualseed", {"write `seed: $0`", "1"}},
+      {"imagesize targetsize", {"write `resize: {size: $0}` among `stages`", "224"}},
       {"validationsplit",
        {"write `split: {parts: {train: 0.8, validation: 0.2}, use: train}`, and in the spec of the "
         "validation `use: validation`"}},
       {"cache", {"write `cache` among `stages`, behind what it is to keep"}},
-      {"shard", {kRanks}},
-      {"numshards", {kRanks}},
-      {"rank", {kRanks}},
-      {"worldsize", {kRanks}},
-  };
-  return words;
-}
-
-const Words& BatchWords() {
-  static const auto& words = *new Words{
-      {"batchsize", {"write `size: $0`", "64"}},
-      {"droplast", {"write `drop_remainder: $0`", "true"}},
-      {"shuffle", {"`order: global`, beside `batch`, shuffles the whole epoch"}},
-      {"numworkers", {kWorkers, "4"}},
-  };
-  return words;
-}
-
-const Words& OrderWords() {
-  static const auto& words = *new Words{
-      {"shuffle", {kGlobal}},
-      {"shuffled", {kGlobal}},
-      {"random", {kGlobal}},
-      {"true", {kGlobal}},
-      {"shuffleall", {kGlobal}},
-      {"false", {"write `order: sequential`"}},
-      {"none", {"write `order: sequential`"}},
-  };
-  return words;
-}
-
-const Words& SourceWords() {
-  static const auto& words = *new Words{
-      {"folder", {kFolderHere, "photos"}},
-      {"imagedir", {kFolderHere, "photos"}},
-      {"imagedirectory", {kFolderHere, "photos"}},
-      {"images", {kFolderHere, "photos"}},
-      {"datadir", {kFolderHere, "photos"}},
-      {"dir", {kFolderHere, "photos"}},
-      {"root", {kFolderHere, "photos"}},
-      {"path", {kFolderHere, "photos"}},
-      {"csv", {kListHere, "train.csv"}},
-      {"csvfile", {kListHere, "train.csv"}},
-      {"tsv", {kListHere, "train.tsv"}},
-      {"txt", {kListHere, "train.txt"}},
-      {"filelist", {kListHere, "train.txt"}},
-      {"imagefolder", {kFolderHere, "photos"}},
-      {"imagedatasetfromdirectory", {kFolderHere, "photos"}},
-      {"directory", {kFolderHere, "photos"}},
-      {"tfrecorddataset", {"write `tfrecord: {files: $0}`", "data/*.tfrecord"}},
-      {"tfrecords", {"write `tfrecord: {files: $0}`", "data/*.tfrecord"}},
-      {"list", {kListHere, "train.txt"}},
-      {"shards", {"write `tar: {files: $0}`", "data/*.tar"}},
-      {"tars", {"write `tar: {files: $0}`", "data/*.tar"}},
-      {"wds", {"write `tar: {files: $0}`", "data/*.tar"}},
-      {"webdataset", {"write `tar: {files: $0}`", "data/*.tar"}},
-  };
-  return words;
-}
-
-const Words& SplitWords() {
-  static const auto& words =
-      *new Words{{"train", {kParts}}, {"training", {kParts}},   {"val", {kParts}},
-                 {"valid", {kParts}}, {"validation", {kParts}}, {"test", {kParts}}};
-  return words;
-}
-
-const Words& ErrorWords() {
-  static const auto& words =
-      *new Words{{"skip", {kSubstitute}}, {"ignore", {kSubstitute}},  {"continue", {kSubstitute}},
-                 {"warn", {kSubstitute}}, {"replace", {kSubstitute}}, {"drop", {kSubstitute}},
-                 {"raise", {kFail}},      {"strict", {kFail}},        {"stop", {kFail}}};
-  return words;
+      {"shard numshards rank worldsize",
+       {"no part of a spec: write it in the program, Loader(..., rank=R, world_size=N)"}},
+  });
 }
 
 // "randomflipleftright" of "tf.image.random_flip_left_right", "centercrop" of "T.CenterCrop(224)".
@@ -338,22 +217,51 @@ bool IsNoSuchNumber(absl::string_view example, absl::string_view text) {
 }
 
 // Null: none are known for `type`.
-const Words* WordsOf(const google::protobuf::Descriptor& type) {
-  return &type == v1::Stage::descriptor()          ? &StageWords()
-         : &type == v1::PipelineSpec::descriptor() ? &SpecWords()
-         : &type == v1::Batch::descriptor()        ? &BatchWords()
-         : &type == v1::Order::descriptor()        ? &OrderWords()
-         : &type == v1::Source::descriptor()       ? &SourceWords()
-         : &type == v1::Split::descriptor()        ? &SplitWords()
-         : &type == v1::ErrorPolicy::descriptor()  ? &ErrorWords()
-                                                   : nullptr;
+const Words* KnownWords(const google::protobuf::Descriptor& type) {
+  static const auto& all = *new std::map<const google::protobuf::Descriptor*, Words>{
+      {v1::Stage::descriptor(), StageWords()},
+      {v1::PipelineSpec::descriptor(), SpecWords()},
+      {v1::Batch::descriptor(),
+       WordsOf({
+           {"batchsize", {"write `size: $0`", "64"}},
+           {"droplast", {"write `drop_remainder: $0`", "true"}},
+           {"shuffle", {"`order: global`, beside `batch`, shuffles the whole epoch"}},
+           {"numworkers", {kWorkers, "4"}},
+       })},
+      {v1::Order::descriptor(), WordsOf({{"shuffle shuffled random true shuffleall", {kGlobal}},
+                                         {"false none", {"write `order: sequential`"}}})},
+      {v1::Source::descriptor(),
+       WordsOf({
+           {"folder imagedir imagedirectory images datadir dir root path imagefolder "
+            "imagedatasetfromdirectory directory",
+            {"write `image_folder: {path: $0}`", "photos"}},
+           {"csv csvfile", {kListHere, "train.csv"}},
+           {"tsv", {kListHere, "train.tsv"}},
+           {"txt filelist list", {kListHere, "train.txt"}},
+           {"tfrecorddataset tfrecords", {"write `tfrecord: {files: $0}`", "data/*.tfrecord"}},
+           {"shards tars wds webdataset", {"write `tar: {files: $0}`", "data/*.tar"}},
+       })},
+      {v1::Split::descriptor(),
+       WordsOf({{"train training val valid validation test",
+                 {"parts stand below `parts`: write `split: {parts: {train: "
+                  "0.8, validation: 0.2}, use: train}`"}}})},
+      {v1::ErrorPolicy::descriptor(),
+       WordsOf({
+           {"skip ignore continue warn replace drop",
+            {"write `errors: {policy: substitute}`: the next good sample takes the place of a bad "
+             "one, so that batches keep their size"}},
+           {"raise strict stop", {"write `errors: {policy: fail}`"}},
+       })},
+  };
+  const auto found = all.find(&type);
+  return found == all.end() ? nullptr : &found->second;
 }
 
 }  // namespace
 
 std::vector<ForeignWord> ForeignWords(const google::protobuf::Descriptor& type) {
   std::vector<ForeignWord> all;
-  const Words* const words = WordsOf(type);
+  const Words* const words = KnownWords(type);
   if (words == nullptr) return all;
   for (const auto& [word, advice] : *words) {
     all.push_back({word, advice.sentence, advice.example, advice.stage});
@@ -379,7 +287,7 @@ std::string ForeignWordAdvice(absl::string_view word, const YamlNode* value,
     const char* const example = name == "probability" ? "0.5" : "...";
     return absl::StrCat("write `", name, ": ", shown.empty() ? example : shown, "`");
   }
-  const Words* const words = WordsOf(type);
+  const Words* const words = KnownWords(type);
   if (words == nullptr) return "";
   const auto found = words->find(Folded(word));
   if (found == words->end()) return "";
