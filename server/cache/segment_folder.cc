@@ -164,8 +164,8 @@ absl::StatusOr<std::shared_ptr<SegmentFolder::Segment>> SegmentFolder::Make(
       filled += segment->bytes;
     }
   }
-  const uint64_t bytes = std::min(std::clamp(filled, config_.first_bytes, largest),
-                                  config_.most_bytes - TotalBytes());
+  const uint64_t bytes =
+      std::min(std::clamp(filled, config_.first_bytes, largest), config_.most_bytes - TotalBytes());
   BULKHEAD_ASSIGN_OR_RETURN(UniqueFd file, CreateFile());
   BULKHEAD_RETURN_IF_ERROR(bulkhead::Segment::Format(file.get(), bytes));
   if (!TryLockFile(file.get())) {

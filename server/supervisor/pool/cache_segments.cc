@@ -85,7 +85,8 @@ void CacheSegments::OnAnswer(Answer answer) {
 
 void CacheSegments::NoteFailure(const absl::Status& status) {
   const std::string why(status.message());
-  if (why != reason_) spdlog::warn("nothing more is kept in the cache `{}`: {}", config_.folder->prefix, why);
+  if (why != reason_)
+    spdlog::warn("nothing more is kept in the cache `{}`: {}", config_.folder->prefix, why);
   reason_ = why;
   no_lending_before_ns_ = MonotonicNanos() + absl::ToInt64Nanoseconds(kPatience);
 }
