@@ -136,7 +136,7 @@ TEST_F(PoolReportTest, AWildWriteIsOneThatEndedItsWorker) {
 }
 
 TEST_F(PoolReportTest, WhatTheDeadHaveDoneCountsWithWhatTheLivingHave) {
-  config_.stages = {{"stages[0] decode_image"}, {}, true};
+  config_.stages = {{"stages[0] decode_image"}, {}, {"stages[0] decode_image"}};
   Man(2);
   report_.OnSamples(16);
   report_.OnSamples(10);
