@@ -32,7 +32,7 @@ constexpr uint64_t kSlotsAtOnce = 8;
 // Bytes that a fault maps around the written ones, and mapped bytes at which the mapping is
 // dropped.
 constexpr uint64_t kTouchedAround = uint64_t{64} << 10;
-constexpr uint64_t kMostTouched = uint64_t{1} << 17;
+constexpr uint64_t kMostTouched = uint64_t{128} << 10;
 
 // Longer values are checked piece by piece before they are read.
 constexpr uint64_t kMostUnchecked = uint64_t{1} << 20;

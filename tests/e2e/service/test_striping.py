@@ -14,7 +14,7 @@ import bulkhead
 from bulkhead import errors
 from bulkhead._fleet.keepers import Keepers
 from bulkhead._fleet.member import HERE
-from conftest import AUGMENTED, BIN, CLIENTS, finish_digest, start_digest, write_spec
+from conftest import AUGMENTED, BIN, CLIENTS, finish_digest, go_on, start_digest, wait_for_pause, write_spec
 from replicas import Replica, history, history_of, range_spec, targets
 
 
@@ -218,16 +218,22 @@ def test_a_replica_that_stands_still_does_not_hold_up_the_others(folder, replica
     assert max(gaps) < 3.0, "silence is noticed after 10 s only"
 
 
+def target_file(folder, *named):
+    """A file that names these, from now on."""
+    file = folder / "replicas.yaml"
+    file.write_text(f"target: {', '.join(named)}\n")
+    return file
+
+
 def test_replicas_join_and_leave_by_the_target_file(folder, replicas):
     spec = range_spec(folder, 4000, epochs=1)
     fleet = replicas(3)
     expected = history(spec, fleet[0].target)
-    file = folder / "replicas.yaml"
-    file.write_text(f"target: {fleet[0].target}, {fleet[1].target}\n")
+    file = target_file(folder, fleet[0].target, fleet[1].target)
     with bulkhead.Loader(spec, str(file), timeout=60) as loader:
         came = [history_of(loader.next_batch()) for _ in range(50)]
         before = fleet[2].samples()
-        file.write_text(f"target: {fleet[1].target},{fleet[2].target}\n")
+        target_file(folder, fleet[1].target, fleet[2].target)
         until = time.monotonic() + 30
         while fleet[2].samples() == before or fleet[0].target in loader._stream.shares():
             assert time.monotonic() < until
@@ -245,11 +251,10 @@ def test_a_fleet_may_begin_with_one_replica(folder, replicas, caplog):
     spec = range_spec(folder, 4000, epochs=1)
     fleet = replicas(3)
     expected = history(spec, fleet[0].target)
-    file = folder / "replicas.yaml"
-    file.write_text(f"target: {fleet[0].target}\n")
+    file = target_file(folder, fleet[0].target)
     with bulkhead.Loader(spec, str(file), timeout=60) as loader:
         came = [history_of(loader.next_batch()) for _ in range(20)]
-        file.write_text(f"target: {fleet[1].target},{fleet[2].target},127.0.0.1:1\n")
+        target_file(folder, fleet[1].target, fleet[2].target, "127.0.0.1:1")
         fleet[0].process.kill()
         came += [history_of(batch) for batch in loader.stream()]
         assert fleet[1].samples() and fleet[2].samples()
@@ -258,10 +263,23 @@ def test_a_fleet_may_begin_with_one_replica(folder, replicas, caplog):
     assert line.startswith("the replica at 127.0.0.1:1 is left out for now: ")
 
 
+def test_a_fleet_of_the_cpp_client_may_begin_with_one_replica(folder, replicas):
+    spec = range_spec(folder, 4000, epochs=1)
+    fleet = replicas(3)
+    expected = finish_digest(start_digest("cpp", spec, target=fleet[0].target))["digest"]
+    before = fleet[1].samples() + fleet[2].samples()
+    client = start_digest("cpp", spec, target=target_file(folder, fleet[0].target), pause_after=20)
+    wait_for_pause(client)
+    target_file(folder, fleet[1].target, fleet[2].target)
+    fleet[0].process.kill()
+    go_on(client)
+    assert finish_digest(client)["digest"] == expected
+    assert fleet[1].samples() + fleet[2].samples() > before
+
+
 def test_one_replica_of_a_target_file_is_asked(folder, replicas):
     fleet = replicas(2)
-    file = folder / "replicas.yaml"
-    file.write_text(f"target: {fleet[0].target}, {fleet[1].target}, {fleet[0].target}\n")
+    file = target_file(folder, fleet[0].target, fleet[1].target, fleet[0].target)
 
     def status(target):
         return subprocess.run([BIN / "bulkhead", "status", "--json", "--target", target], capture_output=True, text=True, check=False)

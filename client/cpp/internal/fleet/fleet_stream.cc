@@ -362,6 +362,10 @@ void FleetStream::NoteAway(Member* member, absl::Status error) {
   } else if (!member->cannot_serve()) {
     member->pause =
         std::min(std::max(2 * member->pause, Member::kFirstPause), Member::kLongestPause);
+    if (assembly_.begun() && !closed_ && told.ok() && !member->answered) {
+      Say(absl::StrCat("the replica at ", member->replica.target,
+                       " is left out for now: ", std::string(error.message())));
+    }
   } else {
     member->pause = Member::kLeftOutPause;
     if (assembly_.begun() && !closed_ && told != error) {

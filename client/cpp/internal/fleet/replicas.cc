@@ -109,7 +109,7 @@ std::vector<std::string> FleetTargets(const std::string& address) {
 }
 
 Replicas::Replicas(std::vector<std::string> targets, std::string path)
-    : targets_(std::move(targets)), path_(std::move(path)), stamp_(StampOfFile()) {}
+    : targets_(std::move(targets)), path_(std::move(path)) {}
 
 absl::StatusOr<Replicas> Replicas::Make(std::vector<std::string> targets, const std::string& path) {
   Replicas replicas(std::move(targets), path);

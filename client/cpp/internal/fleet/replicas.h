@@ -51,7 +51,7 @@ class Replicas {
 
   std::vector<std::string> targets_;
   std::string path_;
-  Stamp stamp_;
+  Stamp stamp_;  // of what was read last; none at first, as the file may have changed meanwhile
   std::vector<Replica> found_;
 };
 

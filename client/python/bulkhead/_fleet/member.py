@@ -74,10 +74,9 @@ class Member:
 
 def passes(error: errors.BulkheadError) -> bool:
     """Whether the replica may well be back in a moment."""
-    # Files that are just being replaced may be right in a moment.
-    if error.reason == "CREDENTIALS_INVALID":
-        return True
-    return is_loss(error) or error.reason in REFUSED or isinstance(error, (errors.DeadlineExceeded, errors.OutOfThreads))
+    # Files of credentials that are just being replaced may be right in a moment.
+    passing = (errors.CredentialsInvalid, errors.DeadlineExceeded, errors.OutOfThreads)
+    return is_loss(error) or error.reason in REFUSED or isinstance(error, passing)
 
 
 def is_of_another_address(error: errors.BulkheadError) -> bool:
