@@ -167,6 +167,9 @@ grpc::Status FakeService::Deliver(Session& session) {
       if (session.sequence == 2 && session.mode == "cut" && opens().size() == 1) {
         return Error(grpc::StatusCode::UNAVAILABLE, "cut", "SHUTTING_DOWN", "by", "the test");
       }
+      if (session.sequence == 2 && session.mode == "ends_early" && opens().size() == 1) {
+        return grpc::Status::OK;
+      }
       if (session.sequence == 2 && session.mode == "door_breaks" && opens().size() == 1) {
         return Error(grpc::StatusCode::UNAVAILABLE, "the client hung up at the arena door",
                      "TRANSPORT_UNAVAILABLE", "by", "the test");

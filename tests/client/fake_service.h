@@ -18,10 +18,10 @@ v1::BatchSchema FakeSchema();
 // position plus 1000 × epoch, `pix` its low byte three times. The spec's text names what it does
 // wrong: "spec_error", "long_error", "silent", "stall", "mute" (opened, then not even heartbeats),
 // "progress", "data_error", "die", "die_again", "freeze" (it stops itself before its second batch),
-// "cut" (the first stream is lost before its third batch), "credit", "endless", "unordered" (each
-// epoch's batches come as 1, 2, 0), "padded" (one sample of each batch is not genuine), "no_shm",
-// "unsealed", "wrong_slot". Keeps credits. With a door it gives slots to those who come through it.
-// Thread-safe.
+// "cut" (the first stream is lost before its third batch), "ends_early" (it ends well there),
+// "credit", "endless", "unordered" (each epoch's batches come as 1, 2, 0), "padded" (one sample of
+// each batch is not genuine), "no_shm", "unsealed", "wrong_slot". Keeps credits. With a door it
+// gives slots to those who come through it. Thread-safe.
 class FakeService : public v1::Loader::Service {
  public:
   explicit FakeService(FakeDoor* door = nullptr) : door_(door) {}

@@ -154,6 +154,15 @@ TEST_F(LoaderTest, GoesOnFromACursor) {
   EXPECT_EQ(Indices(*MustNext(**again))[0], 8);
 }
 
+TEST_F(LoaderTest, AStreamThatEndsWellBeforeItsLastBatchWasLost) {
+  auto loader = Loader::Open(Options("ends_early"));
+  ASSERT_TRUE(loader.ok()) << loader.status();
+  int batches = 0;
+  while (MustNext(**loader)) ++batches;
+  EXPECT_EQ(batches, 6);
+  EXPECT_EQ((*loader)->reconnects(), 1u);
+}
+
 TEST_F(LoaderTest, AQuarantinedRecordIsInTheCursorsFromThenOnAndToldOnce) {
   LoaderOptions options = Options("quarantine");
   std::vector<std::string> told;

@@ -180,6 +180,8 @@ class Service:
                     header["quarantine_digest"] = quarantine_digest(quarantined)
                 if len(self.opens) == 1 and sent == spec.get("lose_after"):
                     context.abort(grpc.StatusCode.UNAVAILABLE, "lost on purpose")
+                if len(self.opens) == 1 and sent == spec.get("end_after"):
+                    return
                 if sent == spec.get("mute_after"):
                     self.muted.wait(60)
                     yield from self.idle(lambda: False, beats=False)

@@ -199,6 +199,15 @@ def test_a_quarantined_record_is_asked_for_again_after_a_loss_and_told_once(fake
     assert sum("z@1 ended 3 workers" in record.message for record in caplog.records) == 1
 
 
+@pytest.mark.parametrize("end_after", [0, 1, 4])
+@pytest.mark.parametrize("reverse", [{}, {"reverse": 2}])
+def test_a_stream_that_ends_well_before_its_last_batch_was_lost(fake, end_after, reverse, caplog):
+    loader = fake.open(samples=20, batch=8, epochs=2, end_after=end_after, **reverse)
+    assert sorted(indices(loader.stream())) == [*range(20), *range(1000, 1020)]
+    assert loader.reconnects == 1
+    assert "ended the stream before its last batch" in caplog.text
+
+
 def test_a_record_without_a_name_cannot_be_quarantined(fake):
     loader = fake.open(mode="quarantine:", samples=40, batch=8)
     loader.next_batch()

@@ -202,15 +202,9 @@ void FleetStream::OnLeftOut(Member* member, uint64_t attempt, const std::string&
   if (member->here()) AdoptQuarantine(*member);
 }
 
-void FleetStream::OnEnd(Member* member, uint64_t attempt, absl::Status status) {
+void FleetStream::OnEnd(Member* member, uint64_t attempt, const absl::Status& status) {
   absl::MutexLock lock(&mutex_);
   if (member->attempt != attempt || !member->here() || closed_) return;
-  if (status.ok()) {
-    status = MakeClientError(
-        absl::StatusCode::kUnavailable, client_reason::kServiceUnavailable,
-        absl::StrCat("the service at ", member->replica.target, " ended the stream"),
-        {{"target", member->replica.target}});
-  }
   Dismiss(member, status);
   if (ErrorReason(status) == "SUPERSEDED") return Fail(status);
   const std::string text = std::string(status.message());

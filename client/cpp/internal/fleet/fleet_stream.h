@@ -92,7 +92,8 @@ class FleetStream final : public LoaderStream {
       ABSL_LOCKS_EXCLUDED(mutex_);
   void OnLeftOut(Member* member, uint64_t attempt, const std::string& record)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  void OnEnd(Member* member, uint64_t attempt, absl::Status status) ABSL_LOCKS_EXCLUDED(mutex_);
+  void OnEnd(Member* member, uint64_t attempt, const absl::Status& status)
+      ABSL_LOCKS_EXCLUDED(mutex_);
 
   Assembly::Members Here() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Fail(const absl::Status& error) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -215,7 +215,15 @@ absl::Status Receiver::OnEnd() const {
   if (assembler_->in_batch()) {
     return ProtocolError("the stream ended in the middle of a batch");
   }
-  return absl::OkStatus();
+  v1::Cursor mark;
+  assembler_->window().Describe(&mark);
+  // A fleet knows what is missing, and ends its streams itself.
+  const bool may_end = opened_.has_epochs() && !opened_.assigned();
+  if (may_end && mark.epoch() >= opened_.epochs()) return absl::OkStatus();
+  return MakeClientError(
+      absl::StatusCode::kUnavailable, client_reason::kServiceUnavailable,
+      absl::StrCat("the service at ", config_.target, " ended the stream before its last batch"),
+      {{"target", config_.target}});
 }
 
 void Receiver::RetireArena() {

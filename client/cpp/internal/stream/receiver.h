@@ -33,7 +33,7 @@ class Receiver {
   // An error ends the stream.
   absl::Status OnMessage(const grpc::ByteBuffer& message);
   // The service ended the stream as it should. INTERNAL (PROTOCOL_VIOLATION) when it was not
-  // opened, or a batch is not whole.
+  // opened, or a batch is not whole; UNAVAILABLE (SERVICE_UNAVAILABLE) when batches are missing.
   absl::Status OnEnd() const;
   // The stream is over: slots that nobody holds are the service's again.
   void RetireArena();

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from typing import Any, Dict, Iterable, Mapping, Set
 
 from ..errors import ProtocolError
@@ -53,6 +54,7 @@ class Order:
         """`cursor` is that of `opened`."""
         self._layout = layout
         self._unordered: bool = opened.unordered
+        self._epochs: float = opened.epochs if opened.HasField("epochs") else math.inf
         self._world_size = world_size
         self.low_water = 0
         self._ahead: Set[int] = set(cursor.get("completed", ()))
@@ -63,6 +65,11 @@ class Order:
         self._quarantine_digest = quarantine_digest(cursor["quarantined"])
         if self._ahead and not (self._unordered and max(self._ahead) < WINDOW and 0 not in self._ahead):
             raise ProtocolError("the service opened the stream with a cursor that contradicts itself")
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all batches of the last epoch have come."""
+        return bool(self.cursor["epoch"] >= self._epochs)
 
     def quarantine(self, record: str) -> None:
         """The record is left out of the batches that come from now on."""

@@ -17,6 +17,7 @@ class AssignedOrder:
     """
 
     low_water = 0
+    is_complete = False  # the fleet knows what is missing, and ends its streams itself
 
     def __init__(self, opened: Any, layout: Layout, world_size: int, cursor: Mapping[str, Any]):
         """`cursor` is that of `opened`."""

@@ -75,11 +75,7 @@ class ReplicaStream(Stream):
     @property
     def end(self) -> Optional[errors.BulkheadError]:
         """Why the stream has ended; None while it has not. Takes no lock: the sink is told of the end after this says so."""
-        if not self._ended:
-            return None
-        return self._error or errors.ServiceUnavailable(
-            f"the service at {self._target} ended the stream", metadata={"target": self._target}
-        )
+        return self._error if self._ended else None
 
     def ask(self, batches: Iterable[int], needed_from: int) -> None:
         """Asks for batches, by their numbers on the wire. Does not wait, and takes no lock that a reader holds."""

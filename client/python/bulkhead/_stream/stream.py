@@ -131,6 +131,8 @@ class Stream:
                 self._forget_unread(error)
             if self._announcements is not None:
                 self._announcements.end()
+            if error is None:
+                self._check_complete()
         except errors.BulkheadError as failure:
             error = error or failure
         except BaseException as failure:
@@ -186,6 +188,13 @@ class Stream:
         if self._transport is not None and self._transport.in_batch:
             return errors.ProtocolError("the service ended the stream in the middle of a batch")
         return None
+
+    def _check_complete(self) -> None:
+        """ServiceUnavailable when the service ended the stream well, and batches are missing."""
+        if not self._order.is_complete:
+            raise errors.ServiceUnavailable(
+                f"the service at {self._target} ended the stream before its last batch", metadata={"target": self._target}
+            )
 
     def _explain(self, failure: grpc.RpcError) -> errors.BulkheadError:
         error = errors.from_rpc(failure, self._target, self._post_mortem is not None)
@@ -282,11 +291,7 @@ class Stream:
             self._resume = cursor
             self.next_sequence = self._first_sequence + self._order.low_water
             self._ready.append(batch)
-            self._last_came = (
-                header.batches_left_in_epoch == 0
-                and self.opened.HasField("epochs")
-                and header.next_epoch >= self.opened.epochs
-            )
+            self._last_came = self._order.is_complete
             self._notify()
 
     def _on_opened(self, opened) -> None:
