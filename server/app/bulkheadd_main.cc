@@ -1,6 +1,7 @@
 // bulkheadd: parse → validate → build → start → wait → orderly stop.
 
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <memory>
@@ -59,5 +60,6 @@ int main(int argc, char** argv) {
     log->Write(absl::StrCat("bulkheadd: ", std::string(status.message()), "\n"));
   }
   log->Flush(kLastWords);
-  return status.ok() ? 0 : 1;
+  // Threads of the disk and of gRPC go on: they must not find OpenSSL and static objects torn down.
+  _exit(status.ok() ? 0 : 1);
 }

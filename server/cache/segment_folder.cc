@@ -32,11 +32,11 @@ std::optional<std::string> DomainOf(const std::string& name, const std::string& 
 
 std::unique_ptr<SegmentFolder> SegmentFolder::Open(Config config) {
   std::unique_ptr<SegmentFolder> folder(new SegmentFolder(std::move(config)));
-  folder->FindSegments();
+  folder->FindSegments(/*earlier=*/true);
   return folder;
 }
 
-void SegmentFolder::FindSegments() {
+void SegmentFolder::FindSegments(bool earlier) {
   struct Found {
     std::string path;
     std::string domain;
@@ -46,6 +46,7 @@ void SegmentFolder::FindSegments() {
   for (const std::string& name : NamesIn(config_.folder)) {
     if (!absl::StartsWith(name, config_.prefix + "-") || !absl::EndsWith(name, kSuffix)) continue;
     const std::string path = absl::StrCat(config_.folder, "/", name);
+    if (IsKnown(path)) continue;
     const auto domain = DomainOf(name, config_.prefix);
     const auto info = StatFile(path);
     if (!domain.has_value()) {
@@ -56,13 +57,18 @@ void SegmentFolder::FindSegments() {
   }
   std::sort(found.begin(), found.end(),
             [](const Found& a, const Found& b) { return a.mtime_ns < b.mtime_ns; });
-  for (const Found& file : found) Adopt(file.path, file.domain);
+  for (const Found& file : found) Adopt(file.path, file.domain, earlier);
 }
 
-void SegmentFolder::Adopt(const std::string& path, const std::string& domain) {
+bool SegmentFolder::IsKnown(const std::string& path) const {
+  return std::any_of(segments_.begin(), segments_.end(),
+                     [&](const auto& segment) { return segment->path == path; });
+}
+
+void SegmentFolder::Adopt(const std::string& path, const std::string& domain, bool earlier) {
   auto reading = OpenOwnFile(path, /*writable=*/false);
   if (!reading.ok()) {
-    if (!absl::IsNotFound(reading.status())) refused_.push_back(reading.status());
+    if (earlier && !absl::IsNotFound(reading.status())) refused_.push_back(reading.status());
     return;
   }
   if (!bulkhead::Segment::OpenForReading(reading->get()).ok()) {
@@ -72,7 +78,7 @@ void SegmentFolder::Adopt(const std::string& path, const std::string& domain) {
   auto segment = std::make_shared<Segment>();
   segment->path = path;
   segment->domain = domain;
-  segment->earlier = true;
+  segment->earlier = earlier;
   segment->reading = *std::move(reading);
   segment->bytes = FileSize(segment->reading.get()).value_or(0);
   segment->id = next_id_++;
@@ -154,6 +160,7 @@ absl::StatusOr<UniqueFd> SegmentFolder::CreateFile() {
 
 absl::StatusOr<std::shared_ptr<SegmentFolder::Segment>> SegmentFolder::Make(
     const std::string& domain) {
+  FindSegments(/*earlier=*/false);  // of other services
   BULKHEAD_RETURN_IF_ERROR(MakeRoom(domain));
   const uint64_t largest =
       std::max(config_.largest_bytes,

@@ -11,8 +11,9 @@
 
 namespace bulkhead {
 
-// The segments of one cache, in a folder that several services may share. A segment with room has
-// at most one writing worker at a time. The service reads only headers of segments.
+// The segments of one cache, in a folder that several services may share: they read each other's,
+// and together stay within the limit. A segment with room has at most one writing worker at a time.
+// The service reads only headers of segments.
 //
 // A checksum does not prove honesty: a segment's writer can store what was never decoded. So each
 // segment belongs to a trust domain, and only workers of that domain write to it. Pipelines of
@@ -74,8 +75,10 @@ class SegmentFolder {
  private:
   explicit SegmentFolder(Config config) : config_(std::move(config)) {}
 
-  void FindSegments();
-  void Adopt(const std::string& path, const std::string& domain);
+  // Those that this object does not know yet.
+  void FindSegments(bool earlier);
+  bool IsKnown(const std::string& path) const;
+  void Adopt(const std::string& path, const std::string& domain, bool earlier);
   std::shared_ptr<Segment> FindWithRoom(const std::string& domain);
   // Opens a segment for writing and locks it; false if another service holds the lock.
   static bool TakeLock(Segment& segment);

@@ -125,6 +125,25 @@ TEST_F(SegmentFolderTest, StaysWithinItsBound) {
   EXPECT_EQ(FileCount(), 3u);
 }
 
+TEST_F(SegmentFolderTest, ServicesThatShareAFolderStayWithinTheBoundTogether) {
+  const auto one = SegmentFolder::Open(Config(6 * kSmall));
+  const auto other = SegmentFolder::Open(Config(6 * kSmall));
+  const auto fill = [](SegmentFolder& folder) {
+    const auto lent = folder.Lend(kShared);
+    if (lent.ok()) Fill(**lent);
+    return lent.ok();
+  };
+  while (fill(*one) && fill(*other)) {
+  }
+  EXPECT_FALSE(fill(*one));
+  EXPECT_FALSE(fill(*other));
+  uint64_t bytes = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_)) bytes += entry.file_size();
+  EXPECT_EQ(bytes, 6 * kSmall);
+  EXPECT_EQ(one->segments().size(), FileCount()) << "and read what the other has";
+  EXPECT_EQ(other->segments().size(), FileCount());
+}
+
 TEST_F(SegmentFolderTest, MakesLargerSegmentsUnderALargeBound) {
   SegmentFolder::Config config = Config(SegmentFolder::kManySegments * 8 * kSmall);
   const auto folder = SegmentFolder::Open(config);

@@ -91,6 +91,17 @@ TEST_F(ReceiverTest, PutsABatchIntoTheInboxUnderTheCallersNumber) {
   }
   EXPECT_EQ(released_, std::vector<uint64_t>{0});
   EXPECT_EQ(inbox_.next_sequence(), 51u);
+}
+
+TEST_F(ReceiverTest, AnEndBeforeTheLastBatchIsALoss) {
+  v1::StreamResponse opened = OpenedMessage();
+  opened.mutable_opened()->set_epochs(1);
+  ASSERT_TRUE(Receive(opened).ok());
+  ASSERT_TRUE(Receive(PartMessage(0)).ok());
+  EXPECT_EQ(ErrorReason(receiver_.OnEnd()), "SERVICE_UNAVAILABLE");
+  v1::StreamResponse last = PartMessage(1);
+  last.mutable_part()->mutable_header()->set_next_epoch(1);
+  ASSERT_TRUE(Receive(last).ok());
   EXPECT_TRUE(receiver_.OnEnd().ok());
 }
 

@@ -95,6 +95,19 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.fixture
+def preloaded(folder):
+    """preloaded(source): the environment of a program that loads this library in C before all others."""
+
+    def build(source):
+        (folder / "preloaded.c").write_text(source)
+        library = folder / "preloaded.so"
+        subprocess.run(["cc", "-shared", "-fPIC", folder / "preloaded.c", "-o", library, "-ldl"], check=True)
+        return {**os.environ, "LD_PRELOAD": str(library)}
+
+    return build
+
+
 def tool(*words, code=0):
     """Runs `bulkhead …`; gives what it wrote to standard output, or, when it has to fail, to standard error."""
     result = subprocess.run([BIN / "bulkhead", *map(str, words)], capture_output=True, text=True, timeout=120)

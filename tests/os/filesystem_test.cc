@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "server/os/files/user_folders.h"
 #include "tests/support/test_dir.h"
 
 namespace bulkhead {
@@ -28,6 +29,15 @@ class FilesystemTest : public testing::Test {
   const TestDir dir_;
   const std::string folder_ = dir_.path();
 };
+
+TEST_F(FilesystemTest, ACacheDoesNotShrinkByWhatItKeeps) {
+  constexpr uint64_t kKept = uint64_t{2} << 30;
+  const uint64_t empty = UsualCacheBytes(folder_);
+  const UniqueFd fd(open(Write("kept", "").c_str(), O_RDWR | O_CLOEXEC));
+  if (!AllocateFile(fd.get(), kKept).ok()) GTEST_SKIP() << "the disk is too full";
+  // Others write to the disk meanwhile, but not as much.
+  EXPECT_GT(UsualCacheBytes(folder_) + kKept / 20, empty);
+}
 
 TEST_F(FilesystemTest, AFileThatTheDiskCannotHoldIsNotAllocated) {
   const UniqueFd fd(open(Write("f", "").c_str(), O_RDWR | O_CLOEXEC));

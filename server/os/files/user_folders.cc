@@ -40,7 +40,11 @@ uint64_t UsualCacheBytes(const std::string& folder) {
   constexpr uint64_t kLeast = uint64_t{64} << 20;
   constexpr uint64_t kMost = uint64_t{16} << 30;
   constexpr uint64_t kShare = 10;
-  const uint64_t bytes = std::min(kMost, FreeDiskBytes(folder) / kShare);
+  constexpr uint64_t kMostFiles = 100000;
+  const uint64_t free = FreeDiskBytes(folder);
+  if (free / kShare >= kMost) return kMost;
+  // What lies in the folder counts as free, or the cache would shrink whenever a service starts.
+  const uint64_t bytes = std::min(kMost, (free + SizeOfTree(folder, kMostFiles).bytes) / kShare);
   return bytes < kLeast ? 0 : bytes;
 }
 

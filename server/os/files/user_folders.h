@@ -16,8 +16,8 @@ absl::StatusOr<std::string> UserRuntimeFolder();
 // $XDG_CACHE_HOME/bulkhead, ~/.cache/bulkhead, or the runtime folder; not made.
 absl::StatusOr<std::string> UserCacheFolder();
 
-// The bytes of a cache in `folder` that fills no disk: a part of what is free there, at most 16
-// GiB; 0 where that is not worth it.
+// The bytes of a cache in `folder` that fills no disk: a part of what is free there or lies in the
+// folder, at most 16 GiB; 0 where that is not worth it.
 uint64_t UsualCacheBytes(const std::string& folder);
 
 }  // namespace bulkhead

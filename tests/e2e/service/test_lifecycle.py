@@ -69,6 +69,19 @@ def test_neither_workers_nor_embedded_services_tell_a_service_manager(folder, se
         manager.told()
 
 
+# What runs at the exit of a process that tears down: OpenSSL's own handler does so under threads that still use it.
+AT_EXIT = r"""
+#include <stdlib.h>
+#include <unistd.h>
+static void at_exit(void) { _exit(77); }
+__attribute__((constructor)) static void first(void) { atexit(at_exit); }
+"""
+
+
+def test_the_service_ends_without_tearing_down_what_its_threads_use(folder, services, preloaded):
+    assert services(folder, env=preloaded(AT_EXIT)).stop() == 0
+
+
 def test_sigusr1_logs_what_the_service_is_doing(folder, services):
     service = services(folder, "--workers", "2")
     log = folder / "service.log"

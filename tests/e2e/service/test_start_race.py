@@ -5,7 +5,6 @@ import select
 import socket
 import subprocess
 
-import pytest
 from conftest import BIN
 
 # Between seeing that nobody listens on a socket and removing it, something else may run for a while.
@@ -22,14 +21,6 @@ int unlink(const char *path) {
 """
 
 
-@pytest.fixture
-def slow_unlink(folder):
-    (folder / "slow_unlink.c").write_text(SLOW_UNLINK)
-    library = folder / "slow_unlink.so"
-    subprocess.run(["cc", "-shared", "-fPIC", folder / "slow_unlink.c", "-o", library, "-ldl"], check=True)
-    return {**os.environ, "LD_PRELOAD": str(library)}
-
-
 def start(folder, number, target, environment):
     """A service, and what says that it is ready."""
     ready, child_end = os.pipe()
@@ -44,8 +35,8 @@ def start(folder, number, target, environment):
     return process, ready
 
 
-def test_one_of_them_has_a_stale_socket(folder, slow_unlink):
-    path = folder / "s.sock"
+def test_one_of_them_has_a_stale_socket(folder, preloaded):
+    path, slow_unlink = folder / "s.sock", preloaded(SLOW_UNLINK)
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(path))
     for _ in range(2):  # each round leaves its winner's socket to the next one
