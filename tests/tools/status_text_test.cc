@@ -52,6 +52,9 @@ TEST(StatusTextTest, SaysHowJpegFilesWereDecoded) {
               HasSubstr("JPEG: 100 files, 25 by libjpeg-turbo; of the others 60% of the MCUs were "
                         "read; 50% of the crops by seek entries (4MiB of 4GiB); none are added: "
                         "the disk is full\n"));
+  status.mutable_coefficient_cache()->set_reason("--coefficient-cache-bytes is 0");
+  EXPECT_THAT(StatusText(status),
+              HasSubstr("no coefficients are kept: --coefficient-cache-bytes is 0\n"));
 }
 
 TEST(StatusTextTest, SaysWithWhomAStreamShares) {

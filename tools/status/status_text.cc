@@ -126,7 +126,11 @@ std::string Jpeg(const v1::JpegDecodes& jpeg, const v1::CacheStatus& cache,
   if (!cache.reason().empty()) absl::StrAppend(&text, "; none are added: ", cache.reason());
   text += "\n";
   const uint64_t kept = jpeg.coefficients_found() + jpeg.coefficients_made();
-  if (kept == 0) return text;
+  if (kept == 0) {
+    return coefficients.reason().empty()
+               ? text
+               : absl::StrCat(text, "      no coefficients are kept: ", coefficients.reason(), "\n");
+  }
   absl::StrAppendFormat(
       &text,
       "      %.0f%% by coefficients, %.0f%% without reading the file; coefficients of %d files "

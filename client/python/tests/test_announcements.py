@@ -4,6 +4,7 @@ import errno
 import logging
 import socket
 import threading
+from concurrent import futures
 
 import pytest
 
@@ -169,3 +170,14 @@ def test_a_process_that_may_open_no_more_files_is_told_so(fake_shm, monkeypatch)
     with pytest.raises(bulkhead.BulkheadError, match="Too many open files") as caught:
         fake_shm.open()
     assert caught.value.reason == "RESOURCE_EXHAUSTED"
+
+
+def test_threads_that_wait_for_batches_share_them(fake_shm):
+    loader = fake_shm.open(samples=4000, batch=8)
+
+    def take(_):
+        return [int(value) for batch in iter(loader.next_batch, None) for value in batch["index"]]
+
+    with futures.ThreadPoolExecutor(2) as threads:
+        one, other = threads.map(take, range(2))
+    assert sorted(one + other) == list(range(4000))

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 import select
+import threading
+import time
 from typing import Callable
 
 
 class Wake:
     """`wait` returns when the descriptor is readable, or when another thread called `wake`.
 
-    One thread waits at a time; any may wake it.
+    One thread waits at a time, and others for their turn; any may wake it.
     """
 
     def __init__(self, descriptor: int):
         self._waiting = False
+        self._turn = threading.Lock()
         self._poller = select.poll()  # select.select() fails for descriptors above 1023
         self._reading, self._writing = os.pipe()
         os.set_blocking(self._reading, False)
@@ -24,12 +27,18 @@ class Wake:
 
     def wait(self, seconds: float, done: Callable[[], bool]) -> None:
         """Waits at most that long, and not at all when `done`; others call `wake` when that changes."""
-        self._waiting = True  # before reading `done`, so that a later change wakes this thread
-        if not done():
-            for descriptor, _ in self._poller.poll(seconds * 1000):
-                if descriptor == self._reading:
-                    self._take_in()
-        self._waiting = False
+        until = time.monotonic() + seconds
+        if not self._turn.acquire(timeout=seconds):
+            return
+        try:
+            self._waiting = True  # before reading `done`, so that a later change wakes this thread
+            if not done():
+                for descriptor, _ in self._poller.poll(max(until - time.monotonic(), 0) * 1000):
+                    if descriptor == self._reading:
+                        self._take_in()
+            self._waiting = False
+        finally:
+            self._turn.release()
 
     def _take_in(self) -> None:
         try:
