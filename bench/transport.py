@@ -4,7 +4,7 @@
 
     bench/transport.py [--seconds S] [--rounds N] [--json]
     bench/transport.py --photos FOLDER [--seconds S] [--rounds N] [--json]
-    bench/transport.py --normalize [--seconds S] [--rounds N] [--json]
+    bench/transport.py --normalize [--photos FOLDER] [--seconds S] [--rounds N] [--json]
 
 Each way runs in a process of its own, in turns, against a service of its own whose workers fill batches by one_hot
 (150,528 classes are 224 x 224 x 3), which costs them little more than writing the memory: one worker, which can do
@@ -20,8 +20,9 @@ with TLS, in turns. Service and worker have one core, the trainer has another; t
 
 With --normalize: what `normalize: {at: trainer}` saves and costs the Python client, over shared memory, over TCP by Python
 alone, and over TCP with bulkhead-receive, which puts the batches into shared memory, in turns: drawn photos of 224 x 224 in batches of 64, normalized by the worker, by the trainer (NumPy), or by a device, for which the
-trainer takes the batch as it travelled. Told are images a second, which the one worker's decoding bounds, and user and system
-time of the trainer's process, and of the receiver's, for 1,000 images.
+trainer takes the batch as it travelled; with --photos workload B of these photos instead. Service and worker have one core,
+trainer and receiver another; nothing is kept of an epoch but seek entries. Told are images a second, which the one worker's
+decoding bounds, and user and system time of the trainer's process, and of the receiver's, for 1,000 images.
 
 rate: bytes over wall time, which the workers bound as well. CPU: user and system time of the trainer's process for
 each GB.
@@ -37,7 +38,7 @@ import tempfile
 import time
 
 from support import Service, cpu_seconds, descendants, draw_photos, listen_with_tls, machine, run_json
-from workloads import STAGES
+from workloads import CROP, IMAGENET, STAGES
 
 # As many records as classes: each index is a label.
 SPEC = {
@@ -160,18 +161,21 @@ def compare_photos(arguments):
     print(f"TLS / TCP: {told['tls_to_tcp']:.2f} ({min(ratios):.2f} to {max(ratios):.2f})")
 
 
-def measure_normalize(folder, at, transport, seconds):
+def measure_normalize(folder, stages, at, transport, seconds):
     import bulkhead
 
-    constants = {"mean": [123.675, 116.28, 103.53], "std": [58.395, 57.12, 57.375]}
-    normalize = {**constants, "at": "worker" if at == "worker" else "trainer"}
+    normalize = {**IMAGENET["normalize"], "at": "worker" if at == "worker" else "trainer"}
     spec = {
-        "source": {"image_folder": {"path": f"{folder}/drawn/folder", "unlabeled": True}},
-        "stages": ["decode_image", {"resize": {"size": 224}}, {"normalize": normalize}, {"layout": {"to": "nchw"}}],
-        "outputs": ["image"], "batch": {"size": 64, "drop_remainder": True},
+        "source": {"image_folder": {"path": folder, "unlabeled": True}},
+        "stages": [*stages, {"normalize": normalize}, {"layout": {"to": "nchw"}}],
+        "outputs": ["image"], "batch": {"size": 64, "drop_remainder": True}, "epochs": "forever",
     }
-    listen = [] if transport == "shm" else ["--listen", "127.0.0.1:0", "--insecure-tcp"]
-    with tempfile.TemporaryDirectory() as home, Service(home, *listen, "--workers", 1, "--root", folder) as service:
+    options = ["--workers", 1, "--threads", 1, "--root", folder, "--coefficient-cache-bytes", 0]
+    options += [] if transport == "shm" else ["--listen", "127.0.0.1:0", "--insecure-tcp"]
+    cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, cores[:1])
+    with tempfile.TemporaryDirectory() as home, Service(home, *options) as service:
+        os.sched_setaffinity(0, cores[1:2])
         with bulkhead.Loader(spec, service.target, transport="grpc" if transport == "tcp" else "shm") as loader:
             stream = loader.stream()
             take = (lambda batch: batch._sent("image")) if at == "device" else (lambda batch: batch["image"])
@@ -181,6 +185,7 @@ def measure_normalize(folder, at, transport, seconds):
             while time.perf_counter() - begin < seconds:
                 images += len(take(next(stream)))
             wall, cpu, received = time.perf_counter() - begin, time.process_time() - cpu, receiver_seconds() - received
+    os.sched_setaffinity(0, cores)
     return {"images_s": images / wall, "cpu_s_per_1000": 1000 * cpu / images, "receiver_s_per_1000": 1000 * received / images}
 
 
@@ -194,11 +199,15 @@ def compare_normalize(arguments):
     """Prints rates and the trainer's CPU time, for each place and transport."""
     ways = [(at, transport) for at in ("worker", "trainer", "device") for transport in ("shm", "tcp", "receiver")]
     rounds = []
-    with tempfile.TemporaryDirectory() as folder:
-        draw_photos(f"{folder}/drawn", 512, "--size", "224x224")
+    with tempfile.TemporaryDirectory() as drawn:
+        if arguments.photos:
+            folder, stages = os.path.abspath(arguments.photos), CROP
+        else:
+            draw_photos(drawn, 512, "--size", "224x224")
+            folder, stages = f"{drawn}/folder", ["decode_image", {"resize": {"size": 224}}]
         for number in range(arguments.rounds):
             order = ways if number % 2 == 0 else ways[::-1]
-            measured = {way: measure_normalize(folder, *way, arguments.seconds) for way in order}
+            measured = {way: measure_normalize(folder, stages, *way, arguments.seconds) for way in order}
             rounds.append({"-".join(way): measured[way] for way in ways})
     medians = {
         way: {key: statistics.median(r[way][key] for r in rounds) for key in values} for way, values in rounds[0].items()
@@ -241,11 +250,11 @@ def main():
     if arguments.way:
         print(json.dumps(measure(arguments.way, arguments.seconds)))
         return
-    if arguments.photos:
-        compare_photos(arguments)
-        return
     if arguments.normalize:
         compare_normalize(arguments)
+        return
+    if arguments.photos:
+        compare_photos(arguments)
         return
     rounds = []
     for _ in range(arguments.rounds):
