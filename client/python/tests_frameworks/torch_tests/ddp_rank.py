@@ -1,10 +1,14 @@
-"""One rank of a job, for test_torch_ddp.py: ddp_rank.py CASE RENDEZVOUS RANK RANKS, prints JSON."""
+"""Ranks of jobs, for test_torch_ddp.py: for each line [CASE, RENDEZVOUS, RANKS, environment] of standard input they are
+forked, so that PyTorch is imported once, and the line that comes back has what each of them printed and how it ended."""
 
+import itertools
 import json
 import logging
 import os
 import pathlib
+import signal
 import sys
+import tempfile
 import time
 
 import bulkhead._adapters.ranks
@@ -12,7 +16,7 @@ import bulkhead.torch
 import torch
 import torch.distributed as distributed
 
-CASE, RENDEZVOUS, RANK, RANKS = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+CASE, RENDEZVOUS, RANK, RANKS = "", "", -1, 0  # of a rank
 
 
 def spec(batch=4, samples=48):
@@ -156,4 +160,33 @@ def main():
     distributed.destroy_process_group()
 
 
-main()
+def fork(rank, job, files):
+    """Whether this is the rank; its standard output and error are the files."""
+    global CASE, RENDEZVOUS, RANK, RANKS
+    if os.fork():
+        return False
+    CASE, RENDEZVOUS, RANKS, environment = job
+    RANK = rank
+    os.environ.update(environment)
+    signal.alarm(120)  # a rank that hangs fails
+    for number, file in enumerate(files, 1):
+        os.dup2(file.fileno(), number)
+    return True
+
+
+def serve():
+    """Returns in ranks, which go on with main(), and when there are no more jobs."""
+    for line in sys.stdin:
+        job = json.loads(line)
+        said = [(tempfile.TemporaryFile("w+"), tempfile.TemporaryFile("w+")) for _ in range(job[2])]
+        if any(fork(rank, job, files) for rank, files in enumerate(said)):
+            return
+        codes = [os.waitstatus_to_exitcode(os.wait()[1]) for _ in said]
+        for file in itertools.chain(*said):
+            file.seek(0)
+        print(json.dumps([codes, [[file.read() for file in files] for files in said]]), flush=True)
+
+
+serve()
+if CASE:
+    main()
