@@ -52,8 +52,8 @@ struct ExpectedFile {
 constexpr int64_t kSettledNs = 60'000'000'000;
 
 // What identifies an image's file in its state; nothing if that is too young, or its times do not
-// tell of every change.
-std::optional<StoreKey> StateOf(absl::string_view path, const DataFile& opened) {
+// tell of every change. `text` is room for what is hashed.
+std::optional<StoreKey> StateOf(absl::string_view path, const DataFile& opened, std::string& text) {
   const FileIdentity& file = opened.identity();
   const int64_t now_ns = absl::ToUnixNanos(absl::Now());
   if (now_ns - std::max(file.mtime_ns, file.ctime_ns) < kSettledNs) return std::nullopt;
@@ -61,7 +61,9 @@ std::optional<StoreKey> StateOf(absl::string_view path, const DataFile& opened) 
   const std::optional<uint64_t> file_system = opened.FileSystem();
   if (!file_system.has_value()) return std::nullopt;
   const absl::string_view identity(reinterpret_cast<const char*>(&file), sizeof(file));
-  return KeyOf(absl::StrCat("state 2 of an image file ", *file_system, " ", identity, path));
+  text.clear();
+  absl::StrAppend(&text, "state 2 of an image file ", *file_system, " ", identity, path);
+  return KeyOf(text);
 }
 
 // The bytes of an image.
@@ -84,13 +86,13 @@ class ReadBytes final : public FileBytes {
     file_ = file;
     is_read_ = true;
   }
-  // An image of `size` bytes that is read later; `path` outlives the record.
-  void SetLater(DataFile file, absl::string_view path, uint64_t size) {
+  // An image of `size` bytes that is read later; `path` outlives the record. `text`: of StateOf.
+  void SetLater(DataFile file, absl::string_view path, uint64_t size, std::string& text) {
     is_read_ = false;
     size_ = size;
     file_ = file.identity();
     path_ = path;
-    state_ = StateOf(path, file);
+    state_ = StateOf(path, file, text);
     opened_ = std::move(file);
   }
 
@@ -151,6 +153,7 @@ class RowContext final : public ReadContext {
   std::vector<ReadBytes> images;
   uint64_t last_record = UINT64_MAX;
   std::string path;
+  std::string state;  // of StateOf
 };
 
 class ImageSource final : public Source {
@@ -317,9 +320,9 @@ class ImageSource final : public Source {
 
   // Whether it is likely to.
   bool IsKnown(const Column& column, const DataFile& file, const ImageRow::Image& image,
-               const RowContext& context) const {
+               RowContext& context) const {
     if (!IsReadLater(&column - parts_.columns.data(), context)) return false;
-    const std::optional<StoreKey> state = StateOf(image.path, file);
+    const std::optional<StoreKey> state = StateOf(image.path, file, context.state);
     return state.has_value() && context.known->Has(*state);
   }
 
@@ -394,7 +397,7 @@ class ImageSource final : public Source {
     }
     BULKHEAD_RETURN_IF_ERROR(file->CheckUnchanged(image.file));
     if (later) {
-      read.SetLater(*std::move(file), image.path, size);
+      read.SetLater(*std::move(file), image.path, size, context.state);
       return absl::OkStatus();
     }
     BULKHEAD_RETURN_IF_ERROR(ReadBytes::ReadFile(*file, image.path, size, read.Begin(size)));

@@ -1,6 +1,6 @@
 """In the steady state a sample allocates nothing, in the real worker: what its flight recorder counts."""
 
-import itertools
+import pathlib
 
 import bulkhead
 import pytest
@@ -10,9 +10,12 @@ RECORDS = {
     "source": {"tfrecord": {"files": "records-*.tfrecord"}},
     "features": {"image": {"bytes": {}}, "label": {"int64": {}}},
 }
+STILL = str(pathlib.Path(__file__).parents[1] / "cache/still")
 BOXES = {"tensor": {"dtype": "float32", "shape": [-1, 4], "max_count": 16}}
 PIPELINES = {
     "folder": {"source": {"image_folder": {"path": "folder"}}, "stages": AUGMENTED[:3]},
+    # A file's state counts when it has not changed for a minute.
+    "still": {"source": {"image_folder": {"path": STILL, "unlabeled": True}}, "stages": AUGMENTED[:3]},
     "floats": {"source": {"image_folder": {"path": "folder"}}, "stages": AUGMENTED},
     "records": {**RECORDS, "stages": ["decode_image", {"resize": {"size": 64}}]},
     "detection": {
@@ -38,17 +41,17 @@ def counted(service):
 def test_samples_allocate_nothing(services, folder, photos, name):
     path = photos / f"steady-{name}.json"
     spec = write_spec(path, **PIPELINES[name], batch={"size": 50}, order={"global": {}}, seed=5)
-    service = services(folder / "service", "--root", photos, "--workers", 1, "--threads", 1)
+    service = services(folder / "service", "--root", photos, "--root", STILL, "--workers", 1, "--threads", 1)
     with bulkhead.Loader(spec, service.target) as loader:
         batches = iter(loader.stream())
 
-        def take(count):
-            for _ in itertools.islice(batches, count):
-                pass
+        def take(samples):
+            while samples > 0:
+                samples -= next(batches).valid_count
 
-        take(90)  # 30 epochs: the largest photo was met, and the largest crop
+        take(4500)  # 30 epochs: the largest photo was met, and the largest crop
         before, samples_before = counted(service)
-        take(60)
+        take(3000)
         after, samples_after = counted(service)
     samples = samples_after - samples_before
     assert samples > 2000
