@@ -73,9 +73,9 @@ function(bulkhead_test name)
     ENVIRONMENT "BULKHEAD_SOURCE_DIR=${PROJECT_SOURCE_DIR};BULKHEAD_BIN_DIR=${CMAKE_RUNTIME_OUTPUT_DIRECTORY}")
 endfunction()
 
-# Tests of programs wait for processes most of the time, so more of them run at once than there are cores.
+# Tests of programs wait for processes three quarters of the time, so more of them run at once than there are cores.
 cmake_host_system_information(RESULT cores QUERY NUMBER_OF_LOGICAL_CORES)
-math(EXPR jobs "2 * ${cores}")
+math(EXPR jobs "2 * ${cores} + 4")
 set(BULKHEAD_PYTEST_JOBS ${jobs} CACHE STRING "Tests of a large Python suite that run at once")
 
 # bulkhead_pytest(NAME [SPREAD] [ALONE] [PATH path] LABELS … TIMEOUT seconds) - the pytest suite in this folder, or at `path`
@@ -85,7 +85,7 @@ function(bulkhead_pytest name)
   cmake_parse_arguments(ARG "SPREAD;ALONE" "PATH;TIMEOUT" "LABELS" ${ARGN})
   set(options -q -p no:cacheprovider -p slow_tests -p tidy_tests)
   if(ARG_SPREAD)
-    list(APPEND options -n ${BULKHEAD_PYTEST_JOBS})
+    list(APPEND options -n ${BULKHEAD_PYTEST_JOBS} --dist loadgroup)
   endif()
   add_test(NAME ${name} COMMAND /usr/bin/python3 -m pytest ${options} ${CMAKE_CURRENT_SOURCE_DIR}/${ARG_PATH})
   string(JOIN ";" environment

@@ -20,6 +20,8 @@ LARGE_BATCH_BYTES = 8 << 20  # of large.yaml
 sys.path.insert(0, str(EXAMPLE))
 import run as runaway  # noqa: E402
 
+pytestmark = pytest.mark.xdist_group("runaway")  # where the runs are made once
+
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory):
