@@ -196,7 +196,8 @@ class Loader(LoaderState):
             trace_python=trace_python,
         )
         words, upload = arguments.in_arguments, None
-        self._dataset = self._with_dataset(spec, own, target=target, credentials=credentials, timeout=timeout)
+        patience = {"timeout": timeout, "reconnect_timeout": reconnect_timeout}
+        self._dataset = self._with_dataset(spec, own, target=target, credentials=credentials, **patience)
         if self._dataset is not None:
             spec, own, _, words, upload = self._dataset
         self._spec = spec  # a Pipeline's list file lives as long as it

@@ -92,6 +92,53 @@ def test_a_child_forked_beside_an_open_loader_is_refused_and_harms_nobody(script
     assert out.split() == ["FORKED", "32", "40"] and errors == ""
 
 
+def test_a_child_forked_while_a_lock_of_a_loader_is_held_ends(script):
+    out, _ = script(
+        """
+        loader = bulkhead.Loader(SPEC)
+        held, forked = threading.Event(), threading.Event()
+
+        def hold():
+            with loader._stream._changed:
+                held.set()
+                forked.wait()
+
+        threading.Thread(target=hold).start()
+        held.wait()
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)
+            sys.exit(7)
+        forked.set()
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), count(loader))
+        """
+    )
+    assert out.split() == ["7", "40"]
+
+
+def test_an_interrupt_while_a_call_begins_ends_the_program(script):
+    out, _ = script(
+        """
+        with bulkhead.Loader(SPEC) as loader:  # gRPC is loaded
+            loader.next_batch()
+        channel = sys.modules["grpc._channel"]
+        begin = channel._run_channel_spin_thread
+
+        def interrupted(*arguments):
+            os.kill(os.getpid(), signal.SIGINT)
+            begin(*arguments)
+
+        channel._run_channel_spin_thread = interrupted
+        signal.alarm(60)
+        try:
+            bulkhead.Loader(SPEC)
+        except KeyboardInterrupt:
+            print("interrupted")
+        """
+    )
+    assert out.split() == ["interrupted"]
+
+
 @pytest.mark.parametrize("before", ["pass", "bulkhead.Loader(SPEC).close()"])
 def test_a_child_forked_without_an_open_loader_opens_its_own(script, before):
     out, _ = script(

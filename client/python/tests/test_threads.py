@@ -56,9 +56,10 @@ def test_a_service_without_a_thread_for_it_is_ended(fake_program, runtime, refus
         assert len(list(loader)) == 1
 
 
-def test_opening_without_a_thread_for_the_reader(fake, refuse):
-    refuse("bulkhead-reader")
-    with pytest.raises(bulkhead.OutOfThreads, match="cannot read its stream"):
+@pytest.mark.parametrize("name, words", [("bulkhead-call", "a call cannot be made"), ("bulkhead-reader", "cannot read its stream")])
+def test_opening_without_a_thread(fake, refuse, name, words):
+    refuse(name)
+    with pytest.raises(bulkhead.OutOfThreads, match=words):
         fake.open(samples=80)
     assert fake.open(samples=80).next_batch() is not None
 

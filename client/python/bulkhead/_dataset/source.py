@@ -219,7 +219,7 @@ def _product(extents: Sequence[int]) -> int:
 
 
 def resolved(spec: Mapping[str, Any], given: Arguments, **options: Any) -> stages.Resolved:
-    """`options`: others of the loader: target, credentials, timeout."""
+    """`options`: others of the loader: target, credentials, timeout, reconnect_timeout."""
     own = {name: value for name, value in given._asdict().items() if value not in (None, ())}
     found: Dict[int, Source] = {}  # by their place in a mixture; 0: it is none
 

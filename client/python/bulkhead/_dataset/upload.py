@@ -12,6 +12,7 @@ from .. import errors
 from .._rpc import grpc_library, live_streams, proto
 from .._rpc.connection import Connection
 from .._rpc.credentials import Credentials
+from .._rpc.starting import started
 from .image import Image
 
 _log = logging.getLogger("bulkhead")
@@ -102,7 +103,8 @@ class _Service:
 
     def _answer(self, request: Any) -> Any:
         answered = threading.Event()
-        call = self._put.future(request, timeout=_PATIENCE_SECONDS + request.size * _SECONDS_PER_BYTE)
+        patience = _PATIENCE_SECONDS + request.size * _SECONDS_PER_BYTE
+        call = started(lambda: self._put.future(request, timeout=patience))
         try:
             call.add_done_callback(lambda _: answered.set())
             self._wait(answered, float("inf"))

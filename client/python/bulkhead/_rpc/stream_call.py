@@ -9,6 +9,7 @@ from ..errors import BulkheadError, ServiceUnavailable
 from . import proto
 from .connection import Connection, explained
 from .credentials import Credentials
+from .starting import started
 
 # What a service takes of one request: kMaxRequestBytes in server/service/loader_server.cc.
 MAX_REQUEST_BYTES = 8 << 20
@@ -74,13 +75,17 @@ class StreamCall:
             failure._advice += ", then go on from the last cursor"
             self.messages = _NoCall(failure.again())
             return
-        start = self.connection.channel.stream_stream(
+        call = self.connection.channel.stream_stream(
             "/bulkhead.v1.Loader/Stream",
             request_serializer=proto.StreamRequest.SerializeToString,
             response_deserializer=None,
         )
         # `None` in the queue ends gRPC's sending thread.
-        self.messages = start(iter(self._requests.get, None), metadata=metadata)
+        try:
+            self.messages = started(lambda: call(iter(self._requests.get, None), metadata=metadata))
+        except BaseException:
+            self.connection.close()
+            raise
 
     def explain(self, failure: BulkheadError) -> BulkheadError:
         """`failure` of a call that nothing has answered, with the problem of TLS if that is the cause."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 import weakref
@@ -58,6 +59,8 @@ def is_loss(error: errors.BulkheadError) -> bool:
 ProgressFn = Callable[[Progress], None]
 
 open_streams: "weakref.WeakSet[Any]" = weakref.WeakSet()
+# A child that was forked cannot close those of its parent: their locks may be held for ever there.
+os.register_at_fork(after_in_child=open_streams.clear)
 
 
 def differences(before, now) -> List[str]:
