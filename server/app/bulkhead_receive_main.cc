@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <grpc/grpc.h>
 #include <grpc/support/log.h>
+#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -49,8 +50,17 @@ bool ParseReceiveOptions(int argc, char** argv, ReceiveOptions& options) {
          options.ready_fd >= 0;
 }
 
-// Serves until the trainer's process ends.
-absl::Status RunReceiver(const ReceiveOptions& options) {
+// SIGTERM as a descriptor. It is blocked in every thread that is started from now on.
+bulkhead::UniqueFd WatchTermination() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  return bulkhead::UniqueFd(signalfd(-1, &signals, SFD_CLOEXEC));
+}
+
+// Serves until the trainer's process ends, or ends this one.
+absl::Status RunReceiver(const ReceiveOptions& options, const bulkhead::UniqueFd& termination) {
   fcntl(options.ready_fd, F_SETFD, FD_CLOEXEC);
   BULKHEAD_ASSIGN_OR_RETURN(const bulkhead::UniqueFd trainer,
                             bulkhead::WatchProcess(options.watch_pid, /*must_be_parent=*/true));
@@ -58,10 +68,12 @@ absl::Status RunReceiver(const ReceiveOptions& options) {
                             bulkhead::EventLoop::Create());
   const std::string path(absl::StripPrefix(options.address, "unix:"));
   BULKHEAD_ASSIGN_OR_RETURN(const auto server, bulkhead::ReceiveServer::Start(loop, path));
-  BULKHEAD_RETURN_IF_ERROR(loop->Watch(trainer.get(), [&options] {
+  const auto end = [&options] {
     bulkhead::RemoveEmbeddedFolder(options.address, "");
     _exit(0);  // nothing here outlives the trainer
-  }));
+  };
+  BULKHEAD_RETURN_IF_ERROR(loop->Watch(trainer.get(), end));
+  BULKHEAD_RETURN_IF_ERROR(loop->Watch(termination.get(), end));
   const std::string line = absl::StrCat("ready ", options.address, "\n");
   if (write(options.ready_fd, line.data(), line.size()) < 0) {
     return absl::UnavailableError("the process that started it does not wait for it");
@@ -81,9 +93,10 @@ int main(int argc, char** argv) {
     return 2;
   }
   std::signal(SIGPIPE, SIG_IGN);
+  const bulkhead::UniqueFd termination = WatchTermination();  // before gRPC has threads
   grpc_init();  // for good: the process ends without waiting for gRPC's threads
   gpr_set_log_verbosity(GPR_LOG_SEVERITY_ERROR);
-  const absl::Status status = RunReceiver(options);
+  const absl::Status status = RunReceiver(options, termination);
   std::fprintf(stderr, "bulkhead-receive: %s\n", std::string(status.message()).c_str());
   _exit(1);
 }

@@ -383,7 +383,8 @@ sys.stdin.read()
 """
 
 
-def test_it_ends_with_a_killed_trainer(folder, serve, monkeypatch):
+@pytest.mark.parametrize("told", [False, True])
+def test_it_ends_with_a_killed_trainer_or_when_it_is_told_to_and_leaves_no_folder(folder, serve, monkeypatch, told):
     runtime = folder / "run"
     runtime.mkdir()
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
@@ -392,10 +393,15 @@ def test_it_ends_with_a_killed_trainer(folder, serve, monkeypatch):
     assert trainer.stdout.readline().strip() == "shm"
     [receiver] = receivers(trainer.pid)
     pidfd = os.pidfd_open(receiver)
-    trainer.kill()
-    trainer.communicate()
+    if told:
+        trainer.send_signal(signal.SIGSTOP)  # it has no time to remove the folder, as at an interpreter's end
+        os.kill(receiver, signal.SIGTERM)
+    else:
+        trainer.kill()
     assert signal_of_end(pidfd), "it outlives its trainer"
     assert not list(runtime.glob("bulkhead-*")), "its folder is left"
+    trainer.kill()
+    trainer.communicate()
 
 
 def signal_of_end(pidfd, seconds=30):
