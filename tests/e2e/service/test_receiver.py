@@ -1,6 +1,8 @@
 """A service on another host, whose batches bulkhead-receive puts into shared memory: as if there were no such process."""
 
 import hashlib
+import importlib
+import json
 import os
 import signal
 import socket
@@ -12,7 +14,7 @@ import time
 import numpy as np
 import pytest
 from certificates import Authority
-from conftest import AUGMENTED, BIN, write_spec
+from conftest import AUGMENTED, BIN, HERE, write_spec
 from receiving import PROGRAM, programs, receivers, serve  # noqa: F401  (programs and serve are fixtures)
 from replicas import history, history_of, range_spec
 
@@ -99,6 +101,24 @@ def test_what_is_wrong_is_told_as_over_grpc(folder, serve):
             told.append((type(caught.value), caught.value.reason, caught.value.message.partition(" (")[0]))
         assert told[0] == told[1]
     assert not receivers()
+
+
+@pytest.mark.parametrize("kind", "schema early twice no_header bytes outside overlap gap excess short cut sequence count payload".split())
+def test_what_the_protocol_forbids_is_told_as_over_grpc(monkeypatch, kind):
+    monkeypatch.syspath_prepend(str(HERE.parents[1] / "client/python/tests"))
+    service, server, port = importlib.import_module("fake_bulkheadd").serve("127.0.0.1:0")
+    spec = json.dumps({"mode": f"bad:{kind}", "samples": 200, "batch": 8})
+    try:
+        for transport in ("auto", "grpc"):
+            with pytest.raises(errors.ProtocolError) as caught:
+                with bulkhead.Loader(spec, f"127.0.0.1:{port}", timeout=60, transport=transport) as loader:
+                    assert (loader.transport == "shm") == (transport == "auto")
+                    for _ in loader.stream():
+                        pass
+            assert caught.value.reason == "PROTOCOL_VIOLATION"
+    finally:
+        service.stopping.set()
+        server.stop(None).wait(30)
 
 
 # What a trainer holds.
