@@ -16,10 +16,13 @@ import pytest
 from certificates import Authority
 from conftest import AUGMENTED, BIN, HERE, write_spec
 from receiving import PROGRAM, programs, receivers, serve  # noqa: F401  (programs and serve are fixtures)
-from replicas import history, history_of, range_spec
+from replicas import history, history_of, range_spec, targets
 
 import bulkhead
 from bulkhead import errors
+from bulkhead._arena import door
+from bulkhead._arena.door import Door
+from bulkhead._service import receiver
 from bulkhead._service.receiver import Receiver
 from bulkhead._stream import silence
 from bulkhead._stream.shared_memory import SharedMemory
@@ -233,6 +236,38 @@ def test_one_that_ends_while_the_loader_opens_is_replaced(folder, serve, monkeyp
     with opened(spec, service) as loader:
         assert [history_of(batch) for batch in loader.stream()] == history(spec, service.target, transport="grpc")
     assert len(killed) == 1
+
+
+@pytest.mark.waits
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_loaders_whose_receivers_hang_at_once_open_over_grpc(folder, serve, monkeypatch, replicas):
+    greet = Door.__init__
+
+    def greet_and_stop(self, *arguments):
+        greet(self, *arguments)
+        for receiver in receivers():
+            os.kill(receiver, signal.SIGSTOP)
+
+    for name, seconds in (("WELCOME_SECONDS", 1.0), ("SECOND_WELCOME_SECONDS", 1.5)):
+        monkeypatch.setattr(door, name, seconds)
+    monkeypatch.setattr(Door, "__init__", greet_and_stop)
+    services = [serve() for _ in range(replicas)]
+    spec = range_spec(folder)
+    with bulkhead.Loader(spec, targets(services), timeout=60) as loader:
+        assert loader.transport == "grpc" and "did not answer in time" in loader.transport_reason
+        assert [history_of(batch) for batch in loader.stream()] == history(spec, services[0].target, transport="grpc")
+    assert not receivers()
+
+
+@pytest.mark.waits
+def test_replicas_wait_together_for_one_that_does_not_start(folder, serve, programs, monkeypatch):
+    monkeypatch.setattr(receiver, "_START_SECONDS", 2.0)
+    program = programs / PROGRAM
+    program.write_text(f"#!/bin/sh\necho >>{folder}/starts\nexec sleep 60\n")
+    program.chmod(0o755)
+    with bulkhead.Loader(range_spec(folder), targets([serve() for _ in range(3)]), timeout=60) as loader:
+        assert loader.transport == "grpc" and "was not ready within 2 s" in loader.transport_reason
+        assert len((folder / "starts").read_text()) == 1
 
 
 def test_a_killed_service_is_waited_for(folder, serve):

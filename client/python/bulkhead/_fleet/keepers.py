@@ -230,7 +230,10 @@ class Keepers:
             stream.close()
             self._memory.give_up(failure.message)
             raise Again from None
-        except BaseException:
+        except BaseException as failure:
+            lost_receiver = isinstance(failure, errors.ServiceUnavailable) and stream.has_lost_receiver()
             member.answered = member.answered or stream.answered
             stream.close()
+            if lost_receiver:  # another member's keeper may have found that it hangs
+                raise Again from None
             raise

@@ -61,6 +61,10 @@ class ReplicaStream(Stream):
         if self._memory is not None:
             self._memory.door.close()
 
+    def has_lost_receiver(self) -> bool:
+        """Whether its batches were to come through a receiver, and that is gone."""
+        return self._memory is not None and self._memory.door.hung_up()
+
     @property
     def records(self) -> List[str]:
         """The quarantine set that the replica's next batch is made with."""
