@@ -95,8 +95,9 @@ def test_the_advice_for_a_replaced_photo_leads_to_a_stream(photos, folder, servi
     with bulkhead.Loader(spec, service.target, timeout=60) as loader:
         batches = loader.stream()
         cursor = next(batches).cursor
-        (folder / "photos" / "cats" / "2.jpg").write_bytes(other)
-        with pytest.raises(bulkhead.BulkheadError, match="open the stream without a cursor .* put the earlier file back"):
+        (folder / "other").write_bytes(other)
+        os.replace(folder / "other", folder / "photos" / "cats" / "2.jpg")
+        with pytest.raises(bulkhead.BulkheadError, match=r"position 2: (cats/2.jpg: stages\[0\] decode_image: )?cats/2.jpg: changed since it was .*; open the stream without a cursor .* put the earlier file back"):
             for _ in range(100):
                 next(batches)
     with pytest.raises(bulkhead.CursorMismatch, match="put back what the cursor was made with, or begin anew without it"):
