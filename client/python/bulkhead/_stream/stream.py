@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("bulkhead")
 
 # For what workers said of the last samples, when a loader is closed behind the last batch.
-_LAST_WORDS_SECONDS = 2.0
+LAST_WORDS_SECONDS = 2.0
 # Until the log says why the first batch has not come.
 _LONG_WAIT = 10
 
@@ -501,7 +501,7 @@ class Stream:
             return
         with self._changed:
             if self._last_came and threading.current_thread() is not self._reader:
-                self._changed.wait_for(lambda: self._ended, _LAST_WORDS_SECONDS)
+                self._changed.wait_for(lambda: self._ended, LAST_WORDS_SECONDS)
             self._closed = True
             self._ready.clear()
             self._before.clear()
