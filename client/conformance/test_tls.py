@@ -209,6 +209,22 @@ def test_no_tls_to_a_port_with_it(client, start, files, spec):
     assert "it speaks TLS; give the authority of its certificate with ca (BULKHEAD_TLS_CA)" in error["message"]
 
 
+def test_status_lists_services_on_tcp_too(start, files):
+    plain, secure = start("--insecure-tcp"), start(*files.options(), "--allow-status", "job-a")
+
+    def lines(**environment):
+        run = subprocess.run([BIN / "bulkhead", "status", "--all"], capture_output=True, text=True, timeout=60, check=True,
+                             env={**os.environ, **{name: str(value) for name, value in environment.items() if value}})
+        told = {line.split("  ")[0]: line for line in run.stdout.splitlines()}
+        return [told.get(service.target, "") for service in (plain, secure)]
+
+    first, second = lines()
+    assert f"pid {plain.process.pid}," in first and "  tells nothing: " in second and "it speaks TLS" in second
+    assert f"pid {secure.process.pid}," in lines(**files.environment(files.job))[1]
+    plain.stop()
+    assert lines()[0] == ""
+
+
 @pytest.mark.parametrize("version,spoken", [("-tls1_2", False), ("-tls1_3", True)])
 def test_only_tls_1_3_is_spoken(start, files, version, spoken):
     service = start(*files.options())

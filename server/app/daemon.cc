@@ -36,6 +36,7 @@
 #include "server/os/memory/process_memory.h"
 #include "server/os/process/child_process.h"
 #include "server/os/process/service_manager.h"
+#include "server/os/sockets/unix_address.h"
 #include "server/service/access/tls_credentials.h"
 #include "server/service/limits/repeated_lines.h"
 
@@ -298,6 +299,11 @@ absl::Status RunDaemon(const DaemonOptions& options, LogOutput& log, ReadOptions
   BULKHEAD_ASSIGN_OR_RETURN(const std::unique_ptr<MetricsServer> metrics,
                             StartMetrics(options.metrics, running.tls != nullptr, server.get()));
   TakePagesAhead();
+  // For `bulkhead status`; a service that cannot leave the note serves all the same.
+  UniqueFd note;
+  if (!absl::StartsWith(server->address(), "unix:")) {
+    note = NoteAddress(server->address()).value_or(UniqueFd());
+  }
   log.Flush(kLastWords);  // what was said stands there before anybody asks
   AnnounceReady(options.ready_fd, server->address());
   const std::string listening = absl::StrCat("listening on ", server->address());

@@ -71,7 +71,7 @@ absl::StatusOr<std::vector<std::string>> Folders(const char* option,
     const auto path = RealPath(name);
     if (!path.ok()) {
       return absl::InvalidArgumentError(
-          absl::StrCat(option, " ", name, ": ", std::string(path.status().message())));
+          absl::StrCat(option, " ", std::string(path.status().message())));  // it names the path
     }
     if (const auto info = StatFile(*path); !info.ok() || !info->is_directory) {
       return absl::InvalidArgumentError(absl::StrCat(option, " ", name, " is not a folder"));

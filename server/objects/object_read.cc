@@ -7,6 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "server/base/file_changed.h"
 #include "server/objects/answer_head.h"
 
 namespace bulkhead {
@@ -87,18 +88,18 @@ class Reading {
     const std::string etag = head.Header("etag");
     if (!object_.etag.empty() && !etag.empty()) {
       if (BareEtag(etag) == BareEtag(object_.etag)) return absl::OkStatus();
-      return ObjectChanged(shown_, "its ETag is another one");
+      return FileChanged(shown_, "its ETag is another one");
     }
     const int64_t modified = ModifiedNanos(head);
     if (object_.mtime_ns == 0 || modified == 0 || modified == object_.mtime_ns) {
       return absl::OkStatus();
     }
-    return ObjectChanged(shown_, absl::StrCat("it was written to; its size of ", object_.size_bytes,
-                                              " bytes is the same"));
+    return FileChanged(shown_, absl::StrCat("it was written to; its size of ", object_.size_bytes,
+                                            " bytes is the same"));
   }
 
   absl::Status SizeChanged(uint64_t now) const {
-    return ObjectChanged(shown_, absl::StrCat(object_.size_bytes, " bytes then, ", now, " now"));
+    return FileChanged(shown_, absl::StrCat(object_.size_bytes, " bytes then, ", now, " now"));
   }
 
   const ObjectInfo object_;

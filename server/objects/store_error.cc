@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
+#include "server/base/file_changed.h"
 #include "server/objects/retry.h"
 
 namespace bulkhead {
@@ -93,13 +94,6 @@ absl::Status GaveUp(const RequestFacts& facts, absl::string_view cause) {
                                  " failed, the last one thus: ", cause));
 }
 
-absl::Status ObjectChanged(absl::string_view shown, absl::string_view how) {
-  return MakeError(StatusCode::kFailedPrecondition, reason::kFileChanged,
-                   absl::StrCat(shown, ": changed since it was indexed (", how,
-                                "); open the stream again, which indexes it again"),
-                   {{"file", std::string(shown)}});
-}
-
 absl::Status StoreError(const RequestFacts& facts, const HttpResponse& response,
                         const StoreErrorBody& error) {
   if (response.fault != HttpFault::kNone) return FaultError(facts, response);
@@ -108,8 +102,8 @@ absl::Status StoreError(const RequestFacts& facts, const HttpResponse& response,
   if (IsTransient(response, error.code)) return GaveUp(facts, answer);
   if (code == 404) return NoSuch(facts.shown, error.code == "NoSuchBucket" ? "bucket" : "object");
   if (code == 410) return NoSuch(facts.shown, "object");
-  if (code == 412) return ObjectChanged(facts.shown, "its ETag is another one");
-  if (code == 416) return ObjectChanged(facts.shown, "it is shorter now");
+  if (code == 412) return FileChanged(facts.shown, "its ETag is another one");
+  if (code == 416) return FileChanged(facts.shown, "it is shorter now");
   if (!facts.region.empty()) {
     return Unreadable(StatusCode::kFailedPrecondition, facts.shown,
                       absl::StrCat("the bucket is in the region ", facts.region, " (", answer,

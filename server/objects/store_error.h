@@ -34,9 +34,6 @@ absl::Status StoreError(const RequestFacts& facts, const HttpResponse& response,
 // UNAVAILABLE: all attempts failed, the last one as `cause` says.
 absl::Status GaveUp(const RequestFacts& facts, absl::string_view cause);
 
-// FILE_CHANGED, FAILED_PRECONDITION: the object is not the one that was found.
-absl::Status ObjectChanged(absl::string_view shown, absl::string_view how);
-
 // FILE_UNREADABLE with `code`.
 absl::Status Unreadable(absl::StatusCode code, absl::string_view shown, absl::string_view why);
 

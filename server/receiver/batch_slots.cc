@@ -12,9 +12,9 @@ namespace {
 constexpr uint64_t kMostBatchBytes = uint64_t{1} << 44;
 
 absl::Status Misplaced() {
-  return absl::InternalError(
-      "the service sent a part of a batch that does not fit behind the one before it; client and "
-      "service may be of different versions");
+  return MakeError(absl::StatusCode::kInternal, reason::kProtocolViolation,
+                   "the service sent a part of a batch that does not fit behind the one before it; "
+                   "client and service may be of different versions");
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ class BatchSlots {
 
   const std::shared_ptr<Arena>& arena() const { return arena_; }
 
-  // Copies the part's bytes. INTERNAL, human-readable, for a part that is not the next one: all
+  // Copies the part's bytes. PROTOCOL_VIOLATION (INTERNAL) for a part that is not the next one: all
   // bytes of a batch's samples come once, in the order of the memory.
   absl::StatusOr<Added> Add(client_internal::PartView part);
   // The batch that is being put together, or that the last Add completed, and its slot.

@@ -6,8 +6,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "client/cpp/internal/rpc/channel.h"
 #include "client/cpp/internal/rpc/wire.h"
+#include "server/base/error.h"
+#include "server/service/rpc_error.h"
 
 namespace bulkhead {
 namespace {
@@ -40,9 +43,10 @@ bool Parse(const grpc::ByteBuffer& bytes, Message& message) {
 }
 
 grpc::Status Malformed(const char* who) {
-  return {grpc::StatusCode::INTERNAL,
-          std::string(who) +
-              " sent a malformed message; client and service may be of different versions"};
+  return ToRpcStatus(MakeError(
+      absl::StatusCode::kInternal, reason::kProtocolViolation,
+      absl::StrCat(who,
+                   " sent a malformed message; client and service may be of different versions")));
 }
 
 std::string ValueOf(const grpc::GenericCallbackServerContext& call, const char* key) {
@@ -313,7 +317,7 @@ bool StreamRelay::Pass(const Waiting& waiting) {
   auto view = client_internal::ParseStreamResponse(std::get<std::vector<grpc::Slice>>(waiting));
   const auto added = slots_->Add(std::move(view->part));
   if (!added.ok()) {
-    End({grpc::StatusCode::INTERNAL, std::string(added.status().message())});
+    End(ToRpcStatus(added.status()));
     return true;
   }
   if (*added == BatchSlots::Added::kBatch) HandOutBatch();

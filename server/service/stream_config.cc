@@ -92,15 +92,15 @@ absl::Status CheckCursor(const v1::Open& open, const PreparedPipeline& prepared)
     return Mismatch(kOtherData, "number of samples per epoch",
                     absl::StrCat(prepared.samples_per_epoch),
                     absl::StrCat(cursor.samples_per_epoch()),
-                    "the files, or what is selected from them, have changed: go back to those that "
-                    "the cursor was made with, or start without it");
+                    "the files, or what is selected from them, have changed: put back what the "
+                    "cursor was made with, or begin anew without it");
   }
   if (cursor.order_fingerprint() != prepared.order_fingerprint) {
     return Mismatch(
         kOtherData, "order fingerprint", Short(prepared.order_fingerprint),
         Short(cursor.order_fingerprint()),
         "source, filter, split, skip, take, order or seed of the spec differ, or the files "
-        "have changed: go back to those that the cursor was made with, or start without it");
+        "have changed: put back what the cursor was made with, or begin anew without it");
   }
   constexpr uint64_t kMostEpochs = uint64_t{1} << 62;
   if (cursor.epoch() > kMostEpochs) {

@@ -17,6 +17,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
+#include "server/base/file_changed.h"
 #include "server/base/record_name.h"
 #include "server/blocks/object_blocks.h"
 
@@ -42,10 +43,7 @@ absl::Status Changed(absl::string_view name, const FileIdentity& then, const Fil
       : then.mtime_ns != now.mtime_ns
           ? absl::StrCat("it was written to; its size of ", now.size_bytes, " bytes is the same")
           : "another file took its place";
-  return MakeError(absl::StatusCode::kFailedPrecondition, reason::kFileChanged,
-                   absl::StrCat(Printable(name), ": changed since it was indexed (", how,
-                                "); open the stream again, which indexes it again"),
-                   {{"file", std::string(name)}});
+  return FileChanged(name, how);
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ ROOMS = {
     # The sockets that clients come through, and the slots that they hold.
     "server/doors": {"server/base", "server/os", "server/arena"},
     # The process that a trainer's client starts for a service on another host: a client of that one, with a door.
-    "server/receiver": {"server/base", "server/os", "server/arena", "server/doors", "client/cpp"},
+    "server/receiver": {"server/base", "server/os", "server/arena", "server/doors", "server/service", "client/cpp"},
     # What a spec reads: files, their names, indexes and selections. Reads names and headers, never contents.
     "server/data": {"server/base", "server/os", "server/arena", "server/blocks", "server/spec", "server/sampler"},
     # Makes metrics of a GetStatusResponse: it sees the message, never those who fill it in.
@@ -200,6 +200,8 @@ ONLY_HEADERS = {
         "client/cpp/internal/rpc/channel.h",
         "client/cpp/internal/rpc/wire.h",
     },
+    # It reports errors as a service does.
+    ("server/receiver", "server/service"): {"server/service/rpc_error.h"},
     ("server/source", "server/spec"): {
         "server/spec/image_lists.h",
         "server/spec/record_files.h",

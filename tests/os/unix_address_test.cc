@@ -1,7 +1,9 @@
 #include "server/os/sockets/unix_address.h"
 
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -10,6 +12,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "absl/strings/str_cat.h"
 #include "server/os/files/fd.h"
 
 namespace bulkhead {
@@ -131,6 +134,21 @@ TEST(AcceptUnixStreamTest, EnlargesTheSendBuffer) {
   // The kernel grants twice what was asked for, within its limit; the client's is the default.
   EXPECT_GT(send_bytes(accepted->get()), send_bytes(client.get()));
   unlink(path.c_str());
+}
+
+TEST(NoteAddressTest, IsFoundAsLongAsItIsOpen) {
+  char program[16] = {};
+  prctl(PR_GET_NAME, program);
+  const std::string address = absl::StrCat("127.0.0.1:port ", getpid());
+  {
+    const auto note = NoteAddress(address);
+    ASSERT_TRUE(note.ok()) << note.status();
+    EXPECT_THAT(NotedAddressesOf(program), testing::Contains(address));
+    EXPECT_THAT(NotedAddressesOf("another"), testing::Not(testing::Contains(address)));
+    EXPECT_FALSE(NoteAddress(address).ok());
+  }
+  EXPECT_THAT(NotedAddressesOf(program), testing::Not(testing::Contains(address)));
+  EXPECT_TRUE(absl::IsInvalidArgument(NoteAddress(std::string(200, 'a')).status()));
 }
 
 TEST(UnixAddressLockTest, OneOfThoseThatStartHasTheAddress) {

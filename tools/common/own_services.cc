@@ -79,6 +79,7 @@ std::vector<std::string> OwnTargets() {
     if (!known && !absl::EndsWith(path, kDoorSuffix))
       targets.push_back(absl::StrCat("unix:", path));
   }
+  for (std::string& address : NotedAddressesOf("bulkheadd")) targets.push_back(std::move(address));
   return targets;
 }
 
@@ -87,8 +88,8 @@ absl::StatusOr<std::string> OnlyService(const std::vector<std::string>& targets)
   if (targets.empty()) {
     return absl::NotFoundError(
         absl::StrCat("no service of yours runs: none at ", DefaultTarget(),
-                     ", none at another Unix socket, and none that a trainer has started for "
-                     "itself; --target names one that is reached over TCP or runs elsewhere"));
+                     ", none at another socket or port of this machine, and none that a trainer "
+                     "has started for itself; --target names one that runs elsewhere"));
   }
   return absl::FailedPreconditionError(absl::StrCat(
       targets.size(), " services of yours run (`bulkhead status --all` tells more); name one: ",

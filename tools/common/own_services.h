@@ -22,9 +22,8 @@ std::vector<std::string> EmbeddedParents();
 // (server/app/server_config.cc).
 std::string DefaultTarget();
 
-// The targets of all services of this user on this machine that listen on a Unix socket:
-// the one at DefaultTarget(), those of trainers, then those that were started with another
-// --listen.
+// The targets of all services of this user on this machine: the one at DefaultTarget(), those of
+// trainers, then those that were started with another --listen, on TCP last.
 std::vector<std::string> OwnTargets();
 
 // The only one of `targets`, services of this user. NOT_FOUND when there is none,

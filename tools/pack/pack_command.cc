@@ -17,6 +17,7 @@
 #include "absl/time/time.h"
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
+#include "server/base/file_changed.h"
 #include "server/base/paths/object_url.h"
 #include "server/base/record_name.h"
 #include "server/data/published_index.h"
@@ -372,7 +373,7 @@ absl::Status RunPack(const PackArguments& arguments) {
 // An error of data, as one who packs can do something about it.
 absl::Status OfThisCommand(const absl::Status& status) {
   const std::string text = absl::StrReplaceAll(
-      status.message(), {{"open the stream again, which indexes it again", kRunAgain},
+      status.message(), {{kOpenAsItIsNow, kRunAgain},
                          {"open the stream again", kRunAgain},
                          {"give the cache folder more disk, or less of it to --block-cache-bytes",
                           "set XDG_CACHE_HOME to a folder on a disk with more room"}});

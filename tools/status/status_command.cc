@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "bulkhead/service.h"
@@ -50,7 +51,8 @@ absl::Status Show(const StatusArguments& arguments, const std::string& target, L
   return absl::OkStatus();
 }
 
-// A line for each service. One that has just ended is left out.
+// A line for each service. One that has just ended is left out; one on TCP may not know this
+// client.
 void List(const StatusArguments& arguments, const std::vector<std::string>& targets) {
   std::string lines;
   for (const std::string& target : targets) {
@@ -60,7 +62,11 @@ void List(const StatusArguments& arguments, const std::vector<std::string>& targ
       continue;
     }
     const auto status = GetStatusMessage(target, kStatusDeadline);
-    if (status.ok()) absl::StrAppend(&lines, ServiceLine(target, *status), "\n");
+    if (status.ok()) {
+      absl::StrAppend(&lines, ServiceLine(target, *status), "\n");
+    } else if (!absl::StartsWith(target, "unix:")) {
+      absl::StrAppend(&lines, target, "  tells nothing: ", status.status().message(), "\n");
+    }
   }
   Print(arguments, lines);
 }

@@ -8,12 +8,14 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <set>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "server/os/files/fd.h"
@@ -122,19 +124,24 @@ absl::Status PrepareUnixAddress(const std::string& path) {
   return absl::OkStatus();
 }
 
-std::vector<std::string> ListeningPathsOf(const std::string& program) {
+namespace {
+
+// How NoteAddress begins its names, after the byte 0 that /proc/net/unix shows as "@".
+constexpr absl::string_view kNote = "bulkhead-at:";
+
+// What `name_of` says of the named stream sockets of processes of this user whose program is called
+// `program`: it gets the flags and the name, and returns "" for one that is not meant.
+template <typename NameOf>
+std::vector<std::string> StreamSocketsOf(const std::string& program, NameOf name_of) {
   // "Num RefCount Protocol Flags Type St Inode Path", where a path may have blanks.
-  constexpr absl::string_view kListens = "00010000";
   constexpr absl::string_view kStream = "0001";
-  std::map<std::string, std::string> paths;  // by the socket's link in /proc/PID/fd
+  std::map<std::string, std::string> names;  // by the socket's link in /proc/PID/fd
   std::ifstream sockets("/proc/net/unix");
   for (std::string line; std::getline(sockets, line);) {
     const std::vector<absl::string_view> words = absl::StrSplit(line, ' ', absl::SkipEmpty());
-    const size_t slash = line.find('/');
-    if (words.size() < 8 || words[3] != kListens || words[4] != kStream || words[7][0] != '/') {
-      continue;
-    }
-    paths[absl::StrCat("socket:[", words[6], "]")] = line.substr(slash);
+    if (words.size() < 8 || words[4] != kStream) continue;
+    std::string name = name_of(words[3], line.substr(words[7].data() - line.data()));
+    if (!name.empty()) names[absl::StrCat("socket:[", words[6], "]")] = std::move(name);
   }
   std::set<std::string> found;
   for (const std::string& process : NamesIn("/proc")) {
@@ -149,11 +156,42 @@ std::vector<std::string> ListeningPathsOf(const std::string& program) {
     for (const std::string& fd : NamesIn(folder + "/fd")) {
       std::error_code error;
       const auto link = std::filesystem::read_symlink(absl::StrCat(folder, "/fd/", fd), error);
-      const auto path = paths.find(link.string());
-      if (!error && path != paths.end()) found.insert(path->second);
+      const auto socket = names.find(link.string());
+      if (!error && socket != names.end()) found.insert(socket->second);
     }
   }
   return {found.begin(), found.end()};
+}
+
+}  // namespace
+
+std::vector<std::string> ListeningPathsOf(const std::string& program) {
+  constexpr absl::string_view kListens = "00010000";
+  return StreamSocketsOf(program, [&](absl::string_view flags, const std::string& name) {
+    return flags == kListens && name[0] == '/' ? name : "";
+  });
+}
+
+absl::StatusOr<UniqueFd> NoteAddress(absl::string_view address) {
+  sockaddr_un name{};
+  name.sun_family = AF_UNIX;
+  const std::string text = absl::StrCat(kNote, address);
+  if (text.size() >= sizeof(name.sun_path)) return absl::InvalidArgumentError("a long address");
+  std::memcpy(name.sun_path + 1, text.data(), text.size());
+  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size());
+  UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!fd) return SystemError(errno, "socket");
+  if (bind(fd.get(), reinterpret_cast<sockaddr*>(&name), size) != 0) {
+    return SystemError(errno, absl::StrCat("binding ", text));
+  }
+  return fd;
+}
+
+std::vector<std::string> NotedAddressesOf(const std::string& program) {
+  return StreamSocketsOf(program, [](absl::string_view, const std::string& name) {
+    const std::string start = absl::StrCat("@", kNote);
+    return absl::StartsWith(name, start) ? name.substr(start.size()) : "";
+  });
 }
 
 absl::StatusOr<UniqueFd> ListenUnix(const std::string& path, int type, int backlog) {

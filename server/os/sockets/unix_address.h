@@ -63,6 +63,14 @@ bool IsUnixListener(const std::string& path);
 // called `program` (/proc/PID/comm), sorted. Those of other PID namespaces are not seen.
 std::vector<std::string> ListeningPathsOf(const std::string& program);
 
+// Lets NotedAddressesOf find `address`, "127.0.0.1:8000", as long as the result is open: a socket
+// with an abstract name, at which nobody listens and which leaves no file.
+absl::StatusOr<UniqueFd> NoteAddress(absl::string_view address);
+
+// What processes of this user whose program is called `program` have given NoteAddress, sorted.
+// Those of other PID or network namespaces are not seen.
+std::vector<std::string> NotedAddressesOf(const std::string& program);
+
 // A socket of `type` (SOCK_STREAM, SOCK_SEQPACKET) that listens at `path` (prepared by
 // PrepareUnixAddress). Non-blocking, close-on-exec. Its file has mode 0600 from the start, so only
 // the owner may connect. At most `backlog` connections wait to be accepted; others wait for them.

@@ -198,8 +198,10 @@ class ImageSource final : public Source {
         const bool later = IsReadLater(i, mine) && !IsStored(row.images[column.number]);
         const absl::Status status =
             ReadImage(row, index + column.frame, column.number, goes_on, later, mine, read);
-        if (!status.ok()) {
-          return Annotate(status, record.origin, {{"offset", "0"}});
+        if (!status.ok()) {  // which names the file
+          const std::string place =
+              parts_.name.empty() ? "" : absl::StrCat(parts_.name, ":", row.line);
+          return Annotate(status, place, {{"offset", "0"}});
         }
         record.files.push_back(read.file());
         if (later) {

@@ -9,6 +9,7 @@ bool Assignments::Add(const v1::Assign& assign) {
   waiting_.insert(assign.sequences().begin(), assign.sequences().end());
   waiting_.erase(waiting_.begin(), waiting_.lower_bound(assign.needed_from()));
   if (waiting_.size() > kMostWaiting) return false;
+  last_ |= assign.last();
   if (added_ != nullptr) added_();
   return true;
 }
@@ -30,6 +31,11 @@ void Assignments::NoteSent(uint64_t sequence) {
 bool Assignments::empty() const {
   absl::MutexLock lock(&mutex_);
   return waiting_.empty() && begun_.empty();
+}
+
+bool Assignments::exhausted() const {
+  absl::MutexLock lock(&mutex_);
+  return last_ && waiting_.empty();
 }
 
 void Assignments::WhenAdded(std::function<void()> added) {

@@ -32,6 +32,8 @@ class Assignments {
   void NoteSent(uint64_t sequence) ABSL_LOCKS_EXCLUDED(mutex_);
   // Whether the client waits for no batch.
   bool empty() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Whether it will ask for nothing more, and all was taken.
+  bool exhausted() const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // `added` is called after Add, on its thread; it must not call this object.
   void WhenAdded(std::function<void()> added) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -40,6 +42,7 @@ class Assignments {
   mutable absl::Mutex mutex_;
   std::set<uint64_t> waiting_ ABSL_GUARDED_BY(mutex_);
   std::multiset<uint64_t> begun_ ABSL_GUARDED_BY(mutex_);  // not sent yet
+  bool last_ ABSL_GUARDED_BY(mutex_) = false;
   std::function<void()> added_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -207,6 +207,7 @@ std::optional<v1::BatchHeader> Stream::NextBatch() {
       if (auto header = config_.batch_at(*sequence)) return header;
       config_.assignments->NoteSent(*sequence);  // there is no such batch
     }
+    exhausted_ = config_.assignments->exhausted();
     return std::nullopt;
   };
   if (config_.assignments != nullptr && !std::exchange(listens_, true)) {

@@ -246,7 +246,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   int64_t quiet_since_ns_ = 0;  // since a delivery or a returned slot
   // Sequences delivered before their turn, by this stream or before it.
   std::set<uint64_t> ahead_;
-  bool exhausted_ = false;  // batch_at has no more batches
+  bool exhausted_ = false;  // there are no more batches to begin
   bool listens_ = false;    // to the assignments, if there are any
   bool finished_ = false;
   int64_t waits_since_ns_ =

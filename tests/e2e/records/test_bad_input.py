@@ -135,7 +135,7 @@ def test_a_missing_image_of_a_list_is_substituted_and_listed(photos, folder, ser
         [substituted] = loader.substitutions
     assert labels == [0, 1, 2, 4, 4, 5, 6, 7]
     assert (substituted.position, substituted.substitute_position) == (3, 4)
-    assert "list.txt:4 (3.jpg): 3.jpg: there was no such file" in substituted.message
+    assert "list.txt:4: 3.jpg: there was no such file" in substituted.message
 
 
 def test_an_image_that_changes_while_it_streams(photos, folder, service):
@@ -280,7 +280,7 @@ def test_a_taken_port(folder):
     (["--listen", "unix:" + "/x" * 60], "allows"),
     (["--worker-quota", "512"], "512MiB"),
     (["--memory-budget", "900000GiB"], "memory limit"),
-    (["--root", "/does/not/exist"], "/does/not/exist"),
+    (["--root", "/does/not/exist"], "--root /does/not/exist: No such file"),
     (["--worker-program", "/does/not/exist"], "worker"),
     (["--cache-dir", "/dev/null/x"], "cache"),
     (["--sandbox", "seccomp,lndlock"], "'lndlock'"),

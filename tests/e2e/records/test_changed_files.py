@@ -79,6 +79,34 @@ def test_a_listed_image_of_another_content_and_the_same_size_ends_the_stream(pho
         next(loader.stream())  # between runs it is taken as it is
 
 
+def test_the_advice_for_a_replaced_photo_leads_to_a_stream(photos, folder, service):
+    photo, other = (path.read_bytes() for path in sorted(photos.glob("folder/*/*.jpg"))[:2])
+    assert len(photo) != len(other)
+    (folder / "photos" / "cats").mkdir(parents=True)
+    for i in range(8):
+        (folder / "photos" / "cats" / f"{i}.jpg").write_bytes(photo)
+    spec = write_spec(folder / "spec.json", source={"image_folder": {"path": "photos"}},
+                      stages=["decode_image", {"resize": {"size": 32}}], batch={"size": 4})
+
+    def read(cursor=None):
+        with bulkhead.Loader(spec, service.target, timeout=60, cursor=cursor) as loader:
+            next(loader.stream())
+
+    with bulkhead.Loader(spec, service.target, timeout=60) as loader:
+        batches = loader.stream()
+        cursor = next(batches).cursor
+        (folder / "other").write_bytes(other)
+        os.replace(folder / "other", folder / "photos" / "cats" / "2.jpg")
+        with pytest.raises(bulkhead.BulkheadError, match=r"position 2: (cats/2.jpg: stages\[0\] decode_image: )?cats/2.jpg: changed since it was .*; open the stream without a cursor .* put the earlier file back"):
+            for _ in range(100):
+                next(batches)
+    with pytest.raises(bulkhead.CursorMismatch, match="put back what the cursor was made with, or begin anew without it"):
+        read(cursor)
+    read()
+    (folder / "photos" / "cats" / "2.jpg").write_bytes(photo)
+    read(cursor)
+
+
 @pytest.mark.skipif(not os.path.exists("/dev/fuse") or os.geteuid() != 0, reason="needs FUSE")
 @pytest.mark.parametrize("error", ["ESTALE", "EIO"])
 def test_a_descriptor_that_reads_no_more_is_replaced(photos, folder, error):

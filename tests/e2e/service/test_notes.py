@@ -11,6 +11,8 @@ import time
 import bulkhead
 import pytest
 from conftest import PYTHON, PYTHON_PACKAGE, Service, write_spec
+from receiving import serve  # noqa: F401  (a fixture)
+from replicas import targets
 
 CODE = '''\
 import logging
@@ -197,6 +199,19 @@ def test_substitutions_are_told_in_sum(start, folder, lines):
     assert sum(int(re.match(r"(\d+) samples? w", text)[1]) for text in said) == 20, said
     assert said[-1].count("ValueError: 39 is odd") == 1, said
     assert sum(level == "DEBUG" and "substituted by" in text for level, text in lines.lines) == 20
+
+
+@pytest.mark.parametrize("transport", ["auto", "grpc"])
+def test_the_last_words_of_a_fleet_are_heard(start, folder, lines, serve, transport):
+    start()  # writes the code
+    services = [serve("--root", folder, "--python", PYTHON, "--python-path", folder / "code") for _ in range(2)]
+    spec = spec_of(folder, "refuses", size=80, errors={"policy": "substitute", "max_fraction": 1})
+    with bulkhead.Loader(spec, targets(services), timeout=120, transport=transport) as loader:
+        assert all(int(index) % 2 == 0 for batch in loader for index in batch["index"])
+    said = [text for level, text in lines.lines if level == "WARNING"]
+    counted = [re.match(r"(\d+) samples? w", text) for text in said]
+    assert sum(int(each[1]) for each in counted if each) >= 40, said  # late batches are made twice
+    assert not any("lost" in text or "left out" in text for text in said), said
 
 
 def test_a_print_is_seen_without_any_logging(folder):

@@ -1,6 +1,8 @@
 """A service on another host, whose batches bulkhead-receive puts into shared memory: as if there were no such process."""
 
 import hashlib
+import importlib
+import json
 import os
 import signal
 import socket
@@ -12,12 +14,15 @@ import time
 import numpy as np
 import pytest
 from certificates import Authority
-from conftest import AUGMENTED, BIN, write_spec
+from conftest import AUGMENTED, BIN, HERE, write_spec
 from receiving import PROGRAM, programs, receivers, serve  # noqa: F401  (programs and serve are fixtures)
-from replicas import history, history_of, range_spec
+from replicas import history, history_of, range_spec, targets
 
 import bulkhead
 from bulkhead import errors
+from bulkhead._arena import door
+from bulkhead._arena.door import Door
+from bulkhead._service import receiver
 from bulkhead._service.receiver import Receiver
 from bulkhead._stream import silence
 from bulkhead._stream.shared_memory import SharedMemory
@@ -99,6 +104,24 @@ def test_what_is_wrong_is_told_as_over_grpc(folder, serve):
             told.append((type(caught.value), caught.value.reason, caught.value.message.partition(" (")[0]))
         assert told[0] == told[1]
     assert not receivers()
+
+
+@pytest.mark.parametrize("kind", "schema early twice no_header bytes outside overlap gap excess short cut sequence count payload".split())
+def test_what_the_protocol_forbids_is_told_as_over_grpc(monkeypatch, kind):
+    monkeypatch.syspath_prepend(str(HERE.parents[1] / "client/python/tests"))
+    service, server, port = importlib.import_module("fake_bulkheadd").serve("127.0.0.1:0")
+    spec = json.dumps({"mode": f"bad:{kind}", "samples": 200, "batch": 8})
+    try:
+        for transport in ("auto", "grpc"):
+            with pytest.raises(errors.ProtocolError) as caught:
+                with bulkhead.Loader(spec, f"127.0.0.1:{port}", timeout=60, transport=transport) as loader:
+                    assert (loader.transport == "shm") == (transport == "auto")
+                    for _ in loader.stream():
+                        pass
+            assert caught.value.reason == "PROTOCOL_VIOLATION"
+    finally:
+        service.stopping.set()
+        server.stop(None).wait(30)
 
 
 # What a trainer holds.
@@ -213,6 +236,38 @@ def test_one_that_ends_while_the_loader_opens_is_replaced(folder, serve, monkeyp
     with opened(spec, service) as loader:
         assert [history_of(batch) for batch in loader.stream()] == history(spec, service.target, transport="grpc")
     assert len(killed) == 1
+
+
+@pytest.mark.waits
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_loaders_whose_receivers_hang_at_once_open_over_grpc(folder, serve, monkeypatch, replicas):
+    greet = Door.__init__
+
+    def greet_and_stop(self, *arguments):
+        greet(self, *arguments)
+        for receiver in receivers():
+            os.kill(receiver, signal.SIGSTOP)
+
+    for name, seconds in (("WELCOME_SECONDS", 1.0), ("SECOND_WELCOME_SECONDS", 1.5)):
+        monkeypatch.setattr(door, name, seconds)
+    monkeypatch.setattr(Door, "__init__", greet_and_stop)
+    services = [serve() for _ in range(replicas)]
+    spec = range_spec(folder)
+    with bulkhead.Loader(spec, targets(services), timeout=60) as loader:
+        assert loader.transport == "grpc" and "did not answer in time" in loader.transport_reason
+        assert [history_of(batch) for batch in loader.stream()] == history(spec, services[0].target, transport="grpc")
+    assert not receivers()
+
+
+@pytest.mark.waits
+def test_replicas_wait_together_for_one_that_does_not_start(folder, serve, programs, monkeypatch):
+    monkeypatch.setattr(receiver, "_START_SECONDS", 2.0)
+    program = programs / PROGRAM
+    program.write_text(f"#!/bin/sh\necho >>{folder}/starts\nexec sleep 60\n")
+    program.chmod(0o755)
+    with bulkhead.Loader(range_spec(folder), targets([serve() for _ in range(3)]), timeout=60) as loader:
+        assert loader.transport == "grpc" and "was not ready within 2 s" in loader.transport_reason
+        assert len((folder / "starts").read_text()) == 1
 
 
 def test_a_killed_service_is_waited_for(folder, serve):

@@ -8,7 +8,7 @@ from conftest import HERE
 ROOT = HERE.parents[1]
 PAGE = ROOT / "docs/mistakes.md"
 
-VERBS = ("add|allow|begin|call|change|check|convert|copy|correct|crop|declare|do|get|give|go back|indent|let|name|open|put|raise|remove|repair"
+VERBS = ("add|allow|begin|call|change|check|convert|copy|correct|crop|declare|do|get|give|indent|let|name|open|put|raise|remove|repair"
          "|return|use|write")
 # What a message asks for, or says to be right.
 ADVICE = re.compile(rf"did you mean \S+\?|[;:,(] (?:{VERBS}) |(?<!to )\bwrite `|is required: |valid are |must (?:be|stand) |paths come first"

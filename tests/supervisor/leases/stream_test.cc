@@ -116,10 +116,10 @@ class StreamTest : public testing::Test {
   const std::shared_ptr<EventLoop> loop_ = EventLoop::Create().value();
   const std::shared_ptr<Tracer> tracer_ = std::make_shared<Tracer>(loop_);
   // Asks for batches, and gives the workers what the stream then begins.
-  void Ask(std::vector<uint64_t> sequences, uint64_t needed_from = 0) {
+  void Ask(std::vector<uint64_t> sequences, bool last = false) {
     v1::Assign assign;
     assign.mutable_sequences()->Assign(sequences.begin(), sequences.end());
-    assign.set_needed_from(needed_from);
+    assign.set_last(last);
     EXPECT_TRUE(assignments_->Add(assign));
     stream_->BeginBatches();
     TakeLeases();
@@ -447,6 +447,27 @@ TEST_F(StreamTest, ABatchBehindTheLastIsIgnored) {
   Finish(1, 0);
   EXPECT_EQ(recorder_->Sequences(), (std::vector<uint64_t>{1}));
   EXPECT_FALSE(recorder_->ended);
+}
+
+TEST_F(StreamTest, EndsWhenWhatItWasAskedForLastIsMade) {
+  assignments_ = std::make_shared<Assignments>();
+  Open(/*ordered=*/true, /*per_epoch=*/4);
+  Ask({0, 2}, /*last=*/true);
+  Finish(0, 0);
+  EXPECT_FALSE(recorder_->ended);
+  Finish(0, 2);
+  EXPECT_EQ(recorder_->Sequences(), (std::vector<uint64_t>{0, 2}));
+  EXPECT_TRUE(recorder_->ended);
+}
+
+TEST_F(StreamTest, EndsWhenNothingMoreIsAskedFor) {
+  assignments_ = std::make_shared<Assignments>();
+  Open(/*ordered=*/true, /*per_epoch=*/4);
+  Ask({1});
+  Finish(0, 1);
+  EXPECT_FALSE(recorder_->ended);
+  Ask({}, /*last=*/true);
+  EXPECT_TRUE(recorder_->ended);
 }
 
 TEST_F(StreamTest, WithAssignmentsTheClientCountsTheSubstitutions) {

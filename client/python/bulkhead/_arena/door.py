@@ -19,6 +19,8 @@ from .._rpc import proto, socket_user
 from ..errors import BulkheadError
 
 WELCOME_SECONDS = 5.0
+# That, and a moment for the door of what is started in the place of one that hangs.
+SECOND_WELCOME_SECONDS = 6.0
 _LARGEST_PACKET = 4096
 _MOST_DESCRIPTORS = 4  # more than the one that is expected, so that a surplus is seen and closed
 _ANCILLARY_BYTES = socket.CMSG_SPACE(_MOST_DESCRIPTORS * array.array("i").itemsize)

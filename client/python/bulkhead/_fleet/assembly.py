@@ -109,6 +109,11 @@ class Assembly:
         del self._batches[batch]
         self.striping.take(time.monotonic())
         self._send()
+        if self.striping.finished:
+            for member in self.striping.members:
+                assert isinstance(member, Member)
+                if member.stream is not None:
+                    member.stream.ask_no_more(max(self.striping.head - member.base, 0))
         if arena is not None and self._is_crowded(arena):
             arrays = _copies(arrays)
         return Batch(

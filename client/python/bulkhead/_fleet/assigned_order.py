@@ -17,7 +17,7 @@ class AssignedOrder:
     """
 
     low_water = 0
-    is_complete = False  # the fleet knows what is missing, and ends its streams itself
+    is_complete = False  # nothing more is asked for
 
     def __init__(self, opened: Any, layout: Layout, world_size: int, cursor: Mapping[str, Any]):
         """`cursor` is that of `opened`."""
@@ -27,6 +27,7 @@ class AssignedOrder:
         self._lock = threading.Lock()
         self._asked: Set[int] = set()
         self._needed_from = 0
+        self._on_the_way: Set[int] = set()  # asked for and not here, also if not needed any more
         self.cursor = dict(cursor)
         self._quarantine_digest = quarantine_digest(cursor["quarantined"])
 
@@ -35,7 +36,9 @@ class AssignedOrder:
         with self._lock:
             self._needed_from = needed_from
             self._asked = {each for each in self._asked if each >= needed_from}
+            batches = list(batches)
             self._asked.update(batches)
+            self._on_the_way.update(batches)
 
     def quarantine(self, record: str) -> None:
         """The record is left out of the batches that come from now on."""
@@ -53,3 +56,9 @@ class AssignedOrder:
         """Notes that the checked batch came whole."""
         with self._lock:
             self._asked.discard(header.sequence)
+            self._on_the_way.discard(header.sequence)
+
+    @property
+    def is_at_its_end(self) -> bool:
+        """Whether nothing more is asked for, and all has come."""
+        return self.is_complete and not self._on_the_way

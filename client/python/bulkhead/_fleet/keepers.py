@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from typing import Any, Callable, Dict, List, Optional, Protocol
 
 from .. import errors
 from .._rpc.credentials import Credentials
 from .._stream.events import Events, Progress
+from .._stream.stream import LAST_WORDS_SECONDS
 from .._stream.transport import UnusableArena
 from .late_log import LateLog
 from .member import AWAY, HERE, OPENING, Member
@@ -101,7 +103,10 @@ class Keepers:
     # Without it.
 
     def close(self) -> None:
-        """Ends all streams and threads."""
+        """Ends all streams and threads. Those that were asked for no more may say their last words."""
+        until = time.monotonic() + LAST_WORDS_SECONDS
+        for stream in self.streams_here():
+            stream.wait_for_last_words(until)
         with self._lock:
             self._closed = True
             members = self.all()
@@ -230,7 +235,10 @@ class Keepers:
             stream.close()
             self._memory.give_up(failure.message)
             raise Again from None
-        except BaseException:
+        except BaseException as failure:
+            lost_receiver = isinstance(failure, errors.ServiceUnavailable) and stream.has_lost_receiver()
             member.answered = member.answered or stream.answered
             stream.close()
+            if lost_receiver:  # another member's keeper may have found that it hangs
+                raise Again from None
             raise

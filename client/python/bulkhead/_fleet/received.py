@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Callable, Optional
 
 from .. import errors
@@ -36,6 +37,7 @@ class ReceivedMemory:
 
         Waits about `patience` seconds at most. LoaderClosed once it is closed, or the loader `closed`.
         """
+        until = time.monotonic() + door_module.SECOND_WELCOME_SECONDS
         for _ in range(2 if self.wanted else 0):
             try:
                 receiver = self._receivers.living(patience, closed)
@@ -45,7 +47,7 @@ class ReceivedMemory:
                 self.reason = failure.message
                 break
             try:
-                return Received(receiver, patience, closed)
+                return Received(receiver, min(patience, until - time.monotonic()), closed)
             except DoorError as failure:  # it hangs, or has just ended
                 self.reason = str(failure)
                 self._receivers.kill(receiver)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any, Callable, Dict, Iterable, List, Optional, Protocol
 
 import numpy as np
@@ -61,6 +62,10 @@ class ReplicaStream(Stream):
         if self._memory is not None:
             self._memory.door.close()
 
+    def has_lost_receiver(self) -> bool:
+        """Whether its batches were to come through a receiver, and that is gone."""
+        return self._memory is not None and self._memory.door.hung_up()
+
     @property
     def records(self) -> List[str]:
         """The quarantine set that the replica's next batch is made with."""
@@ -83,6 +88,18 @@ class ReplicaStream(Stream):
         batches = list(batches)
         self._order.assign(batches, needed_from)
         self._call.assign(batches, needed_from)
+
+    def ask_no_more(self, needed_from: int) -> None:
+        """The service ends the stream when it has said all. As `ask`."""
+        assert isinstance(self._order, AssignedOrder)
+        self._order.is_complete = True
+        self._call.assign([], needed_from, last=True)
+
+    def wait_for_last_words(self, until: float) -> None:
+        """Until a stream that was asked for no more has ended, or that time. Not for a replica that is at a batch that others made."""
+        if self._order is not None and self._order.is_at_its_end:
+            with self._changed:
+                self._changed.wait_for(lambda: self._ended, max(until - time.monotonic(), 0.0))
 
     def begin_wait(self, left: float) -> float:
         """For how long to wait before `waited` is called, at most the `left` seconds."""

@@ -97,9 +97,9 @@ class StreamCall:
         """Gives back the credits of the batches up to that one."""
         self._requests.put(proto.StreamRequest(release={"through_sequence": through}))
 
-    def assign(self, sequences: Iterable[int], needed_from: int) -> None:
-        """Asks for batches; those before `needed_from` are no longer needed."""
-        self._requests.put(proto.StreamRequest(assign={"sequences": sequences, "needed_from": needed_from}))
+    def assign(self, sequences: Iterable[int], needed_from: int, last: bool = False) -> None:
+        """Asks for batches; those before `needed_from` are no longer needed, and after the `last` ones none is asked for."""
+        self._requests.put(proto.StreamRequest(assign={"sequences": sequences, "needed_from": needed_from, "last": last}))
 
     def cancel(self) -> None:
         """Ends the call; what came before can still be read."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from typing import Callable, List, Optional, Tuple
 
 from .. import errors
@@ -14,7 +15,7 @@ from . import embedded, service_process
 from .own_process import OwnProcess
 
 _PROGRAM = "bulkhead-receive"
-_START_SECONDS = 10.0
+_START_SECONDS = 5.0
 # One that was lost so often in a row without bringing a batch dies of what it receives.
 _MOST_LOST = 3
 
@@ -63,6 +64,8 @@ class Receivers:
         self._closed = False
         self._lost = 0  # without a batch since
         self._never = ""  # why there cannot be any
+        self._failure: Optional[errors.BulkheadError] = None  # of the last start
+        self._failed_at = 0.0
         self.receiver: Optional[Receiver] = None
 
     def living(self, patience: float, closed: Callable[[], bool]) -> Receiver:
@@ -70,15 +73,19 @@ class Receivers:
 
         ServiceNotFound, ServiceStartFailed, OutOfThreads; LoaderClosed once it is closed, or the loader `closed`.
         """
+        asked_at = time.monotonic()
         with self._starting:
             if self._never:
                 raise errors.ServiceStartFailed(self._never)
+            if self._failure is not None and self._failed_at > asked_at:  # while this thread waited for it
+                raise self._failure.again()
             try:
                 return self._living(patience, closed)
             except errors.LoaderClosed:
                 raise
             except errors.BulkheadError as failure:
                 self._lost += 1
+                self._failure, self._failed_at = failure.again(), time.monotonic()
                 if isinstance(failure, ServiceNotFound) or self._lost >= _MOST_LOST:
                     self._never = failure.message
                 raise

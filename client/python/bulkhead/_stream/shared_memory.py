@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Callable, Optional
 
 from .. import errors
@@ -41,6 +42,7 @@ class SharedMemory:
             return None
         old = self.door
         fresh: Optional[Door] = None
+        until = time.monotonic() + door_module.SECOND_WELCOME_SECONDS
         for _ in range(2):
             path = self._path(patience, closed)
             if path is None:
@@ -48,7 +50,8 @@ class SharedMemory:
             if old is not None and old.path == path and not old.hung_up():
                 return old
             try:
-                fresh = Door(path, min(patience, door_module.WELCOME_SECONDS), closed, self._credentials.socket_user)
+                seconds = min(patience, door_module.WELCOME_SECONDS, until - time.monotonic())
+                fresh = Door(path, seconds, closed, self._credentials.socket_user)
                 break
             except DoorError as failure:
                 self.reason = str(failure)
@@ -80,6 +83,7 @@ class SharedMemory:
     def give_up(self, reason: str) -> None:
         """It cannot be used here."""
         self._never = reason
+        self.kill_receiver()
 
     def brought_batch(self) -> None:
         self._receivers.brought_batch()

@@ -24,7 +24,7 @@ from .._rpc.wire import Part, parse
 from .events import Events, Progress
 from .opening import Opening
 from .silence import SilenceWatch
-from .transport import OverArena, OverGrpc, Transport, receive_arena
+from .transport import OverArena, OverGrpc, Transport, check_greeting, receive_arena
 
 if TYPE_CHECKING:
     import grpc
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("bulkhead")
 
 # For what workers said of the last samples, when a loader is closed behind the last batch.
-_LAST_WORDS_SECONDS = 2.0
+LAST_WORDS_SECONDS = 2.0
 # Until the log says why the first batch has not come.
 _LONG_WAIT = 10
 
@@ -131,8 +131,10 @@ class Stream:
                 self._forget_unread(error)
             if self._announcements is not None:
                 self._announcements.end()
-            if error is None:
-                self._check_complete()
+            if error is None and not self._order.is_complete:
+                raise errors.ServiceUnavailable(
+                    f"the service at {self._target} ended the stream before its last batch", metadata={"target": self._target}
+                )
         except errors.BulkheadError as failure:
             error = error or failure
         except BaseException as failure:
@@ -188,13 +190,6 @@ class Stream:
         if self._transport is not None and self._transport.in_batch:
             return errors.ProtocolError("the service ended the stream in the middle of a batch")
         return None
-
-    def _check_complete(self) -> None:
-        """ServiceUnavailable when the service ended the stream well, and batches are missing."""
-        if not self._order.is_complete:
-            raise errors.ServiceUnavailable(
-                f"the service at {self._target} ended the stream before its last batch", metadata={"target": self._target}
-            )
 
     def _explain(self, failure: grpc.RpcError) -> errors.BulkheadError:
         error = errors.from_rpc(failure, self._target, self._post_mortem is not None)
@@ -442,6 +437,11 @@ class Stream:
                     until = time.monotonic() + silence
             if told is not None and progress is not None:
                 progress(told)
+            if not news and self._relay is not None and self._door is not None and not self._silence.listening:
+                check_greeting(
+                    self._door, self._target,
+                    lambda: self._closed or self._ended or self._silence.listening or time.monotonic() > until,
+                )
 
     def next(self, timeout: float, asked: float) -> Optional[Batch]:
         """The next batch, or None after the last epoch.
@@ -501,7 +501,7 @@ class Stream:
             return
         with self._changed:
             if self._last_came and threading.current_thread() is not self._reader:
-                self._changed.wait_for(lambda: self._ended, _LAST_WORDS_SECONDS)
+                self._changed.wait_for(lambda: self._ended, LAST_WORDS_SECONDS)
             self._closed = True
             self._ready.clear()
             self._before.clear()

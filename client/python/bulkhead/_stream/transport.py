@@ -9,6 +9,7 @@ from typing import Callable, Deque, Dict, Optional, Union
 
 import numpy as np
 
+from .._arena import door as door_module
 from .._arena.arena import Arena, ArenaUnusable
 from .._arena.door import Door, DoorClosed, DoorError
 from .._arena.exhaustion import ExhaustionWatch
@@ -46,6 +47,15 @@ def receive_arena(door: Optional[Door], opened, layout: Layout, target: str, clo
         ) from None
     except (ArenaUnusable, DoorError) as failure:
         raise UnusableArena(str(failure), metadata={"target": target}) from None
+
+
+def check_greeting(door: Door, target: str, over: Callable[[], bool]) -> None:
+    """UnusableArena if nobody is greeted at the door any more: what listens there hangs. Nothing once it is `over`."""
+    try:
+        Door(door.path, door_module.WELCOME_SECONDS, over).close()
+    except DoorError as failure:
+        if not over() and not door.hung_up():
+            raise UnusableArena(f"what was started to receive batches hangs: {failure}", metadata={"target": target}) from None
 
 
 class OverGrpc:
