@@ -155,12 +155,18 @@ TEST_F(LoaderTest, GoesOnFromACursor) {
 }
 
 TEST_F(LoaderTest, AStreamThatEndsWellBeforeItsLastBatchWasLost) {
-  auto loader = Loader::Open(Options("ends_early"));
+  LoaderOptions options = Options("ends_early");
+  std::vector<std::string> told;
+  options.on_note = [&](const NoteEvent& note) { told.push_back(note.text); };
+  auto loader = Loader::Open(std::move(options));
   ASSERT_TRUE(loader.ok()) << loader.status();
   int batches = 0;
   while (MustNext(**loader)) ++batches;
   EXPECT_EQ(batches, 6);
   EXPECT_EQ((*loader)->reconnects(), 1u);
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_NE(told[0].find("was lost; the loader connects again by itself"), std::string::npos);
+  EXPECT_NE(told[0].find("ended the stream before its last batch"), std::string::npos);
 }
 
 TEST_F(LoaderTest, AQuarantinedRecordIsInTheCursorsFromThenOnAndToldOnce) {

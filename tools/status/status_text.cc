@@ -129,7 +129,8 @@ std::string Jpeg(const v1::JpegDecodes& jpeg, const v1::CacheStatus& cache,
   if (kept == 0) {
     return coefficients.reason().empty()
                ? text
-               : absl::StrCat(text, "      no coefficients are kept: ", coefficients.reason(), "\n");
+               : absl::StrCat(text, "      no coefficients are kept: ", coefficients.reason(),
+                              "\n");
   }
   absl::StrAppendFormat(
       &text,

@@ -188,7 +188,8 @@ struct LoaderOptions {
   std::function<void(const QuarantineEvent&)> on_quarantine;
   // The same, each time a worker hangs.
   std::function<void(const HangEvent&)> on_hang;
-  // The same, for each line for the program's log.
+  // The same, for each line for the program's log; on the thread that waits in Next when the
+  // service was lost.
   std::function<void(const NoteEvent&)> on_note;
   // Called with a message for people, on the thread that waits in Next, when for some seconds no
   // batch could come because the program holds all that the stream allows. Must not call the

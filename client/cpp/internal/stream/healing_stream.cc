@@ -246,6 +246,12 @@ absl::Status HealingStream::StartHealing(const std::shared_ptr<Stream>& stream,
     if (!failure_.ok()) return failure_;
     healing_ = true;
   }
+  if (!again && config_.on_note) {
+    config_.on_note({NoteEvent::Level::kWarning, "",
+                     absl::StrCat("the service was lost; the loader connects again by itself and "
+                                  "goes on where it was: ",
+                                  cause.message())});
+  }
   if (healer_.joinable()) healer_.join();  // an earlier one, which is done
   v1::Open open = config_.open;
   *open.mutable_cursor() = stream->inbox().resume_cursor();
