@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -220,6 +221,8 @@ absl::Status Stream(const Arguments& arguments, EVP_MD_CTX* digest, Totals* tota
   bulkhead::LoaderOptions options = arguments.loader;
   options.on_note = [totals](const bulkhead::NoteEvent& event) {
     static const char* const kLevels[] = {"DEBUG ", "INFO ", "WARNING ", "ERROR "};
+    // The loader's own, which Python logs beside the lines of stages and the service.
+    if (absl::StartsWith(event.text, "the service was lost")) return;
     const std::string stage = event.stage.empty() ? "" : event.stage + ": ";
     totals->notes.push_back(
         absl::StrCat(kLevels[static_cast<int>(event.level)], stage, event.text));

@@ -66,5 +66,13 @@ TEST(ClientErrorTest, ALostServiceIsToBeLookedForAndAStreamOfItToGoOn) {
                 "the last cursor");
 }
 
+TEST(ClientErrorTest, WhereTheLoaderGoesOnByItselfNoAdviceIsGiven) {
+  const grpc::Status lost(grpc::UNAVAILABLE, "gone");
+  for (const Caller caller : {Caller::kStream, Caller::kOwnStream}) {
+    EXPECT_EQ(WithoutAdvice(FromRpcStatus(lost, "unix:/x", caller)),
+              "the service at unix:/x cannot be reached or has ended (gone)");
+  }
+}
+
 }  // namespace
 }  // namespace bulkhead::client_internal

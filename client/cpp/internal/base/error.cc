@@ -5,6 +5,7 @@
 #include "absl/strings/cord.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "bulkhead/internal/v1/rpc_status.pb.h"
 
 namespace bulkhead {
@@ -13,6 +14,17 @@ namespace {
 using internal::v1::RpcErrorInfo;
 
 constexpr char kPayloadUrl[] = "type.googleapis.com/google.rpc.ErrorInfo";
+
+// What to do when the service is gone; by Caller.
+constexpr absl::string_view kAdvice[] = {
+    "; check that bulkheadd runs there",
+    "; check that bulkheadd runs there, then go on from the last cursor",
+    "; it was started for this job, and the next loader starts another; go on from the last cursor",
+};
+
+absl::string_view AdviceFor(client_internal::Caller caller) {
+  return kAdvice[static_cast<int>(caller)];
+}
 
 std::optional<RpcErrorInfo> InfoOf(const absl::Status& status) {
   const auto payload = status.GetPayload(kPayloadUrl);
@@ -55,6 +67,11 @@ absl::Status ProtocolError(absl::string_view message) {
                                       "; client and service may be of different versions"));
 }
 
+std::string WithoutAdvice(const absl::Status& lost) {
+  return absl::StrReplaceAll(
+      lost.message(), {{AdviceFor(Caller::kStream), ""}, {AdviceFor(Caller::kOwnStream), ""}});
+}
+
 absl::Status ClosedError() {
   return MakeClientError(absl::StatusCode::kCancelled, client_reason::kLoaderClosed,
                          "the loader was closed");
@@ -92,12 +109,7 @@ absl::Status FromRpcStatus(const grpc::Status& status, absl::string_view target,
       return MakeClientError(
           absl::StatusCode::kUnavailable, client_reason::kServiceUnavailable,
           absl::StrCat("the service at ", target, " cannot be reached or has ended (",
-                       status.error_message(), "); ",
-                       caller == Caller::kOwnStream
-                           ? "it was started for this job, and the next loader starts another; "
-                             "go on from the last cursor"
-                           : "check that bulkheadd runs there",
-                       caller == Caller::kStream ? ", then go on from the last cursor" : ""),
+                       status.error_message(), ")", AdviceFor(caller)),
           metadata);
     case absl::StatusCode::kDeadlineExceeded:
       return MakeClientError(code, client_reason::kDeadlineExceeded,

@@ -40,6 +40,8 @@ enum class Caller {
 // else what gRPC noticed, in words that say what to do. `status` is not OK.
 absl::Status FromRpcStatus(const grpc::Status& status, absl::string_view target,
                            Caller caller = Caller::kOneCall);
+// The message of a stream's error without what a program should do, where the loader does it.
+std::string WithoutAdvice(const absl::Status& lost);
 
 }  // namespace bulkhead::client_internal
 

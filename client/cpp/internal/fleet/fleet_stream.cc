@@ -207,7 +207,7 @@ void FleetStream::OnEnd(Member* member, uint64_t attempt, const absl::Status& st
   if (member->attempt != attempt || !member->here() || closed_) return;
   Dismiss(member, status);
   if (ErrorReason(status) == "SUPERSEDED") return Fail(status);
-  const std::string text = std::string(status.message());
+  const std::string text = WithoutAdvice(status);
   if (Member::Passes(status)) {
     ++stats_.reconnects;
     Say(absl::StrCat("the replica at ", member->replica.target, " was lost, and ",

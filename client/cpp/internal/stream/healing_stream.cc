@@ -250,7 +250,7 @@ absl::Status HealingStream::StartHealing(const std::shared_ptr<Stream>& stream,
     config_.on_note({NoteEvent::Level::kWarning, "",
                      absl::StrCat("the service was lost; the loader connects again by itself and "
                                   "goes on where it was: ",
-                                  cause.message())});
+                                  WithoutAdvice(cause))});
   }
   if (healer_.joinable()) healer_.join();  // an earlier one, which is done
   v1::Open open = config_.open;
