@@ -20,6 +20,7 @@ rounds of the ratios within a round. With --ways these ways alone take turns: --
 """
 
 import argparse
+import functools
 import io
 import json
 import os
@@ -33,7 +34,7 @@ import tempfile
 import time
 
 import box_records
-from support import BIN, ROOT, descendants, machine, pss, run_json
+from support import BIN, ROOT, Service, descendants, machine, pss, run_json
 
 CROP = ["decode_image", {"random_resized_crop": {"size": 224}}, "random_horizontal_flip"]
 IMAGENET = {"normalize": {"mean": [123.675, 116.28, 103.53], "std": [58.395, 57.12, 57.375]}}
@@ -162,7 +163,7 @@ def measure(arguments, folder):
     specs = write_specs(copies, folder)
     for workload in {workload for workload, options in map(WAYS.get, arguments.ways) if KEPT[0] in options}:
         kept = run_json("index", specs[workload], "--coefficients", "--workers", 1, "--json",
-                        "--cache-dir", folder / f"kept-{workload}", BULKHEADD_COEFFICIENT_CACHE_BYTES="64GiB")
+                        "--cache-dir", folder / f"kept-{workload}/cache")
         sys.stderr.write(f"{workload}: the coefficients of {kept['coefficients_made']} files were kept\n")
     batches = -(-len(images_of(copies)) // 64)
     rounds = []
@@ -173,21 +174,25 @@ def measure(arguments, folder):
         for way in arguments.ways:
             workload, options = WAYS[way]
             # A single epoch makes no seek entries, and shall find none of another way's.
-            cache = ["--cache-dir", folder / ("seek" if "--epochs-before" in options else "plain")]
-            if "--in-process" in options:
-                cache = []
-            keep = "64GiB" if KEPT[0] in options or KEEPING[0] in options else "0"
+            home = folder / ("seek" if "--epochs-before" in options else "plain")
+            keep = "auto" if KEPT[0] in options or KEEPING[0] in options else "0"
             if KEPT[0] in options:
-                cache = ["--cache-dir", folder / f"kept-{workload}"]
+                home = folder / f"kept-{workload}"
             spec = specs[workload]
             if options[-len(FIRST_OF_TWO):] == FIRST_OF_TWO:
                 spec = folder / "two_epochs.json"
                 spec.write_text(json.dumps({**json.loads(specs[workload].read_text()), "epochs": 2}))
-                cache = ["--cache-dir", folder / f"fresh-{workload}-{keep}-{number}"]
+                home = folder / f"fresh-{workload}-{keep}-{number}"
                 options = [*options[:-len(FIRST_OF_TWO)], "--batches", batches]
             options = [option for option in options if option not in (*KEPT, *KEEPING)]
-            report = run_json("bench", "run", "--spec", spec, *options, *cache, "--no-digest", "--json",
-                              BULKHEADD_COEFFICIENT_CACHE_BYTES=keep)
+            run = functools.partial(run_json, "bench", "run", "--spec", spec, "--no-digest", "--json")
+            if "--in-process" in options:
+                report = run(*options)
+            else:
+                home.mkdir(exist_ok=True)
+                own, others = options[:4], options[4:]  # numbers of workers and threads
+                with Service(home, "--root", "/", *own, "--coefficient-cache-bytes", keep) as service:
+                    report = run(*others, "--target", service.target)
             result[way] = report["samples_per_second"]
         rounds.append(result)
         sys.stderr.write(f"round {number + 1} of {arguments.rounds}\n")

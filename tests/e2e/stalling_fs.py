@@ -1,4 +1,5 @@
-"""A real file system that stops answering: BACKING at MOUNTPOINT through FUSE, whose calls wait as long as STALLED exists.
+"""A real file system that stops answering: BACKING at MOUNTPOINT through FUSE, whose calls wait as long as STALLED exists,
+and which reads no more than BYTES_A_SECOND if that is given.
 
 Run as a program of its own: whoever waits for it hangs in the kernel, as it would for a disk or a network share.
 """
@@ -49,7 +50,7 @@ def need_fuse():
         pytest.skip("there is no /dev/fuse here, so no file system that could stop answering")
 
 
-def serve(backing, mountpoint, stalled):
+def serve(backing, mountpoint, stalled, bytes_a_second="inf"):
     import fusepy
 
     def answers(call):
@@ -88,7 +89,9 @@ def serve(backing, mountpoint, stalled):
 
         @answers
         def read(self, path, size, offset, handle):
-            return os.pread(handle, size, offset)
+            data = os.pread(handle, size, offset)
+            time.sleep(len(data) / float(bytes_a_second))
+            return data
 
         @answers
         def write(self, path, data, offset, handle):

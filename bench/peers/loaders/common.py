@@ -68,10 +68,12 @@ def check(batch, workload):
 
 def measured(batches, options):
     began = time.perf_counter()
-    first = start = None
-    count = 0
+    first = start = before = None
+    count, longest = 0, 0.0
     for batch in batches(options):
         now = time.perf_counter()
+        longest = max(longest, now - (before or now))
+        before = now
         batch[-1, -1, -1, -1].item()
         if first is None:
             first = now - began
@@ -88,7 +90,7 @@ def measured(batches, options):
     images = count * BATCH
     return {
         "images": images, "seconds": now - start, "images_per_second": images / (now - start),
-        "first_batch_seconds": first, "trainer_cpu_seconds_per_1000": 1000 * (time.process_time() - cpu) / images,
+        "first_batch_seconds": first, "longest_wait_seconds": longest, "trainer_cpu_seconds_per_1000": 1000 * (time.process_time() - cpu) / images,
     }
 
 
