@@ -3,10 +3,11 @@
 
     bench/peers/kills.py FOLDER [--ways WAY …]       FOLDER: JPEG files, at any depth
 
-Workload A of bench/peers/run.py on two cores, with two workers. When batches have come for some seconds, the busiest process that is
-not the trainer itself gets SIGKILL, as the kernel's out-of-memory killer would send it. Told is whether batches went on,
-how long the longest wait for one was, and else what the trainer ended with, or that no batch came for half a minute. A loader
-that decodes in the trainer's process has no other one: the kill that ends a worker elsewhere ends the trainer there.
+Workload A of bench/peers/run.py on two cores, with two workers. When batches have come for some seconds, the busiest process
+that is not the trainer itself gets SIGKILL, as the kernel's out-of-memory killer would send it. Told is whether batches went
+on, how long the longest wait for one was, or whether the trainer ended, with its last words on standard error, or waited for
+half a minute. A loader that decodes in the trainer's process has no other one: the kill that ends a worker elsewhere ends the
+trainer there.
 """
 
 import argparse
@@ -17,6 +18,7 @@ import signal
 import sys
 import tempfile
 import threading
+import time
 
 import run
 from run import ALL, kill_leftovers
@@ -66,10 +68,16 @@ def main():
             for way, python in run.prepared(arguments.ways, home, options).items():
                 killer = Killer()
                 killer.start()
+                began = time.monotonic()
                 result = run.run_loader(way, python, {**options, "data": str(home / way)}, cores, home)
                 killer.over.set()
                 of = f"{killer.killed} killed" if killer.killed else "nothing to kill beside the trainer"
-                told = f"went on; the longest wait for a batch was {result['longest_wait_seconds']:.2f} s" if result else "ended"
+                if result:
+                    told = f"went on; the longest wait for a batch was {result['longest_wait_seconds']:.2f} s"
+                elif time.monotonic() - began < PATIENCE_SECONDS + BEFORE_SECONDS + AFTER_SECONDS:
+                    told = "ended"
+                else:
+                    told = "got no batch any more, and did not end"
                 print(f"{way:16} {of}: {told}", flush=True)
         finally:
             kill_leftovers()

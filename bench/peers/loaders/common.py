@@ -90,7 +90,8 @@ def measured(batches, options):
     images = count * BATCH
     return {
         "images": images, "seconds": now - start, "images_per_second": images / (now - start),
-        "first_batch_seconds": first, "longest_wait_seconds": longest, "trainer_cpu_seconds_per_1000": 1000 * (time.process_time() - cpu) / images,
+        "first_batch_seconds": first, "longest_wait_seconds": longest,
+        "trainer_cpu_seconds_per_1000": 1000 * (time.process_time() - cpu) / images,
     }
 
 
