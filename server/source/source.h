@@ -1,6 +1,7 @@
 #ifndef BULKHEAD_SERVER_SOURCE_SOURCE_H_
 #define BULKHEAD_SERVER_SOURCE_SOURCE_H_
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -70,11 +71,13 @@ class ReadContext {
   // Not null: bytes of objects may have arrived wrong. A record of them that is damaged gives
   // NOT_FETCHED with `wrong`, unless they are among these, which were read once more.
   const std::vector<ObjectPart>* fetched_again = nullptr;
-  // Features, by name, whose reader may do without the bytes of their files: what `known` has of a
-  // file, by FileBytes::state, may be enough. Such files are not fetched in advance, and a source
-  // of files may leave the reading to FeatureValue::later. Null: there are none.
+  // Features, by name, whose reader may do without the bytes of their files, so that a source of
+  // files may leave the reading to FeatureValue::later. Null: there are none.
   const std::vector<std::string>* read_later = nullptr;
-  ValueStore* known = nullptr;  // not null with read_later
+  // What it has of such a file, by FileBytes::state, is likely to be enough: the file is not fetched
+  // in advance. Null: no file's is. `look_time` grows by the time that looking takes.
+  ValueStore* known = nullptr;
+  std::chrono::duration<double> look_time = {};
 };
 
 // Random access to the records of a resolved source. Thread-safe, if each thread uses its own

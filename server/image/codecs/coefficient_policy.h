@@ -6,22 +6,29 @@
 
 namespace bulkhead {
 
-// Decides, by measured times, which files are decoded by coefficients that are kept of them, and of
-// which files they are made. Reading them may be slower than decoding the file anew, if they lie on
-// a slow disk; and making and writing them holds up the samples. Pure; used by one thread.
+// Decides, by measured times, of which files kept coefficients are looked for, and of which files
+// they are made. To look for them costs time where none are kept; where they lie on a slow disk, to
+// read them may take longer than to decode the file anew; and to make and write them holds up the
+// samples. Pure; used by one thread.
 class CoefficientPolicy {
  public:
   // What making and writing may take of the time, beyond what the files would take anew.
   static constexpr double kMostMaking = 0.1;
-  // One in so many files is decoded the other way, to learn how long that takes: at first and when
-  // the other way was slower again and again.
-  static constexpr uint32_t kFirstInterval = 16;
-  static constexpr uint32_t kLastInterval = 1024;
+  // What it may cost to go the slower way with a file now and then, to learn whether it still is.
+  static constexpr double kMostTrials = 1.0 / 256;
+  // So many files lie between two of these.
+  static constexpr double kLeastInterval = 16;
+  static constexpr double kMostInterval = 1 << 20;
 
   // Whether the next file's coefficients should be looked for; else it is decoded anew.
-  bool ShouldRead();
-  // How long a file took by its coefficients, found in the store, or decoded anew.
-  void NoteKept(double seconds, uint64_t mcus) { kept_.Note(seconds, mcus); }
+  bool ShouldLook();
+  // Whether they are looked for, of most files.
+  bool looks() const { return looks_; }
+  // What came of it: how long a file took by its coefficients, with the time of the look; or how
+  // long it took to find that there are none.
+  void NoteKept(double seconds, uint64_t mcus);
+  void NoteVain(double seconds, uint64_t mcus);
+  // How long a file took that was decoded anew, without the time of a look.
   void NoteAnew(double seconds, uint64_t mcus) { anew_.Note(seconds, mcus); }
 
   // Whether coefficients may be made now. `now` in seconds of a clock that goes on.
@@ -50,11 +57,20 @@ class CoefficientPolicy {
     double Of(uint64_t mcus) const { return seconds * static_cast<double>(mcus + 1); }
   };
 
+  void NoteLook(bool found);
+  // Sets looks_ and interval_ by what is known.
+  void Decide();
+
+  static constexpr double kMostLooks = 32;  // that found_share_ tells of
+
   Rate kept_;
+  Rate vain_;
   Rate anew_;
-  bool reads_ = true;  // the faster way, as far as is known
-  uint32_t interval_ = kFirstInterval;
-  uint32_t until_other_ = kFirstInterval;
+  double looks_noted_ = 0;
+  double found_share_ = 0;  // of the last looks
+  bool looks_ = true;       // the faster way, as far as is known
+  double interval_ = 1;     // both ways in turns, until they are known
+  double until_other_ = 0;
   double began_ = -1;
   double making_seconds_ = 0;
 };

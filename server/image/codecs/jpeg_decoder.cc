@@ -94,9 +94,9 @@ absl::StatusOr<ImageSize> JpegDecoder::Open(absl::string_view file, uint64_t max
   file_ = file;
   source_ = std::exchange(next_, nullptr);
   const auto chosen = std::exchange(chosen_, std::nullopt);
-  reads_kept_ =
-      UsesCoefficients(file.size(), options) && (chosen.has_value() ? *chosen : ChoosesKept());
-  unscanned_ = reads_kept_ && OpenKept(max_pixels);
+  uses_kept_ = UsesCoefficients(file.size(), options);
+  looks_ = uses_kept_ && (chosen.has_value() ? *chosen : ChoosesToLook());
+  unscanned_ = looks_ && OpenKept(max_pixels);
   if (!unscanned_) return OpenScanned();
   return own_->header().size;
 }
@@ -106,22 +106,24 @@ std::optional<JpegDecoder::Unread> JpegDecoder::OpenUnread(FileBytes& file, uint
   Begin(max_pixels, options);
   next_ = &file;
   chosen_.reset();
-  const bool known = file.state().has_value() && UsesCoefficients(file.size_bytes(), options) &&
-                     stores_.coefficients->Find(*file.state(), note_bytes_) &&
-                     note_.Parse(note_bytes_);
-  if (!known) return std::nullopt;
-  chosen_ = ChoosesKept();
-  reads_kept_ = *chosen_;
-  if (!reads_kept_ || own_->Open(note_.header, jpeg::Scans::kAny) != jpeg::Fallback::kNone) {
+  if (!file.state().has_value() || !UsesCoefficients(file.size_bytes(), options)) {
     return std::nullopt;
   }
+  chosen_ = ChoosesToLook();
+  if (!*chosen_) return std::nullopt;
+  const double begin = Now();
+  const bool known = stores_.coefficients->Find(*file.state(), note_bytes_) &&
+                     note_.Parse(note_bytes_) &&
+                     own_->Open(note_.header, jpeg::Scans::kAny) == jpeg::Fallback::kNone;
+  NoteLook(Now() - begin);
+  if (!known) return std::nullopt;
   const ImageSize size = own_->header().size;
   if (uint64_t{1} * size.height * size.width > max_pixels) return std::nullopt;
   source_ = std::exchange(next_, nullptr);
   chosen_.reset();
   key_ = note_.coefficients;
   has_key_ = true;
-  unscanned_ = true;
+  uses_kept_ = looks_ = has_kept_ = unscanned_ = true;
   return Unread{size, note_.orientation};
 }
 
@@ -132,8 +134,7 @@ void JpegDecoder::Begin(uint64_t max_pixels, const DecodeOptions& options) {
   codec_->options = options;
   codec_->truncated = false;
   fallback_ = jpeg::Fallback::kNone;
-  has_key_ = false;
-  unscanned_ = false;
+  uses_kept_ = looks_ = has_kept_ = has_key_ = unscanned_ = false;
 }
 
 bool JpegDecoder::UsesCoefficients(uint64_t file_bytes, const DecodeOptions& options) const {
@@ -141,11 +142,16 @@ bool JpegDecoder::UsesCoefficients(uint64_t file_bytes, const DecodeOptions& opt
          HasUsualPixels(options);
 }
 
-bool JpegDecoder::ChoosesKept() { return stores_.making == Making::kAll || policy_.ShouldRead(); }
+bool JpegDecoder::ChoosesToLook() {
+  return stores_.making == Making::kAll || policy_.ShouldLook();
+}
 
 bool JpegDecoder::OpenKept(uint64_t max_pixels) {
   SetKey();
-  if (!stores_.coefficients->Has(key_) || own_->Open(file_) != jpeg::Fallback::kNone) return false;
+  const double begin = Now();
+  has_kept_ = stores_.coefficients->Has(key_);
+  NoteLook(Now() - begin);
+  if (!has_kept_ || own_->Open(file_) != jpeg::Fallback::kNone) return false;
   const ImageSize size = own_->header().size;
   return uint64_t{1} * size.height * size.width <= max_pixels;
 }
@@ -318,10 +324,13 @@ jpeg::Fallback JpegDecoder::DecodeHere(PixelFormat format, const Rect& rect,
 
 jpeg::Fallback JpegDecoder::DecodeKept(PixelFormat format, const Rect& rect,
                                        const MutableImageView& out, Making making) {
-  if (!reads_kept_) return jpeg::Fallback::kForced;
+  if (!uses_kept_) return jpeg::Fallback::kForced;
   ValueStore* const store = stores_.coefficients;
-  const bool all = making == Making::kAll;
   const double begin = Now();
+  if (looks_ && !has_kept_) policy_.NoteVain(std::exchange(look_seconds_, 0), own_->mcu_count());
+  const bool may_make = making == Making::kAll || (making != Making::kNone && store->HasRoom() &&
+                                                   policy_.MayMake(begin));
+  if (!has_kept_ && !may_make) return jpeg::Fallback::kForced;
   const auto [top, bottom] = own_->BandsOf(format, rect);
   bool has_none = false;
   const auto part_of = [&](absl::string_view head) -> std::optional<ValuePart> {
@@ -336,10 +345,8 @@ jpeg::Fallback JpegDecoder::DecodeKept(PixelFormat format, const Rect& rect,
   if (found) {
     bands = *part;
   } else {
-    const bool may_make =
-        all ? store->AwaitRoom()
-            : making != Making::kNone && store->HasRoom() && policy_.MayMake(begin);
-    if (has_none || !may_make) return jpeg::Fallback::kForced;
+    const bool has_room = may_make && (making != Making::kAll || store->AwaitRoom());
+    if (has_none || !has_room) return jpeg::Fallback::kForced;
     const absl::string_view made = MakeCoefficients();
     const std::optional<ValuePart> needed = part_of(made);
     if (!needed.has_value()) return jpeg::Fallback::kData;
@@ -351,7 +358,7 @@ jpeg::Fallback JpegDecoder::DecodeKept(PixelFormat format, const Rect& rect,
     policy_.NoteMaking(Now() - begin, own_->mcu_count());
   } else if (reason == jpeg::Fallback::kNone) {
     ++counts_.coefficients_found;
-    policy_.NoteKept(Now() - begin, own_->mcu_count());
+    policy_.NoteKept(Now() - begin + std::exchange(look_seconds_, 0), own_->mcu_count());
   }
   if (reason == jpeg::Fallback::kNone) NoteFile();
   return reason;

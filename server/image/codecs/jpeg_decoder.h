@@ -96,6 +96,10 @@ class JpegDecoder {
     Making making = Making::kNone;
   };
   void SetStores(const Stores& stores) { stores_ = stores; }
+  // Whether coefficients are looked for, of most files.
+  bool LooksForKept() const { return stores_.making == Making::kAll || policy_.looks(); }
+  // The caller spent `seconds` on looking for what is kept of a file that will be opened.
+  void NoteLook(double seconds) { look_seconds_ += seconds; }
   // By which the stores know `file`, of a record that may have several.
   static StoreKey FileKey(const StoreKey& record, absl::string_view file);
 
@@ -106,7 +110,7 @@ class JpegDecoder {
   bool UsesCoefficients(uint64_t file_bytes, const DecodeOptions& options) const;
   void Begin(uint64_t max_pixels, const DecodeOptions& options);
   // Whether coefficients of the next file are looked for.
-  bool ChoosesKept();
+  bool ChoosesToLook();
   // Opens the file anew, of which nothing undamaged is kept, and reads it if it was not read yet.
   absl::Status OpenRead();
   // Keeps a note of the file whose coefficients are kept.
@@ -143,7 +147,10 @@ class JpegDecoder {
   const Way way_;
   absl::string_view file_;
   uint64_t max_pixels_ = 0;
-  bool reads_kept_ = false;                            // coefficients are looked for
+  bool uses_kept_ = false;                             // coefficients may be used
+  bool looks_ = false;                                 // and are looked for
+  bool has_kept_ = false;                              // and seem to be there
+  double look_seconds_ = 0;                            // of looks whose outcome is not noted yet
   bool unscanned_ = false;                             // opened by OpenKept or OpenUnread
   jpeg::Fallback fallback_ = jpeg::Fallback::kForced;  // of the opened file
   jpeg::DecodeCounts counts_;

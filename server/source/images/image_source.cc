@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <optional>
 #include <string>
 #include <utility>
@@ -323,9 +324,15 @@ class ImageSource final : public Source {
   // Whether it is likely to.
   bool IsKnown(const Column& column, const DataFile& file, const ImageRow::Image& image,
                RowContext& context) const {
-    if (!IsReadLater(&column - parts_.columns.data(), context)) return false;
+    if (context.known == nullptr || !IsReadLater(&column - parts_.columns.data(), context)) {
+      return false;
+    }
     const std::optional<StoreKey> state = StateOf(image.path, file, context.state);
-    return state.has_value() && context.known->Has(*state);
+    if (!state.has_value()) return false;
+    const auto begin = std::chrono::steady_clock::now();
+    const bool known = context.known->Has(*state);
+    context.look_time += std::chrono::steady_clock::now() - begin;
+    return known;
   }
 
   absl::Status Malformed(const ImageRow::Image& image, uint64_t line) const {
