@@ -5,6 +5,19 @@
 
 namespace bulkhead {
 
+void CoefficientPolicy::Rate::Note(double new_seconds, uint64_t new_mcus) {
+  const auto count = static_cast<double>(new_mcus + 1);
+  if (known()) {
+    const double most = 2 * per_mcu() * count;
+    seconds += kNewest * (std::min(new_seconds, most) - seconds);
+    mcus += kNewest * (count - mcus);
+    return;
+  }
+  if (files++ > 0 && new_seconds / count >= per_mcu()) return;
+  seconds = new_seconds;
+  mcus = count;
+}
+
 bool CoefficientPolicy::ShouldLook() {
   Decide();
   if (until_other_ > 0) {
@@ -18,17 +31,18 @@ bool CoefficientPolicy::ShouldLook() {
 void CoefficientPolicy::Decide() {
   if (!anew_.known() || !(kept_.known() || vain_.known())) return;
   // What looking gains for a file, in the mean. A look that may find something is worth a try.
-  const double kept = kept_.known() ? kept_.seconds : 0;
-  const double vain = (1 - found_share_) * vain_.seconds;
-  const double gain = found_share_ * (anew_.seconds - kept) - vain;
+  const double kept = kept_.known() ? kept_.per_mcu() : 0;
+  const double vain = (1 - found_share_) * vain_.per_mcu();
+  const double gain = found_share_ * (anew_.per_mcu() - kept) - vain;
   looks_ = gain >= 0;
-  const double mean = anew_.seconds - std::max(gain, 0.0);
+  const double mean = anew_.per_mcu() - std::max(gain, 0.0);
   const double interval = std::abs(gain) / (kMostTrials * mean);
   interval_ = std::clamp(interval, kLeastInterval, kMostInterval);
   until_other_ = std::min(until_other_, interval_);
 }
 
 void CoefficientPolicy::NoteKept(double seconds, uint64_t mcus) {
+  if (anew_.known()) AddCredit(kReinvested * (TimeAnew(mcus) - seconds));
   kept_.Note(seconds, mcus);
   NoteLook(true);
 }
@@ -44,13 +58,22 @@ void CoefficientPolicy::NoteLook(bool found) {
 }
 
 bool CoefficientPolicy::MayMake(double now) {
-  if (began_ < 0) began_ = now;
-  const bool is_vain = kept_.known() && anew_.known() && kept_.seconds > anew_.seconds;
-  return !is_vain && making_seconds_ <= kMostMaking * (now - began_);
+  AddCredit(last_now_ < 0 ? 0 : kMostMaking * (now - last_now_));
+  last_now_ = now;
+  const bool is_vain = kept_.known() && anew_.known() && kept_.per_mcu() > anew_.per_mcu();
+  return !is_vain && credit_ >= 0;
 }
 
 void CoefficientPolicy::NoteMaking(double seconds, uint64_t mcus) {
-  making_seconds_ += std::max(seconds - anew_.Of(mcus), 0.0);
+  credit_ -= std::max(seconds - TimeAnew(mcus), 0.0);
+}
+
+void CoefficientPolicy::AddCredit(double seconds) {
+  credit_ = std::min(credit_ + std::max(seconds, 0.0), kMostCredit);
+}
+
+double CoefficientPolicy::TimeAnew(uint64_t mcus) const {
+  return anew_.per_mcu() * static_cast<double>(mcus + 1);
 }
 
 }  // namespace bulkhead

@@ -1,7 +1,6 @@
 #ifndef BULKHEAD_SERVER_IMAGE_CODECS_COEFFICIENT_POLICY_H_
 #define BULKHEAD_SERVER_IMAGE_CODECS_COEFFICIENT_POLICY_H_
 
-#include <algorithm>
 #include <cstdint>
 
 namespace bulkhead {
@@ -12,8 +11,13 @@ namespace bulkhead {
 // samples. Pure; used by one thread.
 class CoefficientPolicy {
  public:
-  // What making and writing may take of the time, beyond what the files would take anew.
-  static constexpr double kMostMaking = 0.1;
+  // What making and writing may take of the time, beyond what the files would take anew. With what
+  // else it costs, as colder caches, that is a tenth.
+  static constexpr double kMostMaking = 0.08;
+  // And of the time that kept ones saved: so later epochs become faster, and all are made soon.
+  static constexpr double kReinvested = 0.5;
+  // Seconds: no more is saved up for later.
+  static constexpr double kMostCredit = 0.1;
   // What it may cost to go the slower way with a file now and then, to learn whether it still is.
   static constexpr double kMostTrials = 1.0 / 256;
   // So many files lie between two of these.
@@ -31,33 +35,32 @@ class CoefficientPolicy {
   // How long a file took that was decoded anew, without the time of a look.
   void NoteAnew(double seconds, uint64_t mcus) { anew_.Note(seconds, mcus); }
 
-  // Whether coefficients may be made now. `now` in seconds of a clock that goes on.
+  // Whether coefficients may be made now. `now` in seconds of a clock that goes on; to be asked of
+  // each file.
   bool MayMake(double now);
   // How long a file took of which they were made.
   void NoteMaking(double seconds, uint64_t mcus);
 
  private:
-  // Seconds for an MCU of the file: the least of the first files, then a mean in which the newest
-  // count most. A file that took much longer, since another program ran, counts as twice as long.
+  // Seconds for an MCU of the files: the least of the first ones, then a mean of the last ones. A
+  // file that took much longer, since another program ran, counts as twice as long.
   struct Rate {
     static constexpr int kFirst = 4;
-    static constexpr double kNewest = 0.25;
-    double seconds = 0;
+    static constexpr double kNewest = 0.125;
     int files = 0;
+    // Of a file in the mean. Not the mean of their ratio: small files take longer for an MCU.
+    double seconds = 0;
+    double mcus = 1;
 
     bool known() const { return files >= kFirst; }
-    void Note(double new_seconds, uint64_t mcus) {
-      const double rate = new_seconds / static_cast<double>(mcus + 1);
-      if (!known()) {
-        seconds = files++ == 0 ? rate : std::min(seconds, rate);
-      } else {
-        seconds += kNewest * (std::min(rate, 2 * seconds) - seconds);
-      }
-    }
-    double Of(uint64_t mcus) const { return seconds * static_cast<double>(mcus + 1); }
+    double per_mcu() const { return seconds / mcus; }
+    void Note(double new_seconds, uint64_t new_mcus);
   };
 
   void NoteLook(bool found);
+  void AddCredit(double seconds);
+  // What a file is likely to take that is decoded anew.
+  double TimeAnew(uint64_t mcus) const;
   // Sets looks_ and interval_ by what is known.
   void Decide();
 
@@ -71,8 +74,8 @@ class CoefficientPolicy {
   bool looks_ = true;       // the faster way, as far as is known
   double interval_ = 1;     // both ways in turns, until they are known
   double until_other_ = 0;
-  double began_ = -1;
-  double making_seconds_ = 0;
+  double last_now_ = -1;
+  double credit_ = 0;  // seconds that making may take; below zero after it took longer
 };
 
 }  // namespace bulkhead

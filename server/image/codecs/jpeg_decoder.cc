@@ -354,13 +354,13 @@ jpeg::Fallback JpegDecoder::DecodeKept(PixelFormat format, const Rect& rect,
   }
   if (!coefficients_.SetBands(bands, top, bottom)) return jpeg::Fallback::kData;
   const jpeg::Fallback reason = own_->DecodeKept(format, rect, out, coefficients_);
+  if (reason == jpeg::Fallback::kNone) NoteFile();
   if (!found) {
     policy_.NoteMaking(Now() - begin, own_->mcu_count());
   } else if (reason == jpeg::Fallback::kNone) {
     ++counts_.coefficients_found;
     policy_.NoteKept(Now() - begin + std::exchange(look_seconds_, 0), own_->mcu_count());
   }
-  if (reason == jpeg::Fallback::kNone) NoteFile();
   return reason;
 }
 
