@@ -24,6 +24,15 @@ class FileBytes {
   virtual absl::StatusOr<absl::string_view> Get() = 0;
 };
 
+// Tells which files need not be read. For one thread.
+class KnownFiles {
+ public:
+  virtual ~KnownFiles() = default;
+  // A file in that state (FileBytes::state) will be opened soon. Whether it is likely that its bytes
+  // are not needed, since enough is kept of it; that is read ahead then.
+  virtual bool Expect(const StoreKey& state) = 0;
+};
+
 }  // namespace bulkhead
 
 #endif  // BULKHEAD_SERVER_BASE_FILE_BYTES_H_

@@ -37,6 +37,8 @@ class ValueStore {
   virtual ~ValueStore() = default;
   // Whether there seems to be a value of `key` that is not empty; it may be damaged.
   virtual bool Has(const StoreKey& key) = 0;
+  // The value of `key` will be wanted soon: lets it be read in advance, without waiting for it.
+  virtual void Expect(const StoreKey& /*key*/) {}
   // Copies the value of `key` to `value`. False if there is none, or it is damaged.
   virtual bool Find(const StoreKey& key, std::string& value) = 0;
   // What of the value of `key` the caller chooses when it has seen the first `head_bytes` of it,

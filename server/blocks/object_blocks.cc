@@ -15,6 +15,7 @@
 #include "server/base/error.h"
 #include "server/base/read_fault.h"
 #include "server/os/files/filesystem.h"
+#include "server/os/files/read_ahead.h"
 
 namespace bulkhead {
 namespace {

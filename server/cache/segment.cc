@@ -15,6 +15,7 @@
 #include "server/base/random.h"
 #include "server/base/read_fault.h"
 #include "server/os/files/filesystem.h"
+#include "server/os/files/read_ahead.h"
 
 namespace bulkhead {
 namespace {
@@ -232,6 +233,13 @@ bool Segment::Has(const StoreKey& key) const {
     return true;
   });
   return has;
+}
+
+bool Segment::Expect(const StoreKey& key) const {
+  return ForEachValue(key, [&](const ValuePart& value, uint32_t /*crc32c*/) {
+    ReadAhead(fd_.get(), value.begin, value.bytes);
+    return true;
+  });
 }
 
 bool Segment::Find(const StoreKey& key, std::string& value) const {

@@ -54,6 +54,9 @@ class Segment {
   // ValueStore::Has, which looks at the first one of `key`.
   bool Has(const StoreKey& key) const;
 
+  // ValueStore::Expect; false if there is none.
+  bool Expect(const StoreKey& key) const;
+
   // Copies the value of `key` to `value`; false if there is no undamaged one.
   bool Find(const StoreKey& key, std::string& value) const;
 

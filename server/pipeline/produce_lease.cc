@@ -218,7 +218,7 @@ absl::Status ProduceLease(const Pipeline& pipeline, const StreamView& stream,
   const uint64_t begin = lease.first_sample();
   const uint64_t end = begin + lease.count();
   for (uint64_t i = begin, expected = begin + 1; i < end; ++i) {
-    for (; expected < std::min(i + 1 + kExpected, end); ++expected) {
+    for (; expected < std::min(i + 1 + kExpected, end + 1); ++expected) {
       sample.Expect((lease.first_position() + expected) % positions);
     }
     for (int t = 0; t < schema.tensors_size(); ++t) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
@@ -38,7 +37,6 @@ void RecordReader::Expect(uint64_t record, StagedContext& own) const {
   ReadContext& context = Prepare(number, own);
   context.wanted = own.wanted;
   part.source->Expect(record - part.first_record, context);
-  own.decoder.NoteLook(std::exchange(context.look_time, {}).count());
 }
 
 ReadContext& RecordReader::Prepare(size_t number, StagedContext& own) const {
@@ -47,7 +45,7 @@ ReadContext& RecordReader::Prepare(size_t number, StagedContext& own) const {
   // What a cache stage keeps is found by the bytes.
   const bool later = own.stores.coefficients != nullptr && !part.cached.has_value();
   context.read_later = later ? &part.plan.read_later : nullptr;
-  context.known = own.decoder.LooksForKept() ? own.stores.coefficients : nullptr;
+  context.known = &own.decoder.known_files();
   return context;
 }
 

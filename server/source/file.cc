@@ -20,6 +20,7 @@
 #include "server/base/file_changed.h"
 #include "server/base/record_name.h"
 #include "server/blocks/object_blocks.h"
+#include "server/os/files/read_ahead.h"
 
 namespace bulkhead {
 namespace {
@@ -233,8 +234,7 @@ absl::StatusOr<size_t> DataFile::ReadAt(uint64_t offset, char* to, size_t size) 
 
 void DataFile::Prefetch(uint64_t offset, uint64_t size) const {
   if (blocks_ != nullptr) return;
-  (void)posix_fadvise(fd_, static_cast<off_t>(offset), static_cast<off_t>(size),
-                      POSIX_FADV_WILLNEED);
+  ReadAhead(fd_, offset, size);
 }
 
 std::optional<uint64_t> DataFile::FileSystem() const {

@@ -1,7 +1,6 @@
 #ifndef BULKHEAD_SERVER_SOURCE_SOURCE_H_
 #define BULKHEAD_SERVER_SOURCE_SOURCE_H_
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -14,7 +13,6 @@
 #include "bulkhead/internal/v1/worker.pb.h"
 #include "bulkhead/v1/pipeline.pb.h"
 #include "server/base/file_bytes.h"
-#include "server/base/value_store.h"
 #include "server/source/file.h"
 #include "server/source/objects.h"
 #include "server/spec/signature.h"
@@ -74,10 +72,8 @@ class ReadContext {
   // Features, by name, whose reader may do without the bytes of their files, so that a source of
   // files may leave the reading to FeatureValue::later. Null: there are none.
   const std::vector<std::string>* read_later = nullptr;
-  // What it has of such a file, by FileBytes::state, is likely to be enough: the file is not fetched
-  // in advance. Null: no file's is. `look_time` grows by the time that looking takes.
-  ValueStore* known = nullptr;
-  std::chrono::duration<double> look_time = {};
+  // Of which of these files enough is kept: they are not fetched in advance. Null: of none.
+  KnownFiles* known = nullptr;
 };
 
 // Random access to the records of a resolved source. Thread-safe, if each thread uses its own

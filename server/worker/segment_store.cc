@@ -1,6 +1,6 @@
 #include "server/worker/segment_store.h"
 
-#include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "server/os/monotonic_wait.h"
@@ -20,6 +20,9 @@ absl::Status SegmentStore::AddSegment(int fd, bool writable) {
   {
     absl::MutexLock lock(&segments_mutex_);
     segments_.push_back(*std::move(reading));
+    if (segments_.size() > kFewSegments && hints_.empty()) {
+      hints_ = std::vector<std::atomic<uint8_t>>(kHints);
+    }
   }
   if (!writing.has_value()) return absl::OkStatus();
   absl::MutexLock lock(&writer_mutex_);
@@ -29,28 +32,42 @@ absl::Status SegmentStore::AddSegment(int fd, bool writable) {
   return absl::OkStatus();
 }
 
-bool SegmentStore::Has(const StoreKey& key) {
+bool SegmentStore::FindIn(const StoreKey& key, absl::FunctionRef<bool(const Segment&)> find) {
   absl::ReaderMutexLock lock(&segments_mutex_);
-  return std::any_of(segments_.rbegin(), segments_.rend(),
-                     [&](const Segment& segment) { return segment.Has(key); });
-}
-
-bool SegmentStore::Find(const StoreKey& key, std::string& value) {
-  absl::ReaderMutexLock lock(&segments_mutex_);
-  for (auto segment = segments_.rbegin(); segment != segments_.rend(); ++segment) {
-    if (segment->Find(key, value)) return true;
+  std::atomic<uint8_t>* const hint =
+      hints_.empty() ? nullptr : &hints_[key.words[0] % hints_.size()];
+  const size_t hinted = hint == nullptr ? 0 : hint->load(std::memory_order_relaxed);
+  if (hinted > 0 && find(segments_[hinted - 1])) return true;
+  for (size_t number = segments_.size(); number > 0; --number) {
+    if (number == hinted || !find(segments_[number - 1])) continue;
+    if (hint != nullptr && number <= std::numeric_limits<uint8_t>::max()) {
+      hint->store(static_cast<uint8_t>(number), std::memory_order_relaxed);
+    }
+    return true;
   }
   return false;
 }
 
+bool SegmentStore::Has(const StoreKey& key) {
+  return FindIn(key, [&](const Segment& segment) { return segment.Has(key); });
+}
+
+void SegmentStore::Expect(const StoreKey& key) {
+  FindIn(key, [&](const Segment& segment) { return segment.Expect(key); });
+}
+
+bool SegmentStore::Find(const StoreKey& key, std::string& value) {
+  return FindIn(key, [&](const Segment& segment) { return segment.Find(key, value); });
+}
+
 std::optional<absl::string_view> SegmentStore::FindPart(const StoreKey& key, size_t head_bytes,
                                                         ChoosePart choose, std::string& buffer) {
-  absl::ReaderMutexLock lock(&segments_mutex_);
-  for (auto segment = segments_.rbegin(); segment != segments_.rend(); ++segment) {
-    const auto part = segment->FindPart(key, head_bytes, choose, buffer);
-    if (part.has_value()) return part;
-  }
-  return std::nullopt;
+  std::optional<absl::string_view> part;
+  FindIn(key, [&](const Segment& segment) {
+    part = segment.FindPart(key, head_bytes, choose, buffer);
+    return part.has_value();
+  });
+  return part;
 }
 
 bool SegmentStore::AwaitRoom() {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
@@ -34,6 +35,7 @@ class SegmentStore final : public ValueStore {
   void StopWriting();
 
   bool Has(const StoreKey& key) override;
+  void Expect(const StoreKey& key) override;
   bool Find(const StoreKey& key, std::string& value) override;
   std::optional<absl::string_view> FindPart(const StoreKey& key, size_t head_bytes,
                                             ChoosePart choose, std::string& buffer) override;
@@ -45,12 +47,24 @@ class SegmentStore final : public ValueStore {
  private:
   static constexpr absl::Duration kPatience = absl::Seconds(5);
 
+  // Calls `find` with each segment until it returns true: first with the one where something of
+  // that key was found last, then from the newest on. Whether it did.
+  bool FindIn(const StoreKey& key, absl::FunctionRef<bool(const Segment&)> find);
+
+  // With fewer segments all are looked through.
+  static constexpr size_t kFewSegments = 4;
+  // By the last bits of a key. A large cache has so many values.
+  static constexpr size_t kHints = size_t{1} << 18;
+
   const std::function<void()> on_full_;
   const std::function<void()> before_add_;
   std::atomic<bool> has_room_ = false;
   absl::Mutex segments_mutex_;
   // Newest last, including formerly writable ones.
   std::vector<Segment> segments_ ABSL_GUARDED_BY(segments_mutex_);
+  // Where something was found last: the number of the segment, from 1; 0: nowhere. Empty while there
+  // are few segments. The elements are written by readers.
+  std::vector<std::atomic<uint8_t>> hints_ ABSL_GUARDED_BY(segments_mutex_);
   absl::Mutex writer_mutex_;
   std::optional<Segment> writer_ ABSL_GUARDED_BY(writer_mutex_);
   // Waited in vain since the last writable segment.

@@ -26,6 +26,7 @@
 #include "server/base/read_fault.h"
 #include "server/base/version.h"
 #include "server/os/files/fd_parcel.h"
+#include "server/os/files/read_ahead.h"
 #include "server/os/memory/memory_map.h"
 #include "server/os/memory/process_memory.h"
 #include "server/os/process/crash.h"
@@ -249,6 +250,10 @@ bool Session::Handle(const internal::v1::ToWorker& message, Packet& packet) {
     case internal::v1::ToWorker::kAddSegment:
       if (packet.fds.size() != 1 || runner_ == nullptr) return false;
       AddSegment(message.add_segment(), packet.fds[0].get());
+      return true;
+    case internal::v1::ToWorker::kReadAhead:
+      if (packet.fds.size() != 1) return false;
+      LeaveReadAheadTo(std::move(packet.fds[0]));
       return true;
     case internal::v1::ToWorker::kLease:
       if (runner_ == nullptr) return false;

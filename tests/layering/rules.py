@@ -29,7 +29,7 @@ ROOMS = {
     "server/spec": {"server/base", "server/stages/declare"},
     "server/sampler": {"server/base"},
     "server/image": {"server/base"},
-    "server/source": {"server/base", "server/blocks", "server/spec"},
+    "server/source": {"server/base", "server/os", "server/blocks", "server/spec"},
     # What stages do to pixels and numbers: workers' code.
     "server/stages/run": {"server/base", "server/stages/declare", "server/spec", "server/image"},
     "server/pipeline": {
@@ -202,6 +202,7 @@ ONLY_HEADERS = {
     },
     # It reports errors as a service does.
     ("server/receiver", "server/service"): {"server/service/rpc_error.h"},
+    ("server/source", "server/os"): {"server/os/files/read_ahead.h"},
     ("server/source", "server/spec"): {
         "server/spec/image_lists.h",
         "server/spec/record_files.h",

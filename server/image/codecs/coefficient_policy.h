@@ -13,7 +13,7 @@ class CoefficientPolicy {
  public:
   // What making and writing may take of the time, beyond what the files would take anew. With what
   // else it costs, as colder caches, that is a tenth.
-  static constexpr double kMostMaking = 0.08;
+  static constexpr double kMostMaking = 0.07;
   // And of the time that kept ones saved: so later epochs become faster, and all are made soon.
   static constexpr double kReinvested = 0.5;
   // Seconds: no more is saved up for later.

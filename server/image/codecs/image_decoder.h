@@ -56,10 +56,9 @@ class ImageDecoder {
   // The memory for decoding the opened file for `rect`: the pixels, and the codec's own memory for
   // the whole image.
   uint64_t PlannedBytes(PixelFormat format, const Rect& rect) const;
-  // JpegDecoder::SetStores, LooksForKept, NoteLook, counts.
+  // JpegDecoder::SetStores, counts.
   void SetStores(const JpegDecoder::Stores& stores) { jpeg_.SetStores(stores); }
-  bool LooksForKept() const { return jpeg_.LooksForKept(); }
-  void NoteLook(double seconds) { jpeg_.NoteLook(seconds); }
+  KnownFiles& known_files() { return jpeg_; }
   const jpeg::DecodeCounts& jpeg_counts() const { return jpeg_.counts(); }
   // Decodes the opened file, once, as a whole, to 16 bits a channel, and returns a view into
   // `buffer` in which two bytes, a uint16 of this machine, stand for each channel. 8 bits become 16

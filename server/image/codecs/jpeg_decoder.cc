@@ -111,12 +111,10 @@ std::optional<JpegDecoder::Unread> JpegDecoder::OpenUnread(FileBytes& file, uint
   }
   chosen_ = ChoosesToLook();
   if (!*chosen_) return std::nullopt;
-  const double begin = Now();
-  const bool known = stores_.coefficients->Find(*file.state(), note_bytes_) &&
-                     note_.Parse(note_bytes_) &&
-                     own_->Open(note_.header, jpeg::Scans::kAny) == jpeg::Fallback::kNone;
-  NoteLook(Now() - begin);
-  if (!known) return std::nullopt;
+  if (!FindNote(*file.state()) ||
+      own_->Open(note_.header, jpeg::Scans::kAny) != jpeg::Fallback::kNone) {
+    return std::nullopt;
+  }
   const ImageSize size = own_->header().size;
   if (uint64_t{1} * size.height * size.width > max_pixels) return std::nullopt;
   source_ = std::exchange(next_, nullptr);
@@ -125,6 +123,20 @@ std::optional<JpegDecoder::Unread> JpegDecoder::OpenUnread(FileBytes& file, uint
   has_key_ = true;
   uses_kept_ = looks_ = has_kept_ = unscanned_ = true;
   return Unread{size, note_.orientation};
+}
+
+bool JpegDecoder::Expect(const StoreKey& state) {
+  const bool looks = stores_.making == Making::kAll || policy_.looks();
+  if (stores_.coefficients == nullptr || !looks || !FindNote(state)) return false;
+  stores_.coefficients->Expect(note_.coefficients);
+  return true;
+}
+
+bool JpegDecoder::FindNote(const StoreKey& state) {
+  const double begin = Now();
+  const bool found = stores_.coefficients->Find(state, note_bytes_) && note_.Parse(note_bytes_);
+  look_seconds_ += Now() - begin;
+  return found;
 }
 
 void JpegDecoder::Begin(uint64_t max_pixels, const DecodeOptions& options) {
@@ -150,7 +162,7 @@ bool JpegDecoder::OpenKept(uint64_t max_pixels) {
   SetKey();
   const double begin = Now();
   has_kept_ = stores_.coefficients->Has(key_);
-  NoteLook(Now() - begin);
+  look_seconds_ += Now() - begin;
   if (!has_kept_ || own_->Open(file_) != jpeg::Fallback::kNone) return false;
   const ImageSize size = own_->header().size;
   return uint64_t{1} * size.height * size.width <= max_pixels;
@@ -328,8 +340,10 @@ jpeg::Fallback JpegDecoder::DecodeKept(PixelFormat format, const Rect& rect,
   ValueStore* const store = stores_.coefficients;
   const double begin = Now();
   if (looks_ && !has_kept_) policy_.NoteVain(std::exchange(look_seconds_, 0), own_->mcu_count());
+  // A file that is decoded anew to learn how long that takes is none to make them of.
+  const bool is_trial = !looks_ && policy_.looks();
   const bool may_make = making == Making::kAll || (making != Making::kNone && store->HasRoom() &&
-                                                   policy_.MayMake(begin));
+                                                   policy_.MayMake(begin) && !is_trial);
   if (!has_kept_ && !may_make) return jpeg::Fallback::kForced;
   const auto [top, bottom] = own_->BandsOf(format, rect);
   bool has_none = false;
@@ -367,7 +381,8 @@ jpeg::Fallback JpegDecoder::DecodeKept(PixelFormat format, const Rect& rect,
 void JpegDecoder::NoteFile() {
   const bool is_read = source_ != nullptr && !file_.empty();
   if (!is_read || stores_.making == Making::kNone || !source_->state().has_value()) return;
-  if (!stores_.coefficients->HasRoom()) return;
+  const bool is_noted = !looks_ && stores_.coefficients->Has(*source_->state());
+  if (is_noted || !stores_.coefficients->HasRoom()) return;
   const int orientation = ReadOrientation(ImageFormat::kJpeg, file_);
   jpeg::FileNote::Write(key_, orientation, file_, note_bytes_);
   stores_.coefficients->Add(*source_->state(), note_bytes_);

@@ -37,7 +37,7 @@ class SequentialDecoder;
 //   BULKHEAD_ASSIGN_OR_RETURN(const ImageSize size, decoder.Open(file, max_pixels));
 //   BULKHEAD_ASSIGN_OR_RETURN(const ImageView crop, decoder.Decode(PixelFormat::kRgb, rect,
 //   image));
-class JpegDecoder {
+class JpegDecoder final : public KnownFiles {
  public:
   enum class Way { kFastest, kLibjpeg };
   // kFastest, or kLibjpeg when the environment variable BULKHEAD_JPEG is `libjpeg` (for finding out
@@ -45,7 +45,7 @@ class JpegDecoder {
   static Way DefaultWay();
 
   explicit JpegDecoder(Way way = DefaultWay());
-  ~JpegDecoder();
+  ~JpegDecoder() override;
   JpegDecoder(const JpegDecoder&) = delete;
   JpegDecoder& operator=(const JpegDecoder&) = delete;
 
@@ -65,6 +65,7 @@ class JpegDecoder {
   };
   std::optional<Unread> OpenUnread(FileBytes& file, uint64_t max_pixels,
                                    const DecodeOptions& options = {});
+  bool Expect(const StoreKey& state) override;
 
   // Decodes the opened file, once, up to the last row of `rect`, and returns the pixels under
   // `rect` as a view into `buffer`: bit for bit those of a decode of the whole image. Only what is
@@ -96,10 +97,6 @@ class JpegDecoder {
     Making making = Making::kNone;
   };
   void SetStores(const Stores& stores) { stores_ = stores; }
-  // Whether coefficients are looked for, of most files.
-  bool LooksForKept() const { return stores_.making == Making::kAll || policy_.looks(); }
-  // The caller spent `seconds` on looking for what is kept of a file that will be opened.
-  void NoteLook(double seconds) { look_seconds_ += seconds; }
   // By which the stores know `file`, of a record that may have several.
   static StoreKey FileKey(const StoreKey& record, absl::string_view file);
 
@@ -113,6 +110,8 @@ class JpegDecoder {
   bool ChoosesToLook();
   // Opens the file anew, of which nothing undamaged is kept, and reads it if it was not read yet.
   absl::Status OpenRead();
+  // Finds the note of a file in that state.
+  bool FindNote(const StoreKey& state);
   // Keeps a note of the file whose coefficients are kept.
   void NoteFile();
   // Opens a file without a walk through its markers, if coefficients are kept of its bytes: then it

@@ -248,11 +248,6 @@ void PunchHole(int fd, uint64_t offset, uint64_t bytes) {
                   static_cast<off_t>(bytes));
 }
 
-void ReadAhead(int fd, uint64_t offset, uint64_t bytes) {
-  (void)posix_fadvise(fd, static_cast<off_t>(offset), static_cast<off_t>(bytes),
-                      POSIX_FADV_WILLNEED);
-}
-
 bool IsFileAt(int fd, const std::string& path) {
   struct stat open_file {};
   struct stat named {};

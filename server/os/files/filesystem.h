@@ -95,10 +95,6 @@ bool ShareFile(int fd);
 // Gives the disk of a file's bytes [offset, offset + bytes) back; they read as zeros. Best effort.
 void PunchHole(int fd, uint64_t offset, uint64_t bytes);
 
-// Lets the kernel fetch a file's bytes [offset, offset + bytes) into its cache, without waiting for
-// them. Best effort.
-void ReadAhead(int fd, uint64_t offset, uint64_t bytes);
-
 // Whether an open file is the one that `path` names now; does not follow links.
 bool IsFileAt(int fd, const std::string& path);
 

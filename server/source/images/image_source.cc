@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <optional>
 #include <string>
 #include <utility>
@@ -328,11 +327,7 @@ class ImageSource final : public Source {
       return false;
     }
     const std::optional<StoreKey> state = StateOf(image.path, file, context.state);
-    if (!state.has_value()) return false;
-    const auto begin = std::chrono::steady_clock::now();
-    const bool known = context.known->Has(*state);
-    context.look_time += std::chrono::steady_clock::now() - begin;
-    return known;
+    return state.has_value() && context.known->Expect(*state);
   }
 
   absl::Status Malformed(const ImageRow::Image& image, uint64_t line) const {

@@ -132,6 +132,10 @@ void WorkerStarter::Bind(PoolWorker& worker) const {
     }
   }
   worker.process->Send(message, fds);
+  if (worker.cell->read_ahead_socket() < 0) return;
+  internal::v1::ToWorker ahead;
+  ahead.mutable_read_ahead();
+  worker.process->Send(ahead, {worker.cell->read_ahead_socket()});
 }
 
 }  // namespace bulkhead

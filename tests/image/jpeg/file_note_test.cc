@@ -97,6 +97,18 @@ TEST(JpegFileNoteTest, NoneIsMadeWhereNothingIsToBeKept) {
   EXPECT_EQ(file.reads, 3);
 }
 
+TEST(JpegFileNoteTest, BothWaysAreTriedInTurnsUntilTheirTimesAreKnown) {
+  Noting decoders;
+  JpegOnDisk file(MakeJpegFile(PhotoRecipe()));
+  decoders.ExpectEqual(file, kMiddleShare, PixelFormat::kRgb);
+  decoders.Use(JpegDecoder::Making::kInPassing);
+  const uint64_t found = decoders.with.counts().coefficients_found;
+  for (int i = 0; i < 8; ++i) decoders.ExpectEqual(file, kMiddleShare, PixelFormat::kRgb);
+  EXPECT_EQ(file.reads, 5);
+  EXPECT_EQ(decoders.with.counts().coefficients_found - found, 4u);
+  EXPECT_EQ(decoders.with.counts().coefficients_made, 1u);
+}
+
 TEST(JpegFileNoteTest, LimitsHoldForFilesThatAreNotRead) {
   Noting decoders;
   JpegOnDisk file(MakeJpegFile(PhotoRecipe()));

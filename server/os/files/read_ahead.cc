@@ -1,0 +1,131 @@
+#include "server/os/files/read_ahead.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "server/base/error.h"
+#include "server/os/files/fd.h"
+#include "server/os/process/thread.h"
+
+namespace bulkhead {
+namespace {
+
+// Of one request. A larger record is read ahead in part.
+constexpr uint64_t kMostBytes = uint64_t{64} << 20;
+// The kernel shortens a request to the read-ahead of the device, which may be no more than this.
+constexpr uint64_t kStepBytes = uint64_t{128} << 10;
+
+struct Request {
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+};
+
+// A helper's socket, or -1.
+std::atomic<int> helper_socket = -1;
+
+bool IsInCache(int fd, uint64_t place) {
+  char byte;
+  const iovec part{&byte, 1};
+  return preadv2(fd, &part, 1, static_cast<off_t>(place), RWF_NOWAIT) == 1;
+}
+
+void BringIn(int fd, const Request& request) {
+  const uint64_t end = request.offset + std::min(request.bytes, kMostBytes);
+  for (uint64_t at = request.offset; at < end; at += kStepBytes) {
+    const uint64_t bytes = std::min(kStepBytes, end - at);
+    if (posix_fadvise(fd, static_cast<off_t>(at), static_cast<off_t>(bytes),
+                      POSIX_FADV_WILLNEED) != 0) {
+      return;
+    }
+  }
+}
+
+bool Send(int socket, int fd, Request request) {
+  iovec part{&request, sizeof(request)};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr header{};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  header.msg_control = control;
+  header.msg_controllen = sizeof(control);
+  cmsghdr* const rights = CMSG_FIRSTHDR(&header);
+  rights->cmsg_level = SOL_SOCKET;
+  rights->cmsg_type = SCM_RIGHTS;
+  rights->cmsg_len = CMSG_LEN(sizeof(int));
+  std::memcpy(CMSG_DATA(rights), &fd, sizeof(int));
+  return sendmsg(socket, &header, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof(request);
+}
+
+// Waits for one request. The descriptor is closed if there is none.
+UniqueFd Receive(int socket, Request& request) {
+  iovec part{&request, sizeof(request)};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr header{};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  header.msg_control = control;
+  header.msg_controllen = sizeof(control);  // the kernel closes further descriptors
+  const ssize_t count = recvmsg(socket, &header, MSG_CMSG_CLOEXEC);
+  const cmsghdr* const rights = count < 0 ? nullptr : CMSG_FIRSTHDR(&header);
+  if (rights == nullptr || rights->cmsg_level != SOL_SOCKET || rights->cmsg_type != SCM_RIGHTS ||
+      rights->cmsg_len != CMSG_LEN(sizeof(int))) {
+    return UniqueFd();
+  }
+  int fd = -1;
+  std::memcpy(&fd, CMSG_DATA(rights), sizeof(int));
+  UniqueFd received(fd);
+  return count == sizeof(request) ? std::move(received) : UniqueFd();
+}
+
+}  // namespace
+
+void ReadAhead(int fd, uint64_t offset, uint64_t bytes) {
+  if (bytes == 0 || (IsInCache(fd, offset) && IsInCache(fd, offset + bytes - 1))) return;
+  const int helper = helper_socket.load(std::memory_order_relaxed);
+  if (helper >= 0 && Send(helper, fd, {offset, bytes})) return;
+  BringIn(fd, {offset, bytes});
+}
+
+void LeaveReadAheadTo(UniqueFd socket) { helper_socket = socket.release(); }
+
+struct ReadAheadHelper::State {
+  UniqueFd socket;
+  std::atomic<bool> ended = false;
+};
+
+absl::StatusOr<std::unique_ptr<ReadAheadHelper>> ReadAheadHelper::Start() {
+  int fds[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) != 0) {
+    return SystemError(errno, "socketpair");
+  }
+  auto state = std::make_shared<State>();
+  state->socket = UniqueFd(fds[0]);
+  UniqueFd clients(fds[1]);
+  BULKHEAD_RETURN_IF_ERROR(StartDetachedThread([state] {
+    SetThreadName("read ahead");
+    while (!state->ended) {
+      Request request;
+      const UniqueFd file = Receive(state->socket.get(), request);
+      if (file) BringIn(file.get(), request);
+    }
+  }));
+  return std::unique_ptr<ReadAheadHelper>(
+      new ReadAheadHelper(std::move(state), std::move(clients)));
+}
+
+ReadAheadHelper::ReadAheadHelper(std::shared_ptr<State> state, UniqueFd clients)
+    : state_(std::move(state)), clients_(std::move(clients)) {}
+
+ReadAheadHelper::~ReadAheadHelper() {
+  state_->ended = true;
+  (void)shutdown(state_->socket.get(), SHUT_RDWR);
+}
+
+}  // namespace bulkhead

@@ -1,0 +1,45 @@
+#ifndef BULKHEAD_SERVER_OS_FILES_READ_AHEAD_H_
+#define BULKHEAD_SERVER_OS_FILES_READ_AHEAD_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "server/os/files/fd.h"
+
+namespace bulkhead {
+
+// Lets the kernel bring bytes [offset, offset + bytes) of a file into its page cache, in advance and
+// without waiting for them. Best effort. Nothing happens if they seem to be there. Thread-safe.
+void ReadAhead(int fd, uint64_t offset, uint64_t bytes);
+
+// Reads ahead for other processes, on a thread of its own, which may hang with a disk. The kernel
+// counts a page of its cache as memory of the cgroup whose process brought it in. Of the files that
+// a worker reads by itself, no more than its quota stays in memory, however much is free, and the
+// rest comes from the disk again in each epoch. What this brings in counts for the service's group.
+// A client may be malicious: it can have files read ahead that it has open, no more.
+class ReadAheadHelper {
+ public:
+  // Errors: OUT_OF_THREADS, those of the system.
+  static absl::StatusOr<std::unique_ptr<ReadAheadHelper>> Start();
+  ~ReadAheadHelper();
+  ReadAheadHelper(const ReadAheadHelper&) = delete;
+  ReadAheadHelper& operator=(const ReadAheadHelper&) = delete;
+
+  // To be passed to other processes, for LeaveReadAheadTo.
+  int socket() const { return clients_.get(); }
+
+ private:
+  struct State;
+  ReadAheadHelper(std::shared_ptr<State> state, UniqueFd clients);
+
+  const std::shared_ptr<State> state_;
+  const UniqueFd clients_;
+};
+
+// From now on ReadAhead of this process has the helper at `socket` do it. Once per process.
+void LeaveReadAheadTo(UniqueFd socket);
+
+}  // namespace bulkhead
+
+#endif  // BULKHEAD_SERVER_OS_FILES_READ_AHEAD_H_
