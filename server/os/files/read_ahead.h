@@ -10,7 +10,8 @@
 namespace bulkhead {
 
 // Lets the kernel bring bytes [offset, offset + bytes) of a file into its page cache, in advance and
-// without waiting for them. Best effort. Nothing happens if they seem to be there. Thread-safe.
+// without waiting for them. Best effort: nothing happens while this thread finds all that it reads
+// there. Thread-safe.
 void ReadAhead(int fd, uint64_t offset, uint64_t bytes);
 
 // Reads ahead for other processes, on a thread of its own, which may hang with a disk. The kernel

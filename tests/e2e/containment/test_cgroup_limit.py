@@ -1,7 +1,9 @@
-"""A real worker of a real service meets the limit of its cgroup."""
+"""Real workers of a real service and the limits of their cgroups."""
 
+import os
 import pathlib
 import re
+import subprocess
 
 import pytest
 
@@ -59,3 +61,44 @@ def test_the_kernel_ends_the_worker_and_nothing_is_lost(folder):
     assert death["pid"] == worker["pid"]
     assert int(status["limit_events"]) == 1
     assert int(status["leases_redone"]) >= 1
+
+
+def cached_share(files):
+    """The share of the files' bytes that the kernel has in its page cache."""
+    told = subprocess.run(["fincore", "--bytes", "--raw", "--noheadings", "--output", "RES,SIZE", *files], check=True, stdout=subprocess.PIPE)
+    sizes = [list(map(int, line.split())) for line in told.stdout.splitlines()]
+    return sum(cached for cached, _ in sizes) / sum(size for _, size in sizes)
+
+
+def test_more_of_the_data_stays_in_memory_than_a_worker_may_have(folder):
+    """The page cache of what workers read counts for the service: else the next epoch would come from the disk again."""
+    files = [folder / f"images/{number:03}.ppm" for number in range(320)]
+    files[0].parent.mkdir()
+    for file in files:
+        file.write_bytes(b"P6 600 600 255\n" + os.urandom(600 * 600 * 3))
+    for file in files:
+        fd = os.open(file, os.O_RDWR)
+        os.fsync(fd)
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.close(fd)
+    if cached_share(files) > 0.05:
+        pytest.skip("the page cache of this file system cannot be emptied")
+    spec = write_spec(
+        folder / "large.json",
+        source={"image_folder": {"path": "images", "unlabeled": True}},
+        stages=["decode_image", {"resize": {"size": 8}}],
+        batch={"size": 16},
+        order="global",
+        epochs=1,
+    )
+    service = Service(folder, "--root", folder, "--workers", 1, "--worker-quota", "64MiB")
+    try:
+        with bulkhead.Loader(spec, service.target, timeout=120) as loader:
+            assert sum(len(batch["image"]) for batch in loader) == 320
+            [worker] = [w for w in bulkhead.service_status(service.target)["workers"] if w["role"] == "pipeline"]
+    finally:
+        service.stop()
+    if worker["quota_level"] != "kernel-total":
+        pytest.skip("no cgroup is to be had: " + worker["quota_level"])
+    # 330 MiB, of which the worker's group has room for 128 MiB with all that it holds.
+    assert cached_share(files) > 0.7
