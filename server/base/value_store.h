@@ -39,6 +39,9 @@ class ValueStore {
   virtual bool Has(const StoreKey& key) = 0;
   // The value of `key` will be wanted soon: lets it be read in advance, without waiting for it.
   virtual void Expect(const StoreKey& /*key*/) {}
+  // To read values takes longer than to make them: lets those around that of `key` be brought into
+  // memory, in the course of time.
+  virtual void Warm(const StoreKey& /*key*/) {}
   // Copies the value of `key` to `value`. False if there is none, or it is damaged.
   virtual bool Find(const StoreKey& key, std::string& value) = 0;
   // What of the value of `key` the caller chooses when it has seen the first `head_bytes` of it,

@@ -242,6 +242,12 @@ bool Segment::Expect(const StoreKey& key) const {
   });
 }
 
+bool Segment::Warm(const StoreKey& key) const {
+  if (!Has(key)) return false;
+  if (std::atomic_ref(warmed_).exchange(1) == 0) ReadAheadWhole(fd_.get());
+  return true;
+}
+
 bool Segment::Find(const StoreKey& key, std::string& value) const {
   return ForEachValue(key, [&](const ValuePart& found, uint32_t crc32c) {
     // A slot's length may be damaged, too: no memory is taken for it before it is known to be

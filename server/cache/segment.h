@@ -57,6 +57,9 @@ class Segment {
   // ValueStore::Expect; false if there is none.
   bool Expect(const StoreKey& key) const;
 
+  // ValueStore::Warm, once for the whole segment.
+  bool Warm(const StoreKey& key) const;
+
   // Copies the value of `key` to `value`; false if there is no undamaged one.
   bool Find(const StoreKey& key, std::string& value) const;
 
@@ -110,6 +113,7 @@ class Segment {
   uint64_t end_ = 0;               // of the values, from the start of the file
   uint64_t values_ = 0;            // slots in use
   mutable uint32_t unusable_ = 0;  // written by any thread
+  mutable uint32_t warmed_ = 0;    // likewise
 };
 
 }  // namespace bulkhead

@@ -74,6 +74,14 @@ CacheSegments::Config SegmentsConfig(internal::v1::CacheKind kind,
   return config;
 }
 
+std::unique_ptr<ReadAheadHelper> StartReadAhead() {
+  auto helper = ReadAheadHelper::Start();
+  if (helper.ok()) return *std::move(helper);
+  spdlog::warn("workers keep no more of the files in memory than their quotas allow: {}",
+               std::string(helper.status().message()));
+  return nullptr;
+}
+
 std::unique_ptr<ScratchFolders> OpenScratch(const Supervisor::Config& config) {
   if (config.scratch_folder.empty()) return nullptr;
   auto folders = ScratchFolders::Open(config.scratch_folder, config.name);
@@ -99,6 +107,7 @@ Supervisor::Supervisor(Config config, std::shared_ptr<EventLoop> loop,
           config_.io, [this] { SendSegments(); }),
       stage_segments_(SegmentsConfig(internal::v1::CACHE_KIND_STAGE, config_.cache_stages), loop_,
                       config_.io, [this] { SendSegments(); }),
+      read_ahead_(StartReadAhead()),
       scratch_(OpenScratch(config_)),
       pools_(PoolsConfig()),
       index_jobs_(std::make_unique<IndexJobs>(
@@ -132,6 +141,7 @@ Pools::Config Supervisor::PoolsConfig() {
            compartment_.get(),
            config_.sandbox,
            {&seek_segments_, &stage_segments_, &coefficient_segments_},
+           read_ahead_.get(),
            scratch_.get(),
            nullptr,
            budget_.get(),

@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "server/os/event_loop.h"
 #include "server/os/files/io_thread.h"
+#include "server/os/files/read_ahead.h"
 #include "server/os/process/spawner.h"
 #include "server/supervisor/index_jobs.h"
 #include "server/supervisor/memory/memory_budget.h"
@@ -201,7 +202,8 @@ class Supervisor {
   CacheSegments seek_segments_;
   CacheSegments coefficient_segments_;
   CacheSegments stage_segments_;
-  std::unique_ptr<ScratchFolders> scratch_;  // null: disabled
+  std::unique_ptr<ReadAheadHelper> read_ahead_;  // null: there is no thread for it
+  std::unique_ptr<ScratchFolders> scratch_;      // null: disabled
   ExitLog exits_;
   ReplacementGate replacement_gate_;
   Pools pools_;

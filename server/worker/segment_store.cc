@@ -56,6 +56,10 @@ void SegmentStore::Expect(const StoreKey& key) {
   FindIn(key, [&](const Segment& segment) { return segment.Expect(key); });
 }
 
+void SegmentStore::Warm(const StoreKey& key) {
+  FindIn(key, [&](const Segment& segment) { return segment.Warm(key); });
+}
+
 bool SegmentStore::Find(const StoreKey& key, std::string& value) {
   return FindIn(key, [&](const Segment& segment) { return segment.Find(key, value); });
 }

@@ -36,6 +36,7 @@ class SegmentStore final : public ValueStore {
 
   bool Has(const StoreKey& key) override;
   void Expect(const StoreKey& key) override;
+  void Warm(const StoreKey& key) override;
   bool Find(const StoreKey& key, std::string& value) override;
   std::optional<absl::string_view> FindPart(const StoreKey& key, size_t head_bytes,
                                             ChoosePart choose, std::string& buffer) override;

@@ -9,7 +9,6 @@
 #include <ctime>
 
 #include "absl/strings/str_cat.h"
-#include "server/base/value_map.h"
 #include "tests/source/image_list_fixture.h"
 
 namespace bulkhead {
@@ -22,10 +21,8 @@ using ::testing::StartsWith;
 struct ReadingLater {
   explicit ReadingLater(const Source& source) : context(source.NewContext()) {
     context->read_later = &features;
-    context->known = &known;
   }
   const std::vector<std::string> features = {"image"};
-  ValueMap known;
   const std::unique_ptr<ReadContext> context;
 };
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <string>
 #include <thread>
 
 #include "absl/time/clock.h"
@@ -40,6 +41,26 @@ TEST(SegmentStoreTest, FindsWhatAnyWorkerAdded) {
     EXPECT_EQ(entries, "second");
     EXPECT_FALSE(cache->Find(Key(3), entries));
     EXPECT_FALSE(cache->Find({{1, 8}}, entries)) << "another second word";
+  }
+}
+
+TEST(SegmentStoreTest, FindsValuesOfManySegmentsAgain) {
+  constexpr uint64_t kSegments = 300;  // more than can be remembered
+  SegmentStore cache([] {});
+  for (uint64_t i = 0; i < kSegments; ++i) {
+    const UniqueFd fd = NewSegment(Segment::kLeastBytes);
+    ASSERT_TRUE(cache.AddSegment(fd.get(), true).ok());
+    ASSERT_TRUE(cache.Add(Key(i), std::to_string(i)));
+  }
+  for (int round = 0; round < 3; ++round) {
+    for (uint64_t i = 0; i < kSegments; ++i) {
+      std::string value;
+      ASSERT_TRUE(cache.Find(Key(i), value)) << i;
+      ASSERT_EQ(value, std::to_string(i));
+      // Of the same hint.
+      EXPECT_FALSE(cache.Find({{i, 8}}, value));
+      EXPECT_FALSE(cache.Has(Key(i + (uint64_t{1} << 40))));
+    }
   }
 }
 

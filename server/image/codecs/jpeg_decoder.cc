@@ -373,6 +373,7 @@ jpeg::Fallback JpegDecoder::DecodeKept(PixelFormat format, const Rect& rect,
     policy_.NoteMaking(Now() - begin, own_->mcu_count());
   } else if (reason == jpeg::Fallback::kNone) {
     ++counts_.coefficients_found;
+    if (!policy_.looks()) store->Warm(key_);
     policy_.NoteKept(Now() - begin + std::exchange(look_seconds_, 0), own_->mcu_count());
   }
   return reason;

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -10,10 +11,17 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <deque>
+#include <limits>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "server/base/error.h"
 #include "server/os/files/fd.h"
+#include "server/os/process/process_usage.h"
 #include "server/os/process/thread.h"
 
 namespace bulkhead {
@@ -28,6 +36,14 @@ struct Request {
   uint64_t offset = 0;
   uint64_t bytes = 0;
 };
+
+// Bytes of a request for a whole file.
+constexpr uint64_t kWhole = std::numeric_limits<uint64_t>::max();
+// Of a whole file at a time; whole files that wait.
+constexpr uint64_t kWholeStepBytes = uint64_t{1} << 20;
+constexpr size_t kMostWaiting = 64;
+// After each step, in times of what it took.
+constexpr int kPause = 7;
 
 // A helper's socket, or -1.
 std::atomic<int> helper_socket = -1;
@@ -58,6 +74,28 @@ void BringIn(int fd, const Request& request) {
     if (posix_fadvise(fd, static_cast<off_t>(at), static_cast<off_t>(bytes),
                       POSIX_FADV_WILLNEED) != 0) {
       return;
+    }
+  }
+}
+
+// Brings in the data between the file's holes. A place that was allocated and not written is one.
+void BringInWhole(int fd, const std::atomic<bool>& ended) {
+  struct stat info {};
+  constexpr uint64_t kBlock = 512;
+  if (fstat(fd, &info) != 0 ||
+      static_cast<uint64_t>(info.st_blocks) * kBlock > AvailableMemoryBytes() / 2) {
+    return;
+  }
+  for (off_t at = 0; !ended && (at = lseek(fd, at, SEEK_DATA)) >= 0;) {
+    const off_t hole = lseek(fd, at, SEEK_HOLE);
+    while (at < hole && !ended) {
+      const uint64_t bytes = std::min(kWholeStepBytes, static_cast<uint64_t>(hole - at));
+      const absl::Time begin = absl::Now();
+      BringIn(fd, {static_cast<uint64_t>(at), bytes});
+      at += static_cast<off_t>(bytes);
+      char last;
+      if (pread(fd, &last, 1, at - 1) != 1) return;
+      absl::SleepFor(std::min(kPause * (absl::Now() - begin), absl::Seconds(1)));
     }
   }
 }
@@ -108,12 +146,54 @@ void ReadAhead(int fd, uint64_t offset, uint64_t bytes) {
   BringIn(fd, {offset, bytes});
 }
 
+void ReadAheadWhole(int fd) {
+  const int helper = helper_socket.load(std::memory_order_relaxed);
+  if (helper >= 0) (void)Send(helper, fd, {0, kWhole});
+}
+
 void LeaveReadAheadTo(UniqueFd socket) { helper_socket = socket.release(); }
 
 struct ReadAheadHelper::State {
   UniqueFd socket;
   std::atomic<bool> ended = false;
+  absl::Mutex mutex;
+  std::deque<UniqueFd> whole ABSL_GUARDED_BY(mutex);
+
+  // Each on a thread of its own.
+  void Serve();
+  void BringInWholeFiles();
 };
+
+void ReadAheadHelper::State::Serve() {
+  SetThreadName("read ahead");
+  while (!ended) {
+    Request request;
+    UniqueFd file = Receive(socket.get(), request);
+    if (!file) continue;
+    if (request.bytes != kWhole) {
+      BringIn(file.get(), request);
+      continue;
+    }
+    absl::MutexLock lock(&mutex);
+    if (whole.size() < kMostWaiting) whole.push_back(std::move(file));
+  }
+}
+
+void ReadAheadHelper::State::BringInWholeFiles() {
+  SetThreadName("read whole");
+  while (!ended) {
+    UniqueFd file;
+    {
+      absl::MutexLock lock(&mutex);
+      const auto due = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) { return ended || !whole.empty(); };
+      mutex.Await(absl::Condition(&due));
+      if (ended) return;
+      file = std::move(whole.front());
+      whole.pop_front();
+    }
+    BringInWhole(file.get(), ended);
+  }
+}
 
 absl::StatusOr<std::unique_ptr<ReadAheadHelper>> ReadAheadHelper::Start() {
   int fds[2];
@@ -123,23 +203,20 @@ absl::StatusOr<std::unique_ptr<ReadAheadHelper>> ReadAheadHelper::Start() {
   auto state = std::make_shared<State>();
   state->socket = UniqueFd(fds[0]);
   UniqueFd clients(fds[1]);
-  BULKHEAD_RETURN_IF_ERROR(StartDetachedThread([state] {
-    SetThreadName("read ahead");
-    while (!state->ended) {
-      Request request;
-      const UniqueFd file = Receive(state->socket.get(), request);
-      if (file) BringIn(file.get(), request);
-    }
-  }));
-  return std::unique_ptr<ReadAheadHelper>(
-      new ReadAheadHelper(std::move(state), std::move(clients)));
+  std::unique_ptr<ReadAheadHelper> helper(new ReadAheadHelper(state, std::move(clients)));
+  BULKHEAD_RETURN_IF_ERROR(StartDetachedThread([state] { state->Serve(); }));
+  BULKHEAD_RETURN_IF_ERROR(StartDetachedThread([state] { state->BringInWholeFiles(); }));
+  return helper;
 }
 
 ReadAheadHelper::ReadAheadHelper(std::shared_ptr<State> state, UniqueFd clients)
     : state_(std::move(state)), clients_(std::move(clients)) {}
 
 ReadAheadHelper::~ReadAheadHelper() {
-  state_->ended = true;
+  {
+    absl::MutexLock lock(&state_->mutex);
+    state_->ended = true;
+  }
   (void)shutdown(state_->socket.get(), SHUT_RDWR);
 }
 

@@ -14,7 +14,11 @@ namespace bulkhead {
 // there. Thread-safe.
 void ReadAhead(int fd, uint64_t offset, uint64_t bytes);
 
-// Reads ahead for other processes, on a thread of its own, which may hang with a disk. The kernel
+// Has the helper, if there is one, bring a whole file into the page cache: soon, but with an eighth
+// of the disk's time, and only if it takes less than half of the memory that is available.
+void ReadAheadWhole(int fd);
+
+// Reads ahead for other processes, on threads of its own, which may hang with a disk. The kernel
 // counts a page of its cache as memory of the cgroup whose process brought it in. Of the files that
 // a worker reads by itself, no more than its quota stays in memory, however much is free, and the
 // rest comes from the disk again in each epoch. What this brings in counts for the service's group.

@@ -9,6 +9,7 @@
 #include "bulkhead/internal/v1/worker.pb.h"
 #include "server/os/event_loop.h"
 #include "server/os/files/io_thread.h"
+#include "server/os/files/read_ahead.h"
 #include "server/supervisor/memory/memory_budget.h"
 #include "server/supervisor/memory/recycle_policy.h"
 #include "server/supervisor/pool/cache_segments.h"
@@ -37,6 +38,8 @@ struct PoolContext {
   internal::v1::Sandbox sandbox;
   // The workers' caches, by kind; null: disabled.
   std::array<CacheSegments*, internal::v1::CacheKind_ARRAYSIZE> segments{};
+  // Reads files ahead for the workers; null: they do it themselves.
+  const ReadAheadHelper* read_ahead = nullptr;
   // Folders of workers with user code; null: disabled.
   ScratchFolders* scratch = nullptr;
   // The memory promised to the pool's workers; may be null. Released when the last of them is

@@ -132,10 +132,10 @@ void WorkerStarter::Bind(PoolWorker& worker) const {
     }
   }
   worker.process->Send(message, fds);
-  if (worker.cell->read_ahead_socket() < 0) return;
+  if (context_.read_ahead == nullptr) return;
   internal::v1::ToWorker ahead;
   ahead.mutable_read_ahead();
-  worker.process->Send(ahead, {worker.cell->read_ahead_socket()});
+  worker.process->Send(ahead, {context_.read_ahead->socket()});
 }
 
 }  // namespace bulkhead

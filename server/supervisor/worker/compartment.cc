@@ -36,14 +36,6 @@ absl::StatusOr<std::unique_ptr<Compartment>> Compartment::Open(const Config& con
 Compartment::Compartment(std::unique_ptr<CgroupTree> tree, std::string reason, const Config& config)
     : tree_(std::move(tree)), reason_(std::move(reason)), required_(config.require_cgroup) {
   if (!config.seccomp) no_seccomp_ = "it is switched off (--sandbox)";
-  if (tree_ == nullptr) return;
-  auto helper = ReadAheadHelper::Start();
-  if (helper.ok()) {
-    read_ahead_ = *std::move(helper);
-  } else {
-    spdlog::warn("workers keep no more of the files in memory than their quotas allow: {}",
-                 std::string(helper.status().message()));
-  }
 }
 
 const char* Compartment::LevelWithoutCgroup() const {
@@ -111,11 +103,6 @@ Compartment::Cell::~Cell() {
   if (!leaf_.has_value()) return;
   leaf_->Kill();  // ends only processes that the worker may have started
   if (!leaf_->Remove().ok()) compartment_->left_.push_back(*std::move(leaf_));
-}
-
-int Compartment::Cell::read_ahead_socket() const {
-  const bool helped = leaf_.has_value() && compartment_->read_ahead_ != nullptr;
-  return helped ? compartment_->read_ahead_->socket() : -1;
 }
 
 const char* Compartment::Cell::level() const {

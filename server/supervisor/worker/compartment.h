@@ -9,7 +9,6 @@
 
 #include "absl/status/statusor.h"
 #include "bulkhead/v1/loader.pb.h"
-#include "server/os/files/read_ahead.h"
 #include "server/os/process/cgroup.h"
 
 namespace bulkhead {
@@ -57,8 +56,6 @@ class Compartment {
 
     // See Compartment::level().
     const char* level() const;
-    // For LeaveReadAheadTo in the worker; -1: it has no cgroup that its files would count for.
-    int read_ahead_socket() const;
     // 1 if the kernel killed the worker at the leaf's limit, else 0. Call it once the worker is
     // reaped.
     uint64_t OomKills() const;
@@ -96,7 +93,6 @@ class Compartment {
   void RemoveLeft();
 
   const std::unique_ptr<CgroupTree> tree_;  // null: no cgroup is available
-  std::unique_ptr<ReadAheadHelper> read_ahead_;  // may be null
   const std::string reason_;                // why not
   const bool required_;
   std::string no_seccomp_;  // why there is no filter; empty: there is one

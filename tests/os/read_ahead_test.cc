@@ -1,0 +1,121 @@
+#include "server/os/files/read_ahead.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "server/os/files/fd.h"
+#include "server/os/sockets/seqpacket.h"
+#include "tests/support/test_dir.h"
+
+namespace bulkhead {
+namespace {
+
+constexpr size_t kFileBytes = size_t{4} << 20;
+constexpr size_t kPage = 4096;
+
+// A file of which nothing is in the page cache.
+class ColdFile {
+ public:
+  ColdFile() : fd_(open((dir_ / "data").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {
+    const std::string data(kFileBytes, 'x');
+    EXPECT_EQ(pwrite(fd_.get(), data.data(), data.size(), 0), ssize_t{kFileBytes});
+    EXPECT_EQ(fsync(fd_.get()), 0);
+    EXPECT_EQ(posix_fadvise(fd_.get(), 0, 0, POSIX_FADV_DONTNEED), 0);
+  }
+
+  int fd() const { return fd_.get(); }
+
+  // Whether the page cache has all of [offset, offset + bytes).
+  bool Has(size_t offset, size_t bytes) const {
+    void* const mapped = mmap(nullptr, kFileBytes, PROT_READ, MAP_SHARED, fd_.get(), 0);
+    std::vector<unsigned char> pages(kFileBytes / kPage);
+    EXPECT_EQ(mincore(mapped, kFileBytes, pages.data()), 0);
+    munmap(mapped, kFileBytes);
+    const auto first = pages.begin() + static_cast<ptrdiff_t>(offset / kPage);
+    const auto last = pages.begin() + static_cast<ptrdiff_t>((offset + bytes - 1) / kPage) + 1;
+    return std::all_of(first, last, [](unsigned char page) { return (page & 1) != 0; });
+  }
+
+  bool ComesIn(size_t offset, size_t bytes) const {
+    for (int i = 0; i < 3'000 && !Has(offset, bytes); ++i) absl::SleepFor(absl::Milliseconds(10));
+    return Has(offset, bytes);
+  }
+
+ private:
+  const TestDir dir_;
+  UniqueFd fd_;
+};
+
+// The helper of this process, to which ReadAhead is left.
+ReadAheadHelper& Helper() {
+  static const auto helper = [] {
+    auto started = ReadAheadHelper::Start();
+    EXPECT_TRUE(started.ok()) << started.status();
+    LeaveReadAheadTo(*DuplicateFd((*started)->socket()));
+    return *std::move(started);
+  }();
+  return *helper;
+}
+
+TEST(ReadAheadTest, TheHelperBringsInWhatIsAskedFor) {
+  const ColdFile file;
+  if (file.Has(0, 1)) GTEST_SKIP() << "the page cache of this file system cannot be emptied";
+  Helper();
+  // Longer than a device may read ahead at once.
+  ReadAhead(file.fd(), size_t{1} << 20, size_t{1} << 20);
+  EXPECT_TRUE(file.ComesIn(size_t{1} << 20, size_t{1} << 20));
+  EXPECT_FALSE(file.Has(0, kFileBytes)) << "nothing else";
+  ReadAheadWhole(file.fd());
+  EXPECT_TRUE(file.ComesIn(0, kFileBytes));
+}
+
+TEST(ReadAheadTest, AThreadThatMeetsNoDiskAsksNoMore) {
+  const ColdFile file;
+  if (file.Has(0, 1)) GTEST_SKIP() << "the page cache of this file system cannot be emptied";
+  if (access("/proc/self/io", F_OK) != 0) GTEST_SKIP() << "the kernel does not count what is read";
+  Helper();
+  const ColdFile other;
+  char byte;
+  ASSERT_EQ(pread(other.fd(), &byte, 1, 0), 1);  // from the disk
+  // Until nothing is asked for, since the thread has read no more: an empty request costs a turn too.
+  for (int i = 0; i < 1'000; ++i) ReadAhead(other.fd(), 0, 1);
+  ReadAhead(file.fd(), 0, kPage);
+  absl::SleepFor(absl::Milliseconds(50));
+  EXPECT_FALSE(file.Has(0, kPage));
+  ASSERT_EQ(pread(other.fd(), &byte, 1, kFileBytes - 1), 1);
+  ReadAhead(file.fd(), 0, kPage);
+  EXPECT_TRUE(file.ComesIn(0, kPage));
+}
+
+TEST(ReadAheadTest, ThoseWhoAskWronglyHarmNobody) {
+  const ColdFile file;
+  if (file.Has(0, 1)) GTEST_SKIP() << "the page cache of this file system cannot be emptied";
+  const int socket = Helper().socket();
+  int pipe[2];
+  ASSERT_EQ(pipe2(pipe, O_CLOEXEC), 0);
+  const UniqueFd reading(pipe[0]);
+  const UniqueFd writing(pipe[1]);
+  const std::string whole(16, '\xFF');
+  for (const std::string& bytes : {std::string(), std::string(3, 'x'), std::string(500, 'x'), whole}) {
+    EXPECT_TRUE(SendSeqPacket(socket, bytes).ok()) << "without a file";
+    EXPECT_TRUE(SendSeqPacket(socket, bytes, reading.get()).ok());
+    EXPECT_TRUE(SendSeqPacket(socket, bytes, socket).ok());
+  }
+  const uint64_t request[2] = {0, kPage};
+  EXPECT_TRUE(SendSeqPacket(socket, {reinterpret_cast<const char*>(request), sizeof(request)},
+                            file.fd())
+                  .ok());
+  EXPECT_TRUE(file.ComesIn(0, kPage));
+}
+
+}  // namespace
+}  // namespace bulkhead
