@@ -132,6 +132,13 @@ bool JpegDecoder::Expect(const StoreKey& state) {
   return true;
 }
 
+absl::StatusOr<absl::string_view> JpegDecoder::Read(FileBytes& file) {
+  const double begin = Now();
+  auto bytes = file.Get();
+  read_seconds_ = Now() - begin;
+  return bytes;
+}
+
 bool JpegDecoder::FindNote(const StoreKey& state) {
   const double begin = Now();
   const bool found = stores_.coefficients->Find(state, note_bytes_) && note_.Parse(note_bytes_);
@@ -279,7 +286,7 @@ absl::StatusOr<ImageView> JpegDecoder::Decode(PixelFormat format, const Rect& re
   absl::StatusOr<ImageView> pixels = DecodeOpened(format, rect, buffer);
   // What libjpeg holds of the file goes, also that of a bad one.
   jpeg_abort_decompress(&codec_->info);
-  if (scans) policy_.NoteAnew(Now() - begin, own_->mcu_count());
+  if (scans) policy_.NoteAnew(std::exchange(read_seconds_, 0) + Now() - begin, own_->mcu_count());
   return pixels;
 }
 
@@ -330,7 +337,7 @@ jpeg::Fallback JpegDecoder::DecodeHere(PixelFormat format, const Rect& rect,
   const bool whole = rect == WholeImage(own_->header().size);
   const jpeg::Fallback reason =
       whole ? own_->Decode(format, rect, out) : DecodeCrop(format, rect, out);
-  policy_.NoteAnew(Now() - begin, own_->mcu_count());
+  policy_.NoteAnew(std::exchange(read_seconds_, 0) + Now() - begin, own_->mcu_count());
   return reason;
 }
 
@@ -370,7 +377,7 @@ jpeg::Fallback JpegDecoder::DecodeKept(PixelFormat format, const Rect& rect,
   const jpeg::Fallback reason = own_->DecodeKept(format, rect, out, coefficients_);
   if (reason == jpeg::Fallback::kNone) NoteFile();
   if (!found) {
-    policy_.NoteMaking(Now() - begin, own_->mcu_count());
+    policy_.NoteMaking(std::exchange(read_seconds_, 0) + Now() - begin, own_->mcu_count());
   } else if (reason == jpeg::Fallback::kNone) {
     ++counts_.coefficients_found;
     if (!policy_.looks()) store->Warm(key_);

@@ -66,6 +66,8 @@ class JpegDecoder final : public KnownFiles {
   std::optional<Unread> OpenUnread(FileBytes& file, uint64_t max_pixels,
                                    const DecodeOptions& options = {});
   bool Expect(const StoreKey& state) override;
+  // FileBytes::Get, whose time is part of what a decode takes without anything that is kept.
+  absl::StatusOr<absl::string_view> Read(FileBytes& file);
 
   // Decodes the opened file, once, up to the last row of `rect`, and returns the pixels under
   // `rect` as a view into `buffer`: bit for bit those of a decode of the whole image. Only what is
@@ -150,6 +152,7 @@ class JpegDecoder final : public KnownFiles {
   bool looks_ = false;                                 // and are looked for
   bool has_kept_ = false;                              // and seem to be there
   double look_seconds_ = 0;                            // of looks whose outcome is not noted yet
+  double read_seconds_ = 0;                            // of the file
   bool unscanned_ = false;                             // opened by OpenKept or OpenUnread
   jpeg::Fallback fallback_ = jpeg::Fallback::kForced;  // of the opened file
   jpeg::DecodeCounts counts_;

@@ -20,6 +20,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "server/base/error.h"
+#include "server/os/event_loop.h"
 #include "server/os/files/fd.h"
 #include "server/os/process/process_usage.h"
 #include "server/os/process/thread.h"
@@ -90,12 +91,13 @@ void BringInWhole(int fd, const std::atomic<bool>& ended) {
     const off_t hole = lseek(fd, at, SEEK_HOLE);
     while (at < hole && !ended) {
       const uint64_t bytes = std::min(kWholeStepBytes, static_cast<uint64_t>(hole - at));
-      const absl::Time begin = absl::Now();
+      const int64_t begin_ns = MonotonicNanos();
       BringIn(fd, {static_cast<uint64_t>(at), bytes});
       at += static_cast<off_t>(bytes);
       char last;
       if (pread(fd, &last, 1, at - 1) != 1) return;
-      absl::SleepFor(std::min(kPause * (absl::Now() - begin), absl::Seconds(1)));
+      const absl::Duration took = absl::Nanoseconds(MonotonicNanos() - begin_ns);
+      absl::SleepFor(std::min(kPause * took, absl::Seconds(1)));
     }
   }
 }

@@ -291,5 +291,5 @@ def test_files_that_stand_still_are_not_read_again(start, folder, services):
     before = jpeg_of(service)["files_unread"]
     with bulkhead.Loader(spec, service.target) as loader:
         assert [batch["image"].tobytes() for batch in loader.stream()] == expected
-    # A few are decoded anew, to learn how long that takes.
-    assert jpeg_of(service)["files_unread"] - before > 100
+    # Each worker tries both ways in turns, and then takes the faster one. These images are so small that it may be either.
+    assert jpeg_of(service)["files_unread"] - before >= 4
