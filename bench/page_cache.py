@@ -5,7 +5,7 @@
 
 Copies the photos N times as files of their own, empties the page cache of them, and reads epochs of workload A (random crops of
 224, no coefficients) by one worker of one thread; then the same with coefficients, made ahead, whose files are read in place of the
-photos. Of each epoch: images a second, and what the service and its workers read from the disk. With BULKHEAD_BIN_DIR=FOLDER
+photos, and by one more service that finds them as the last one left them. Of each epoch: images a second, and what the service and its workers read from the disk. With BULKHEAD_BIN_DIR=FOLDER
 other programs do it. Where workers cannot have cgroups there is nothing to see.
 """
 
@@ -90,7 +90,8 @@ def main():
         run_json("index", spec, "--coefficients", "--workers", 1, "--json", "--cache-dir", cache)
         forget(cache)
         forget(photos)
-        tell_epochs("coefficients", spec, folder, samples, arguments.epochs, *quota, "--coefficient-cache-bytes", "16GiB")
+        for title in ("coefficients", "coefficients, the next service"):
+            tell_epochs(title, spec, folder, samples, arguments.epochs, *quota, "--coefficient-cache-bytes", "16GiB")
 
 
 if __name__ == "__main__":

@@ -87,6 +87,10 @@ TEST(CoefficientPolicyTest, AChangeIsNoticed) {
   Decode(policy, 10'000, {});
   EXPECT_LE(Decode(policy, 1'000, {.kept = 0.005}).looks, 30) << "a disk became slow";
   EXPECT_GE(Decode(policy, 100'000, {}).looks, 80'000) << "and fast again";
+  Decode(policy, 1'000, {.kept = 0.005});
+  while (!policy.ShouldLook()) policy.NoteAnew(0.0005, kMcus);
+  policy.NoteKept(0.0002, kMcus);
+  EXPECT_GE(Decode(policy, 1'000, {}).looks, 500) << "soon after the first that was";
 }
 
 // Seconds for `files` files, of which coefficients are made when they may be; the share of those.

@@ -42,7 +42,10 @@ void CoefficientPolicy::Decide() {
 }
 
 void CoefficientPolicy::NoteKept(double seconds, uint64_t mcus) {
-  if (anew_.known()) AddCredit(kReinvested * (TimeAnew(mcus) - seconds));
+  const double saved = anew_.known() ? TimeAnew(mcus) - seconds : 0;
+  AddCredit(kReinvested * saved);
+  // They may have come into memory: the next try tells.
+  if (!looks_ && saved > 0) until_other_ = std::min(until_other_, kLeastInterval);
   kept_.Note(seconds, mcus);
   NoteLook(true);
 }

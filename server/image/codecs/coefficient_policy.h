@@ -26,8 +26,9 @@ class CoefficientPolicy {
 
   // Whether the next file's coefficients should be looked for; else it is decoded anew.
   bool ShouldLook();
-  // Whether they are looked for, of most files.
+  // Whether they are looked for, of most files; of one of the next few at least.
   bool looks() const { return looks_; }
+  bool LooksSoon() const { return looks_ || until_other_ <= kSoon; }
   // What came of it: how long a file took by its coefficients, with the time of the look; or how
   // long it took to find that there are none.
   void NoteKept(double seconds, uint64_t mcus);
@@ -65,6 +66,7 @@ class CoefficientPolicy {
   void Decide();
 
   static constexpr double kMostLooks = 32;  // that found_share_ tells of
+  static constexpr double kSoon = 4;        // files that are read ahead
 
   Rate kept_;
   Rate vain_;

@@ -126,7 +126,7 @@ std::optional<JpegDecoder::Unread> JpegDecoder::OpenUnread(FileBytes& file, uint
 }
 
 bool JpegDecoder::Expect(const StoreKey& state) {
-  const bool looks = stores_.making == Making::kAll || policy_.looks();
+  const bool looks = stores_.making == Making::kAll || policy_.LooksSoon();
   if (stores_.coefficients == nullptr || !looks || !FindNote(state)) return false;
   stores_.coefficients->Expect(note_.coefficients);
   return true;

@@ -14,7 +14,7 @@ namespace bulkhead {
 // there. Thread-safe.
 void ReadAhead(int fd, uint64_t offset, uint64_t bytes);
 
-// Has the helper, if there is one, bring a whole file into the page cache: soon, but with an eighth
+// Has the helper, if there is one, bring a whole file into the page cache: soon, but with a quarter
 // of the disk's time, and only if it takes less than half of the memory that is available.
 void ReadAheadWhole(int fd);
 
