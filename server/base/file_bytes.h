@@ -28,8 +28,8 @@ class FileBytes {
 class KnownFiles {
  public:
   virtual ~KnownFiles() = default;
-  // A file in that state (FileBytes::state) will be opened soon. Whether it is likely that its bytes
-  // are not needed, since enough is kept of it; that is read ahead then.
+  // A file in that state (FileBytes::state) will be opened soon. Whether it is likely that its
+  // bytes are not needed, since enough is kept of it; that is read ahead then.
   virtual bool Expect(const StoreKey& state) = 0;
 };
 

@@ -63,8 +63,8 @@ class SegmentStore final : public ValueStore {
   absl::Mutex segments_mutex_;
   // Newest last, including formerly writable ones.
   std::vector<Segment> segments_ ABSL_GUARDED_BY(segments_mutex_);
-  // Where something was found last: the number of the segment, from 1; 0: nowhere. Empty while there
-  // are few segments. The elements are written by readers.
+  // Where something was found last: the number of the segment, from 1; 0: nowhere. Empty while
+  // there are few segments. The elements are written by readers.
   std::vector<std::atomic<uint8_t>> hints_ ABSL_GUARDED_BY(segments_mutex_);
   absl::Mutex writer_mutex_;
   std::optional<Segment> writer_ ABSL_GUARDED_BY(writer_mutex_);

@@ -126,8 +126,8 @@ TEST(CoefficientPolicyTest, NoneAreMadeThatWouldBeReadMoreSlowly) {
   EXPECT_FALSE(policy.MayMake(1001));
 }
 
-// Epochs until the coefficients of 3,000 files are kept; how many of them took longer than 1.1 times
-// an epoch without.
+// Epochs until the coefficients of 3,000 files are kept; how many of them took longer than 1.1
+// times an epoch without.
 std::pair<int, int> EpochsUntilAllAreMade() {
   constexpr double kAnew = 0.0005;
   constexpr double kMaking = 0.0012;

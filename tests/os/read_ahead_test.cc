@@ -60,7 +60,7 @@ ReadAheadHelper& Helper() {
   static const auto helper = [] {
     auto started = ReadAheadHelper::Start();
     EXPECT_TRUE(started.ok()) << started.status();
-    LeaveReadAheadTo(*DuplicateFd((*started)->socket()));
+    LeaveReadAheadTo(*(*started)->NewClient());
     return *std::move(started);
   }();
   return *helper;
@@ -86,7 +86,8 @@ TEST(ReadAheadTest, AThreadThatMeetsNoDiskAsksNoMore) {
   const ColdFile other;
   char byte;
   ASSERT_EQ(pread(other.fd(), &byte, 1, 0), 1);  // from the disk
-  // Until nothing is asked for, since the thread has read no more: an empty request costs a turn too.
+  // Until nothing is asked for, since the thread has read no more: an empty request costs a turn
+  // too.
   for (int i = 0; i < 1'000; ++i) ReadAhead(other.fd(), 0, 1);
   ReadAhead(file.fd(), 0, kPage);
   absl::SleepFor(absl::Milliseconds(50));
@@ -99,22 +100,51 @@ TEST(ReadAheadTest, AThreadThatMeetsNoDiskAsksNoMore) {
 TEST(ReadAheadTest, ThoseWhoAskWronglyHarmNobody) {
   const ColdFile file;
   if (file.Has(0, 1)) GTEST_SKIP() << "the page cache of this file system cannot be emptied";
-  const int socket = Helper().socket();
+  const auto client = Helper().NewClient();
+  const auto other = Helper().NewClient();
+  ASSERT_TRUE(client.ok() && other.ok());
+  const int socket = client->get();
   int pipe[2];
   ASSERT_EQ(pipe2(pipe, O_CLOEXEC), 0);
   const UniqueFd reading(pipe[0]);
   const UniqueFd writing(pipe[1]);
   const std::string whole(16, '\xFF');
-  for (const std::string& bytes : {std::string(), std::string(3, 'x'), std::string(500, 'x'), whole}) {
+  for (const std::string& bytes : {std::string(3, 'x'), std::string(500, 'x'), whole}) {
     EXPECT_TRUE(SendSeqPacket(socket, bytes).ok()) << "without a file";
     EXPECT_TRUE(SendSeqPacket(socket, bytes, reading.get()).ok());
     EXPECT_TRUE(SendSeqPacket(socket, bytes, socket).ok());
   }
   const uint64_t request[2] = {0, kPage};
-  EXPECT_TRUE(SendSeqPacket(socket, {reinterpret_cast<const char*>(request), sizeof(request)},
-                            file.fd())
-                  .ok());
+  EXPECT_TRUE(
+      SendSeqPacket(socket, {reinterpret_cast<const char*>(request), sizeof(request)}, file.fd())
+          .ok());
   EXPECT_TRUE(file.ComesIn(0, kPage));
+  // Nor does it stop others that one ends the connection for all who hold it.
+  EXPECT_EQ(shutdown(socket, SHUT_RDWR), 0);
+  const uint64_t next[2] = {kPage, kPage};
+  EXPECT_TRUE(
+      SendSeqPacket(other->get(), {reinterpret_cast<const char*>(next), sizeof(next)}, file.fd())
+          .ok());
+  EXPECT_TRUE(file.ComesIn(kPage, kPage));
+  // An empty packet looks like the end, so whoever sends one is no client any more.
+  EXPECT_TRUE(SendSeqPacket(other->get(), "").ok());
+  for (int i = 0; i < 3'000 && SendSeqPacket(other->get(), "x").ok(); ++i) {
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+  EXPECT_EQ(SendSeqPacket(other->get(), "x").code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(ReadAheadTest, AHelperEnds) {
+  auto helper = ReadAheadHelper::Start();
+  ASSERT_TRUE(helper.ok()) << helper.status();
+  const auto client = (*helper)->NewClient();
+  helper->reset();
+  // Its threads end, and with them the connection.
+  const auto is_connected = [&] {
+    return SendSeqPacket(client->get(), "x").code() != absl::StatusCode::kFailedPrecondition;
+  };
+  for (int i = 0; i < 3'000 && is_connected(); ++i) absl::SleepFor(absl::Milliseconds(1));
+  EXPECT_FALSE(is_connected());
 }
 
 }  // namespace

@@ -161,9 +161,7 @@ bool JpegDecoder::UsesCoefficients(uint64_t file_bytes, const DecodeOptions& opt
          HasUsualPixels(options);
 }
 
-bool JpegDecoder::ChoosesToLook() {
-  return stores_.making == Making::kAll || policy_.ShouldLook();
-}
+bool JpegDecoder::ChoosesToLook() { return stores_.making == Making::kAll || policy_.ShouldLook(); }
 
 bool JpegDecoder::OpenKept(uint64_t max_pixels) {
   SetKey();

@@ -1,6 +1,8 @@
 #include "server/os/files/read_ahead.h"
 
 #include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -12,7 +14,10 @@
 #include <cerrno>
 #include <cstring>
 #include <deque>
+#include <iterator>
 #include <limits>
+#include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -53,8 +58,8 @@ std::atomic<int> helper_socket = -1;
 // So many requests are passed on after this thread itself had to read from a disk.
 constexpr int kRequestsAfterRead = 256;
 
-// Whether what this thread reads may come from a disk: it had to read from one lately, or the kernel
-// does not count that. To pass a request on takes ten times as long as this.
+// Whether what this thread reads may come from a disk: it had to read from one lately, or the
+// kernel does not count that. To pass a request on takes ten times as long as this.
 bool MayBeOnDisk() {
   // The kernel's TASK_IO_ACCOUNTING.
   static const bool counted = access("/proc/self/io", F_OK) == 0;
@@ -73,34 +78,9 @@ void BringIn(int fd, const Request& request) {
   const uint64_t end = request.offset + std::min(request.bytes, kMostBytes);
   for (uint64_t at = request.offset; at < end; at += kStepBytes) {
     const uint64_t bytes = std::min(kStepBytes, end - at);
-    if (posix_fadvise(fd, static_cast<off_t>(at), static_cast<off_t>(bytes),
-                      POSIX_FADV_WILLNEED) != 0) {
+    if (posix_fadvise(fd, static_cast<off_t>(at), static_cast<off_t>(bytes), POSIX_FADV_WILLNEED) !=
+        0) {
       return;
-    }
-  }
-}
-
-// Reads the data between the file's holes, of which a place is one that was allocated and not
-// written. Reads it in truth: on a virtual machine the first access to a page that a device has
-// filled can take as long as its way from the disk.
-void BringInWhole(int fd, const std::atomic<bool>& ended) {
-  struct stat info {};
-  constexpr uint64_t kBlock = 512;
-  if (fstat(fd, &info) != 0 ||
-      static_cast<uint64_t>(info.st_blocks) * kBlock > AvailableMemoryBytes() / 2) {
-    return;
-  }
-  std::vector<char> piece(kWholeStepBytes);
-  for (off_t at = 0; !ended && (at = lseek(fd, at, SEEK_DATA)) >= 0;) {
-    const off_t hole = lseek(fd, at, SEEK_HOLE);
-    while (at < hole && !ended) {
-      const uint64_t bytes = std::min(kWholeStepBytes, static_cast<uint64_t>(hole - at));
-      const int64_t begin_ns = MonotonicNanos();
-      const ssize_t got = pread(fd, piece.data(), bytes, at);
-      if (got <= 0) return;
-      at += got;
-      const absl::Duration took = absl::Nanoseconds(MonotonicNanos() - begin_ns);
-      absl::SleepFor(std::min(kPause * took, absl::Seconds(1)));
     }
   }
 }
@@ -121,8 +101,9 @@ bool Send(int socket, int fd, Request request) {
   return sendmsg(socket, &header, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof(request);
 }
 
-// Waits for one request. The descriptor is closed if there is none.
-UniqueFd Receive(int socket, Request& request) {
+// Takes one request, and its file unless it is malformed. False if the client is gone, or behaves
+// as if it were.
+bool Receive(int socket, Request& request, UniqueFd& file) {
   iovec part{&request, sizeof(request)};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
   msghdr header{};
@@ -130,16 +111,18 @@ UniqueFd Receive(int socket, Request& request) {
   header.msg_iovlen = 1;
   header.msg_control = control;
   header.msg_controllen = sizeof(control);  // the kernel closes further descriptors
-  const ssize_t count = recvmsg(socket, &header, MSG_CMSG_CLOEXEC);
-  const cmsghdr* const rights = count < 0 ? nullptr : CMSG_FIRSTHDR(&header);
+  const ssize_t count = recvmsg(socket, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+  if (count <= 0) return count < 0 && (errno == EAGAIN || errno == EINTR);
+  const cmsghdr* const rights = CMSG_FIRSTHDR(&header);
   if (rights == nullptr || rights->cmsg_level != SOL_SOCKET || rights->cmsg_type != SCM_RIGHTS ||
       rights->cmsg_len != CMSG_LEN(sizeof(int))) {
-    return UniqueFd();
+    return true;
   }
   int fd = -1;
   std::memcpy(&fd, CMSG_DATA(rights), sizeof(int));
   UniqueFd received(fd);
-  return count == sizeof(request) ? std::move(received) : UniqueFd();
+  if (count == sizeof(request)) file = std::move(received);
+  return true;
 }
 
 }  // namespace
@@ -158,71 +141,154 @@ void ReadAheadWhole(int fd) {
 
 void LeaveReadAheadTo(UniqueFd socket) { helper_socket = socket.release(); }
 
-struct ReadAheadHelper::State {
-  UniqueFd socket;
-  std::atomic<bool> ended = false;
-  absl::Mutex mutex;
-  std::deque<UniqueFd> whole ABSL_GUARDED_BY(mutex);
-
+class ReadAheadHelper::State {
+ public:
+  absl::Status Open();
+  absl::StatusOr<UniqueFd> NewClient();
   // Each on a thread of its own.
   void Serve();
   void BringInWholeFiles();
+  void End();
+
+ private:
+  using FileId = std::pair<dev_t, ino_t>;
+
+  void TakeRequest(int client);
+  void BringInWhole(int fd);
+  // Reads data [at, end) of a file. False if it cannot be read.
+  bool ReadSlowly(int fd, off_t at, off_t end);
+
+  UniqueFd epoll_;
+  UniqueFd end_;  // an eventfd
+  std::atomic<bool> ended_ = false;
+  absl::Mutex mutex_;
+  std::map<int, UniqueFd> clients_ ABSL_GUARDED_BY(mutex_);
+  std::deque<UniqueFd> whole_ ABSL_GUARDED_BY(mutex_);
+  // Of the thread for whole files.
+  std::set<FileId> known_;
+  uint64_t known_bytes_ = 0;
+  std::vector<char> piece_;
 };
 
-void ReadAheadHelper::State::Serve() {
-  SetThreadName("read ahead");
-  while (!ended) {
-    Request request;
-    UniqueFd file = Receive(socket.get(), request);
-    if (!file) continue;
-    if (request.bytes != kWhole) {
-      BringIn(file.get(), request);
-      continue;
-    }
-    absl::MutexLock lock(&mutex);
-    if (whole.size() < kMostWaiting) whole.push_back(std::move(file));
-  }
+absl::Status ReadAheadHelper::State::Open() {
+  epoll_ = UniqueFd(epoll_create1(EPOLL_CLOEXEC));
+  end_ = UniqueFd(eventfd(0, EFD_CLOEXEC));
+  epoll_event event{.events = EPOLLIN, .data = {.fd = end_.get()}};
+  const bool opened =
+      epoll_ && end_ && epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, end_.get(), &event) == 0;
+  return opened ? absl::OkStatus() : SystemError(errno, "epoll");
 }
 
-void ReadAheadHelper::State::BringInWholeFiles() {
-  SetThreadName("read whole");
-  while (!ended) {
-    UniqueFd file;
-    {
-      absl::MutexLock lock(&mutex);
-      const auto due = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) { return ended || !whole.empty(); };
-      mutex.Await(absl::Condition(&due));
-      if (ended) return;
-      file = std::move(whole.front());
-      whole.pop_front();
-    }
-    BringInWhole(file.get(), ended);
-  }
-}
-
-absl::StatusOr<std::unique_ptr<ReadAheadHelper>> ReadAheadHelper::Start() {
+absl::StatusOr<UniqueFd> ReadAheadHelper::State::NewClient() {
   int fds[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) != 0) {
     return SystemError(errno, "socketpair");
   }
-  auto state = std::make_shared<State>();
-  state->socket = UniqueFd(fds[0]);
-  UniqueFd clients(fds[1]);
-  std::unique_ptr<ReadAheadHelper> helper(new ReadAheadHelper(state, std::move(clients)));
+  UniqueFd own(fds[0]);
+  UniqueFd client(fds[1]);
+  absl::MutexLock lock(&mutex_);
+  epoll_event event{.events = EPOLLIN, .data = {.fd = own.get()}};
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, own.get(), &event) != 0) {
+    return SystemError(errno, "epoll");
+  }
+  const int number = own.get();
+  clients_.emplace(number, std::move(own));
+  return client;
+}
+
+void ReadAheadHelper::State::Serve() {
+  SetThreadName("read ahead");
+  while (true) {
+    epoll_event events[16];
+    const int count = epoll_wait(epoll_.get(), events, std::size(events), -1);
+    for (int i = 0; i < count; ++i) {
+      if (ended_) return;
+      TakeRequest(events[i].data.fd);
+    }
+  }
+}
+
+void ReadAheadHelper::State::TakeRequest(int client) {
+  Request request;
+  UniqueFd file;
+  const bool is_there = Receive(client, request, file);
+  if (file && request.bytes != kWhole) return BringIn(file.get(), request);
+  absl::MutexLock lock(&mutex_);
+  if (!is_there) clients_.erase(client);
+  if (file && whole_.size() < kMostWaiting) whole_.push_back(std::move(file));
+}
+
+void ReadAheadHelper::State::BringInWholeFiles() {
+  SetThreadName("read whole");
+  while (true) {
+    UniqueFd file;
+    {
+      absl::MutexLock lock(&mutex_);
+      const auto due = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+        return ended_ || !whole_.empty();
+      };
+      mutex_.Await(absl::Condition(&due));
+      if (ended_) return;
+      file = std::move(whole_.front());
+      whole_.pop_front();
+    }
+    BringInWhole(file.get());
+  }
+}
+
+void ReadAheadHelper::State::BringInWhole(int fd) {
+  struct stat info {};
+  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) return;
+  constexpr uint64_t kBlock = 512;
+  const uint64_t bytes = kBlock * static_cast<uint64_t>(info.st_blocks);
+  if (known_bytes_ + bytes > AvailableMemoryBytes() / 2) return;
+  if (!known_.emplace(info.st_dev, info.st_ino).second) return;
+  known_bytes_ += bytes;
+  // Places that were allocated and not written are holes.
+  for (off_t at = 0; at < info.st_size;) {
+    const off_t data = lseek(fd, at, SEEK_DATA);
+    if (data < 0) return;
+    at = std::min(lseek(fd, data, SEEK_HOLE), info.st_size);
+    if (!ReadSlowly(fd, data, at)) return;
+  }
+}
+
+// Reads them in truth: on a virtual machine the first access to a page that a device has filled can
+// take as long as its way from the disk.
+bool ReadAheadHelper::State::ReadSlowly(int fd, off_t at, off_t end) {
+  piece_.resize(kWholeStepBytes);
+  while (at < end) {
+    const auto bytes = static_cast<size_t>(std::min(end - at, static_cast<off_t>(kWholeStepBytes)));
+    const int64_t begin_ns = MonotonicNanos();
+    const ssize_t got = pread(fd, piece_.data(), bytes, at);
+    if (got <= 0 || ended_) return false;
+    at += got;
+    const absl::Duration took = absl::Nanoseconds(MonotonicNanos() - begin_ns);
+    absl::SleepFor(std::min(kPause * took, absl::Seconds(1)));
+  }
+  return true;
+}
+
+void ReadAheadHelper::State::End() {
+  {
+    absl::MutexLock lock(&mutex_);
+    ended_ = true;
+  }
+  const uint64_t one = 1;
+  (void)!write(end_.get(), &one, sizeof(one));
+}
+
+absl::StatusOr<std::unique_ptr<ReadAheadHelper>> ReadAheadHelper::Start() {
+  const auto state = std::make_shared<State>();
+  BULKHEAD_RETURN_IF_ERROR(state->Open());
+  std::unique_ptr<ReadAheadHelper> helper(new ReadAheadHelper(state));
   BULKHEAD_RETURN_IF_ERROR(StartDetachedThread([state] { state->Serve(); }));
   BULKHEAD_RETURN_IF_ERROR(StartDetachedThread([state] { state->BringInWholeFiles(); }));
   return helper;
 }
 
-ReadAheadHelper::ReadAheadHelper(std::shared_ptr<State> state, UniqueFd clients)
-    : state_(std::move(state)), clients_(std::move(clients)) {}
+ReadAheadHelper::~ReadAheadHelper() { state_->End(); }
 
-ReadAheadHelper::~ReadAheadHelper() {
-  {
-    absl::MutexLock lock(&state_->mutex);
-    state_->ended = true;
-  }
-  (void)shutdown(state_->socket.get(), SHUT_RDWR);
-}
+absl::StatusOr<UniqueFd> ReadAheadHelper::NewClient() const { return state_->NewClient(); }
 
 }  // namespace bulkhead

@@ -135,7 +135,8 @@ void WorkerStarter::Bind(PoolWorker& worker) const {
   if (context_.read_ahead == nullptr) return;
   internal::v1::ToWorker ahead;
   ahead.mutable_read_ahead();
-  worker.process->Send(ahead, {context_.read_ahead->socket()});
+  const auto socket = context_.read_ahead->NewClient();
+  if (socket.ok()) worker.process->Send(ahead, {socket->get()});
 }
 
 }  // namespace bulkhead
