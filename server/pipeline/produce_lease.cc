@@ -217,8 +217,10 @@ absl::Status ProduceLease(const Pipeline& pipeline, const StreamView& stream,
   destinations.resize(schema.tensors_size());
   const uint64_t begin = lease.first_sample();
   const uint64_t end = begin + lease.count();
+  // Of a part of a batch also the first sample behind it, with which the next part begins.
+  const uint64_t last = std::min<uint64_t>(end + 1, std::max(end, schema.batch_size()));
   for (uint64_t i = begin, expected = begin + 1; i < end; ++i) {
-    for (; expected < std::min(i + 1 + kExpected, end + 1); ++expected) {
+    for (; expected < std::min(i + 1 + kExpected, last); ++expected) {
       sample.Expect((lease.first_position() + expected) % positions);
     }
     for (int t = 0; t < schema.tensors_size(); ++t) {

@@ -117,6 +117,7 @@ class Stream {
     lease.set_epoch(kEpoch);
     lease.set_first_position(position);
     lease.set_count(1);
+    stream_.binding.mutable_schema()->set_batch_size(1);  // no sample of the batch follows
     substituted.clear();
     return ProduceLease(pipeline_.pipeline(), stream_, lease, pipeline_.context(),
                         reinterpret_cast<std::byte*>(slot_.data()), substituted, failed_position);

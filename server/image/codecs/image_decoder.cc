@@ -108,7 +108,7 @@ absl::StatusOr<ImageSize> ImageDecoder::Open(FileBytes& file, uint64_t max_pixel
     work_bytes_ = 0;
     return size_;
   }
-  BULKHEAD_ASSIGN_OR_RETURN(const absl::string_view bytes, jpeg_.Read(file));
+  BULKHEAD_ASSIGN_OR_RETURN(const absl::string_view bytes, jpeg_.kept().Read(file));
   return Open(bytes, max_pixels, options);
 }
 

@@ -58,7 +58,7 @@ class ImageDecoder {
   uint64_t PlannedBytes(PixelFormat format, const Rect& rect) const;
   // JpegDecoder::SetStores, counts.
   void SetStores(const JpegDecoder::Stores& stores) { jpeg_.SetStores(stores); }
-  KnownFiles& known_files() { return jpeg_; }
+  KnownFiles& known_files() { return jpeg_.kept(); }
   const jpeg::DecodeCounts& jpeg_counts() const { return jpeg_.counts(); }
   // Decodes the opened file, once, as a whole, to 16 bits a channel, and returns a view into
   // `buffer` in which two bytes, a uint16 of this machine, stand for each channel. 8 bits become 16

@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "server/base/checksum.h"
 #include "server/base/error.h"
-#include "server/image/codecs/exif.h"
 #include "server/image/codecs/jpeg_codec.h"
 #include "server/image/codecs/jpeg_scan.h"
 #include "server/image/jpeg/seek_entries.h"
@@ -95,7 +94,7 @@ absl::StatusOr<ImageSize> JpegDecoder::Open(absl::string_view file, uint64_t max
   source_ = std::exchange(next_, nullptr);
   const auto chosen = std::exchange(chosen_, std::nullopt);
   uses_kept_ = UsesCoefficients(file.size(), options);
-  looks_ = uses_kept_ && (chosen.has_value() ? *chosen : ChoosesToLook());
+  looks_ = uses_kept_ && (chosen.has_value() ? *chosen : kept_.ShouldLook());
   unscanned_ = looks_ && OpenKept(max_pixels);
   if (!unscanned_) return OpenScanned();
   return own_->header().size;
@@ -109,41 +108,19 @@ std::optional<JpegDecoder::Unread> JpegDecoder::OpenUnread(FileBytes& file, uint
   if (!file.state().has_value() || !UsesCoefficients(file.size_bytes(), options)) {
     return std::nullopt;
   }
-  chosen_ = ChoosesToLook();
-  if (!*chosen_) return std::nullopt;
-  if (!FindNote(*file.state()) ||
-      own_->Open(note_.header, jpeg::Scans::kAny) != jpeg::Fallback::kNone) {
+  chosen_ = kept_.ShouldLook();
+  const jpeg::FileNote* const note = *chosen_ ? kept_.FindNote(*file.state()) : nullptr;
+  if (note == nullptr || own_->Open(note->header, jpeg::Scans::kAny) != jpeg::Fallback::kNone) {
     return std::nullopt;
   }
   const ImageSize size = own_->header().size;
   if (uint64_t{1} * size.height * size.width > max_pixels) return std::nullopt;
   source_ = std::exchange(next_, nullptr);
   chosen_.reset();
-  key_ = note_.coefficients;
+  key_ = note->coefficients;
   has_key_ = true;
   uses_kept_ = looks_ = has_kept_ = unscanned_ = true;
-  return Unread{size, note_.orientation};
-}
-
-bool JpegDecoder::Expect(const StoreKey& state) {
-  const bool looks = stores_.making == Making::kAll || policy_.LooksSoon();
-  if (stores_.coefficients == nullptr || !looks || !FindNote(state)) return false;
-  stores_.coefficients->Expect(note_.coefficients);
-  return true;
-}
-
-absl::StatusOr<absl::string_view> JpegDecoder::Read(FileBytes& file) {
-  const double begin = Now();
-  auto bytes = file.Get();
-  read_seconds_ = Now() - begin;
-  return bytes;
-}
-
-bool JpegDecoder::FindNote(const StoreKey& state) {
-  const double begin = Now();
-  const bool found = stores_.coefficients->Find(state, note_bytes_) && note_.Parse(note_bytes_);
-  look_seconds_ += Now() - begin;
-  return found;
+  return Unread{size, note->orientation};
 }
 
 void JpegDecoder::Begin(uint64_t max_pixels, const DecodeOptions& options) {
@@ -161,13 +138,9 @@ bool JpegDecoder::UsesCoefficients(uint64_t file_bytes, const DecodeOptions& opt
          HasUsualPixels(options);
 }
 
-bool JpegDecoder::ChoosesToLook() { return stores_.making == Making::kAll || policy_.ShouldLook(); }
-
 bool JpegDecoder::OpenKept(uint64_t max_pixels) {
   SetKey();
-  const double begin = Now();
-  has_kept_ = stores_.coefficients->Has(key_);
-  look_seconds_ += Now() - begin;
+  has_kept_ = kept_.Has(key_);
   if (!has_kept_ || own_->Open(file_) != jpeg::Fallback::kNone) return false;
   const ImageSize size = own_->header().size;
   return uint64_t{1} * size.height * size.width <= max_pixels;
@@ -284,7 +257,7 @@ absl::StatusOr<ImageView> JpegDecoder::Decode(PixelFormat format, const Rect& re
   absl::StatusOr<ImageView> pixels = DecodeOpened(format, rect, buffer);
   // What libjpeg holds of the file goes, also that of a bad one.
   jpeg_abort_decompress(&codec_->info);
-  if (scans) policy_.NoteAnew(std::exchange(read_seconds_, 0) + Now() - begin, own_->mcu_count());
+  if (scans) kept_.NoteAnew(Now() - begin, own_->mcu_count());
   return pixels;
 }
 
@@ -327,7 +300,7 @@ bool JpegDecoder::DecodeScans(PixelFormat format, const Rect& rect, const Mutabl
 
 jpeg::Fallback JpegDecoder::DecodeHere(PixelFormat format, const Rect& rect,
                                        const MutableImageView& out) {
-  if (file_.size() > std::numeric_limits<uint32_t>::max()) stores_ = {};
+  if (file_.size() > std::numeric_limits<uint32_t>::max()) SetStores({});
   if (stores_.seek != nullptr || stores_.coefficients != nullptr) SetKey();
   if (DecodeKept(format, rect, out, stores_.making) == jpeg::Fallback::kNone)
     return jpeg::Fallback::kNone;
@@ -335,7 +308,7 @@ jpeg::Fallback JpegDecoder::DecodeHere(PixelFormat format, const Rect& rect,
   const bool whole = rect == WholeImage(own_->header().size);
   const jpeg::Fallback reason =
       whole ? own_->Decode(format, rect, out) : DecodeCrop(format, rect, out);
-  policy_.NoteAnew(std::exchange(read_seconds_, 0) + Now() - begin, own_->mcu_count());
+  kept_.NoteAnew(Now() - begin, own_->mcu_count());
   return reason;
 }
 
@@ -344,11 +317,11 @@ jpeg::Fallback JpegDecoder::DecodeKept(PixelFormat format, const Rect& rect,
   if (!uses_kept_) return jpeg::Fallback::kForced;
   ValueStore* const store = stores_.coefficients;
   const double begin = Now();
-  if (looks_ && !has_kept_) policy_.NoteVain(std::exchange(look_seconds_, 0), own_->mcu_count());
+  if (looks_ && !has_kept_) kept_.NoteVain(own_->mcu_count());
   // A file that is decoded anew to learn how long that takes is none to make them of.
-  const bool is_trial = !looks_ && policy_.looks();
+  const bool is_trial = !looks_ && kept_.looks();
   const bool may_make = making == Making::kAll || (making != Making::kNone && store->HasRoom() &&
-                                                   policy_.MayMake(begin) && !is_trial);
+                                                   kept_.MayMake(begin) && !is_trial);
   if (!has_kept_ && !may_make) return jpeg::Fallback::kForced;
   const auto [top, bottom] = own_->BandsOf(format, rect);
   bool has_none = false;
@@ -375,11 +348,10 @@ jpeg::Fallback JpegDecoder::DecodeKept(PixelFormat format, const Rect& rect,
   const jpeg::Fallback reason = own_->DecodeKept(format, rect, out, coefficients_);
   if (reason == jpeg::Fallback::kNone) NoteFile();
   if (!found) {
-    policy_.NoteMaking(std::exchange(read_seconds_, 0) + Now() - begin, own_->mcu_count());
+    kept_.NoteMaking(Now() - begin, own_->mcu_count());
   } else if (reason == jpeg::Fallback::kNone) {
     ++counts_.coefficients_found;
-    if (!policy_.looks()) store->Warm(key_);
-    policy_.NoteKept(Now() - begin + std::exchange(look_seconds_, 0), own_->mcu_count());
+    kept_.NoteKept(Now() - begin, own_->mcu_count(), key_);
   }
   return reason;
 }
@@ -387,11 +359,7 @@ jpeg::Fallback JpegDecoder::DecodeKept(PixelFormat format, const Rect& rect,
 void JpegDecoder::NoteFile() {
   const bool is_read = source_ != nullptr && !file_.empty();
   if (!is_read || stores_.making == Making::kNone || !source_->state().has_value()) return;
-  const bool is_noted = !looks_ && stores_.coefficients->Has(*source_->state());
-  if (is_noted || !stores_.coefficients->HasRoom()) return;
-  const int orientation = ReadOrientation(ImageFormat::kJpeg, file_);
-  jpeg::FileNote::Write(key_, orientation, file_, note_bytes_);
-  stores_.coefficients->Add(*source_->state(), note_bytes_);
+  kept_.AddNote(*source_->state(), key_, file_, looks_);
 }
 
 absl::string_view JpegDecoder::MakeCoefficients() {

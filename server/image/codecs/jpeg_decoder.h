@@ -10,14 +10,13 @@
 #include "absl/strings/string_view.h"
 #include "server/base/file_bytes.h"
 #include "server/base/value_store.h"
-#include "server/image/codecs/coefficient_policy.h"
 #include "server/image/codecs/decode_options.h"
 #include "server/image/codecs/jpeg_scan.h"
+#include "server/image/codecs/kept_files.h"
 #include "server/image/image.h"
 #include "server/image/jpeg/coefficients.h"
 #include "server/image/jpeg/decode_counts.h"
 #include "server/image/jpeg/fallback.h"
-#include "server/image/jpeg/file_note.h"
 #include "server/image/pixel_format.h"
 
 namespace bulkhead {
@@ -37,7 +36,7 @@ class SequentialDecoder;
 //   BULKHEAD_ASSIGN_OR_RETURN(const ImageSize size, decoder.Open(file, max_pixels));
 //   BULKHEAD_ASSIGN_OR_RETURN(const ImageView crop, decoder.Decode(PixelFormat::kRgb, rect,
 //   image));
-class JpegDecoder final : public KnownFiles {
+class JpegDecoder {
  public:
   enum class Way { kFastest, kLibjpeg };
   // kFastest, or kLibjpeg when the environment variable BULKHEAD_JPEG is `libjpeg` (for finding out
@@ -45,7 +44,7 @@ class JpegDecoder final : public KnownFiles {
   static Way DefaultWay();
 
   explicit JpegDecoder(Way way = DefaultWay());
-  ~JpegDecoder() override;
+  ~JpegDecoder();
   JpegDecoder(const JpegDecoder&) = delete;
   JpegDecoder& operator=(const JpegDecoder&) = delete;
 
@@ -65,9 +64,6 @@ class JpegDecoder final : public KnownFiles {
   };
   std::optional<Unread> OpenUnread(FileBytes& file, uint64_t max_pixels,
                                    const DecodeOptions& options = {});
-  bool Expect(const StoreKey& state) override;
-  // FileBytes::Get, whose time is part of what a decode takes without anything that is kept.
-  absl::StatusOr<absl::string_view> Read(FileBytes& file);
 
   // Decodes the opened file, once, up to the last row of `rect`, and returns the pixels under
   // `rect` as a view into `buffer`: bit for bit those of a decode of the whole image. Only what is
@@ -98,7 +94,11 @@ class JpegDecoder final : public KnownFiles {
     StoreKey record;                     // of the record of the next files
     Making making = Making::kNone;
   };
-  void SetStores(const Stores& stores) { stores_ = stores; }
+  void SetStores(const Stores& stores) {
+    stores_ = stores;
+    kept_.SetStore(stores.coefficients, stores.making == Making::kAll);
+  }
+  KeptFiles& kept() { return kept_; }
   // By which the stores know `file`, of a record that may have several.
   static StoreKey FileKey(const StoreKey& record, absl::string_view file);
 
@@ -108,12 +108,8 @@ class JpegDecoder final : public KnownFiles {
   // Whether coefficients of a file of that size may be used that is decoded so.
   bool UsesCoefficients(uint64_t file_bytes, const DecodeOptions& options) const;
   void Begin(uint64_t max_pixels, const DecodeOptions& options);
-  // Whether coefficients of the next file are looked for.
-  bool ChoosesToLook();
   // Opens the file anew, of which nothing undamaged is kept, and reads it if it was not read yet.
   absl::Status OpenRead();
-  // Finds the note of a file in that state.
-  bool FindNote(const StoreKey& state);
   // Keeps a note of the file whose coefficients are kept.
   void NoteFile();
   // Opens a file without a walk through its markers, if coefficients are kept of its bytes: then it
@@ -151,8 +147,6 @@ class JpegDecoder final : public KnownFiles {
   bool uses_kept_ = false;                             // coefficients may be used
   bool looks_ = false;                                 // and are looked for
   bool has_kept_ = false;                              // and seem to be there
-  double look_seconds_ = 0;                            // of looks whose outcome is not noted yet
-  double read_seconds_ = 0;                            // of the file
   bool unscanned_ = false;                             // opened by OpenKept or OpenUnread
   jpeg::Fallback fallback_ = jpeg::Fallback::kForced;  // of the opened file
   jpeg::DecodeCounts counts_;
@@ -163,13 +157,11 @@ class JpegDecoder final : public KnownFiles {
   FileBytes* source_ = nullptr;  // of the opened file; null: the caller has its bytes
   FileBytes* next_ = nullptr;    // that of the next Open, which OpenUnread did not open,
   std::optional<bool> chosen_;   // and whether coefficients are looked for
-  std::string note_bytes_;
-  jpeg::FileNote note_;
   std::unique_ptr<JpegCodec> codec_;
   std::unique_ptr<jpeg::SequentialDecoder> own_;
   jpeg::Coefficients coefficients_;
   jpeg::CoefficientWriter writer_;
-  CoefficientPolicy policy_;
+  KeptFiles kept_;
 };
 
 }  // namespace bulkhead

@@ -1,0 +1,77 @@
+#include "server/image/codecs/kept_files.h"
+
+#include <chrono>
+#include <utility>
+
+#include "server/image/codecs/exif.h"
+#include "server/image/codecs/image_format.h"
+
+namespace bulkhead {
+namespace {
+
+// Adds the time until it is destroyed to `seconds`.
+class Stopwatch {
+ public:
+  explicit Stopwatch(double& seconds) : seconds_(seconds) {}
+  ~Stopwatch() {
+    seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  }
+
+ private:
+  double& seconds_;
+  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace
+
+void KeptFiles::SetStore(ValueStore* store, bool all) {
+  store_ = store;
+  all_ = all;
+}
+
+bool KeptFiles::Expect(const StoreKey& state) {
+  if (store_ == nullptr || !(all_ || policy_.LooksSoon())) return false;
+  const jpeg::FileNote* const note = FindNote(state);
+  if (note != nullptr) store_->Expect(note->coefficients);
+  return note != nullptr;
+}
+
+const jpeg::FileNote* KeptFiles::FindNote(const StoreKey& state) {
+  const Stopwatch watch(look_seconds_);
+  return store_->Find(state, bytes_) && note_.Parse(bytes_) ? &note_ : nullptr;
+}
+
+bool KeptFiles::Has(const StoreKey& coefficients) {
+  const Stopwatch watch(look_seconds_);
+  return store_->Has(coefficients);
+}
+
+void KeptFiles::AddNote(const StoreKey& state, const StoreKey& coefficients, absl::string_view file,
+                        bool looked) {
+  if (!store_->HasRoom() || (!looked && store_->Has(state))) return;
+  jpeg::FileNote::Write(coefficients, ReadOrientation(ImageFormat::kJpeg, file), file, bytes_);
+  store_->Add(state, bytes_);
+}
+
+absl::StatusOr<absl::string_view> KeptFiles::Read(FileBytes& file) {
+  read_seconds_ = 0;
+  const Stopwatch watch(read_seconds_);
+  return file.Get();
+}
+
+void KeptFiles::NoteKept(double seconds, uint64_t mcus, const StoreKey& coefficients) {
+  if (!looks()) store_->Warm(coefficients);
+  policy_.NoteKept(std::exchange(look_seconds_, 0) + seconds, mcus);
+}
+
+void KeptFiles::NoteVain(uint64_t mcus) { policy_.NoteVain(std::exchange(look_seconds_, 0), mcus); }
+
+void KeptFiles::NoteAnew(double seconds, uint64_t mcus) {
+  policy_.NoteAnew(std::exchange(read_seconds_, 0) + seconds, mcus);
+}
+
+void KeptFiles::NoteMaking(double seconds, uint64_t mcus) {
+  policy_.NoteMaking(std::exchange(read_seconds_, 0) + seconds, mcus);
+}
+
+}  // namespace bulkhead
