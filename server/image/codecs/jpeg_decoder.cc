@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/base/checksum.h"
 #include "server/base/error.h"
+#include "server/image/codecs/exif.h"
 #include "server/image/codecs/jpeg_codec.h"
 #include "server/image/codecs/jpeg_scan.h"
 #include "server/image/jpeg/seek_entries.h"
@@ -359,7 +360,8 @@ jpeg::Fallback JpegDecoder::DecodeKept(PixelFormat format, const Rect& rect,
 void JpegDecoder::NoteFile() {
   const bool is_read = source_ != nullptr && !file_.empty();
   if (!is_read || stores_.making == Making::kNone || !source_->state().has_value()) return;
-  kept_.AddNote(*source_->state(), key_, file_, looks_);
+  const int orientation = ReadOrientation(ImageFormat::kJpeg, file_);
+  kept_.AddNote(*source_->state(), key_, orientation, file_, looks_);
 }
 
 absl::string_view JpegDecoder::MakeCoefficients() {

@@ -12,11 +12,11 @@
 #include "server/base/value_store.h"
 #include "server/image/codecs/decode_options.h"
 #include "server/image/codecs/jpeg_scan.h"
-#include "server/image/codecs/kept_files.h"
 #include "server/image/image.h"
 #include "server/image/jpeg/coefficients.h"
 #include "server/image/jpeg/decode_counts.h"
 #include "server/image/jpeg/fallback.h"
+#include "server/image/kept/kept_files.h"
 #include "server/image/pixel_format.h"
 
 namespace bulkhead {

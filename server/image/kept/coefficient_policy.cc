@@ -1,4 +1,4 @@
-#include "server/image/codecs/coefficient_policy.h"
+#include "server/image/kept/coefficient_policy.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,10 +1,7 @@
-#include "server/image/codecs/kept_files.h"
+#include "server/image/kept/kept_files.h"
 
 #include <chrono>
 #include <utility>
-
-#include "server/image/codecs/exif.h"
-#include "server/image/codecs/image_format.h"
 
 namespace bulkhead {
 namespace {
@@ -46,10 +43,10 @@ bool KeptFiles::Has(const StoreKey& coefficients) {
   return store_->Has(coefficients);
 }
 
-void KeptFiles::AddNote(const StoreKey& state, const StoreKey& coefficients, absl::string_view file,
-                        bool looked) {
+void KeptFiles::AddNote(const StoreKey& state, const StoreKey& coefficients, int orientation,
+                        absl::string_view file, bool looked) {
   if (!store_->HasRoom() || (!looked && store_->Has(state))) return;
-  jpeg::FileNote::Write(coefficients, ReadOrientation(ImageFormat::kJpeg, file), file, bytes_);
+  jpeg::FileNote::Write(coefficients, orientation, file, bytes_);
   store_->Add(state, bytes_);
 }
 

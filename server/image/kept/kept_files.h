@@ -1,5 +1,5 @@
-#ifndef BULKHEAD_SERVER_IMAGE_CODECS_KEPT_FILES_H_
-#define BULKHEAD_SERVER_IMAGE_CODECS_KEPT_FILES_H_
+#ifndef BULKHEAD_SERVER_IMAGE_KEPT_KEPT_FILES_H_
+#define BULKHEAD_SERVER_IMAGE_KEPT_KEPT_FILES_H_
 
 #include <cstdint>
 #include <string>
@@ -8,8 +8,8 @@
 #include "absl/strings/string_view.h"
 #include "server/base/file_bytes.h"
 #include "server/base/value_store.h"
-#include "server/image/codecs/coefficient_policy.h"
 #include "server/image/jpeg/file_note.h"
+#include "server/image/kept/coefficient_policy.h"
 
 namespace bulkhead {
 
@@ -29,9 +29,9 @@ class KeptFiles final : public KnownFiles {
   const jpeg::FileNote* FindNote(const StoreKey& state);
   // Whether coefficients seem to be kept.
   bool Has(const StoreKey& coefficients);
-  // Keeps a note of `file`, in that state, unless there is no room. `looked`: none was found.
-  void AddNote(const StoreKey& state, const StoreKey& coefficients, absl::string_view file,
-               bool looked);
+  // Keeps a note of a file in that state, unless there is no room. `looked`: none was found.
+  void AddNote(const StoreKey& state, const StoreKey& coefficients, int orientation,
+               absl::string_view file, bool looked);
   // FileBytes::Get, whose time is part of what a decode takes without anything that is kept.
   absl::StatusOr<absl::string_view> Read(FileBytes& file);
 
@@ -55,4 +55,4 @@ class KeptFiles final : public KnownFiles {
 
 }  // namespace bulkhead
 
-#endif  // BULKHEAD_SERVER_IMAGE_CODECS_KEPT_FILES_H_
+#endif  // BULKHEAD_SERVER_IMAGE_KEPT_KEPT_FILES_H_
