@@ -45,12 +45,14 @@ class ValueMap final : public ValueStore {
     if (!has_room || value.size() > most_bytes_ - bytes_) return false;
     std::string& kept = values_[Order(key)];
     bytes_ += value.size() - kept.size();
+    added_bytes_ += value.size();
     kept = std::string(value);
     return true;
   }
 
   size_t size() const { return values_.size(); }
-  uint64_t bytes() const { return bytes_; }  // of all added values
+  uint64_t bytes() const { return bytes_; }              // of all values
+  uint64_t added_bytes() const { return added_bytes_; }  // of all that were ever added
   // The only value.
   std::string& only() { return values_.begin()->second; }
   void Clear() {
@@ -66,6 +68,7 @@ class ValueMap final : public ValueStore {
 
   const uint64_t most_bytes_;
   uint64_t bytes_ = 0;
+  uint64_t added_bytes_ = 0;
   std::map<Ordered, std::string> values_;
 };
 

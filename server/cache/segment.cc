@@ -14,6 +14,7 @@
 #include "server/base/error.h"
 #include "server/base/random.h"
 #include "server/base/read_fault.h"
+#include "server/os/event_loop.h"
 #include "server/os/files/filesystem.h"
 #include "server/os/files/read_ahead.h"
 
@@ -37,6 +38,9 @@ constexpr uint64_t kMostTouched = uint64_t{128} << 10;
 
 // Longer values are checked piece by piece before they are read.
 constexpr uint64_t kMostUnchecked = uint64_t{1} << 20;
+
+// Nanoseconds after which a segment may have grown, or have left the page cache.
+constexpr int64_t kWarmAgain = 60'000'000'000;
 
 constexpr uint32_t kFree = 0;
 constexpr uint32_t kTaken = 1;
@@ -244,7 +248,11 @@ bool Segment::Expect(const StoreKey& key) const {
 
 bool Segment::Warm(const StoreKey& key) const {
   if (!Has(key)) return false;
-  if (std::atomic_ref(warmed_).exchange(1) == 0) ReadAheadWhole(fd_.get());
+  const int64_t now_ns = MonotonicNanos();
+  const std::atomic_ref asked_ns(warmed_ns_);
+  if (now_ns - asked_ns.load(std::memory_order_relaxed) > kWarmAgain && ReadAheadWhole(fd_.get())) {
+    asked_ns.store(now_ns, std::memory_order_relaxed);
+  }
   return true;
 }
 

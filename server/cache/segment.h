@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -57,7 +58,7 @@ class Segment {
   // ValueStore::Expect; false if there is none.
   bool Expect(const StoreKey& key) const;
 
-  // ValueStore::Warm, once for the whole segment.
+  // ValueStore::Warm, for the whole segment, and not too often.
   bool Warm(const StoreKey& key) const;
 
   // Copies the value of `key` to `value`; false if there is no undamaged one.
@@ -113,7 +114,7 @@ class Segment {
   uint64_t end_ = 0;               // of the values, from the start of the file
   uint64_t values_ = 0;            // slots in use
   mutable uint32_t unusable_ = 0;  // written by any thread
-  mutable uint32_t warmed_ = 0;    // likewise
+  mutable int64_t warmed_ns_ = std::numeric_limits<int64_t>::min() / 2;  // likewise
 };
 
 }  // namespace bulkhead

@@ -218,7 +218,8 @@ absl::Status ProduceLease(const Pipeline& pipeline, const StreamView& stream,
   const uint64_t begin = lease.first_sample();
   const uint64_t end = begin + lease.count();
   // Of a part of a batch also the first sample behind it, with which the next part begins.
-  const uint64_t last = std::min<uint64_t>(end + 1, std::max(end, schema.batch_size()));
+  const bool goes_on = end < schema.batch_size() && lease.first_position() + end < positions;
+  const uint64_t last = goes_on ? end + 1 : end;
   for (uint64_t i = begin, expected = begin + 1; i < end; ++i) {
     for (; expected < std::min(i + 1 + kExpected, last); ++expected) {
       sample.Expect((lease.first_position() + expected) % positions);

@@ -54,11 +54,12 @@ struct Opened {
 };
 
 absl::StatusOr<Opened> OpenFormat(ImageFormat format, absl::string_view file, uint64_t max_pixels,
-                                  const DecodeOptions& options, JpegDecoder& jpeg) {
+                                  const DecodeOptions& options, JpegDecoder& jpeg,
+                                  FileBytes* source) {
   Opened opened;
   switch (format) {
     case ImageFormat::kJpeg: {  // which plans for itself
-      BULKHEAD_ASSIGN_OR_RETURN(opened.size, jpeg.Open(file, max_pixels, options));
+      BULKHEAD_ASSIGN_OR_RETURN(opened.size, jpeg.Open(file, max_pixels, options, source));
       return opened;
     }
     case ImageFormat::kPng: {
@@ -86,13 +87,13 @@ absl::StatusOr<ImageView> DecodeRare(absl::string_view file, PixelFormat format,
 
 }  // namespace
 
-absl::StatusOr<ImageSize> ImageDecoder::Open(absl::string_view file, uint64_t max_pixels,
-                                             const DecodeOptions& options) {
+absl::StatusOr<ImageSize> ImageDecoder::OpenBytes(absl::string_view file, uint64_t max_pixels,
+                                                  const DecodeOptions& options, FileBytes* source) {
   file_ = file;
   max_pixels_ = max_pixels;
   format_ = SniffFormat(file);
   BULKHEAD_ASSIGN_OR_RETURN(const Opened opened,
-                            OpenFormat(format_, file, max_pixels, options, jpeg_));
+                            OpenFormat(format_, file, max_pixels, options, jpeg_, source));
   size_ = opened.size;
   work_bytes_ = opened.work_bytes;
   return size_;
@@ -109,7 +110,7 @@ absl::StatusOr<ImageSize> ImageDecoder::Open(FileBytes& file, uint64_t max_pixel
     return size_;
   }
   BULKHEAD_ASSIGN_OR_RETURN(const absl::string_view bytes, jpeg_.kept().Read(file));
-  return Open(bytes, max_pixels, options);
+  return OpenBytes(bytes, max_pixels, options, &file);
 }
 
 uint64_t ImageDecoder::PlannedBytes(PixelFormat format, const Rect& rect) const {

@@ -31,7 +31,9 @@ class ImageDecoder {
   // and IMAGE_TOO_LARGE for more than `max_pixels` in the header, before anything is allocated. The
   // size is that of the decoded image, `options` applied.
   absl::StatusOr<ImageSize> Open(absl::string_view file, uint64_t max_pixels,
-                                 const DecodeOptions& options = {});
+                                 const DecodeOptions& options = {}) {
+    return OpenBytes(file, max_pixels, options, nullptr);
+  }
 
   // The same for a file whose bytes are read only if they are needed: not those of a JPEG file of
   // which enough is kept. Errors: also those of FileBytes::Get, here and in Decode.
@@ -66,6 +68,10 @@ class ImageDecoder {
   absl::StatusOr<ImageView> DecodeDeep(PixelFormat format, Image& bytes, Image& buffer);
 
  private:
+  // `source`: where `file` comes from; may be null.
+  absl::StatusOr<ImageSize> OpenBytes(absl::string_view file, uint64_t max_pixels,
+                                      const DecodeOptions& options, FileBytes* source);
+
   absl::string_view file_;  // empty if it was not read:
   int orientation_ = 1;     // what was noted of it
   ImageFormat format_ = ImageFormat::kUnknown;

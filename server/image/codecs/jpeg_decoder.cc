@@ -89,11 +89,12 @@ JpegDecoder::JpegDecoder(Way way)
 JpegDecoder::~JpegDecoder() = default;
 
 absl::StatusOr<ImageSize> JpegDecoder::Open(absl::string_view file, uint64_t max_pixels,
-                                            const DecodeOptions& options) {
+                                            const DecodeOptions& options, FileBytes* source) {
   Begin(max_pixels, options);
   file_ = file;
-  source_ = std::exchange(next_, nullptr);
-  const auto chosen = std::exchange(chosen_, std::nullopt);
+  source_ = source;
+  if (source == nullptr) kept_.ForgetRead();
+  const auto chosen = source == nullptr ? std::nullopt : chosen_;
   uses_kept_ = UsesCoefficients(file.size(), options);
   looks_ = uses_kept_ && (chosen.has_value() ? *chosen : kept_.ShouldLook());
   unscanned_ = looks_ && OpenKept(max_pixels);
@@ -104,7 +105,6 @@ absl::StatusOr<ImageSize> JpegDecoder::Open(absl::string_view file, uint64_t max
 std::optional<JpegDecoder::Unread> JpegDecoder::OpenUnread(FileBytes& file, uint64_t max_pixels,
                                                            const DecodeOptions& options) {
   Begin(max_pixels, options);
-  next_ = &file;
   chosen_.reset();
   if (!file.state().has_value() || !UsesCoefficients(file.size_bytes(), options)) {
     return std::nullopt;
@@ -116,8 +116,7 @@ std::optional<JpegDecoder::Unread> JpegDecoder::OpenUnread(FileBytes& file, uint
   }
   const ImageSize size = own_->header().size;
   if (uint64_t{1} * size.height * size.width > max_pixels) return std::nullopt;
-  source_ = std::exchange(next_, nullptr);
-  chosen_.reset();
+  source_ = &file;
   key_ = note->coefficients;
   has_key_ = true;
   uses_kept_ = looks_ = has_kept_ = unscanned_ = true;
@@ -239,6 +238,7 @@ absl::StatusOr<ImageView> JpegDecoder::Decode(PixelFormat format, const Rect& re
       Count(rect);
       return ImageView(out);
     }
+    has_kept_ = false;
     BULKHEAD_RETURN_IF_ERROR(OpenRead());
   }
   const bool scans = fallback_ == jpeg::Fallback::kScans && stores_.coefficients != nullptr;
@@ -265,7 +265,7 @@ absl::StatusOr<ImageView> JpegDecoder::Decode(PixelFormat format, const Rect& re
 absl::Status JpegDecoder::OpenRead() {
   const ImageSize noted = own_->header().size;
   if (file_.empty() && source_ != nullptr) {
-    BULKHEAD_ASSIGN_OR_RETURN(file_, source_->Get());
+    BULKHEAD_ASSIGN_OR_RETURN(file_, kept_.Read(*source_));
     has_key_ = false;
   }
   BULKHEAD_ASSIGN_OR_RETURN(const ImageSize size, OpenScanned());
@@ -361,7 +361,7 @@ void JpegDecoder::NoteFile() {
   const bool is_read = source_ != nullptr && !file_.empty();
   if (!is_read || stores_.making == Making::kNone || !source_->state().has_value()) return;
   const int orientation = ReadOrientation(ImageFormat::kJpeg, file_);
-  kept_.AddNote(*source_->state(), key_, orientation, file_, looks_);
+  kept_.AddNote(*source_->state(), key_, orientation, file_);
 }
 
 absl::string_view JpegDecoder::MakeCoefficients() {

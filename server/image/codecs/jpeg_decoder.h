@@ -53,8 +53,10 @@ class JpegDecoder {
   // CORRUPT_IMAGE for a header that libjpeg does not take. The size is that of the decoded image,
   // options.scale applied. A truncated file is accepted only if it has a single scan (is not
   // progressive).
+  // `source`: where `file` comes from, which OpenUnread did not open just now; null: from
+  // elsewhere.
   absl::StatusOr<ImageSize> Open(absl::string_view file, uint64_t max_pixels,
-                                 const DecodeOptions& options = {});
+                                 const DecodeOptions& options = {}, FileBytes* source = nullptr);
   // Opens `file`, which must stay valid until Decode has returned, without its bytes, if it is
   // known to be a good JPEG file whose coefficients are kept. Nothing if it is not: then the bytes
   // are to be read and opened, and a note of the file is kept once they are decoded.
@@ -84,7 +86,7 @@ class JpegDecoder {
   // Of which files something is kept that is not there yet.
   enum class Making {
     kNone,
-    kInPassing,  // coefficients of as many as take a tenth of the time
+    kInPassing,  // coefficients of as many as CoefficientPolicy allows
     kAll,        // and coefficients are used even where decoding anew was faster
   };
   // What is kept of files across samples and epochs. The stores outlive this; null: not used.
@@ -155,8 +157,8 @@ class JpegDecoder {
   StoreKey key_;                 // of the opened file: who it is, and what it holds
   std::string value_;            // of the opened file, from one of them
   FileBytes* source_ = nullptr;  // of the opened file; null: the caller has its bytes
-  FileBytes* next_ = nullptr;    // that of the next Open, which OpenUnread did not open,
-  std::optional<bool> chosen_;   // and whether coefficients are looked for
+  std::optional<bool> chosen_;   // whether coefficients are looked for of a file that OpenUnread
+                                 // did not open
   std::unique_ptr<JpegCodec> codec_;
   std::unique_ptr<jpeg::SequentialDecoder> own_;
   jpeg::Coefficients coefficients_;

@@ -63,8 +63,7 @@ void CoefficientPolicy::NoteLook(bool found) {
 bool CoefficientPolicy::MayMake(double now) {
   AddCredit(last_now_ < 0 ? 0 : kMostMaking * (now - last_now_));
   last_now_ = now;
-  const bool is_vain = kept_.known() && anew_.known() && kept_.per_mcu() > anew_.per_mcu();
-  return !is_vain && credit_ >= 0;
+  return !is_slow() && credit_ >= 0;
 }
 
 void CoefficientPolicy::NoteMaking(double seconds, uint64_t mcus) {

@@ -29,6 +29,12 @@ class CoefficientPolicy {
   // Whether they are looked for, of most files; of one of the next few at least.
   bool looks() const { return looks_; }
   bool LooksSoon() const { return looks_ || until_other_ <= kSoon; }
+  // Whether they will be looked for, of each of the next few files.
+  bool LooksOnly() const { return looks_ && until_other_ > kSoon; }
+  // Whether files take longer by their coefficients than anew.
+  bool is_slow() const {
+    return kept_.known() && anew_.known() && kept_.per_mcu() > anew_.per_mcu();
+  }
   // What came of it: how long a file took by its coefficients, with the time of the look; or how
   // long it took to find that there are none.
   void NoteKept(double seconds, uint64_t mcus);

@@ -28,9 +28,14 @@ void KeptFiles::SetStore(ValueStore* store, bool all) {
 
 bool KeptFiles::Expect(const StoreKey& state) {
   if (store_ == nullptr || !(all_ || policy_.LooksSoon())) return false;
-  const jpeg::FileNote* const note = FindNote(state);
-  if (note != nullptr) store_->Expect(note->coefficients);
-  return note != nullptr;
+  // If few files are looked for, these looks belong to no look of theirs.
+  double untold = 0;
+  const Stopwatch watch(looks() ? look_seconds_ : untold);
+  jpeg::FileNote note;
+  if (!store_->Find(state, expected_bytes_) || !note.Parse(expected_bytes_)) return false;
+  store_->Expect(note.coefficients);
+  // One of the next files may be decoded anew.
+  return all_ || policy_.LooksOnly();
 }
 
 const jpeg::FileNote* KeptFiles::FindNote(const StoreKey& state) {
@@ -44,8 +49,8 @@ bool KeptFiles::Has(const StoreKey& coefficients) {
 }
 
 void KeptFiles::AddNote(const StoreKey& state, const StoreKey& coefficients, int orientation,
-                        absl::string_view file, bool looked) {
-  if (!store_->HasRoom() || (!looked && store_->Has(state))) return;
+                        absl::string_view file) {
+  if (!store_->HasRoom() || store_->Has(state)) return;
   jpeg::FileNote::Write(coefficients, orientation, file, bytes_);
   store_->Add(state, bytes_);
 }
@@ -57,8 +62,9 @@ absl::StatusOr<absl::string_view> KeptFiles::Read(FileBytes& file) {
 }
 
 void KeptFiles::NoteKept(double seconds, uint64_t mcus, const StoreKey& coefficients) {
-  if (!looks()) store_->Warm(coefficients);
-  policy_.NoteKept(std::exchange(look_seconds_, 0) + seconds, mcus);
+  if (policy_.is_slow()) store_->Warm(coefficients);
+  const double before = std::exchange(look_seconds_, 0) + std::exchange(read_seconds_, 0);
+  policy_.NoteKept(before + seconds, mcus);
 }
 
 void KeptFiles::NoteVain(uint64_t mcus) { policy_.NoteVain(std::exchange(look_seconds_, 0), mcus); }

@@ -29,11 +29,13 @@ class KeptFiles final : public KnownFiles {
   const jpeg::FileNote* FindNote(const StoreKey& state);
   // Whether coefficients seem to be kept.
   bool Has(const StoreKey& coefficients);
-  // Keeps a note of a file in that state, unless there is no room. `looked`: none was found.
+  // Keeps a note of a file in that state, unless there is one or no room.
   void AddNote(const StoreKey& state, const StoreKey& coefficients, int orientation,
-               absl::string_view file, bool looked);
+               absl::string_view file);
   // FileBytes::Get, whose time is part of what a decode takes without anything that is kept.
   absl::StatusOr<absl::string_view> Read(FileBytes& file);
+  // The next file's bytes were not read here.
+  void ForgetRead() { read_seconds_ = 0; }
 
   // CoefficientPolicy's, of a file whose decode took `seconds`; the time of looks and of reading
   // the file, which took place here, is added.
@@ -47,7 +49,8 @@ class KeptFiles final : public KnownFiles {
   ValueStore* store_ = nullptr;
   bool all_ = false;
   std::string bytes_;
-  jpeg::FileNote note_;
+  jpeg::FileNote note_;  // a view of bytes_
+  std::string expected_bytes_;
   double look_seconds_ = 0;  // of looks whose outcome is not noted yet
   double read_seconds_ = 0;  // of the file
   CoefficientPolicy policy_;

@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -17,7 +18,6 @@
 #include <iterator>
 #include <limits>
 #include <map>
-#include <set>
 #include <utility>
 #include <vector>
 
@@ -51,6 +51,10 @@ constexpr uint64_t kWholeStepBytes = uint64_t{1} << 20;
 constexpr size_t kMostWaiting = 64;
 // After each step, in times of what it took.
 constexpr int kPause = 3;
+// Nanoseconds in which a whole file is not brought in again; it may have grown or been given up
+// since. So many files are remembered.
+constexpr int64_t kRemembered = 600'000'000'000;
+constexpr size_t kMostKnown = 256;
 
 // A helper's socket, or -1.
 std::atomic<int> helper_socket = -1;
@@ -58,9 +62,9 @@ std::atomic<int> helper_socket = -1;
 // So many requests are passed on after this thread itself had to read from a disk.
 constexpr int kRequestsAfterRead = 256;
 
-// Whether what this thread reads may come from a disk: it had to read from one lately, or the
-// kernel does not count that. To pass a request on takes ten times as long as this.
-bool MayBeOnDisk() {
+// Whether the file may have to come from a disk or a network: this thread had to read from one
+// lately, or the kernel does not count that. To pass a request on takes ten times as long as this.
+bool MayBeOnDisk(int fd) {
   // The kernel's TASK_IO_ACCOUNTING.
   static const bool counted = access("/proc/self/io", F_OK) == 0;
   thread_local int64_t reads = -1;
@@ -69,9 +73,14 @@ bool MayBeOnDisk() {
   if (!counted || getrusage(RUSAGE_THREAD, &usage) != 0) return true;
   if (usage.ru_inblock != reads) left = kRequestsAfterRead;
   reads = usage.ru_inblock;
-  if (left == 0) return false;
-  --left;
-  return true;
+  if (left > 0) {
+    --left;
+    return true;
+  }
+  // FUSE, and NFS in some kernels, count nothing. Like all that lies on no block device they have
+  // this number.
+  struct stat info {};
+  return fstat(fd, &info) != 0 || major(info.st_dev) == 0;
 }
 
 void BringIn(int fd, const Request& request) {
@@ -101,42 +110,51 @@ bool Send(int socket, int fd, Request request) {
   return sendmsg(socket, &header, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof(request);
 }
 
-// Takes one request, and its file unless it is malformed. False if the client is gone, or behaves
-// as if it were.
+// Takes one request and its file. False if the client is gone, or does not keep to the protocol.
 bool Receive(int socket, Request& request, UniqueFd& file) {
   iovec part{&request, sizeof(request)};
+  // The kernel fills the room up, and closes further descriptors.
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  constexpr size_t kRoom = (sizeof(control) - CMSG_LEN(0)) / sizeof(int);
   msghdr header{};
   header.msg_iov = &part;
   header.msg_iovlen = 1;
   header.msg_control = control;
-  header.msg_controllen = sizeof(control);  // the kernel closes further descriptors
+  header.msg_controllen = sizeof(control);
   const ssize_t count = recvmsg(socket, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-  if (count <= 0) return count < 0 && (errno == EAGAIN || errno == EINTR);
-  const cmsghdr* const rights = CMSG_FIRSTHDR(&header);
-  if (rights == nullptr || rights->cmsg_level != SOL_SOCKET || rights->cmsg_type != SCM_RIGHTS ||
-      rights->cmsg_len != CMSG_LEN(sizeof(int))) {
-    return true;
+  if (count < 0) return errno == EAGAIN || errno == EINTR;
+  UniqueFd files[kRoom];
+  size_t file_count = 0;
+  for (cmsghdr* rights = CMSG_FIRSTHDR(&header); rights != nullptr;
+       rights = CMSG_NXTHDR(&header, rights)) {
+    if (rights->cmsg_level != SOL_SOCKET || rights->cmsg_type != SCM_RIGHTS) continue;
+    const size_t sent = (rights->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (size_t i = 0; i < sent && file_count < kRoom; ++i) {
+      int fd = -1;
+      std::memcpy(&fd, CMSG_DATA(rights) + i * sizeof(int), sizeof(int));
+      files[file_count++].reset(fd);
+    }
   }
-  int fd = -1;
-  std::memcpy(&fd, CMSG_DATA(rights), sizeof(int));
-  UniqueFd received(fd);
-  if (count == sizeof(request)) file = std::move(received);
+  if (count != sizeof(request) || file_count != 1 ||
+      (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
+    return false;
+  }
+  file = std::move(files[0]);
   return true;
 }
 
 }  // namespace
 
 void ReadAhead(int fd, uint64_t offset, uint64_t bytes) {
-  if (bytes == 0 || !MayBeOnDisk()) return;
+  if (bytes == 0 || !MayBeOnDisk(fd)) return;
   const int helper = helper_socket.load(std::memory_order_relaxed);
   if (helper >= 0 && Send(helper, fd, {offset, bytes})) return;
   BringIn(fd, {offset, bytes});
 }
 
-void ReadAheadWhole(int fd) {
+bool ReadAheadWhole(int fd) {
   const int helper = helper_socket.load(std::memory_order_relaxed);
-  if (helper >= 0) (void)Send(helper, fd, {0, kWhole});
+  return helper >= 0 && Send(helper, fd, {0, kWhole});
 }
 
 void LeaveReadAheadTo(UniqueFd socket) { helper_socket = socket.release(); }
@@ -151,12 +169,16 @@ class ReadAheadHelper::State {
   void End();
 
  private:
-  using FileId = std::pair<dev_t, ino_t>;
+  // A whole file that was asked for lately.
+  struct Known {
+    int64_t begun_ns = 0;
+    uint64_t bytes = 0;  // that were read
+  };
 
   void TakeRequest(int client);
   void BringInWhole(int fd);
-  // Reads data [at, end) of a file. False if it cannot be read.
-  bool ReadSlowly(int fd, off_t at, off_t end);
+  // Reads data [at, end) of a file. False if it cannot be read, or would be too much.
+  bool ReadSlowly(int fd, off_t at, off_t end, Known& known);
 
   UniqueFd epoll_;
   UniqueFd end_;  // an eventfd
@@ -165,8 +187,8 @@ class ReadAheadHelper::State {
   std::map<int, UniqueFd> clients_ ABSL_GUARDED_BY(mutex_);
   std::deque<UniqueFd> whole_ ABSL_GUARDED_BY(mutex_);
   // Of the thread for whole files.
-  std::set<FileId> known_;
-  uint64_t known_bytes_ = 0;
+  std::map<std::pair<dev_t, ino_t>, Known> known_;
+  uint64_t known_bytes_ = 0;  // of all of them
   std::vector<char> piece_;
 };
 
@@ -214,7 +236,11 @@ void ReadAheadHelper::State::TakeRequest(int client) {
   const bool is_there = Receive(client, request, file);
   if (file && request.bytes != kWhole) return BringIn(file.get(), request);
   absl::MutexLock lock(&mutex_);
-  if (!is_there) clients_.erase(client);
+  if (!is_there) {
+    // Not by closing alone: a process that is just being started has the descriptor, too.
+    (void)epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, client, nullptr);
+    clients_.erase(client);
+  }
   if (file && whole_.size() < kMostWaiting) whole_.push_back(std::move(file));
 }
 
@@ -237,32 +263,41 @@ void ReadAheadHelper::State::BringInWholeFiles() {
 }
 
 void ReadAheadHelper::State::BringInWhole(int fd) {
+  const int64_t now_ns = MonotonicNanos();
+  for (auto it = known_.begin(); it != known_.end();) {
+    if (now_ns - it->second.begun_ns < kRemembered) {
+      ++it;
+      continue;
+    }
+    known_bytes_ -= it->second.bytes;
+    it = known_.erase(it);
+  }
   struct stat info {};
-  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) return;
-  constexpr uint64_t kBlock = 512;
-  const uint64_t bytes = kBlock * static_cast<uint64_t>(info.st_blocks);
-  if (known_bytes_ + bytes > AvailableMemoryBytes() / 2) return;
-  if (!known_.emplace(info.st_dev, info.st_ino).second) return;
-  known_bytes_ += bytes;
+  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || known_.size() >= kMostKnown) return;
+  const auto [known, is_new] = known_.try_emplace({info.st_dev, info.st_ino}, Known{now_ns, 0});
+  if (!is_new) return;
   // Places that were allocated and not written are holes.
   for (off_t at = 0; at < info.st_size;) {
     const off_t data = lseek(fd, at, SEEK_DATA);
     if (data < 0) return;
     at = std::min(lseek(fd, data, SEEK_HOLE), info.st_size);
-    if (!ReadSlowly(fd, data, at)) return;
+    if (!ReadSlowly(fd, data, at, known->second)) return;
   }
 }
 
 // Reads them in truth: on a virtual machine the first access to a page that a device has filled can
 // take as long as its way from the disk.
-bool ReadAheadHelper::State::ReadSlowly(int fd, off_t at, off_t end) {
+bool ReadAheadHelper::State::ReadSlowly(int fd, off_t at, off_t end, Known& known) {
   piece_.resize(kWholeStepBytes);
   while (at < end) {
     const auto bytes = static_cast<size_t>(std::min(end - at, static_cast<off_t>(kWholeStepBytes)));
     const int64_t begin_ns = MonotonicNanos();
+    if (known_bytes_ + bytes > AvailableMemoryBytes() / 2) return false;
     const ssize_t got = pread(fd, piece_.data(), bytes, at);
     if (got <= 0 || ended_) return false;
     at += got;
+    known.bytes += static_cast<uint64_t>(got);
+    known_bytes_ += static_cast<uint64_t>(got);
     const absl::Duration took = absl::Nanoseconds(MonotonicNanos() - begin_ns);
     absl::SleepFor(std::min(kPause * took, absl::Seconds(1)));
   }

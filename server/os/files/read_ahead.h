@@ -10,15 +10,15 @@
 
 namespace bulkhead {
 
-// Lets the kernel bring bytes [offset, offset + bytes) of a file into its page cache, in advance
-// and without waiting for them. Best effort: nothing happens while this thread finds all that it
-// reads there. Thread-safe.
+// Lets the kernel bring bytes [offset, offset + bytes) of a file into its page cache, in advance.
+// Best effort: after some hundred requests nothing happens any more while this thread finds there
+// all that it reads. Thread-safe.
 void ReadAhead(int fd, uint64_t offset, uint64_t bytes);
 
-// Has the helper, if there is one, bring a whole file into the page cache, once: soon, but with a
-// quarter of the disk's time, as long as such files together take less than half of the memory that
-// is available.
-void ReadAheadWhole(int fd);
+// Has the helper, if there is one, bring a whole file into the page cache: in the course of time,
+// with a quarter of the disk's, as long as such files of the last ten minutes take less than half
+// of the memory that is available. False if it was not told.
+bool ReadAheadWhole(int fd);
 
 // Reads ahead for other processes, on threads of its own, which may hang with a disk. The kernel
 // counts a page of its cache as memory of the cgroup whose process brought it in. Of the files that

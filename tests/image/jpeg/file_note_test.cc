@@ -161,6 +161,39 @@ TEST(JpegFileNoteTest, MayBeAnyBytes) {
   EXPECT_EQ(outcomes.size(), 2u);
 }
 
+TEST(JpegFileNoteTest, AnotherImageIsNotNotedForAFileOfAnotherFormat) {
+  ImageDecoder decoder;
+  ValueMap map;
+  decoder.SetStores({.coefficients = &map, .making = JpegDecoder::Making::kAll});
+  const std::string gray = "P5 2 1 255\n" + std::string("\x01\x02", 2);
+  JpegOnDisk other(gray);
+  ASSERT_TRUE(decoder.Open(other, uint64_t{1} << 30).ok());
+  // Of a tar, for instance.
+  const std::string photo = MakeJpegFile(PhotoRecipe());
+  const auto size = decoder.Open(photo, uint64_t{1} << 30);
+  ASSERT_TRUE(size.ok()) << size.status();
+  Image image;
+  ASSERT_TRUE(decoder.Decode(PixelFormat::kRgb, WholeImage(*size), image).ok());
+  EXPECT_FALSE(map.Has(*other.state()));
+  const auto again = decoder.Open(other, uint64_t{1} << 30);
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ(again->width, 2);
+}
+
+TEST(JpegFileNoteTest, WhatIsNotedOnceIsNotNotedAgain) {
+  Noting decoders;
+  JpegOnDisk file(MakeJpegFile(PhotoRecipe()));
+  decoders.ExpectEqual(file, kMiddleShare, PixelFormat::kRgb);
+  const uint64_t bytes = decoders.map.added_bytes();
+  for (int i = 0; i < 5; ++i) {
+    // As another source of the same bytes, whose note was not looked at.
+    ASSERT_TRUE(decoders.with.Open(*file.Get(), uint64_t{1} << 30, {}, &file).ok());
+    Image image;
+    ASSERT_TRUE(decoders.with.Decode(PixelFormat::kRgb, {0, 0, 8, 8}, image).ok());
+  }
+  EXPECT_EQ(decoders.map.added_bytes(), bytes);
+}
+
 TEST(JpegFileNoteTest, KeepsWhatDecodersInterpretAndTheOrientation) {
   std::string file = MakeJpegFile(PhotoRecipe());
   // A directory of one entry: orientation 6.

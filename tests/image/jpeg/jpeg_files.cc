@@ -196,7 +196,7 @@ JpegOutcome DecodeShareOf(JpegDecoder& decoder, FileBytes& file, PixelFormat for
   if (const auto known = decoder.OpenUnread(file, kMaxPixels)) {
     return DecodeOpened(decoder, known->size, format, share);
   }
-  return DecodeShareOf(decoder, *file.Get(), format, share);
+  return DecodeOpened(decoder, decoder.Open(*file.Get(), kMaxPixels, {}, &file), format, share);
 }
 
 }  // namespace bulkhead
