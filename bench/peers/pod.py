@@ -5,8 +5,9 @@
 
 FOLDER: JPEG files, at any depth. The workload `python` of bench/peers/run.py on two cores with two workers, but each call of the
 function keeps --leak-kib of memory, in whichever process it runs. Trainer and loader run together in a cgroup with the
-limit. Told is how many images came until the end, how long that took, and how it ended; who is alive after --seconds has
-passed. Random crops of the same photos again and again; nothing is kept from one epoch to the next.
+limit. Told is how many images came, and whether the loader was alive after --seconds. One that gets no batch any more, and
+does not end, is given up after another two minutes. Random crops of the same photos again and again; nothing is kept from
+one epoch to the next.
 """
 
 import argparse
