@@ -5,8 +5,8 @@
 
 Copies the photos N times as files of their own, empties the page cache of them, and reads epochs of workload A (random crops of
 224, no coefficients) by one worker of one thread; then the same with coefficients, made ahead, whose files are read in place of the
-photos, and by one more service that finds them as the last one left them. Of each epoch: images a second, and what the service and its workers read from the disk. With BULKHEAD_BIN_DIR=FOLDER
-other programs do it. Where workers cannot have cgroups there is nothing to see.
+photos, and by one more service that finds them as the last one left them. Of each epoch: images a second, and what the service
+and its workers read from the disk. With BULKHEAD_BIN_DIR=FOLDER other programs do it. Where workers cannot have cgroups there is nothing to see.
 """
 
 import argparse

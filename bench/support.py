@@ -8,6 +8,7 @@ import platform
 import socket
 import subprocess
 import sys
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 BIN = pathlib.Path(os.environ.get("BULKHEAD_BIN_DIR", ROOT / "build/release/bin"))
@@ -79,6 +80,24 @@ def descendants(pid):
             for child in (task / "children").read_text().split():
                 found += descendants(int(child))
     return found
+
+
+def make_cgroup(limit):
+    """The folder of a new cgroup with this limit for memory; of version 1 or 2. Needs root."""
+    old = pathlib.Path("/sys/fs/cgroup/memory")
+    folder = (old if old.is_dir() else pathlib.Path("/sys/fs/cgroup")) / f"bulkhead-bench-{os.getpid()}"
+    folder.mkdir()
+    (folder / ("memory.limit_in_bytes" if old.is_dir() else "memory.max")).write_text(str(limit))
+    return folder
+
+
+def remove_cgroup(folder):
+    for _ in range(100):  # its last processes are still being reaped
+        try:
+            folder.rmdir()
+            return
+        except OSError:
+            time.sleep(0.1)
 
 
 def free_port():

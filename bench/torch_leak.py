@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 
-from support import BIN, ROOT, machine
+from support import BIN, ROOT, machine, make_cgroup, remove_cgroup
 
 TRAINER = """
 import sys
@@ -33,15 +33,6 @@ if __name__ == "__main__":
 """
 
 
-def make_cgroup(limit):
-    """A new cgroup's folder, with this limit for memory; of version 1 or 2."""
-    old = pathlib.Path("/sys/fs/cgroup/memory")
-    folder = (old if old.is_dir() else pathlib.Path("/sys/fs/cgroup")) / f"bulkhead-bench-{os.getpid()}"
-    folder.mkdir()
-    (folder / ("memory.limit_in_bytes" if old.is_dir() else "memory.max")).write_text(str(limit))
-    return folder
-
-
 def run(name, program, limit):
     cgroup = make_cgroup(limit)
     begin = time.monotonic()
@@ -55,12 +46,7 @@ def run(name, program, limit):
     words = [line for line in errors.splitlines() if "Error" in line]
     how = "the end of the epoch" if process.returncode == 0 else words[-1][:160] if words else f"status {process.returncode}"
     print(f"{name}: {count} batches in {time.monotonic() - begin:.0f} s, all right: {right}; then {how}", flush=True)
-    for _ in range(100):  # its last processes are still being reaped
-        try:
-            cgroup.rmdir()
-            return
-        except OSError:
-            time.sleep(0.1)
+    remove_cgroup(cgroup)
 
 
 def main():

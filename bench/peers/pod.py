@@ -20,27 +20,9 @@ import time
 
 import run
 from run import ALL, kill_leftovers
-from support import machine
+from support import machine, make_cgroup, remove_cgroup
 
 WAYS = ["bulkhead", "torch", "grain", "tfdata"]
-OLD = pathlib.Path("/sys/fs/cgroup/memory")
-
-
-def make_cgroup(limit):
-    """The folder of a new cgroup with this limit for memory; of version 1 or 2."""
-    folder = (OLD if OLD.is_dir() else pathlib.Path("/sys/fs/cgroup")) / f"bulkhead-bench-{os.getpid()}"
-    folder.mkdir()
-    (folder / ("memory.limit_in_bytes" if OLD.is_dir() else "memory.max")).write_text(str(limit))
-    return folder
-
-
-def remove_cgroup(folder):
-    for _ in range(100):  # its last processes are still being reaped
-        try:
-            folder.rmdir()
-            return
-        except OSError:
-            time.sleep(0.1)
 
 
 def in_pod(limit, work):

@@ -86,7 +86,7 @@ TEST(CoefficientPolicyTest, AChangeIsNoticed) {
   CoefficientPolicy policy;
   Decode(policy, 10'000, {});
   EXPECT_LE(Decode(policy, 1'000, {.kept = 0.005}).looks, 30) << "a disk became slow";
-  EXPECT_GE(Decode(policy, 100'000, {}).looks, 80'000) << "and fast again";
+  EXPECT_GE(Decode(policy, 100'000, {}).looks, 90'000) << "and fast again";
   Decode(policy, 1'000, {.kept = 0.005});
   while (!policy.ShouldLook()) policy.NoteAnew(0.0005, kMcus);
   policy.NoteKept(0.0002, kMcus);
