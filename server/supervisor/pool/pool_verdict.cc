@@ -43,7 +43,8 @@ void PoolVerdict::OnGone(const PoolWorker& worker, bool outgrew) {
 void PoolVerdict::TellIfChanged() {
   const v1::Verdict now = verdict_.Now();
   const bool changed = now.kind() != told_.kind() || now.stage() != told_.stage() ||
-                       now.confirmed() != told_.confirmed() || now.line() != told_.line();
+                       now.confirmed() != told_.confirmed() || now.line() != told_.line() ||
+                       (now.has_native_bytes_per_sample() && !told_.has_native_bytes_per_sample());
   // Whether memory that has levelled off counts as a cache or as nothing may change often.
   if (!changed || (!IsKept(now) && !IsKept(told_))) {
     return;
