@@ -1,11 +1,19 @@
 #include "server/supervisor/pool/pool_verdict.h"
 
 #include <gmock/gmock.h>
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
+
+#include <memory>
+#include <sstream>
 
 #include "tests/supervisor/pool/pool_world.h"
 
 namespace bulkhead::pool_verdict_test {
 namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr int64_t kSecond = 1'000'000'000;
 
@@ -52,6 +60,25 @@ TEST_F(PoolVerdictTest, NamesThePipelineTheStageAndItsCode) {
   EXPECT_FALSE(WorkerAt(1).keeps_growing);
   Work(WorkerAt(1), 4096);
   EXPECT_TRUE(Now(verdict).confirmed());
+}
+
+TEST_F(PoolVerdictTest, ALeakIsToldAgainWhenItIsKnownWhatPythonSees) {
+  std::ostringstream told;
+  const auto sink = std::make_shared<spdlog::sinks::ostream_sink_mt>(told);
+  spdlog::default_logger()->sinks().push_back(sink);
+  Man(2);
+  PoolVerdict verdict(config_, crew_, streams_, /*replaces=*/true);
+  Work(WorkerAt(0), 4096);
+  Now(verdict);
+  EXPECT_THAT(told.str(), HasSubstr("leak: stages[0] python (my_aug.rotate)"));
+  EXPECT_THAT(told.str(), Not(HasSubstr("by native code")));
+  WorkerAt(0).python_growth.emplace();
+  Now(verdict);
+  EXPECT_THAT(told.str(), HasSubstr("4KiB of it by native code"));
+  told.str("");
+  Now(verdict);
+  EXPECT_EQ(told.str(), "");
+  spdlog::default_logger()->sinks().pop_back();
 }
 
 TEST_F(PoolVerdictTest, AWorkerIsJudgedEvery50Milliseconds) {
