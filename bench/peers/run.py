@@ -10,6 +10,8 @@ FOLDER: JPEG files, at any depth, which should fit into the page cache: storage 
     A          random_resized_crop 224, random flip, bytes
     B          the same, normalized to float32 NCHW
     C          TFRecords, decode, resize 224
+    detection  TFRecords with eight boxes an image, decode, random flip, resize 640, bytes and boxes; PyTorch and Grain read
+               the JPEG files instead, and know the boxes
     python     A and then a Python function for each sample, which looks up every byte in a table
 
     bulkhead               over shared memory, in a single epoch: nothing is kept from one epoch to the next
@@ -65,13 +67,16 @@ import time
 from typing import NamedTuple
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import box_records  # noqa: E402
 import environments  # noqa: E402
 from support import descendants, machine, pss, run_json  # noqa: E402
 from workloads import images_of  # noqa: E402
 
 LOADERS = pathlib.Path(__file__).parent / "loaders"
-WORKLOADS = ("A", "B", "C", "python")
+WORKLOADS = ("A", "B", "C", "detection", "python")
 FROM_FILES = ("A", "B", "python")
+WITH_BOXES = ("A", "B", "detection", "python")
+OF_RECORDS = {"C", "detection"}
 
 
 class Way(NamedTuple):
@@ -90,11 +95,11 @@ WAYS = {
     "bulkhead-grpc": Way("bulkhead_client", "bulkhead", WORKLOADS, {**OURS, "transport": "grpc"}),
     "tfdata": Way("tfdata", "tensorflow", WORKLOADS, {"service": False, "keeps": ""}),
     # A Python function lives in the process that made it, so a service's worker cannot call it.
-    "tfdata-service": Way("tfdata", "tensorflow", ("A", "B", "C"), {"service": True, "keeps": ""}),
-    "torch": Way("pytorch", "torch", options={"pil": False}),
+    "tfdata-service": Way("tfdata", "tensorflow", ("A", "B", "C", "detection"), {"service": True, "keeps": ""}),
+    "torch": Way("pytorch", "torch", WITH_BOXES, options={"pil": False}),
     "torch-pil": Way("pytorch", "torch", options={"pil": True}),
     "dali": Way("dali", "dali", WORKLOADS),
-    "grain": Way("grain_opencv", "grain"),
+    "grain": Way("grain_opencv", "grain", WITH_BOXES),
     "spdl": Way("spdl_threads", "spdl"),
     "webdataset": Way("webdataset_tars", "webdataset", writes=True),
     "litdata": Way("litdata_chunks", "litdata", writes=True),
@@ -172,14 +177,19 @@ def write_lists(photos, names, home):
         (home / name).write_text("".join(f"{path}\n" for path in paths))
 
 
-def write_records(folder, names, home):
-    """The photos as TFRecords, and so many links to these that there are at least `names` records."""
-    report = run_json("pack", folder, home / "packed", "--records", 100, "--json")
-    files = sorted((home / "packed").glob("*.tfrecord"))
-    (home / "packed-many").mkdir()
-    for number in range(-(-names // report["records"])):
+def write_records(workload, photos, folder, names, home):
+    """The photos of `folder` as TFRecords, and so many links to these that there are at least `names` records."""
+    records, many = home / f"{workload}-records", home / f"{workload}-many"
+    if workload == "C":
+        run_json("pack", folder, records, "--records", 100, "--json")
+    else:
+        records.mkdir()
+        box_records.write(photos, records / "boxes.tfrecord")
+    files = sorted(records.glob("*.tfrecord"))
+    many.mkdir()
+    for number in range(-(-names // len(photos))):
         for file in files:
-            (home / f"packed-many/{number:05}-{file.name}").hardlink_to(file)
+            (many / f"{number:05}-{file.name}").hardlink_to(file)
 
 
 def prepared(ways, home, options):
@@ -208,13 +218,10 @@ def measure(arguments, home):
     if not photos:
         sys.exit(f"{arguments.folder}: there are no files")
     write_lists(photos, arguments.names, home)
-    if "C" in arguments.workloads:
-        write_records(arguments.folder, arguments.names, home)
-    options = {
-        "list": str(home / "many"), "short_list": str(home / "once"), "records": str(home / "packed/*.tfrecord"),
-        "many_records": str(home / "packed-many/*.tfrecord"), "warm_up": arguments.warm_up,
-        "seconds": arguments.seconds,
-    }
+    for workload in OF_RECORDS.intersection(arguments.workloads):
+        write_records(workload, photos, arguments.folder, arguments.names, home)
+    options = {"list": str(home / "many"), "short_list": str(home / "once"), "warm_up": arguments.warm_up,
+               "seconds": arguments.seconds}
     pythons = prepared(arguments.ways, home, options)
     usable = sorted(os.sched_getaffinity(0))
     groups = []
@@ -231,7 +238,9 @@ def measure(arguments, home):
                     if not ALL[way].writes:  # what a run before it has kept
                         shutil.rmtree(home / way)
                         (home / way).mkdir()
-                    mine = {**options, "data": str(home / way), "prepare": False, "workload": workload, "cores": cores}
+                    mine = {**options, "data": str(home / way), "prepare": False, "workload": workload, "cores": cores,
+                            "records": str(home / f"{workload}-records/*.tfrecord"),
+                            "many_records": str(home / f"{workload}-many/*.tfrecord")}
                     result = run_loader(way, pythons[way], mine, usable[:cores], home)
                     if result:
                         found[way] = result

@@ -13,7 +13,8 @@ import tempfile
 import common
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[2]))
-from workloads import STAGES  # noqa: E402, which also finds the client
+import box_records  # noqa: E402
+from workloads import OUTPUTS, STAGES  # noqa: E402, which also finds the client
 
 import bulkhead  # noqa: E402
 
@@ -30,12 +31,14 @@ def spec_of(options):
     spec = {
         "source": {"image_list": {"path": photos, "delimiter": "tab", "unlabeled": True, "max_path_bytes": 4096}},
         "stages": [*stages, PYTHON] if options.workload == "python" else stages,
-        "outputs": ["image"], "batch": {"size": common.BATCH, "drop_remainder": True}, "order": "global",
+        "outputs": OUTPUTS.get(options.workload, ["image"]), "batch": {"size": common.BATCH, "drop_remainder": True}, "order": "global",
         "epochs": "forever" if options.later_epochs else 1,
     }
-    if options.workload == "C":
+    if options.workload in ("C", "detection"):
         files = options.records if options.later_epochs else options.many_records
         spec.update(source={"tfrecord": {"files": files}}, features={"image": {"bytes": {}}})
+    if options.workload == "detection":
+        spec["features"]["boxes"] = {"float": {"shape": [-1, 4], "max_count": box_records.BOXES}}
     return spec
 
 
@@ -47,7 +50,7 @@ def batches(options):
                 for _ in loader:
                     pass
             for batch in loader.stream():
-                yield batch["image"]
+                yield (batch["image"], batch["boxes"]) if options.workload == "detection" else batch["image"]
 
 
 if __name__ == "__main__":

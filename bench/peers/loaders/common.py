@@ -28,6 +28,7 @@ import traceback
 import types
 
 BATCH, SIZE = 64, 224
+DETECTION_SIZE, BOXES = 640, 8
 MEAN, STD = (123.675, 116.28, 103.53), (58.395, 57.12, 57.375)
 AREA, ASPECT = (0.08, 1.0), (3 / 4, 4 / 3)  # of a random crop: torchvision's defaults
 TRIES = 10
@@ -72,11 +73,29 @@ def random_box(width, height, rng):
 
 def check(batch, workload):
     """Bytes may be NHWC or NCHW, whichever the loader gives by itself; floats are NCHW."""
-    nhwc, nchw = (BATCH, SIZE, SIZE, 3), (BATCH, 3, SIZE, SIZE)
+    size = DETECTION_SIZE if workload == "detection" else SIZE
+    nhwc, nchw = (BATCH, size, size, 3), (BATCH, 3, size, size)
     wanted = ("float32", [nchw]) if workload == "B" else ("uint8", [nhwc, nchw])
     found = str(batch.dtype).rpartition(".")[2], tuple(batch.shape)
     if found[0] != wanted[0] or found[1] not in wanted[1]:
         raise RuntimeError(f"a batch is {found}, not {wanted}")
+
+
+def check_boxes(boxes):
+    if boxes.size != BATCH * BOXES * 4 or not 0 <= boxes.min() <= boxes.max() <= DETECTION_SIZE:
+        raise RuntimeError(f"the boxes of a batch are {boxes.shape}, from {boxes.min()} to {boxes.max()}")
+
+
+def boxes_by_path(options):
+    """Corners as shares of the image of each photo, those of the records."""
+    import numpy as np
+
+    sys.path.append(str(pathlib.Path(__file__).resolve().parents[2]))
+    import box_records
+
+    photos = paths(options.short_list)
+    return {path: np.array(box_records.boxes_of(number), np.float32).reshape(BOXES, 4)
+            for number, path in enumerate(photos)}
 
 
 def measured(batches, options):
@@ -88,6 +107,9 @@ def measured(batches, options):
         now = time.perf_counter()
         longest = max(longest, now - (before or now))
         before = now
+        if options.workload == "detection":
+            batch, boxes = batch
+            check_boxes(boxes)
         batch[-1, -1, -1, -1].item()
         if first is None:
             first = now - began
@@ -112,7 +134,8 @@ def measured(batches, options):
 
 
 def run(batches, prepare=None):
-    """`batches(options)` gives arrays without end, or until the list ends; `prepare(options)` writes data for them."""
+    """`batches(options)` gives arrays without end, or until the list ends, of the workload `detection` pairs of images and
+    boxes, NumPy's, in pixels; `prepare(options)` writes data for them."""
     options = types.SimpleNamespace(**json.loads(sys.argv[1]))
     answer = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # some loaders print words of their own

@@ -32,12 +32,19 @@ def index_of(file):
 
 @pipeline_def
 def pipeline(options):
-    if options.workload == "C":
+    if options.workload in ("C", "detection"):
         files = sorted(glob.glob(options.records))
         features = {"image": tfrecord.FixedLenFeature((), tfrecord.string, "")}
+        if options.workload == "detection":
+            features["boxes"] = tfrecord.FixedLenFeature((common.BOXES, 4), tfrecord.float32, 0.0)
         data = fn.readers.tfrecord(path=files, index_path=[index_of(file) for file in files], features=features,
-                                   random_shuffle=True)["image"]
-        return fn.resize(fn.decoders.image(data, output_type=types.RGB), **RESIZE)
+                                   random_shuffle=True)
+        images = fn.decoders.image(data["image"], output_type=types.RGB)
+        if options.workload == "C":
+            return fn.resize(images, **RESIZE)
+        mirror = fn.random.coin_flip()
+        images = fn.resize(fn.flip(images, horizontal=mirror), **{**RESIZE, "size": [common.DETECTION_SIZE] * 2})
+        return images, common.DETECTION_SIZE * fn.bb_flip(data["boxes"], ltrb=True, horizontal=mirror)
     data, _ = fn.readers.file(files=common.paths(options.list), random_shuffle=True)
     images = fn.decoders.image_random_crop(data, output_type=types.RGB, random_area=common.AREA,
                                            random_aspect_ratio=common.ASPECT, num_attempts=common.TRIES)
@@ -56,8 +63,8 @@ def batches(options):
     made = pipeline(options, batch_size=common.BATCH, num_threads=options.cores, device_id=None, seed=1)
     made.build()
     while True:
-        [images] = made.run()
-        yield np.asarray(images.as_tensor())
+        arrays = tuple(np.asarray(output.as_tensor()) for output in made.run())
+        yield arrays if options.workload == "detection" else arrays[0]
 
 
 if __name__ == "__main__":

@@ -27,6 +27,22 @@ class Crop(grain.transforms.RandomMap):
         return cv2.flip(image, 1) if draw.random() < 0.5 else image
 
 
+class WithBoxes(grain.transforms.RandomMap):
+    """The file at a path and its boxes, flipped or not."""
+
+    def __init__(self, boxes):
+        self.boxes = boxes
+
+    def random_map(self, path, rng):
+        cv2.setNumThreads(0)
+        size, boxes = common.DETECTION_SIZE, common.DETECTION_SIZE * self.boxes[path]
+        image = cv2.resize(cv2.imread(path, cv2.IMREAD_COLOR_RGB), (size, size), interpolation=cv2.INTER_LINEAR)
+        if rng.random() < 0.5:
+            image, boxes = cv2.flip(image, 1), np.stack(
+                [size - boxes[:, 2], boxes[:, 1], size - boxes[:, 0], boxes[:, 3]], axis=1)
+        return {"image": image, "boxes": boxes}
+
+
 def normalize(image):
     # Transposed at first, which is many times as fast as at last.
     channels = image.transpose(2, 0, 1).astype(np.float32, order="C")
@@ -40,14 +56,18 @@ def look_up(image):
 
 
 def batches(options):
-    dataset = grain.MapDataset.source(common.paths(options.list)).seed(1).shuffle().random_map(Crop())
+    sample = WithBoxes(common.boxes_by_path(options)) if options.workload == "detection" else Crop()
+    dataset = grain.MapDataset.source(common.paths(options.list)).seed(1).shuffle().random_map(sample)
     if options.workload == "B":
         dataset = dataset.map(normalize)
     elif options.workload == "python":
         dataset = dataset.map(look_up)
     dataset = dataset.repeat().to_iter_dataset(grain.ReadOptions(num_threads=1, prefetch_buffer_size=common.BATCH))
     dataset = dataset.batch(common.BATCH, drop_remainder=True)
-    yield from dataset.mp_prefetch(grain.MultiprocessingOptions(num_workers=options.cores, per_worker_buffer_size=2))
+    dataset = dataset.mp_prefetch(grain.MultiprocessingOptions(num_workers=options.cores, per_worker_buffer_size=2))
+    if options.workload == "detection":
+        dataset = ((batch["image"], batch["boxes"]) for batch in dataset)
+    yield from dataset
 
 
 if __name__ == "__main__":

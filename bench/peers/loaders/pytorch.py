@@ -10,7 +10,11 @@ from torchvision.io import ImageReadMode, decode_image
 class Photos(Dataset):
     def __init__(self, options):
         self.paths, self.pil = common.paths(options.list), options.pil
-        self.transform = torch_images.transform_of(options.workload, options.pil)
+        self.with_boxes = None
+        if options.workload == "detection":
+            self.with_boxes = torch_images.with_boxes(common.boxes_by_path(options))
+        else:
+            self.transform = torch_images.transform_of(options.workload, options.pil)
 
     def __len__(self):
         return len(self.paths)
@@ -19,11 +23,13 @@ class Photos(Dataset):
         if self.pil:
             with Image.open(self.paths[index]) as file:
                 return self.transform(file.convert("RGB"))
-        return self.transform(decode_image(self.paths[index], ImageReadMode.RGB))
+        image = decode_image(self.paths[index], ImageReadMode.RGB)
+        return self.with_boxes(image, self.paths[index]) if self.with_boxes else self.transform(image)
 
 
 def batches(options):
-    return torch_images.loaded(Photos(options), options, shuffle=True)
+    loaded = torch_images.loaded(Photos(options), options, shuffle=True)
+    return ((images, boxes.numpy()) for images, boxes in loaded) if options.workload == "detection" else loaded
 
 
 if __name__ == "__main__":

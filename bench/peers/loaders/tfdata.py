@@ -84,6 +84,17 @@ def from_record(record):
     return tf.cast(tf.image.resize(tf.io.decode_jpeg(data, channels=3), [common.SIZE, common.SIZE]), tf.uint8)
 
 
+def with_boxes(record):
+    parts = tf.io.parse_single_example(record, {
+        "image": tf.io.FixedLenFeature([], tf.string), "boxes": tf.io.FixedLenFeature([common.BOXES, 4], tf.float32)})
+    image, boxes = tf.io.decode_jpeg(parts["image"], channels=3), common.DETECTION_SIZE * parts["boxes"]
+    if tf.random.uniform([]) < 0.5:
+        left, top, right, bottom = tf.unstack(boxes, axis=1)
+        image = tf.image.flip_left_right(image)
+        boxes = tf.stack([common.DETECTION_SIZE - right, top, common.DETECTION_SIZE - left, bottom], axis=1)
+    return tf.cast(tf.image.resize(image, [common.DETECTION_SIZE] * 2), tf.uint8), boxes
+
+
 def records_of(options):
     files = sorted(glob.glob(options.records))
     records = tf.data.Dataset.from_tensor_slices(files).shuffle(len(files)).repeat().interleave(
@@ -104,8 +115,8 @@ def kept(options):
 def batches(options):
     if options.keeps:
         dataset, process = kept(options), crop_of_whole
-    elif options.workload == "C":
-        dataset, process = records_of(options), from_record
+    elif options.workload in ("C", "detection"):
+        dataset, process = records_of(options), {"C": from_record, "detection": with_boxes}[options.workload]
     else:
         photos = common.paths(options.list)
         dataset = tf.data.Dataset.from_tensor_slices(photos).shuffle(len(photos))

@@ -7,6 +7,7 @@ is antialiased, which is torchvision's default. As many workers as cores; they s
 import common
 import torch
 from torchvision.io import ImageReadMode, decode_jpeg
+from torchvision import tv_tensors
 from torchvision.transforms import v2
 
 TABLE = common.gamma_table()
@@ -19,6 +20,18 @@ def look_up(image):
 def decoded(file):
     """RGB, of a file's bytes."""
     return decode_jpeg(torch.frombuffer(bytearray(file), dtype=torch.uint8), mode=ImageReadMode.RGB)
+
+
+def with_boxes(boxes):
+    """A transform of an image and its boxes, `boxes` as shares of it."""
+    steps = v2.Compose([v2.RandomHorizontalFlip(), v2.Resize([common.DETECTION_SIZE] * 2, antialias=True)])
+
+    def transform(image, path):
+        height, width = image.shape[-2:]
+        corners = torch.from_numpy(boxes[path]) * torch.tensor([width, height, width, height])
+        return steps(image, tv_tensors.BoundingBoxes(corners, format="XYXY", canvas_size=(height, width)))
+
+    return transform
 
 
 def transform_of(workload, pil=False):
