@@ -1,5 +1,7 @@
 #include "server/cache/segment_folder.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -8,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "server/base/byte_size.h"
 #include "server/base/error.h"
 #include "server/cache/segment.h"
 #include "server/os/files/filesystem.h"
@@ -117,15 +120,21 @@ bool SegmentFolder::HasWriter(const std::string& domain) const {
 }
 
 bool SegmentFolder::RemoveOldest(const std::string& domain) {
-  const auto may_go = [&](const Segment& segment) {
-    if (segment.lent) return false;
-    const bool abandoned = segment.domain != kBuiltIn && segment.domain != domain;
-    return segment.earlier || (abandoned && !HasWriter(segment.domain));
+  const auto find = [&](auto may_go) {
+    return std::find_if(segments_.begin(), segments_.end(), [&](const auto& segment) {
+      return !segment->lent && may_go(*segment) && TakeLock(*segment);
+    });
   };
-  const auto oldest = std::find_if(segments_.begin(), segments_.end(), [&](const auto& segment) {
-    return may_go(*segment) && TakeLock(*segment);
+  auto oldest = find([&](const Segment& segment) {
+    return segment.domain != kBuiltIn && segment.domain != domain && !HasWriter(segment.domain);
   });
+  if (oldest == segments_.end()) {
+    oldest =
+        find([&](const Segment& segment) { return segment.domain == domain && segment.earlier; });
+  }
   if (oldest == segments_.end()) return false;
+  // Also where others still read it, whom it is as damaged to: the disk is free at once.
+  (void)!ftruncate((*oldest)->writing.get(), 0);
   RemoveFile((*oldest)->path);
   segments_.erase(oldest);
   return true;
@@ -138,9 +147,10 @@ absl::Status SegmentFolder::MakeRoom(const std::string& domain) {
   }
   while (TotalBytes() + config_.first_bytes > config_.most_bytes) {
     if (RemoveOldest(domain)) continue;
-    return absl::ResourceExhaustedError(absl::StrCat("the segments in ", config_.folder, " have ",
-                                                     TotalBytes(), " of ", config_.most_bytes,
-                                                     " bytes"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the segments in ", config_.folder, " have ", FormatBytes(TotalBytes()),
+                     ", and another one of ", FormatBytes(config_.first_bytes),
+                     " would exceed the limit of ", FormatBytes(config_.most_bytes)));
   }
   return absl::OkStatus();
 }

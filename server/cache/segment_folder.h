@@ -67,8 +67,8 @@ class SegmentFolder {
 
   // Lends a segment to one writer of `domain` (lower-case letters and digits) until GiveBack: one
   // with room, else a new one. If the total would be too large, removes the oldest segments without
-  // a writer, of earlier runs or of other domains. RESOURCE_EXHAUSTED if there is no room; other
-  // errors of the disk.
+  // a writer: of other domains first, but never of kBuiltIn, which serve every pipeline; then of
+  // earlier runs of this domain. RESOURCE_EXHAUSTED if there is no room; other errors of the disk.
   absl::StatusOr<std::shared_ptr<const Segment>> Lend(const std::string& domain);
   void GiveBack(uint64_t id);
 

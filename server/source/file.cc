@@ -238,11 +238,17 @@ void DataFile::Prefetch(uint64_t offset, uint64_t size) const {
 }
 
 std::optional<uint64_t> DataFile::FileSystem() const {
-  constexpr int64_t kUnfit[] = {SQUASHFS_MAGIC, EROFS_SUPER_MAGIC_V1, ISOFS_SUPER_MAGIC,
-                                CRAMFS_MAGIC,   TMPFS_MAGIC,          RAMFS_MAGIC};
+  // Not those that show the times of other file systems, as overlayfs and FUSE do, or of an image
+  // that was made with any times; nor tmpfs.
+  constexpr int64_t kXfs = 0x58465342;
+  constexpr int64_t kZfs = 0x2FC12FC1;
+  constexpr int64_t kBcachefs = 0xCA451A4E;
+  constexpr int64_t kFit[] = {EXT4_SUPER_MAGIC, kXfs, BTRFS_SUPER_MAGIC,
+                              F2FS_SUPER_MAGIC, kZfs, kBcachefs,
+                              NFS_SUPER_MAGIC};
   struct statfs info;
   if (blocks_ != nullptr || fstatfs(fd_, &info) != 0) return std::nullopt;
-  if (std::find(std::begin(kUnfit), std::end(kUnfit), int64_t{info.f_type}) != std::end(kUnfit)) {
+  if (std::find(std::begin(kFit), std::end(kFit), int64_t{info.f_type}) == std::end(kFit)) {
     return std::nullopt;
   }
   uint64_t number = 0;

@@ -229,6 +229,30 @@ TEST_F(SegmentFolderTest, DomainsThatNobodyWritesInMakeRoom) {
   EXPECT_EQ(left, (std::set<std::string>{kShared, "f00", "dead"}));
 }
 
+TEST_F(SegmentFolderTest, WhatServesEveryPipelineMakesNoRoomForOne) {
+  {
+    const auto folder = SegmentFolder::Open(Config(3 * kSmall));
+    Fill(**folder->Lend(kShared));
+    Fill(**folder->Lend(kShared));
+    Fill(**folder->Lend("f00"));
+  }
+  const auto folder = SegmentFolder::Open(Config(3 * kSmall));
+  for (const std::string domain : {"ba5", "dead"}) {
+    const auto lent = folder->Lend(domain);
+    ASSERT_TRUE(lent.ok()) << "of what other code kept";
+    EXPECT_FALSE(folder->Lend(domain).ok());
+    folder->GiveBack((*lent)->id);
+  }
+  const auto domains = [&] {
+    std::multiset<std::string> found;
+    for (const auto& segment : folder->segments()) found.insert(segment->domain);
+    return found;
+  };
+  EXPECT_EQ(domains(), (std::multiset<std::string>{kShared, kShared, "dead"}));
+  ASSERT_TRUE(folder->Lend(kShared).ok());
+  EXPECT_EQ(domains(), (std::multiset<std::string>{kShared, kShared, kShared}));
+}
+
 TEST_F(SegmentFolderTest, FilesThatAreNotOursAreLeftAloneAndNamed) {
   for (const char* name : {"open", "link", "mine"}) {
     MakeSegment(kSmall, absl::StrCat("seek-builtin-", name, ".segment"));

@@ -276,6 +276,7 @@ TEST(EmbeddedTest, OptionsAreFlagsOfTheirNames) {
   options.worker_quota = "300MiB";
   options.memory_budget = "2GiB";
   options.block_cache_bytes = "64GiB";
+  options.coefficient_cache_bytes = "0";
   options.worker_hang_timeout = absl::Milliseconds(1500);
   options.sandbox = "seccomp";
   options.metrics = "127.0.0.1:0";
@@ -283,7 +284,7 @@ TEST(EmbeddedTest, OptionsAreFlagsOfTheirNames) {
   options.native_path = {"/a", "/b"};
   EXPECT_THAT(FlagsOf(options),
               ElementsAre("--workers", "2", "--worker-quota", "300MiB", "--memory-budget", "2GiB",
-                          "--block-cache-bytes", "64GiB", "--worker-hang-timeout", "1.5",
+                          "--block-cache-bytes", "64GiB", "--coefficient-cache-bytes", "0", "--worker-hang-timeout", "1.5",
                           "--sandbox", "seccomp", "--metrics", "127.0.0.1:0", "--log-level",
                           "debug", "--native-path", "/a", "--native-path", "/b"));
 }

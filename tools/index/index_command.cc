@@ -7,6 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "bulkhead/loader.h"
 #include "bulkhead/service.h"
 #include "server/base/byte_size.h"
@@ -139,16 +141,34 @@ absl::StatusOr<std::array<KeptOfImages, 2>> AskForKept(const Loader& loader,
   return KeptBy(status, arguments);
 }
 
-absl::Status KeepOfImages(Loader& loader, const IndexArguments& arguments, ProgressLine& line,
-                          JsonObject& json) {
-  BULKHEAD_ASSIGN_OR_RETURN(const auto before, AskForKept(loader, arguments));
-  for (const KeptOfImages& kept : before) {
+// Once the workers rest: what they did for the last batches is counted a little later.
+absl::StatusOr<std::array<KeptOfImages, 2>> AskForKeptAtRest(const Loader& loader,
+                                                             const IndexArguments& arguments) {
+  constexpr int kMostLooks = 50;
+  const auto counts = [](const std::array<KeptOfImages, 2>& all) {
+    return std::array{all[0].made, all[0].found, all[1].made, all[1].found};
+  };
+  auto last = AskForKept(loader, arguments);
+  for (int look = 0; look < kMostLooks && last.ok(); ++look) {
+    absl::SleepFor(absl::Milliseconds(100));
+    auto now = AskForKept(loader, arguments);
+    if (now.ok() && counts(*now) == counts(*last)) return now;
+    last = std::move(now);
+  }
+  return last;
+}
+
+// `before`: what a service that ran already had made until the loader was opened.
+absl::Status KeepOfImages(Loader& loader, const std::array<KeptOfImages, 2>& before,
+                          const IndexArguments& arguments, ProgressLine& line, JsonObject& json) {
+  BULKHEAD_ASSIGN_OR_RETURN(const auto now, AskForKept(loader, arguments));
+  for (const KeptOfImages& kept : now) {
     if (!kept.asked || kept.cache.most_bytes() != 0) continue;
     return absl::FailedPreconditionError(
         absl::StrCat("the service keeps no ", kept.name, ": ", kept.cache.reason()));
   }
   BULKHEAD_RETURN_IF_ERROR(StreamEpoch(loader, line));
-  BULKHEAD_ASSIGN_OR_RETURN(const auto after, AskForKept(loader, arguments));
+  BULKHEAD_ASSIGN_OR_RETURN(const auto after, AskForKeptAtRest(loader, arguments));
   absl::Status all;
   for (size_t i = 0; i < after.size(); ++i) {
     const KeptOfImages& kept = after[i];
@@ -218,7 +238,10 @@ absl::Status MakeIndex(const IndexArguments& arguments) {
   const bool streams = arguments.jpeg_seek || arguments.coefficients;
   std::unique_ptr<Loader> loader;
   uint64_t samples = 0;
+  v1::GetStatusResponse before;  // if there is none, Open says why
   if (streams) {
+    const std::string& target = arguments.service.target;
+    if (!target.empty()) before = GetStatusMessage(target, kStatusDeadline).value_or(before);
     BULKHEAD_ASSIGN_OR_RETURN(loader, Open(arguments, spec, line));
     samples = loader->info().samples_per_epoch;
   } else {
@@ -227,7 +250,10 @@ absl::Status MakeIndex(const IndexArguments& arguments) {
   line.Finish(absl::StrFormat("indexed: %d samples an epoch", samples));
   JsonObject json;
   json.Add("samples_per_epoch", samples);
-  if (streams) BULKHEAD_RETURN_IF_ERROR(KeepOfImages(*loader, arguments, line, json));
+  if (streams) {
+    BULKHEAD_RETURN_IF_ERROR(
+        KeepOfImages(*loader, KeptBy(before, arguments), arguments, line, json));
+  }
   if (arguments.json) absl::PrintF("%s\n", json.Text());
   return absl::OkStatus();
 }
@@ -253,6 +279,7 @@ Command IndexCommand() {
           "\n"
           "Examples:\n"
           "  bulkhead index train.yaml\n"
+          "  bulkhead index train.yaml --coefficients\n"
           "  bulkhead index train.yaml --jpeg-seek --target unix:/run/bulkhead.sock\n"
           "  bulkhead index bucket.yaml --publish\n",
       .options = {{"SPEC", "The spec, YAML or JSON", SpecPath(arguments->spec), true},

@@ -63,6 +63,7 @@ struct EmbeddedOptions {
   std::string worker_quota;       // "512MiB"
   std::string memory_budget;      // "8GiB"
   std::string block_cache_bytes;  // disk for data of buckets: "64GiB"; "0": none
+  std::string coefficient_cache_bytes;  // disk for what decoding JPEGs gives: "64GiB"; "0": none
   absl::Duration worker_hang_timeout = absl::ZeroDuration();
   std::string sandbox;    // "seccomp,landlock"
   std::string metrics;    // an address for Prometheus: "127.0.0.1:9464"

@@ -71,9 +71,10 @@ class Loader(LoaderState):
     ranks together, and the service ends with the last.
 
     The options of that service mean what bulkheadd's flags of these names mean, with its defaults:
-    `workers`, `threads`, `cache_dir`, `worker_quota`, `memory_budget` and `block_cache_bytes` (disk
-    for data of buckets; each "512MiB", or bytes), `worker_hang_timeout` (seconds), `sandbox`,
-    `metrics` (an address), `log_level`, `native_path` (a folder, or several) and `trace_python`.
+    `workers`, `threads`, `cache_dir`, `worker_quota`, `memory_budget`, `block_cache_bytes` (disk for
+    data of buckets) and `coefficient_cache_bytes` (disk for what decoding JPEGs gives; each "512MiB",
+    or bytes), `worker_hang_timeout` (seconds), `sandbox`, `metrics` (an address), `log_level`,
+    `native_path` (a folder, or several) and `trace_python`.
     `workers` is "auto" by default: as many as the training loop needs. Beside a `target` these
     options are refused. The log is kept in
     `logs` in the cache folder: the newest 16 services, 2 MiB of each.
@@ -146,6 +147,7 @@ class Loader(LoaderState):
         worker_quota: Optional[Size] = None,
         memory_budget: Optional[Size] = None,
         block_cache_bytes: Optional[Size] = None,
+        coefficient_cache_bytes: Optional[Size] = None,
         worker_hang_timeout: Optional[float] = None,
         sandbox: Optional[str] = None,
         metrics: Optional[str] = None,
@@ -188,6 +190,7 @@ class Loader(LoaderState):
             worker_quota=worker_quota,
             memory_budget=memory_budget,
             block_cache_bytes=block_cache_bytes,
+            coefficient_cache_bytes=coefficient_cache_bytes,
             worker_hang_timeout=worker_hang_timeout,
             sandbox=sandbox,
             metrics=metrics,

@@ -76,7 +76,7 @@ class Fleet:
 
     The other options are those of bulkheadd with these names: `workers` (by default one for each CPU of `resources`),
     `threads`, `cache_dir`, `worker_quota`, `memory_budget` (by default `memory` of `resources`), `block_cache_bytes`,
-    `worker_hang_timeout`, `sandbox`, `log_level`, `native_path` and `trace_python`. Python stages come from wherever the actor imports
+    `coefficient_cache_bytes`, `worker_hang_timeout`, `sandbox`, `log_level`, `native_path` and `trace_python`. Python stages come from wherever the actor imports
     from, so from the job's `runtime_env`.
 
     Services listen on their node's address over TLS, with certificates of an authority that is made for this fleet.
@@ -102,6 +102,7 @@ class Fleet:
         worker_quota: Optional[Size] = None,
         memory_budget: Optional[Size] = None,
         block_cache_bytes: Optional[Size] = None,
+        coefficient_cache_bytes: Optional[Size] = None,
         worker_hang_timeout: Optional[float] = None,
         sandbox: Optional[str] = None,
         log_level: Optional[str] = None,
@@ -132,6 +133,7 @@ class Fleet:
             worker_quota=worker_quota,
             memory_budget=memory_budget,
             block_cache_bytes=block_cache_bytes,
+            coefficient_cache_bytes=coefficient_cache_bytes,
             worker_hang_timeout=worker_hang_timeout,
             sandbox=sandbox,
             log_level=log_level,

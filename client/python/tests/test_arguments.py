@@ -19,9 +19,10 @@ def test_every_argument_is_the_flag_of_its_name():
 
 
 def test_what_was_given_becomes_flags():
-    made = checked(worker_quota=1 << 20, memory_budget="2GiB", block_cache_bytes=0, native_path=["a", pathlib.Path("b")], workers=3)
+    made = checked(worker_quota=1 << 20, memory_budget="2GiB", block_cache_bytes=0, coefficient_cache_bytes="1GiB", native_path=["a", pathlib.Path("b")], workers=3)
     assert made.flags() == [
         "--workers", "3", "--worker-quota", "1048576B", "--memory-budget", "2GiB", "--block-cache-bytes", "0B",
+        "--coefficient-cache-bytes", "1GiB",
         "--native-path", "a",
         "--native-path", "b",
     ]

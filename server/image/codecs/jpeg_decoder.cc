@@ -332,20 +332,31 @@ jpeg::Fallback JpegDecoder::DecodeKept(PixelFormat format, const Rect& rect,
     return coefficients_.PartOf(top, bottom);
   };
   const size_t head_bytes = jpeg::Coefficients::HeadBytes(own_->header());
-  const auto part = store->FindPart(key_, head_bytes, part_of, value_);
-  const bool found = part.has_value();
-  absl::string_view bands;
-  if (found) {
-    bands = *part;
-  } else {
-    const bool has_room = may_make && (making != Making::kAll || store->AwaitRoom());
+  // Behind damaged ones there may be others that were made since.
+  constexpr int kMostDamaged = 2;
+  int damaged = 0;
+  bool found = false;
+  while (!found && damaged <= kMostDamaged) {
+    int heads = 0;
+    const auto undamaged = [&](absl::string_view head) {
+      return heads++ < damaged ? std::nullopt : part_of(head);
+    };
+    const auto part = store->FindPart(key_, head_bytes, undamaged, value_);
+    if (!part.has_value()) break;
+    found = coefficients_.SetBands(*part, top, bottom);
+    if (!found) ++damaged;
+  }
+  if (!found) {
+    const bool has_room =
+        may_make && damaged <= kMostDamaged && (making != Making::kAll || store->AwaitRoom());
     if (has_none || !has_room) return jpeg::Fallback::kForced;
     const absl::string_view made = MakeCoefficients();
     const std::optional<ValuePart> needed = part_of(made);
-    if (!needed.has_value()) return jpeg::Fallback::kData;
-    bands = made.substr(needed->begin, needed->bytes);
+    if (!needed.has_value() ||
+        !coefficients_.SetBands(made.substr(needed->begin, needed->bytes), top, bottom)) {
+      return jpeg::Fallback::kData;
+    }
   }
-  if (!coefficients_.SetBands(bands, top, bottom)) return jpeg::Fallback::kData;
   const jpeg::Fallback reason = own_->DecodeKept(format, rect, out, coefficients_);
   if (reason == jpeg::Fallback::kNone) NoteFile();
   if (!found) {

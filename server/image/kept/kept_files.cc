@@ -50,7 +50,7 @@ bool KeptFiles::Has(const StoreKey& coefficients) {
 
 void KeptFiles::AddNote(const StoreKey& state, const StoreKey& coefficients, int orientation,
                         absl::string_view file) {
-  if (!store_->HasRoom() || store_->Has(state)) return;
+  if (!store_->HasRoom() || store_->Find(state, bytes_)) return;  // Has may mean a damaged one
   jpeg::FileNote::Write(coefficients, orientation, file, bytes_);
   store_->Add(state, bytes_);
 }

@@ -59,6 +59,11 @@ constexpr size_t kMostKnown = 256;
 // A helper's socket, or -1.
 std::atomic<int> helper_socket = -1;
 
+// So much of a processor's time goes to the requests of one client; then they wait, and where its
+// socket is full, it reads by itself.
+constexpr double kMostCpu = 0.25;
+constexpr absl::Duration kWindow = absl::Milliseconds(200);
+
 // So many requests are passed on after this thread itself had to read from a disk.
 constexpr int kRequestsAfterRead = 256;
 
@@ -175,6 +180,15 @@ class ReadAheadHelper::State {
     uint64_t bytes = 0;  // that were read
   };
 
+  struct Client {
+    UniqueFd socket;
+    int64_t cpu_ns = 0;  // that its requests took in this window
+  };
+
+  // A client that has used up its share of this window rests until the next one.
+  void Rest(int client);
+  void BeginWindow(int64_t now_ns);
+  void Listen(int client, uint32_t events) const;
   void TakeRequest(int client);
   void BringInWhole(int fd);
   // Reads data [at, end) of a file. False if it cannot be read, or would be too much.
@@ -184,8 +198,11 @@ class ReadAheadHelper::State {
   UniqueFd end_;  // an eventfd
   std::atomic<bool> ended_ = false;
   absl::Mutex mutex_;
-  std::map<int, UniqueFd> clients_ ABSL_GUARDED_BY(mutex_);
+  std::map<int, Client> clients_ ABSL_GUARDED_BY(mutex_);
   std::deque<UniqueFd> whole_ ABSL_GUARDED_BY(mutex_);
+  // Of the thread that serves.
+  std::vector<int> resting_;
+  int64_t window_ns_ = 0;  // when it began
   // Of the thread for whole files.
   std::map<std::pair<dev_t, ino_t>, Known> known_;
   uint64_t known_bytes_ = 0;  // of all of them
@@ -214,7 +231,7 @@ absl::StatusOr<UniqueFd> ReadAheadHelper::State::NewClient() {
     return SystemError(errno, "epoll");
   }
   const int number = own.get();
-  clients_.emplace(number, std::move(own));
+  clients_.emplace(number, Client{std::move(own)});
   return client;
 }
 
@@ -222,12 +239,42 @@ void ReadAheadHelper::State::Serve() {
   SetThreadName("read ahead");
   while (true) {
     epoll_event events[16];
-    const int count = epoll_wait(epoll_.get(), events, std::size(events), -1);
+    const int timeout_ms =
+        resting_.empty() ? -1 : static_cast<int>(kWindow / absl::Milliseconds(1));
+    const int count = epoll_wait(epoll_.get(), events, std::size(events), timeout_ms);
+    const int64_t now_ns = MonotonicNanos();
+    if (absl::Nanoseconds(now_ns - window_ns_) >= kWindow) BeginWindow(now_ns);
     for (int i = 0; i < count; ++i) {
       if (ended_) return;
-      TakeRequest(events[i].data.fd);
+      const int client = events[i].data.fd;
+      const int64_t begin_ns = ThreadCpuNanos();
+      TakeRequest(client);
+      const int64_t took_ns = ThreadCpuNanos() - begin_ns;
+      absl::MutexLock lock(&mutex_);
+      const auto found = clients_.find(client);
+      if (found == clients_.end()) continue;
+      found->second.cpu_ns += took_ns;
+      if (absl::Nanoseconds(found->second.cpu_ns) > kMostCpu * kWindow) Rest(client);
     }
   }
+}
+
+void ReadAheadHelper::State::Rest(int client) {
+  Listen(client, 0);
+  resting_.push_back(client);
+}
+
+void ReadAheadHelper::State::BeginWindow(int64_t now_ns) {
+  window_ns_ = now_ns;
+  absl::MutexLock lock(&mutex_);
+  for (auto& [number, client] : clients_) client.cpu_ns = 0;
+  for (const int client : resting_) Listen(client, EPOLLIN);  // fails for one that is gone
+  resting_.clear();
+}
+
+void ReadAheadHelper::State::Listen(int client, uint32_t events) const {
+  epoll_event event{.events = events, .data = {.fd = client}};
+  (void)epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, client, &event);
 }
 
 void ReadAheadHelper::State::TakeRequest(int client) {

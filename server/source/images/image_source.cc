@@ -62,7 +62,7 @@ std::optional<StoreKey> StateOf(absl::string_view path, const DataFile& opened, 
   if (!file_system.has_value()) return std::nullopt;
   const absl::string_view identity(reinterpret_cast<const char*>(&file), sizeof(file));
   text.clear();
-  absl::StrAppend(&text, "state 2 of an image file ", *file_system, " ", identity, path);
+  absl::StrAppend(&text, "state 3 of an image file ", *file_system, " ", identity, path);
   return KeyOf(text);
 }
 

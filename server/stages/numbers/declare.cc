@@ -127,11 +127,9 @@ Signature InferCast(const v1::Cast& stage, const FeatureSignature& input, absl::
     if (stage.dtype() != before && (before != v1::DTYPE_FLOAT32 || !narrows)) {
       return SpecError(absl::StrCat(path, ".dtype"),
                        absl::StrCat("is ", DTypeName(stage.dtype()),
-                                    ", but the trainer (at: "
-                                    "trainer, ",
-                                    input.normalized_at,
-                                    ") only makes float32 "
-                                    "float16 or bfloat16, once; write at: worker"));
+                                    ", but the trainer (at: trainer, ", input.normalized_at,
+                                    ") only makes float32, float16 or bfloat16, once; write at: "
+                                    "worker"));
     }
     output.normalization->set_dtype(stage.dtype());
     return output;

@@ -62,6 +62,7 @@ void StreamMeter::NoteReturned(uint64_t sequence) const {
 void StreamMeter::CountBatch(const v1::BatchHeader& batch, int64_t now_ns) {
   absl::MutexLock lock(&mutex_);
   if (trace_.on()) trace_.Note(v1::TraceMoment::KIND_BATCH_HANDED_OUT, batch.sequence());
+  ++batches_;
   samples_ += batch.valid_count();
   if (last_batch_ns_ != 0) {
     const int64_t gap_ns = now_ns - last_batch_ns_;
@@ -89,6 +90,7 @@ void StreamMeter::Describe(int64_t now_ns, v1::StreamStatus& status) const {
   status.set_waiting_for_trainer_seconds(Seconds(for_trainer_ns_ + (for_workers ? 0 : open_ns)));
   status.set_waiting_for_objects_seconds(
       Seconds(for_objects_ns_ + (for_workers && fetching_ ? open_ns : 0)));
+  status.set_batches_sent(batches_);
   status.set_samples_sent(samples_);
   AddDurations(gaps_, Seconds(gaps_ns_), *status.mutable_batch_gaps());
 }

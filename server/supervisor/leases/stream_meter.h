@@ -60,6 +60,7 @@ class StreamMeter {
   int64_t last_batch_ns_ ABSL_GUARDED_BY(mutex_) = 0;   // 0: none yet
   int64_t gaps_ns_ ABSL_GUARDED_BY(mutex_) = 0;
   DurationCounts gaps_ ABSL_GUARDED_BY(mutex_) = {};
+  uint64_t batches_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t samples_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 

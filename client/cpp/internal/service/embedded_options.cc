@@ -31,6 +31,7 @@ void VisitFields(const EmbeddedOptions& options, const Visit& visit) {
   visit("worker_quota", Values(options.worker_quota));
   visit("memory_budget", Values(options.memory_budget));
   visit("block_cache_bytes", Values(options.block_cache_bytes));
+  visit("coefficient_cache_bytes", Values(options.coefficient_cache_bytes));
   visit("worker_hang_timeout", Values(options.worker_hang_timeout));
   visit("sandbox", Values(options.sandbox));
   visit("metrics", Values(options.metrics));

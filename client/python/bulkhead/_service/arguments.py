@@ -22,6 +22,7 @@ class Arguments(NamedTuple):
     worker_quota: Optional[str] = None
     memory_budget: Optional[str] = None
     block_cache_bytes: Optional[str] = None
+    coefficient_cache_bytes: Optional[str] = None
     worker_hang_timeout: Optional[float] = None
     sandbox: Optional[str] = None
     metrics: Optional[str] = None
@@ -60,6 +61,7 @@ def checked(
     worker_quota: Optional[Size] = None,
     memory_budget: Optional[Size] = None,
     block_cache_bytes: Optional[Size] = None,
+    coefficient_cache_bytes: Optional[Size] = None,
     native_path: Optional[Folders] = None,
     trace_python: bool = False,
     **others: Any,
@@ -73,6 +75,7 @@ def checked(
         worker_quota=_size("worker_quota", worker_quota),
         memory_budget=_size("memory_budget", memory_budget),
         block_cache_bytes=_size("block_cache_bytes", block_cache_bytes),
+        coefficient_cache_bytes=_size("coefficient_cache_bytes", coefficient_cache_bytes),
         native_path=tuple(map(os.fspath, paths)),
         trace_python="on" if trace_python else None,
         **others,
