@@ -178,6 +178,32 @@ TEST(ReadAheadTest, ThoseWhoAskWronglyHarmNobody) {
   EXPECT_TRUE(Ends(other->get()));
 }
 
+TEST(ReadAheadTest, OneThatAsksForTooMuchRestsAndIsServedLater) {
+  const ColdFile file;
+  if (file.Has(0, 1)) GTEST_SKIP() << "the page cache of this file system cannot be emptied";
+  const TestDir dir;
+  constexpr uint64_t kHoleBytes = uint64_t{64} << 20;
+  const UniqueFd hole(open((dir / "hole").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  ASSERT_EQ(ftruncate(hole.get(), kHoleBytes), 0);
+  const auto client = Helper().NewClient();
+  const auto other = Helper().NewClient();
+  ASSERT_TRUE(client.ok() && other.ok());
+  const auto send = [](int socket, uint64_t offset, uint64_t bytes, int fd) {
+    const uint64_t request[2] = {offset, bytes};
+    const absl::string_view packet(reinterpret_cast<const char*>(request), sizeof(request));
+    return SendSeqPacket(socket, packet, fd).ok();
+  };
+  // It has more to do than it may do at once, so its socket fills up.
+  const auto is_full = [&] { return !send(client->get(), 0, kHoleBytes, hole.get()); };
+  for (int i = 0; i < 100'000 && !is_full(); ++i) {
+  }
+  ASSERT_TRUE(is_full());
+  EXPECT_TRUE(send(other->get(), 0, kPage, file.fd()));
+  EXPECT_TRUE(file.ComesIn(0, kPage)) << "of another one meanwhile";
+  while (!send(client->get(), kPage, kPage, file.fd())) absl::SleepFor(absl::Milliseconds(10));
+  EXPECT_TRUE(file.ComesIn(kPage, kPage)) << "of the same one at last";
+}
+
 TEST(ReadAheadTest, AHelperEnds) {
   auto helper = ReadAheadHelper::Start();
   ASSERT_TRUE(helper.ok()) << helper.status();
