@@ -60,9 +60,9 @@ struct EmbeddedOptions {
   std::string cache_dir;  // for record indexes, and for logs; empty: the service chooses
   // Each means what the flag of bulkheadd with its name means (docs/service.md), and messages of
   // the service advise it by its name here. Empty, or 0: the service's default.
-  std::string worker_quota;       // "512MiB"
-  std::string memory_budget;      // "8GiB"
-  std::string block_cache_bytes;  // disk for data of buckets: "64GiB"; "0": none
+  std::string worker_quota;             // "512MiB"
+  std::string memory_budget;            // "8GiB"
+  std::string block_cache_bytes;        // disk for data of buckets: "64GiB"; "0": none
   std::string coefficient_cache_bytes;  // disk for what decoding JPEGs gives: "64GiB"; "0": none
   absl::Duration worker_hang_timeout = absl::ZeroDuration();
   std::string sandbox;    // "seccomp,landlock"
