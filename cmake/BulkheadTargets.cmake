@@ -95,6 +95,9 @@ function(bulkhead_pytest name)
     BULKHEAD_SOURCE_DIR=${PROJECT_SOURCE_DIR}
     BULKHEAD_BIN_DIR=${CMAKE_RUNTIME_OUTPUT_DIRECTORY}
     BULKHEAD_BUILD_DIR=${CMAKE_BINARY_DIR})
+  if(ARG_SPREAD)
+    set_tests_properties(${name} PROPERTIES PROCESSORS ${cores})
+  endif()
   set_tests_properties(${name} PROPERTIES
     TIMEOUT ${ARG_TIMEOUT} RUN_SERIAL ${ARG_ALONE} LABELS "${ARG_LABELS}" ENVIRONMENT "${environment}")
 endfunction()

@@ -283,7 +283,7 @@ std::optional<absl::string_view> Segment::FindPart(const StoreKey& key, size_t h
         read(value.begin + chosen->begin, chosen->bytes)) {
       part = absl::string_view(buffer.data(), chosen->bytes);
     }
-    return true;
+    return part.has_value();
   });
   return part;
 }

@@ -45,6 +45,13 @@ void SegmentFolder::FindSegments(bool earlier) {
     std::string domain;
     int64_t mtime_ns = 0;
   };
+  // Others may have removed some.
+  segments_.erase(std::remove_if(segments_.begin(), segments_.end(),
+                                 [](const auto& segment) {
+                                   return !segment->lent &&
+                                          !IsFileAt(segment->reading.get(), segment->path);
+                                 }),
+                  segments_.end());
   std::vector<Found> found;
   for (const std::string& name : NamesIn(config_.folder)) {
     if (!absl::StartsWith(name, config_.prefix + "-") || !absl::EndsWith(name, kSuffix)) continue;
@@ -97,7 +104,8 @@ uint64_t SegmentFolder::TotalBytes() const {
 bool SegmentFolder::TakeLock(Segment& segment) {
   if (segment.writing) return true;
   auto fd = OpenOwnFile(segment.path, /*writable=*/true);
-  if (!fd.ok() || !IsFileAt(segment.reading.get(), segment.path) || !TryLockFile(fd->get())) {
+  // In this order: another service may just have removed it.
+  if (!fd.ok() || !TryLockFile(fd->get()) || !IsFileAt(segment.reading.get(), segment.path)) {
     return false;
   }
   segment.writing = *std::move(fd);
@@ -129,12 +137,15 @@ bool SegmentFolder::RemoveOldest(const std::string& domain) {
     return segment.domain != kBuiltIn && segment.domain != domain && !HasWriter(segment.domain);
   });
   if (oldest == segments_.end()) {
-    oldest =
-        find([&](const Segment& segment) { return segment.domain == domain && segment.earlier; });
+    oldest = find([&](const Segment& segment) {
+      const bool serves_others = config_.builtin_serves_all && segment.domain == kBuiltIn;
+      return segment.earlier && (segment.domain == domain || !serves_others);
+    });
   }
   if (oldest == segments_.end()) return false;
-  // Also where others still read it, whom it is as damaged to: the disk is free at once.
-  (void)!ftruncate((*oldest)->writing.get(), 0);
+  // What was left by earlier runs frees the disk at once, also where others still read it: to them
+  // it is as damaged.
+  if ((*oldest)->earlier) (void)!ftruncate((*oldest)->writing.get(), 0);
   RemoveFile((*oldest)->path);
   segments_.erase(oldest);
   return true;

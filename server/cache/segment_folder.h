@@ -40,6 +40,8 @@ class SegmentFolder {
     uint64_t first_bytes = uint64_t{4} << 20;  // of a segment while none is full,
     uint64_t largest_bytes = uint64_t{64}
                              << 20;  // limit of any segment, unless most_bytes is large
+    // Whether what kBuiltIn keeps serves other domains, too, and so makes no room for them.
+    bool builtin_serves_all = true;
   };
   // Every process opens all segments, so their number is bounded: with a large most_bytes segments
   // are larger.
@@ -67,8 +69,8 @@ class SegmentFolder {
 
   // Lends a segment to one writer of `domain` (lower-case letters and digits) until GiveBack: one
   // with room, else a new one. If the total would be too large, removes the oldest segments without
-  // a writer: of other domains first, but never of kBuiltIn, which serve every pipeline; then of
-  // earlier runs of this domain. RESOURCE_EXHAUSTED if there is no room; other errors of the disk.
+  // a writer: of other domains first, but not of kBuiltIn where those serve every pipeline; then
+  // of earlier runs. RESOURCE_EXHAUSTED if there is no room; other errors of the disk.
   absl::StatusOr<std::shared_ptr<const Segment>> Lend(const std::string& domain);
   void GiveBack(uint64_t id);
 

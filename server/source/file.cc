@@ -244,8 +244,7 @@ std::optional<uint64_t> DataFile::FileSystem() const {
   constexpr int64_t kZfs = 0x2FC12FC1;
   constexpr int64_t kBcachefs = 0xCA451A4E;
   constexpr int64_t kFit[] = {EXT4_SUPER_MAGIC, kXfs, BTRFS_SUPER_MAGIC,
-                              F2FS_SUPER_MAGIC, kZfs, kBcachefs,
-                              NFS_SUPER_MAGIC};
+                              F2FS_SUPER_MAGIC, kZfs, kBcachefs};
   struct statfs info;
   if (blocks_ != nullptr || fstatfs(fd_, &info) != 0) return std::nullopt;
   if (std::find(std::begin(kFit), std::end(kFit), int64_t{info.f_type}) == std::end(kFit)) {

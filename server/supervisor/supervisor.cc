@@ -71,6 +71,7 @@ CacheSegments::Config SegmentsConfig(internal::v1::CacheKind kind,
   folder.prefix = stage ? "cache" : "coefficients";
   folder.first_bytes = uint64_t{stage ? 64u : 16u} << 20;
   folder.largest_bytes = uint64_t{1} << 30;
+  folder.builtin_serves_all = !stage;
   return config;
 }
 

@@ -253,6 +253,26 @@ TEST_F(SegmentFolderTest, WhatServesEveryPipelineMakesNoRoomForOne) {
   EXPECT_EQ(domains(), (std::multiset<std::string>{kShared, kShared, kShared}));
 }
 
+TEST_F(SegmentFolderTest, WhatServesNobodyElseMakesRoomForEveryDomain) {
+  Fill(**SegmentFolder::Open(Config(kSmall))->Lend(kShared));
+  SegmentFolder::Config config = Config(kSmall);
+  EXPECT_FALSE(SegmentFolder::Open(config)->Lend("f00").ok());
+  config.builtin_serves_all = false;
+  EXPECT_TRUE(SegmentFolder::Open(config)->Lend("f00").ok());
+}
+
+TEST_F(SegmentFolderTest, WhatOthersRemovedIsNotCounted) {
+  Fill(**SegmentFolder::Open(Config(2 * kSmall))->Lend(kShared));
+  const auto folder = SegmentFolder::Open(Config(2 * kSmall));
+  const auto lent = folder->Lend(kShared);
+  ASSERT_TRUE(lent.ok());
+  EXPECT_EQ(folder->segments().size(), 2u);
+  std::filesystem::remove(folder->segments()[0]->path);
+  const auto next = folder->Lend(kShared);
+  ASSERT_TRUE(next.ok());
+  EXPECT_EQ(folder->segments().size(), 2u);
+}
+
 TEST_F(SegmentFolderTest, FilesThatAreNotOursAreLeftAloneAndNamed) {
   for (const char* name : {"open", "link", "mine"}) {
     MakeSegment(kSmall, absl::StrCat("seek-builtin-", name, ".segment"));

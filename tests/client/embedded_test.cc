@@ -284,9 +284,10 @@ TEST(EmbeddedTest, OptionsAreFlagsOfTheirNames) {
   options.native_path = {"/a", "/b"};
   EXPECT_THAT(FlagsOf(options),
               ElementsAre("--workers", "2", "--worker-quota", "300MiB", "--memory-budget", "2GiB",
-                          "--block-cache-bytes", "64GiB", "--coefficient-cache-bytes", "0", "--worker-hang-timeout", "1.5",
-                          "--sandbox", "seccomp", "--metrics", "127.0.0.1:0", "--log-level",
-                          "debug", "--native-path", "/a", "--native-path", "/b"));
+                          "--block-cache-bytes", "64GiB", "--coefficient-cache-bytes", "0",
+                          "--worker-hang-timeout", "1.5", "--sandbox", "seccomp", "--metrics",
+                          "127.0.0.1:0", "--log-level", "debug", "--native-path", "/a",
+                          "--native-path", "/b"));
 }
 
 TEST(EmbeddedTest, MessagesAdviseTheOptionsOfTheProgram) {

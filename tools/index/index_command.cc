@@ -149,10 +149,11 @@ absl::StatusOr<std::array<KeptOfImages, 2>> AskForKeptAtRest(const Loader& loade
     return std::array{all[0].made, all[0].found, all[1].made, all[1].found};
   };
   auto last = AskForKept(loader, arguments);
-  for (int look = 0; look < kMostLooks && last.ok(); ++look) {
+  int same = 0;
+  for (int look = 0; look < kMostLooks && last.ok() && same < 3; ++look) {
     absl::SleepFor(absl::Milliseconds(100));
     auto now = AskForKept(loader, arguments);
-    if (now.ok() && counts(*now) == counts(*last)) return now;
+    same = now.ok() && counts(*now) == counts(*last) ? same + 1 : 0;
     last = std::move(now);
   }
   return last;

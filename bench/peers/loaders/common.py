@@ -82,7 +82,9 @@ def check(batch, workload):
 
 
 def check_boxes(boxes):
-    if boxes.size != BATCH * BOXES * 4 or not 0 <= boxes.min() <= boxes.max() <= DETECTION_SIZE:
+    left, top, right, bottom = boxes.reshape(-1, 4).T
+    ordered = (left <= right).all() and (top <= bottom).all()
+    if len(left) != BATCH * BOXES or not ordered or not 0 <= boxes.min() < DETECTION_SIZE / 2 < boxes.max() <= DETECTION_SIZE:
         raise RuntimeError(f"the boxes of a batch are {boxes.shape}, from {boxes.min()} to {boxes.max()}")
 
 

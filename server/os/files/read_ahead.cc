@@ -182,14 +182,19 @@ class ReadAheadHelper::State {
 
   struct Client {
     UniqueFd socket;
-    int64_t cpu_ns = 0;  // that its requests took in this window
+    int64_t cpu_ns = 0;  // that its requests took, beyond its share of the windows before
+
+    // Whether it has used up its share of one.
+    bool RestsIn(absl::Duration window) const {
+      return absl::Nanoseconds(cpu_ns) > kMostCpu * window;
+    }
   };
 
-  // A client that has used up its share of this window rests until the next one.
-  void Rest(int client);
+  // Clients that have used up their share rest until a window in which they have one again.
   void BeginWindow(int64_t now_ns);
   void Listen(int client, uint32_t events) const;
   void TakeRequest(int client);
+  void Forget(int client);
   void BringInWhole(int fd);
   // Reads data [at, end) of a file. False if it cannot be read, or would be too much.
   bool ReadSlowly(int fd, off_t at, off_t end, Known& known);
@@ -201,7 +206,7 @@ class ReadAheadHelper::State {
   std::map<int, Client> clients_ ABSL_GUARDED_BY(mutex_);
   std::deque<UniqueFd> whole_ ABSL_GUARDED_BY(mutex_);
   // Of the thread that serves.
-  std::vector<int> resting_;
+  size_t resting_ = 0;
   int64_t window_ns_ = 0;  // when it began
   // Of the thread for whole files.
   std::map<std::pair<dev_t, ino_t>, Known> known_;
@@ -239,14 +244,17 @@ void ReadAheadHelper::State::Serve() {
   SetThreadName("read ahead");
   while (true) {
     epoll_event events[16];
-    const int timeout_ms =
-        resting_.empty() ? -1 : static_cast<int>(kWindow / absl::Milliseconds(1));
+    const int timeout_ms = resting_ == 0 ? -1 : static_cast<int>(kWindow / absl::Milliseconds(1));
     const int count = epoll_wait(epoll_.get(), events, std::size(events), timeout_ms);
     const int64_t now_ns = MonotonicNanos();
     if (absl::Nanoseconds(now_ns - window_ns_) >= kWindow) BeginWindow(now_ns);
     for (int i = 0; i < count; ++i) {
       if (ended_) return;
       const int client = events[i].data.fd;
+      if ((events[i].events & EPOLLHUP) != 0) {
+        Forget(client);
+        continue;
+      }
       const int64_t begin_ns = ThreadCpuNanos();
       TakeRequest(client);
       const int64_t took_ns = ThreadCpuNanos() - begin_ns;
@@ -254,22 +262,28 @@ void ReadAheadHelper::State::Serve() {
       const auto found = clients_.find(client);
       if (found == clients_.end()) continue;
       found->second.cpu_ns += took_ns;
-      if (absl::Nanoseconds(found->second.cpu_ns) > kMostCpu * kWindow) Rest(client);
+      if (!found->second.RestsIn(kWindow)) continue;
+      Listen(client, 0);
+      ++resting_;
     }
   }
 }
 
-void ReadAheadHelper::State::Rest(int client) {
-  Listen(client, 0);
-  resting_.push_back(client);
-}
-
 void ReadAheadHelper::State::BeginWindow(int64_t now_ns) {
+  const absl::Duration passed = absl::Nanoseconds(now_ns - window_ns_);
   window_ns_ = now_ns;
+  resting_ = 0;
   absl::MutexLock lock(&mutex_);
-  for (auto& [number, client] : clients_) client.cpu_ns = 0;
-  for (const int client : resting_) Listen(client, EPOLLIN);  // fails for one that is gone
-  resting_.clear();
+  for (auto& [number, client] : clients_) {
+    const bool rested = client.RestsIn(kWindow);
+    const absl::Duration owed = absl::Nanoseconds(client.cpu_ns) - kMostCpu * passed;
+    client.cpu_ns = std::max<int64_t>(0, absl::ToInt64Nanoseconds(owed));
+    if (client.RestsIn(kWindow)) {
+      ++resting_;
+    } else if (rested) {
+      Listen(number, EPOLLIN);
+    }
+  }
 }
 
 void ReadAheadHelper::State::Listen(int client, uint32_t events) const {
@@ -282,13 +296,16 @@ void ReadAheadHelper::State::TakeRequest(int client) {
   UniqueFd file;
   const bool is_there = Receive(client, request, file);
   if (file && request.bytes != kWhole) return BringIn(file.get(), request);
+  if (!is_there) Forget(client);
   absl::MutexLock lock(&mutex_);
-  if (!is_there) {
-    // Not by closing alone: a process that is just being started has the descriptor, too.
-    (void)epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, client, nullptr);
-    clients_.erase(client);
-  }
   if (file && whole_.size() < kMostWaiting) whole_.push_back(std::move(file));
+}
+
+void ReadAheadHelper::State::Forget(int client) {
+  // Not by closing alone: a process that is just being started has the descriptor, too.
+  (void)epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, client, nullptr);
+  absl::MutexLock lock(&mutex_);
+  clients_.erase(client);
 }
 
 void ReadAheadHelper::State::BringInWholeFiles() {

@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "server/supervisor/verdict/python_lines.h"
+
 namespace bulkhead {
 namespace {
 
@@ -44,7 +46,7 @@ void PoolVerdict::TellIfChanged() {
   const v1::Verdict now = verdict_.Now();
   const bool changed = now.kind() != told_.kind() || now.stage() != told_.stage() ||
                        now.confirmed() != told_.confirmed() || now.line() != told_.line() ||
-                       (now.has_native_bytes_per_sample() && !told_.has_native_bytes_per_sample());
+                       (PythonLinesText(told_).empty() && !PythonLinesText(now).empty());
   // Whether memory that has levelled off counts as a cache or as nothing may change often.
   if (!changed || (!IsKept(now) && !IsKept(told_))) {
     return;
