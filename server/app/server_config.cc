@@ -285,15 +285,17 @@ absl::Status ConfigureUserCode(const DaemonOptions& options, LoaderServer::Confi
 absl::StatusOr<Supervisor::Config::Cache> Cache(const char* option, const std::string& bytes,
                                                 const std::string& folder) {
   Supervisor::Config::Cache cache;
-  if (bytes == "0") {
-    cache.reason = absl::StrCat(option, " is 0");
-    return cache;
-  }
-  const absl::StatusOr<uint64_t> size =
-      bytes == "auto" ? UsualCacheBytes(folder) : ParseBytes(bytes);
+  const bool chosen = bytes != "auto";
+  const absl::StatusOr<uint64_t> size = !chosen        ? UsualCacheBytes(folder)
+                                        : bytes == "0" ? 0
+                                                       : ParseBytes(bytes);
   if (!size.ok()) {
     return absl::InvalidArgumentError(
         absl::StrCat(option, " ", bytes, ": ", std::string(size.status().message())));
+  }
+  if (chosen && *size == 0) {
+    cache.reason = absl::StrCat(option, " is 0");
+    return cache;
   }
   if (IsInMemory(folder)) {
     cache.reason = absl::StrCat("the cache folder ", folder,

@@ -123,6 +123,7 @@ def test_a_loader_bounds_those_of_its_own_service(spec, plain, folder):
             assert [{name: array.tobytes() for name, array in batch.items()} for batch in loader.stream()] == plain
             cache = loader.status()["coefficient_cache"]
         assert cache["most_bytes"] == (64 << 20 if made else 0)
+        assert cache["reason"] == ("" if made else "--coefficient-cache-bytes is 0")
         assert bool(list(home.glob("coefficients-*.segment"))) == made
 
 
