@@ -286,9 +286,8 @@ absl::StatusOr<Supervisor::Config::Cache> Cache(const char* option, const std::s
                                                 const std::string& folder) {
   Supervisor::Config::Cache cache;
   const bool chosen = bytes != "auto";
-  const absl::StatusOr<uint64_t> size = !chosen        ? UsualCacheBytes(folder)
-                                        : bytes == "0" ? 0
-                                                       : ParseBytes(bytes);
+  const absl::StatusOr<uint64_t> size =
+      chosen ? ParseBytes(bytes == "0" ? "0B" : bytes) : UsualCacheBytes(folder);
   if (!size.ok()) {
     return absl::InvalidArgumentError(
         absl::StrCat(option, " ", bytes, ": ", std::string(size.status().message())));
