@@ -39,6 +39,7 @@ def spec_of(options):
         spec.update(source={"tfrecord": {"files": files}}, features={"image": {"bytes": {}}})
     if options.workload == "detection":
         spec["features"]["boxes"] = {"float": {"shape": [-1, 4], "max_count": box_records.BOXES}}
+        spec["stages"] = [*stages, {"convert_boxes": {"relative": False}}]  # pixels, as of the other loaders
     return spec
 
 
