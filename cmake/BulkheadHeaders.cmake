@@ -17,7 +17,8 @@ if(BULKHEAD_PRECOMPILED_HEADERS)
   target_link_libraries(bulkhead_headers PRIVATE ${where})
   target_precompile_headers(bulkhead_headers PRIVATE ${BULKHEAD_SHARED_HEADERS})
   # ccache has handed out parsed headers from before a .proto changed: these are parsed by the compiler itself.
-  set_target_properties(bulkhead_headers PROPERTIES CXX_COMPILER_LAUNCHER "")
+  set(parse ${PROJECT_SOURCE_DIR}/cmake/parse_headers.sh)
+  set_target_properties(bulkhead_headers PROPERTIES CXX_COMPILER_LAUNCHER ${parse})
 endif()
 if(BULKHEAD_PRECOMPILED_HEADERS AND BULKHEAD_STATIC)
   # GCC takes nothing that was parsed with -O2 into what it makes with -Os,
@@ -25,7 +26,7 @@ if(BULKHEAD_PRECOMPILED_HEADERS AND BULKHEAD_STATIC)
   target_compile_options(bulkhead_small_headers PRIVATE ${BULKHEAD_QUICK})
   target_link_libraries(bulkhead_small_headers PRIVATE ${where})
   target_precompile_headers(bulkhead_small_headers PRIVATE ${BULKHEAD_SHARED_HEADERS})
-  set_target_properties(bulkhead_small_headers PROPERTIES CXX_COMPILER_LAUNCHER "")
+  set_target_properties(bulkhead_small_headers PROPERTIES CXX_COMPILER_LAUNCHER ${parse})
 elseif(BULKHEAD_PRECOMPILED_HEADERS)
   # or with -fPIC into what it makes with -fPIE, as test programs are.
   add_executable(bulkhead_test_headers ${nothing})
@@ -33,7 +34,7 @@ elseif(BULKHEAD_PRECOMPILED_HEADERS)
   target_compile_options(bulkhead_test_headers PRIVATE ${BULKHEAD_OF_TESTS})
   target_precompile_headers(bulkhead_test_headers PRIVATE ${BULKHEAD_SHARED_HEADERS} <gmock/gmock.h> <gtest/gtest.h>)
   set_target_properties(bulkhead_test_headers PROPERTIES
-    CXX_COMPILER_LAUNCHER "" RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/headers)
+    CXX_COMPILER_LAUNCHER ${parse} RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/headers)
 endif()
 
 # Lets `target` take its headers from `parsed`. Not for one that is compiled with options of its own.

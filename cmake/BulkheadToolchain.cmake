@@ -25,10 +25,10 @@ endif()
 find_program(CCACHE ccache)
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE})
-  # As ccache's manual asks where headers are parsed ahead (BulkheadHeaders.cmake). What a source includes is told by
-  # the compiler when it compiles, not by a run of the preprocessor before.
-  set(CMAKE_CXX_COMPILER_LAUNCHER
-      ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_DEPEND=1 ${CCACHE})
+  # As ccache's manual asks where headers are parsed ahead (parse_headers.sh). What a source includes is told by the
+  # compiler when it compiles, not by a run of the preprocessor before.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
+      CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_PCH_EXTSUM=1 CCACHE_DEPEND=1 ${CCACHE})
 endif()
 
 # Contraction of a*b+c into one FMA would make a batch depend on the CPU (promise 1: pure batches).

@@ -92,7 +92,7 @@ def trainer(tmp_path):
         out, errors = process.communicate(timeout=120)
         assert process.returncode == code, errors
         told = [json.loads(line) for line in (said + out).splitlines()]
-        assert len(told) == services
+        assert len(told) == services, errors
         for processes in told:
             names = [name for _, name in processes]
             assert "bulkheadd" in names and "bulkhead-worker" in names
