@@ -46,7 +46,10 @@ def photos(tmp_path_factory):
         check=True,
         stdout=subprocess.DEVNULL,
     )
-    return folder
+    states = {path: (path.stat().st_size, path.stat().st_mtime_ns) for path in folder.rglob("*")}
+    yield folder
+    changed = [path for path, state in states.items() if (path.stat().st_size, path.stat().st_mtime_ns) != state]
+    assert not changed, "a test changed the photos of all"
 
 
 @pytest.fixture(scope="session")

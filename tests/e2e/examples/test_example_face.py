@@ -16,6 +16,7 @@ from conftest import BIN, HERE, PYTHON, PYTHON_PACKAGE, Service, tool
 EXAMPLE = HERE.parents[1] / "examples/face"
 SWITCHES = ("training", "is_augment", "is_normalize")
 MAPS = [f"labels_{extent}" for extent in (159, 79, 39, 19, 9)]
+VARIANTS = pytest.mark.xdist_group("variants")  # where they are made once
 
 sys.path.insert(0, str(EXAMPLE))
 cv2 = pytest.importorskip("cv2")
@@ -346,6 +347,7 @@ def equal_samples(one, other, names=("image", *MAPS)):
     return np.all([(one[name] == other[name]).reshape(10, -1).all(axis=1) for name in names], axis=0).tolist()
 
 
+@VARIANTS
 def test_normalization_changes_the_values_of_the_image_alone(variants):
     for on in (False, True):
         plain, normalized = (variants[on, on, is_normalize] for is_normalize in (False, True))
@@ -355,6 +357,7 @@ def test_normalization_changes_the_values_of_the_image_alone(variants):
         assert all(equal_samples(plain, normalized, ["label", *MAPS]))
 
 
+@VARIANTS
 def test_augmentation_changes_pictures_with_faces_alone(variants):
     for training in (False, True):
         plain, augmented = (variants[training, is_augment, False] for is_augment in (False, True))
@@ -369,6 +372,7 @@ def is_whole(image):
     return lit.min() == 0 and lit.max() == 639 and np.mean(image[: lit[:, 0].max() + 1, : lit[:, 1].max() + 1].any(axis=2)) > 0.98
 
 
+@VARIANTS
 def test_training_scales_pictures_without_faces_at_random(variants):
     for training in (False, True):
         batch = variants[training, False, False]

@@ -9,7 +9,7 @@ import bulkhead
 import object_sets
 import pytest
 from conftest import digest_of, finish_digest, go_on, start_digest, tool, wait_for_pause, write_spec
-from object_sets import PATIENCE, again_and_again, blocks_folder, disk_use, kill_all, spares
+from object_sets import PATIENCE, again_and_again, blocks_folder, disk_use, kill_all, put_photos, replace, spares
 
 STAGES = object_sets.STAGES
 FOLDER = {"image_folder": {"path": "s3://bucket/folder"}}
@@ -19,8 +19,7 @@ FOLDER = {"image_folder": {"path": "s3://bucket/folder"}}
 def images(photos, folder, own_store):
     """The photos as objects bucket/folder/CLASS/NAME.jpg, bucket/list.txt beside the folder; and a folder of the same."""
     bucket = folder / "store/bucket"
-    shutil.copytree(photos / "folder", bucket / "folder")
-    shutil.copy(photos / "list.txt", bucket / "list.txt")
+    put_photos(photos, bucket)
     own_store.page_size = 7  # so that folders take several pages
     return bucket
 
@@ -383,7 +382,7 @@ def test_a_missing_object_of_a_list_is_named_with_its_line_or_substituted(folder
 @pytest.mark.parametrize("source", [FOLDER, {"image_list": {"path": "s3://bucket/list.txt"}}])
 def test_an_image_that_is_a_web_page_is_a_sample_error(folder, images, start, source):
     path = sorted((images / "folder").rglob("*.jpg"))[9]
-    path.write_text("<!DOCTYPE html><html><body>Sign in</body></html>")
+    replace(path, b"<!DOCTYPE html><html><body>Sign in</body></html>")
     service = start()
     error = error_of(source, service)
     assert "web page" in str(error) and str(path.relative_to(images / "folder")) in str(error)
@@ -405,14 +404,14 @@ def test_an_image_that_arrives_wrong_is_read_again(folder, images, own_store, st
     assert (found["digest"], found["samples"]) == (local["digest"], local["samples"])
     assert own_store.count("GET", names[3].name) == 2
     # One that is wrong in the store is read twice, too.
-    (images / "folder" / names[5]).write_bytes(b"\xff\xd8 no image")
+    replace(images / "folder" / names[5], b"\xff\xd8 no image")
     before = own_store.count("GET", names[5].name)
     assert error_of(at["s3://bucket"], service).reason == "CORRUPT_IMAGE"
     assert own_store.count("GET", names[5].name) == before + 2
 
 
 def test_an_empty_image_is_a_sample_error(folder, images, start):
-    sorted((images / "folder").rglob("*.jpg"))[9].write_bytes(b"")
+    replace(sorted((images / "folder").rglob("*.jpg"))[9], b"")
     service = start()
     errors = {"errors": {"policy": "substitute", "max_fraction": 0.5}}
     local = result(folder, {"image_folder": {"path": str(images / "folder")}}, service, **errors)

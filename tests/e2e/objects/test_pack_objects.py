@@ -10,7 +10,7 @@ import cv2
 import pytest
 
 from conftest import BIN, tool, write_spec
-from object_sets import PATIENCE, spares
+from object_sets import PATIENCE, put_photos, spares
 from tf_records import read_examples
 
 MARK = (".packed", ".packing")
@@ -25,8 +25,7 @@ def packed(folder):
 def bucket(photos, folder, own_store):
     """Beside the shards: bucket/folder/CLASS/NAME.jpg, lists, COCO JSON and tables of boxes of these images."""
     bucket = folder / "store/bucket"
-    shutil.copytree(photos / "folder", bucket / "folder")
-    shutil.copy(photos / "list.txt", bucket / "list.txt")
+    put_photos(photos, bucket)
     (bucket / "folder/notes.txt").write_text("no image")
     names = sorted(str(path.relative_to(bucket / "folder")) for path in (bucket / "folder").rglob("*.jpg"))[:20]
     (bucket / "second.csv").write_text("kind,path\n" + "".join(f"{i % 3},folder/{name}\n" for i, name in enumerate(names)))

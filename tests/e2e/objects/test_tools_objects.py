@@ -11,7 +11,7 @@ import pytest
 
 from conftest import BIN, HERE, PYTHON, tool, write_spec
 from object_faults import Fault, Request
-from object_sets import PATIENCE, SAMPLES, blocks_folder, processes_below, spares, spec_of
+from object_sets import PATIENCE, SAMPLES, blocks_folder, processes_below, put_photos, spares, spec_of
 
 PYTHON_STAGE = {"python": {"function": "batch_functions:pure", "inputs": ["label"], "outputs": [{"name": "index", "dtype": "int64"}]}}
 
@@ -20,9 +20,8 @@ PYTHON_STAGE = {"python": {"function": "batch_functions:pure", "inputs": ["label
 def bucket(photos, folder, own_store):
     """Beside the shards: bucket/folder/CLASS/NAME.jpg, and lists of these images."""
     bucket = folder / "store/bucket"
-    shutil.copytree(photos / "folder", bucket / "folder")
+    put_photos(photos, bucket)
     (bucket / "folder/notes.txt").write_text("no image")
-    shutil.copy(photos / "list.txt", bucket / "list.txt")
     names = sorted(str(path.relative_to(bucket)) for path in (bucket / "folder").rglob("*.jpg"))
     (bucket / "second.csv").write_text("kind,path\n" + "".join(f"{i % 3},{name}\n" for i, name in enumerate(names[:20])))
     own_store.page_size = 7

@@ -13,6 +13,7 @@ import pytest
 import bulkhead
 from conftest import HERE, Service, error_of, write_spec
 
+pytestmark = pytest.mark.xdist_group("native_stage")  # where the libraries are compiled once
 ROOT = HERE.parents[1]
 
 # What it does is told by its argument.
@@ -102,7 +103,7 @@ def compile_library(source, target, *options):
     subprocess.run(["c++", "-std=c++17", "-fPIC", "-shared", "-I", ROOT / "include", *options, "-o", target, source], check=True)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def libraries(tmp_path_factory):
     folder = tmp_path_factory.mktemp("libraries")
     source = folder / "stage.cc"
