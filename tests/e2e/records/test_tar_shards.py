@@ -120,7 +120,7 @@ def reference(shards):
 def test_a_tar_needs_no_declaration_and_holds_what_the_list_holds(photos, shards):
     told = {"stages": ["decode_image", {"resize": {"size": 32}}], "batch": {"size": 10}, "epochs": 1, "outputs": ["image", "label"]}
     digests = {
-        digest_of("cpp", write_spec(photos / "list.yaml", source={"image_list": {"path": "list.txt"}}, **told)),
+        digest_of("cpp", write_spec(photos / "told.yaml", source={"image_list": {"path": "list.txt"}}, **told)),
         digest_of("cpp", write_spec(shards / "tar.yaml", source={"tar": {"files": "photos-*.tar"}}, **told)),
         digest_of("cpp", write_spec(shards / "gz.yaml", source={"tar": {"files": "all.tar.gz"}}, **told)),
     }
