@@ -25,7 +25,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 def descendants(pid):
     for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
         try:
-            words = stat.read_text()
+            words = stat.read_text(errors="replace")
         except OSError:
             continue
         if int(words.rpartition(")")[2].split()[1]) == pid:
@@ -60,7 +60,7 @@ def main():
 
 def is_alive(pid):
     try:
-        state = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        state = pathlib.Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):
         return False
     return state != "Z"
