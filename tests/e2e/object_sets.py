@@ -50,8 +50,8 @@ def write_shards(photos, bucket):
 
 
 def put_photos(photos, bucket):
-    """BUCKET/folder/CLASS/NAME.jpg and BUCKET/list.txt. The images are links, which cost a tenth of copies: a test that
-    changes one replaces it."""
+    """BUCKET/folder/CLASS/NAME.jpg and BUCKET/list.txt. The images are links, since a hundred tests ask for them: a test
+    that changes one replaces it."""
     shutil.copytree(photos / "folder", bucket / "folder", copy_function=os.link)
     shutil.copy(photos / "list.txt", bucket / "list.txt")
 

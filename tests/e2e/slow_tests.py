@@ -1,7 +1,7 @@
 """A plugin of pytest, `-p slow_tests`: leaves out the tests that a suite's slow_tests.txt names, unless BULKHEAD_EXTENDED is set.
 
-Most of what each of them shows is also shown by smaller tests, or by another case of its own which is not left out: together
-they take longer than all others. scripts/extended.sh slow runs them. A line is `file.py`, `file.py::test` or `file.py::test[case]`; the list lies
+Most of what each of them shows is also shown by smaller tests, or by another case of its own which is not left out.
+scripts/extended.sh slow runs them. A line is `file.py`, `file.py::test` or `file.py::test[case]`; the list lies
 in the suite's folder or in one above it.
 """
 
