@@ -18,18 +18,11 @@ namespace bulkhead {
 // INVALID_ARGUMENT if a stream's name has more than 256 bytes: status and metrics repeat it.
 absl::Status CheckStreamName(const std::string& name);
 
-// CURSOR_MISMATCH (FAILED_PRECONDITION) if a cursor names more files than a pipeline may load, or a
-// name that is not IsCodeName. Such files are never read.
-absl::Status CheckCodeNames(const v1::Cursor& cursor);
-
 // Checks an Open against the prepared pipeline, whose `code` is not known yet: name, rank, world
 // size, cursor. Returns the plan of the stream's batches. Errors: INVALID_ARGUMENT
 // (PROTOCOL_VIOLATION); FAILED_PRECONDITION (CURSOR_MISMATCH, with what differs; NO_SAMPLES if an
 // epoch has no batch).
 absl::StatusOr<BatchPlan> PlanBatches(const v1::Open& open, const PreparedPipeline& prepared);
-
-// The records that a cursor leaves out. RESOURCE_EXHAUSTED (QUARANTINE_FULL).
-absl::StatusOr<QuarantineSet> QuarantineOf(const v1::Cursor& cursor);
 
 // The quarantine set when the stream opens: the records of the cursor, and those that the service
 // has stored. RESOURCE_EXHAUSTED (QUARANTINE_FULL).

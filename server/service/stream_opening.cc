@@ -9,6 +9,7 @@
 #include "absl/time/clock.h"
 #include "server/base/error.h"
 #include "server/os/monotonic_wait.h"
+#include "server/service/cursor_check.h"
 #include "server/service/stream_config.h"
 #include "server/spec/source_chain.h"
 

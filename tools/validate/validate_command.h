@@ -3,46 +3,15 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <ostream>
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
-#include "bulkhead/v1/loader.pb.h"
-#include "bulkhead/v1/pipeline.pb.h"
 #include "tools/common/options.h"
 #include "tools/common/user_code_options.h"
-#include "tools/validate/cache_report.h"
+#include "tools/validate/spec_report.h"
 
 namespace bulkhead {
-
-// How many records a spec selects, and the fingerprint of its processing, which the data's names of
-// classes belong to.
-struct DataCounts {
-  // Of all sources together; `records` is 0 where only the samples are known.
-  v1::SelectionCounts whole;
-  // Of a mixture: of each source that has a selection of its own, in their order.
-  std::vector<v1::SelectionCounts> selections;
-  std::string bytes_fingerprint;
-  // How many records have each class, before the selection, by the label's feature and the name of
-  // the class; empty where that is not known.
-  std::map<std::string, std::map<std::string, uint64_t>> classes;
-};
-
-// Counts the records that a normalized spec selects; its relative paths start from `base_dir`.
-using CountDataFn = std::function<absl::StatusOr<DataCounts>(const v1::PipelineSpec& spec,
-                                                             const std::string& base_dir)>;
-// The same as the service at `target` counts them.
-using CountAtFn = std::function<absl::StatusOr<DataCounts>(
-    const std::string& target, const v1::PipelineSpec& spec, const std::string& base_dir)>;
-
-// How --data looks at the data; null: not at all.
-struct DataLook {
-  CountDataFn count;
-  CountAtFn count_at;  // instead of `count` with --target
-  LookAtKeptFn kept;   // asked about specs with a cache stage
-};
 
 // What `bulkhead validate --purity` is asked for.
 struct PurityRequest {
