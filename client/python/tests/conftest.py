@@ -1,7 +1,9 @@
 import importlib.util
 import json
 import pathlib
+import shutil
 import sys
+import tempfile
 import time
 
 import pytest
@@ -92,3 +94,12 @@ def eventually(condition, seconds=10.0):
 
 def indices(batch):
     return batch["index"].tolist()
+
+
+@pytest.fixture
+def runtime(monkeypatch):
+    """An empty $XDG_RUNTIME_DIR with a short name."""
+    path = pathlib.Path(tempfile.mkdtemp(prefix="bh", dir="/tmp"))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(path))
+    yield path
+    shutil.rmtree(path)

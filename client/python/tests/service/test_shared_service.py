@@ -7,11 +7,8 @@ import os
 import pathlib
 import shutil
 import signal
-import socket
 import subprocess
 import sys
-import tempfile
-import threading
 import time
 
 import pytest
@@ -25,15 +22,6 @@ from bulkhead._service import (
 )
 
 MEETING = "bulkhead-0123456789abcdef"
-
-
-@pytest.fixture
-def runtime(monkeypatch):
-    """An empty $XDG_RUNTIME_DIR with a short name."""
-    path = pathlib.Path(tempfile.mkdtemp(prefix="bh", dir="/tmp"))
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(path))
-    yield path
-    shutil.rmtree(path)
 
 
 @pytest.fixture
@@ -369,141 +357,3 @@ def test_who_waits_for_a_folder_that_is_removed_meanwhile_gets_a_new_one(job):
         asked = []
         with pytest.raises(bulkhead.LoaderClosed):
             rendezvous.enter(float("inf"), lambda: asked.append(1) or len(asked) > 3)
-
-
-# Locks.
-
-
-def test_a_lock_ends_with_its_file_and_not_with_a_child_that_was_forked(tmp_path):
-    path = str(tmp_path / "lock")
-    first = lock_file.LockFile(path, os.O_CREAT)
-    second = lock_file.LockFile(path)
-    assert first.lock_shared() and second.lock_shared()
-    assert not second.lock_exclusively()
-    assert first.lock_exclusively(), "who asks for more in vain loses what it had"
-    assert not second.lock_shared()
-    read, write = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.write(write, b"x")
-        while True:
-            signal.pause()
-    try:
-        os.read(read, 1)
-        first.close()
-        assert second.lock_exclusively()
-    finally:
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-        os.close(read)
-        os.close(write)
-
-
-def test_a_child_that_is_forked_while_files_come_and_go_has_none_of_them(tmp_path):
-    def own_descriptors():
-        links = (f"/proc/self/fd/{fd}" for fd in os.listdir("/proc/self/fd"))
-        return [link for link in links if os.path.lexists(link) and str(tmp_path) in os.readlink(link)]
-
-    def come_and_go(path):
-        while not enough.is_set():
-            file = lock_file.LockFile(path, os.O_CREAT)
-            file.lock_shared()
-            file.close()
-
-    enough = threading.Event()
-    threads = [
-        threading.Thread(target=come_and_go, args=(str(tmp_path / f"{n}.lock"),)) for n in range(3)
-    ]
-    for thread in threads:
-        thread.start()
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    try:
-        found = []
-        for _ in range(300):
-            child = os.fork()
-            if child == 0:
-                os._exit(len(own_descriptors()))
-            found.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-    finally:
-        sys.setswitchinterval(interval)
-        enough.set()
-        for thread in threads:
-            thread.join()
-    assert found == [0] * 300
-
-
-def test_a_lock_file_that_was_replaced_is_not_in_place(tmp_path):
-    path = str(tmp_path / "lock")
-    file = lock_file.LockFile(path, os.O_CREAT)
-    assert file.is_in_place()
-    os.rename(path, path + ".old")
-    assert not file.is_in_place()
-    lock_file.LockFile(path, os.O_CREAT).close()
-    assert not file.is_in_place()
-
-
-# Folders that a crash left behind.
-
-
-def stray(runtime, *parts, name=MEETING):
-    folder = runtime / name
-    folder.mkdir(mode=0o700)
-    for part in parts:
-        (folder / part).touch()
-    listener = socket.socket(socket.AF_UNIX)
-    listener.bind(str(folder / "abcdef.sock"))
-    return folder, listener
-
-
-SERVICE = ("abcdef.lock", "abcdef.log", "spawn", "current")
-
-
-def test_a_meeting_folder_without_users_is_removed(runtime):
-    stray(runtime, *SERVICE)[1].close()
-    (runtime / "bulkhead-0123456789abcde0").mkdir(mode=0o700)
-    rendezvous_module.remove_stale()
-    assert list(runtime.iterdir()) == []
-
-
-@pytest.mark.parametrize("held", ["spawn", "abcdef.lock"])
-def test_a_meeting_folder_with_somebody_in_it_is_left(runtime, held):
-    folder, listener = stray(runtime, *SERVICE)
-    listener.close()
-    before = sorted(runtime.rglob("*"))
-    with open(folder / held) as file:
-        fcntl.flock(file, fcntl.LOCK_SH)
-        rendezvous_module.remove_stale()
-        assert sorted(runtime.rglob("*")) == before
-
-
-def test_a_meeting_folder_whose_service_has_not_yet_seen_that_it_is_alone_is_left(runtime):
-    folder, listener = stray(runtime, *SERVICE)
-    listener.listen()
-    before = sorted(runtime.rglob("*"))
-    rendezvous_module.remove_stale()
-    assert sorted(runtime.rglob("*")) == before
-    listener.close()
-
-
-@pytest.mark.parametrize(
-    "extra, name",
-    [
-        ("thesis.txt", MEETING),
-        ("abcdeg.lock", MEETING),
-        ("abcdef.lock", "bulkhead-of-mine12345678"),
-    ],
-)
-def test_what_is_not_certainly_a_meeting_folder_is_left(runtime, extra, name):
-    stray(runtime, *SERVICE, extra, name=name)[1].close()
-    before = sorted(runtime.rglob("*"))
-    rendezvous_module.remove_stale()
-    assert sorted(runtime.rglob("*")) == before
-
-
-def test_what_others_may_read_is_left(runtime):
-    folder, listener = stray(runtime, *SERVICE)
-    listener.close()
-    folder.chmod(0o755)
-    rendezvous_module.remove_stale()
-    assert (folder / "abcdef.lock").exists()
