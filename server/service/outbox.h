@@ -18,6 +18,8 @@
 #include "bulkhead/v1/loader.pb.h"
 #include "server/doors/arena_client.h"
 #include "server/supervisor/leases/assignments.h"
+#include "server/supervisor/leases/stream.h"
+#include "server/supervisor/leases/stream_meter.h"
 
 namespace bulkhead {
 

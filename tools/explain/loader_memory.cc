@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/base/byte_size.h"
+#include "server/data/fetch_child.h"
 
 namespace bulkhead::tools {
 namespace {

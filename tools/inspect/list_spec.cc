@@ -8,8 +8,10 @@
 #include "absl/strings/str_join.h"
 #include "server/base/error.h"
 #include "server/base/shell_quoted.h"
+#include "server/source/images/list_line.h"
 #include "tools/common/count_text.h"
 #include "tools/common/json.h"
+#include "tools/inspect/list_images.h"
 #include "tools/inspect/list_survey.h"
 #include "tools/inspect/spec_text.h"
 

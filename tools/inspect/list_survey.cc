@@ -15,6 +15,7 @@
 #include "server/source/images/list_line.h"
 #include "tools/common/count_text.h"
 #include "tools/inspect/image_header.h"
+#include "tools/inspect/list_images.h"
 
 namespace bulkhead::tools {
 namespace {

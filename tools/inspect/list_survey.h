@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "server/data/index_kind.h"
+#include "server/data/object_fetcher.h"
 #include "tools/common/json.h"
 #include "tools/inspect/image_survey.h"
 #include "tools/inspect/list_columns.h"

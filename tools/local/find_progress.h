@@ -1,6 +1,8 @@
 #ifndef BULKHEAD_TOOLS_LOCAL_FIND_PROGRESS_H_
 #define BULKHEAD_TOOLS_LOCAL_FIND_PROGRESS_H_
 
+#include "server/data/index_kind.h"
+
 namespace bulkhead::tools {
 
 // Tells on standard error what data are looked for or read, once that takes longer than people wait

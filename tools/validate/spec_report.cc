@@ -14,6 +14,7 @@
 #include "server/spec/batch_stages.h"
 #include "server/spec/source_chain.h"
 #include "server/spec/stage_signature.h"
+#include "server/spec/yaml/yaml_tree.h"
 #include "tools/common/near_path.h"
 #include "tools/local/local_pipeline.h"
 
