@@ -45,7 +45,7 @@ Armed* MapArmed(const char* path) {
 
 void FailIfArmed(Armed* armed, bulkhead::LeaseMoment moment) {
   if (armed[Number(moment)].exchange(0) != 0) kill(getpid(), SIGKILL);
-  if (armed[kMoments + Number(moment)].exchange(0) != 0) kill(getpid(), SIGSTOP);
+  if (armed[kMoments + Number(moment)].exchange(0) != 0) raise(SIGSTOP);
 }
 
 }  // namespace

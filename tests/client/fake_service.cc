@@ -174,7 +174,8 @@ grpc::Status FakeService::Deliver(Session& session) {
         return Error(grpc::StatusCode::UNAVAILABLE, "the client hung up at the arena door",
                      "TRANSPORT_UNAVAILABLE", "by", "the test");
       }
-      if (session.sequence == 1 && session.mode == "freeze" && !resumed) kill(getpid(), SIGSTOP);
+      // raise stops this thread at once; kill may let it write on until another thread has run.
+      if (session.sequence == 1 && session.mode == "freeze" && !resumed) raise(SIGSTOP);
       if (!SendBatch(session, epoch, consumed, std::min(kBatch, kSamples - consumed))) {
         return grpc::Status::CANCELLED;
       }
