@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_APP_ACCESS_CONFIG_H_
-#define BULKHEAD_SERVER_APP_ACCESS_CONFIG_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -21,5 +20,3 @@ absl::StatusOr<AccessRights> RightsOf(const DaemonOptions& options, const std::s
                                       std::shared_ptr<const TlsFiles> files);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_APP_ACCESS_CONFIG_H_

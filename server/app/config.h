@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_APP_CONFIG_H_
-#define BULKHEAD_SERVER_APP_CONFIG_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -106,5 +105,3 @@ absl::Status WithOrigins(const absl::Status& mistake, const DaemonOptions& optio
 std::vector<std::string> UnknownVariables();
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_APP_CONFIG_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_APP_CONFIG_FILE_H_
-#define BULKHEAD_SERVER_APP_CONFIG_FILE_H_
+#pragma once
 
 #include <map>
 #include <string>
@@ -27,5 +26,3 @@ absl::Status ReadConfigFile(const std::string& path, CLI::App& app,
                             std::map<std::string, std::string>* places = nullptr);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_APP_CONFIG_FILE_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_APP_DAEMON_H_
-#define BULKHEAD_SERVER_APP_DAEMON_H_
+#pragma once
 
 #include <functional>
 
@@ -20,5 +19,3 @@ using ReadOptions = std::function<absl::StatusOr<DaemonOptions>()>;
 absl::Status RunDaemon(const DaemonOptions& options, LogOutput& log, ReadOptions read_options);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_APP_DAEMON_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_APP_LOG_FORMAT_H_
-#define BULKHEAD_SERVER_APP_LOG_FORMAT_H_
+#pragma once
 
 #include <spdlog/formatter.h>
 
@@ -15,5 +14,3 @@ namespace bulkhead {
 std::unique_ptr<spdlog::formatter> LogFormat(LogStyle style);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_APP_LOG_FORMAT_H_

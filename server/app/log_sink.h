@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_APP_LOG_SINK_H_
-#define BULKHEAD_SERVER_APP_LOG_SINK_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -13,5 +12,3 @@ namespace bulkhead {
 void LogTo(std::shared_ptr<LogOutput> output, const std::string& level, LogStyle style);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_APP_LOG_SINK_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_APP_PYTHON_PROGRAM_H_
-#define BULKHEAD_SERVER_APP_PYTHON_PROGRAM_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -25,5 +24,3 @@ absl::StatusOr<WorkerProgram> PythonWorkerProgram(const PythonOptions& options);
 absl::StatusOr<std::string> FolderOfDatasets(const std::string& worker_program);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_APP_PYTHON_PROGRAM_H_

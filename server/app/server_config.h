@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_APP_SERVER_CONFIG_H_
-#define BULKHEAD_SERVER_APP_SERVER_CONFIG_H_
+#pragma once
 
 #include "absl/status/statusor.h"
 #include "server/app/config.h"
@@ -12,5 +11,3 @@ namespace bulkhead {
 absl::StatusOr<LoaderServer::Config> MakeServerConfig(const DaemonOptions& options);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_APP_SERVER_CONFIG_H_

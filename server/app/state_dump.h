@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_APP_STATE_DUMP_H_
-#define BULKHEAD_SERVER_APP_STATE_DUMP_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -16,5 +15,3 @@ inline constexpr int kMostDumped = 64;
 std::vector<std::string> StateDump(const v1::GetStatusResponse& status);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_APP_STATE_DUMP_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_ARENA_ARENA_H_
-#define BULKHEAD_SERVER_ARENA_ARENA_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -71,5 +70,3 @@ class Arena {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_ARENA_ARENA_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_ARENA_CODE_FILES_H_
-#define BULKHEAD_SERVER_ARENA_CODE_FILES_H_
+#pragma once
 
 #include <cstddef>
 #include <string>
@@ -64,5 +63,3 @@ absl::Status CodeChanged(const std::string& name, const std::string& before,
                          const std::string& now);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_ARENA_CODE_FILES_H_

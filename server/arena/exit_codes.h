@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_ARENA_EXIT_CODES_H_
-#define BULKHEAD_SERVER_ARENA_EXIT_CODES_H_
+#pragma once
 
 namespace bulkhead {
 
@@ -8,5 +7,3 @@ inline constexpr int kExitOutOfMemory = 70;  // an allocation was refused
 inline constexpr int kExitProtocol = 71;     // the supervisor is gone, or sent an invalid message
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_ARENA_EXIT_CODES_H_

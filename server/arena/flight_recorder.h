@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_ARENA_FLIGHT_RECORDER_H_
-#define BULKHEAD_SERVER_ARENA_FLIGHT_RECORDER_H_
+#pragma once
 
 #include <algorithm>
 #include <array>
@@ -240,5 +239,3 @@ class FlightRecorder {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_ARENA_FLIGHT_RECORDER_H_

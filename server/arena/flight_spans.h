@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_ARENA_FLIGHT_SPANS_H_
-#define BULKHEAD_SERVER_ARENA_FLIGHT_SPANS_H_
+#pragma once
 
 #include <array>
 #include <atomic>
@@ -57,5 +56,3 @@ static_assert(std::is_trivially_copyable_v<FlightSpan> && sizeof(FlightSpan) % 8
 static_assert(std::is_standard_layout_v<FlightSpanRing>);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_ARENA_FLIGHT_SPANS_H_

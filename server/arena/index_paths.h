@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_ARENA_INDEX_PATHS_H_
-#define BULKHEAD_SERVER_ARENA_INDEX_PATHS_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -13,5 +12,3 @@ namespace bulkhead {
 std::vector<std::string*> IndexPaths(internal::v1::ResolvedSource& source);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_ARENA_INDEX_PATHS_H_

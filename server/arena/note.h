@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_ARENA_NOTE_H_
-#define BULKHEAD_SERVER_ARENA_NOTE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -29,5 +28,3 @@ v1::Note CheckedNote(const v1::Note& said);
 std::string DroppedText(uint64_t lines);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_ARENA_NOTE_H_

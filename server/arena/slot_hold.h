@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_ARENA_SLOT_HOLD_H_
-#define BULKHEAD_SERVER_ARENA_SLOT_HOLD_H_
+#pragma once
 
 #include <atomic>
 #include <cstddef>
@@ -38,5 +37,3 @@ class SlotHold {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_ARENA_SLOT_HOLD_H_

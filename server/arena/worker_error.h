@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_ARENA_WORKER_ERROR_H_
-#define BULKHEAD_SERVER_ARENA_WORKER_ERROR_H_
+#pragma once
 
 #include "absl/status/status.h"
 #include "bulkhead/internal/v1/worker.pb.h"
@@ -17,5 +16,3 @@ absl::Status StatusFromWorkerError(const internal::v1::WorkerError& error);
 void MakePrintable(internal::v1::FromWorker& message);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_ARENA_WORKER_ERROR_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_BASE_BYTE_SIZE_H_
-#define BULKHEAD_SERVER_BASE_BYTE_SIZE_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -17,5 +16,3 @@ absl::StatusOr<uint64_t> ParseBytes(absl::string_view text);
 std::string FormatBytes(uint64_t bytes);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_BASE_BYTE_SIZE_H_

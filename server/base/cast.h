@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_BASE_CAST_H_
-#define BULKHEAD_SERVER_BASE_CAST_H_
+#pragma once
 
 #include <cstddef>
 
@@ -21,5 +20,3 @@ void CastElements(v1::DType from, const void* in, v1::DType to, void* out, size_
                   Overflow overflow = Overflow::kClamp);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_BASE_CAST_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_BASE_CERTIFICATE_H_
-#define BULKHEAD_SERVER_BASE_CERTIFICATE_H_
+#pragma once
 
 #include <string>
 
@@ -27,5 +26,3 @@ absl::Status CheckAuthorities(const std::string& pem);
 bool SameSecret(absl::string_view one, absl::string_view other);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_BASE_CERTIFICATE_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_BASE_CHECKSUM_H_
-#define BULKHEAD_SERVER_BASE_CHECKSUM_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -41,5 +40,3 @@ class Sha256 {
 std::string HmacSha256(absl::string_view key, absl::string_view bytes);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_BASE_CHECKSUM_H_

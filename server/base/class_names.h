@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_BASE_CLASS_NAMES_H_
-#define BULKHEAD_SERVER_BASE_CLASS_NAMES_H_
+#pragma once
 
 #include <cstddef>
 #include <map>
@@ -37,5 +36,3 @@ std::string SerializeClassNames(const ClassNames& names);
 absl::StatusOr<ClassNames> ParseClassNames(absl::string_view bytes);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_BASE_CLASS_NAMES_H_

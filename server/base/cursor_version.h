@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_BASE_CURSOR_VERSION_H_
-#define BULKHEAD_SERVER_BASE_CURSOR_VERSION_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -15,5 +14,3 @@ inline constexpr uint32_t kCursorVersion = 2;
 std::string CursorVersionProblem(uint32_t version);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_BASE_CURSOR_VERSION_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_BASE_ELEMENT_TYPE_H_
-#define BULKHEAD_SERVER_BASE_ELEMENT_TYPE_H_
+#pragma once
 
 #include <cstdint>
 
@@ -31,5 +30,3 @@ bool IsFloat(v1::DType dtype);
 bool IsForDelivery(v1::DType dtype);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_BASE_ELEMENT_TYPE_H_

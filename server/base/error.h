@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_BASE_ERROR_H_
-#define BULKHEAD_SERVER_BASE_ERROR_H_
+#pragma once
 
 #include <map>
 #include <optional>
@@ -117,5 +116,3 @@ absl::Status Annotate(const absl::Status& status, absl::string_view prefix,
   lhs = std::move(temporary).value()
 #define BULKHEAD_CONCAT(a, b) BULKHEAD_CONCAT_IMPL(a, b)
 #define BULKHEAD_CONCAT_IMPL(a, b) a##b
-
-#endif  // BULKHEAD_SERVER_BASE_ERROR_H_

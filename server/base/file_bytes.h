@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_BASE_FILE_BYTES_H_
-#define BULKHEAD_SERVER_BASE_FILE_BYTES_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -34,5 +33,3 @@ class KnownFiles {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_BASE_FILE_BYTES_H_

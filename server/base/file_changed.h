@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_BASE_FILE_CHANGED_H_
-#define BULKHEAD_SERVER_BASE_FILE_CHANGED_H_
+#pragma once
 
 #include <string>
 
@@ -26,5 +25,3 @@ inline absl::Status FileChanged(absl::string_view file, absl::string_view how) {
 }
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_BASE_FILE_CHANGED_H_

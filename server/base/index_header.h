@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_BASE_INDEX_HEADER_H_
-#define BULKHEAD_SERVER_BASE_INDEX_HEADER_H_
+#pragma once
 
 #include <array>
 #include <cstddef>
@@ -41,5 +40,3 @@ struct IndexHeader {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_BASE_INDEX_HEADER_H_

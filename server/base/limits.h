@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_BASE_LIMITS_H_
-#define BULKHEAD_SERVER_BASE_LIMITS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -28,5 +27,3 @@ inline constexpr uint64_t kMostKeptFrameBytes = uint64_t{32} << 20;
 inline constexpr uint64_t kMaxMixtureEpoch = uint64_t{1} << 48;
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_BASE_LIMITS_H_

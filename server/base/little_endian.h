@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_BASE_LITTLE_ENDIAN_H_
-#define BULKHEAD_SERVER_BASE_LITTLE_ENDIAN_H_
+#pragma once
 
 #include <bit>
 #include <cstring>
@@ -35,5 +34,3 @@ void AppendLittle(std::string& to, std::type_identity_t<T> value) {
 }
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_BASE_LITTLE_ENDIAN_H_

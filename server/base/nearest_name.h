@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_BASE_NEAREST_NAME_H_
-#define BULKHEAD_SERVER_BASE_NEAREST_NAME_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -20,5 +19,3 @@ std::string UnknownName(absl::string_view what, absl::string_view typed,
                         const std::vector<std::string>& names);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_BASE_NEAREST_NAME_H_

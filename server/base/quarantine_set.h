@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_BASE_QUARANTINE_SET_H_
-#define BULKHEAD_SERVER_BASE_QUARANTINE_SET_H_
+#pragma once
 
 #include <cstddef>
 #include <set>
@@ -35,5 +34,3 @@ class QuarantineSet {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_BASE_QUARANTINE_SET_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_BASE_RANDOM_H_
-#define BULKHEAD_SERVER_BASE_RANDOM_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -48,5 +47,3 @@ class SampleRandom {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_BASE_RANDOM_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_BASE_RATE_LIMIT_H_
-#define BULKHEAD_SERVER_BASE_RATE_LIMIT_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -66,5 +65,3 @@ class RateLimit {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_BASE_RATE_LIMIT_H_

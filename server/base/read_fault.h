@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_BASE_READ_FAULT_H_
-#define BULKHEAD_SERVER_BASE_READ_FAULT_H_
+#pragma once
 
 #include <type_traits>
 
@@ -24,5 +23,3 @@ bool ReadGuarded(Body body) {
 }
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_BASE_READ_FAULT_H_

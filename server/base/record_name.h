@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_BASE_RECORD_NAME_H_
-#define BULKHEAD_SERVER_BASE_RECORD_NAME_H_
+#pragma once
 
 #include <cstddef>
 #include <map>
@@ -36,5 +35,3 @@ bool IsPrintable(absl::string_view name);
 std::map<std::string, std::string> RecordMetadata(const std::string& name);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_BASE_RECORD_NAME_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_BASE_SHELL_QUOTED_H_
-#define BULKHEAD_SERVER_BASE_SHELL_QUOTED_H_
+#pragma once
 
 #include <string>
 
@@ -14,5 +13,3 @@ inline std::string ShellQuoted(const std::string& text) {
 }
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_BASE_SHELL_QUOTED_H_

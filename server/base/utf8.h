@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_BASE_UTF8_H_
-#define BULKHEAD_SERVER_BASE_UTF8_H_
+#pragma once
 
 #include <cstddef>
 
@@ -12,5 +11,3 @@ namespace bulkhead {
 size_t FirstByteThatIsNoText(absl::string_view text);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_BASE_UTF8_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_BASE_VALUE_MAP_H_
-#define BULKHEAD_SERVER_BASE_VALUE_MAP_H_
+#pragma once
 
 #include <cstdint>
 #include <limits>
@@ -73,5 +72,3 @@ class ValueMap final : public ValueStore {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_BASE_VALUE_MAP_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_BASE_VALUE_STORE_H_
-#define BULKHEAD_SERVER_BASE_VALUE_STORE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -58,5 +57,3 @@ class ValueStore {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_BASE_VALUE_STORE_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_BLOCKS_OBJECT_BLOCKS_H_
-#define BULKHEAD_SERVER_BLOCKS_OBJECT_BLOCKS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -128,5 +127,3 @@ class ObjectBlocks {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_BLOCKS_OBJECT_BLOCKS_H_

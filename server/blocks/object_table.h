@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_BLOCKS_OBJECT_TABLE_H_
-#define BULKHEAD_SERVER_BLOCKS_OBJECT_TABLE_H_
+#pragma once
 
 #include <cstdint>
 #include <deque>
@@ -101,5 +100,3 @@ class ObjectTableWriter {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_BLOCKS_OBJECT_TABLE_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_CACHE_SEGMENT_H_
-#define BULKHEAD_SERVER_CACHE_SEGMENT_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -118,5 +117,3 @@ class Segment {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_CACHE_SEGMENT_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_CACHE_SEGMENT_FOLDER_H_
-#define BULKHEAD_SERVER_CACHE_SEGMENT_FOLDER_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -100,5 +99,3 @@ class SegmentFolder {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_CACHE_SEGMENT_FOLDER_H_

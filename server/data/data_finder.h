@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_DATA_DATA_FINDER_H_
-#define BULKHEAD_SERVER_DATA_DATA_FINDER_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -70,5 +69,3 @@ class DataFinder {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_DATA_DATA_FINDER_H_

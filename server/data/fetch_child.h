@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_DATA_FETCH_CHILD_H_
-#define BULKHEAD_SERVER_DATA_FETCH_CHILD_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -104,5 +103,3 @@ class FetchChild {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_DATA_FETCH_CHILD_H_

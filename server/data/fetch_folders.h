@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_DATA_FETCH_FOLDERS_H_
-#define BULKHEAD_SERVER_DATA_FETCH_FOLDERS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -46,5 +45,3 @@ class FetchFolders {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_DATA_FETCH_FOLDERS_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_DATA_FETCH_REQUESTS_H_
-#define BULKHEAD_SERVER_DATA_FETCH_REQUESTS_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -47,5 +46,3 @@ class FetchRequests {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_DATA_FETCH_REQUESTS_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_DATA_FILE_NAMES_H_
-#define BULKHEAD_SERVER_DATA_FILE_NAMES_H_
+#pragma once
 
 #include <cstddef>
 #include <string>
@@ -34,5 +33,3 @@ struct FoundFile {
 void NameAndSort(std::vector<FoundFile>& files);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_DATA_FILE_NAMES_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_DATA_FOUND_OBJECTS_H_
-#define BULKHEAD_SERVER_DATA_FOUND_OBJECTS_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -34,5 +33,3 @@ class FoundObjects {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_DATA_FOUND_OBJECTS_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_DATA_INDEX_FOLDER_H_
-#define BULKHEAD_SERVER_DATA_INDEX_FOLDER_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -70,5 +69,3 @@ class IndexFolder {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_DATA_INDEX_FOLDER_H_

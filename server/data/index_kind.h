@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_DATA_INDEX_KIND_H_
-#define BULKHEAD_SERVER_DATA_INDEX_KIND_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -55,5 +54,3 @@ using BuildIndexesFn =
 absl::StatusOr<IndexHeader> CheckIndex(int fd, const IndexKind& kind);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_DATA_INDEX_KIND_H_

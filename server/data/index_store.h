@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_DATA_INDEX_STORE_H_
-#define BULKHEAD_SERVER_DATA_INDEX_STORE_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -96,5 +95,3 @@ class IndexStore {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_DATA_INDEX_STORE_H_

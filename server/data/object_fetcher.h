@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_DATA_OBJECT_FETCHER_H_
-#define BULKHEAD_SERVER_DATA_OBJECT_FETCHER_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -113,5 +112,3 @@ class ObjectFetcher {
 internal::v1::FetchParts::Part PartOf(const internal::v1::ResolvedFile& file);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_DATA_OBJECT_FETCHER_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_DATA_OBJECT_USES_H_
-#define BULKHEAD_SERVER_DATA_OBJECT_USES_H_
+#pragma once
 
 #include <cstddef>
 #include <deque>
@@ -40,5 +39,3 @@ class ObjectUses : public std::enable_shared_from_this<ObjectUses> {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_DATA_OBJECT_USES_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_DATA_PUBLISHED_INDEX_H_
-#define BULKHEAD_SERVER_DATA_PUBLISHED_INDEX_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -71,5 +70,3 @@ class PublishedReader {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_DATA_PUBLISHED_INDEX_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_DATA_PUBLISHED_INDEXES_H_
-#define BULKHEAD_SERVER_DATA_PUBLISHED_INDEXES_H_
+#pragma once
 
 #include <cstddef>
 #include <map>
@@ -53,5 +52,3 @@ class PublishedIndexes {
 std::vector<std::string> PatternsOfPublished(const std::vector<std::string>& urls);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_DATA_PUBLISHED_INDEXES_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_DATA_SOURCE_RESOLVER_H_
-#define BULKHEAD_SERVER_DATA_SOURCE_RESOLVER_H_
+#pragma once
 
 #include <functional>
 #include <string>
@@ -37,5 +36,3 @@ absl::StatusOr<internal::v1::ResolvedSource> ResolveSource(
 void AddRootsOfRange(const DataRoots& roots, internal::v1::ResolvedSource& resolved);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_DATA_SOURCE_RESOLVER_H_

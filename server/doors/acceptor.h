@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_DOORS_ACCEPTOR_H_
-#define BULKHEAD_SERVER_DOORS_ACCEPTOR_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -67,5 +66,3 @@ class Acceptor {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_DOORS_ACCEPTOR_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_DOORS_ARENA_CLIENT_H_
-#define BULKHEAD_SERVER_DOORS_ARENA_CLIENT_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -80,5 +79,3 @@ class ArenaClient {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_DOORS_ARENA_CLIENT_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_DOORS_ARENA_DOOR_H_
-#define BULKHEAD_SERVER_DOORS_ARENA_DOOR_H_
+#pragma once
 
 #include <cstddef>
 #include <memory>
@@ -61,5 +60,3 @@ class ArenaDoor {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_DOORS_ARENA_DOOR_H_

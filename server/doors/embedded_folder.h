@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_DOORS_EMBEDDED_FOLDER_H_
-#define BULKHEAD_SERVER_DOORS_EMBEDDED_FOLDER_H_
+#pragma once
 
 #include <string>
 
@@ -25,5 +24,3 @@ void RemoveEmbeddedFolder(const std::string& address, const std::string& watch_l
 void TrimEmbeddedLog(const std::string& address, const std::string& watch_lock);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_DOORS_EMBEDDED_FOLDER_H_

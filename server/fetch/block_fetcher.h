@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_FETCH_BLOCK_FETCHER_H_
-#define BULKHEAD_SERVER_FETCH_BLOCK_FETCHER_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -98,5 +97,3 @@ class BlockFetcher {
 absl::Status CannotKeep(absl::string_view url, const absl::Status& why);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_FETCH_BLOCK_FETCHER_H_

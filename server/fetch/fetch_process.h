@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_FETCH_FETCH_PROCESS_H_
-#define BULKHEAD_SERVER_FETCH_FETCH_PROCESS_H_
+#pragma once
 
 #include "server/os/sockets/packet_socket.h"
 
@@ -13,5 +12,3 @@ namespace bulkhead {
 int RunFetchProcess(const PacketSocket& socket);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_FETCH_FETCH_PROCESS_H_

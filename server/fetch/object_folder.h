@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_FETCH_OBJECT_FOLDER_H_
-#define BULKHEAD_SERVER_FETCH_OBJECT_FOLDER_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -65,5 +64,3 @@ class ObjectFolder {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_FETCH_OBJECT_FOLDER_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_FETCH_OBJECT_LISTER_H_
-#define BULKHEAD_SERVER_FETCH_OBJECT_LISTER_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -52,5 +51,3 @@ class ObjectLister {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_FETCH_OBJECT_LISTER_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_FETCH_WANTED_BLOCKS_H_
-#define BULKHEAD_SERVER_FETCH_WANTED_BLOCKS_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -32,5 +31,3 @@ class WantedBlocks {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_FETCH_WANTED_BLOCKS_H_

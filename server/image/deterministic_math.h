@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_DETERMINISTIC_MATH_H_
-#define BULKHEAD_SERVER_IMAGE_DETERMINISTIC_MATH_H_
+#pragma once
 
 #include <cstdint>
 
@@ -23,5 +22,3 @@ SinCos DeterministicSinCos(double degrees);
 int64_t RoundHalfEven(double x);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_IMAGE_DETERMINISTIC_MATH_H_

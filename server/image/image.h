@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_IMAGE_H_
-#define BULKHEAD_SERVER_IMAGE_IMAGE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -95,5 +94,3 @@ class Image {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_IMAGE_IMAGE_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_IMAGE_ERROR_H_
-#define BULKHEAD_SERVER_IMAGE_IMAGE_ERROR_H_
+#pragma once
 
 #include <cstdint>
 
@@ -14,5 +13,3 @@ absl::Status CheckImageSize(absl::string_view format, uint64_t width, uint64_t h
                             uint64_t max_pixels);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_IMAGE_IMAGE_ERROR_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_ONE_HOT_H_
-#define BULKHEAD_SERVER_IMAGE_ONE_HOT_H_
+#pragma once
 
 #include <cstdint>
 
@@ -12,5 +11,3 @@ namespace bulkhead {
 absl::Status OneHotEncode(int64_t label, uint32_t classes, float* out);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_IMAGE_ONE_HOT_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_PIXEL_FORMAT_H_
-#define BULKHEAD_SERVER_IMAGE_PIXEL_FORMAT_H_
+#pragma once
 
 namespace bulkhead {
 
@@ -12,5 +11,3 @@ inline int ChannelCount(PixelFormat format) {
 }
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_IMAGE_PIXEL_FORMAT_H_

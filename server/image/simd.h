@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_SIMD_H_
-#define BULKHEAD_SERVER_IMAGE_SIMD_H_
+#pragma once
 
 namespace bulkhead {
 
@@ -22,5 +21,3 @@ bool UseAvx2(Simd simd);
 bool UseAvx512(Simd simd);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_IMAGE_SIMD_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_SIMD_TARGET_H_
-#define BULKHEAD_SERVER_IMAGE_SIMD_TARGET_H_
+#pragma once
 
 // Functions between BULKHEAD_BEGIN_TARGET and BULKHEAD_END_TARGET are compiled for processors with
 // the named instructions. Nothing of another header may be made into code there, no template of the
@@ -19,5 +18,3 @@
 // What server/image/simd.h asks for under these names.
 #define BULKHEAD_AVX2 "avx2"
 #define BULKHEAD_AVX512 "avx512f,avx512bw,avx512vl,avx512dq,avx512vbmi,avx512vbmi2"
-
-#endif  // BULKHEAD_SERVER_IMAGE_SIMD_TARGET_H_

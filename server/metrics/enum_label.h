@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_METRICS_ENUM_LABEL_H_
-#define BULKHEAD_SERVER_METRICS_ENUM_LABEL_H_
+#pragma once
 
 #include <google/protobuf/descriptor.h>
 
@@ -14,5 +13,3 @@ std::map<int, std::string> EnumLabels(const google::protobuf::EnumDescriptor& ty
                                       const std::string& prefix);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_METRICS_ENUM_LABEL_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_METRICS_METRIC_H_
-#define BULKHEAD_SERVER_METRICS_METRIC_H_
+#pragma once
 
 #include <prometheus/metric_type.h>
 
@@ -25,5 +24,3 @@ struct Metric {
 prometheus::MetricType TypeOf(const Metric& metric);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_METRICS_METRIC_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_METRICS_METRIC_GROUPS_H_
-#define BULKHEAD_SERVER_METRICS_METRIC_GROUPS_H_
+#pragma once
 
 #include <vector>
 
@@ -25,5 +24,3 @@ auto Number(Value value) {
 }
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_METRICS_METRIC_GROUPS_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_METRICS_METRIC_TABLE_H_
-#define BULKHEAD_SERVER_METRICS_METRIC_TABLE_H_
+#pragma once
 
 #include <vector>
 
@@ -14,5 +13,3 @@ namespace bulkhead {
 const std::vector<Metric>& MetricTable();
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_METRICS_METRIC_TABLE_H_

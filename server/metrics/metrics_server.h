@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_METRICS_METRICS_SERVER_H_
-#define BULKHEAD_SERVER_METRICS_METRICS_SERVER_H_
+#pragma once
 
 #include <prometheus/collectable.h>
 
@@ -118,5 +117,3 @@ class MetricsServer {
 absl::Status CheckMetricsAddress(absl::string_view address);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_METRICS_METRICS_SERVER_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_METRICS_SERIES_H_
-#define BULKHEAD_SERVER_METRICS_SERIES_H_
+#pragma once
 
 #include <prometheus/metric_family.h>
 
@@ -50,5 +49,3 @@ class Series {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_METRICS_SERIES_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_METRICS_STATUS_COLLECTOR_H_
-#define BULKHEAD_SERVER_METRICS_STATUS_COLLECTOR_H_
+#pragma once
 
 #include <prometheus/collectable.h>
 
@@ -33,5 +32,3 @@ class StatusCollector final : public prometheus::Collectable {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_METRICS_STATUS_COLLECTOR_H_

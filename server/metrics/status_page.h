@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_METRICS_STATUS_PAGE_H_
-#define BULKHEAD_SERVER_METRICS_STATUS_PAGE_H_
+#pragma once
 
 #include <string>
 
@@ -25,5 +24,3 @@ inline constexpr size_t kMostStatusBytes = 4 << 20;
 absl::StatusOr<std::string> StatusJson(const v1::GetStatusResponse& status);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_METRICS_STATUS_PAGE_H_

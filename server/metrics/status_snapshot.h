@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_METRICS_STATUS_SNAPSHOT_H_
-#define BULKHEAD_SERVER_METRICS_STATUS_SNAPSHOT_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -21,5 +20,3 @@ struct StatusSnapshot {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_METRICS_STATUS_SNAPSHOT_H_

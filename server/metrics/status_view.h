@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_METRICS_STATUS_VIEW_H_
-#define BULKHEAD_SERVER_METRICS_STATUS_VIEW_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -83,5 +82,3 @@ std::string JobName(const std::string& stream);
 std::string LabelValue(const std::string& text);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_METRICS_STATUS_VIEW_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_OBJECTS_ANSWER_HEAD_H_
-#define BULKHEAD_SERVER_OBJECTS_ANSWER_HEAD_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -32,5 +31,3 @@ absl::string_view BareEtag(absl::string_view etag);
 bool IsStrongEtag(absl::string_view etag);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_OBJECTS_ANSWER_HEAD_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_OBJECTS_AWS_FILE_H_
-#define BULKHEAD_SERVER_OBJECTS_AWS_FILE_H_
+#pragma once
 
 #include <functional>
 #include <map>
@@ -38,5 +37,3 @@ struct AwsFiles {
 AwsProfile ReadAwsProfile(const std::string& path, const std::string& profile);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_OBJECTS_AWS_FILE_H_

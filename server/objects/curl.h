@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_OBJECTS_CURL_H_
-#define BULKHEAD_SERVER_OBJECTS_CURL_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -122,5 +121,3 @@ class HttpClient {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_OBJECTS_CURL_H_

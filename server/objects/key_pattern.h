@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_OBJECTS_KEY_PATTERN_H_
-#define BULKHEAD_SERVER_OBJECTS_KEY_PATTERN_H_
+#pragma once
 
 #include <string>
 
@@ -27,5 +26,3 @@ class KeyPattern {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_OBJECTS_KEY_PATTERN_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_OBJECTS_OBJECT_CALL_H_
-#define BULKHEAD_SERVER_OBJECTS_OBJECT_CALL_H_
+#pragma once
 
 #include <cstdint>
 #include <deque>
@@ -129,5 +128,3 @@ class CallRunner {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_OBJECTS_OBJECT_CALL_H_

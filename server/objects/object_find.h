@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_OBJECTS_OBJECT_FIND_H_
-#define BULKHEAD_SERVER_OBJECTS_OBJECT_FIND_H_
+#pragma once
 
 #include <cstddef>
 #include <string>
@@ -21,5 +20,3 @@ void ListPage(CallRunner* calls, const ListQuery& query, const ObjectUrl& target
               ObjectStore::OnListed done);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_OBJECTS_OBJECT_FIND_H_

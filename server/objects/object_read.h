@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_OBJECTS_OBJECT_READ_H_
-#define BULKHEAD_SERVER_OBJECTS_OBJECT_READ_H_
+#pragma once
 
 #include <cstdint>
 
@@ -14,5 +13,3 @@ void ReadRange(CallRunner* calls, const ObjectInfo& object, const ObjectUrl& tar
                uint64_t end, ObjectStore::Sink sink, ObjectStore::OnRead done);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_OBJECTS_OBJECT_READ_H_

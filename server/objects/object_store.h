@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_OBJECTS_OBJECT_STORE_H_
-#define BULKHEAD_SERVER_OBJECTS_OBJECT_STORE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -98,5 +97,3 @@ class ObjectStore {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_OBJECTS_OBJECT_STORE_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_OBJECTS_RETRY_H_
-#define BULKHEAD_SERVER_OBJECTS_RETRY_H_
+#pragma once
 
 #include <cstdint>
 
@@ -34,5 +33,3 @@ class Backoff {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_OBJECTS_RETRY_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_OBJECTS_SIGNATURE_V4_H_
-#define BULKHEAD_SERVER_OBJECTS_SIGNATURE_V4_H_
+#pragma once
 
 #include <string>
 #include <utility>
@@ -55,5 +54,3 @@ std::string CanonicalRequest(const SignedRequest& request);
 void SignV4(const SigningKey& key, const SigningScope& scope, SignedRequest& request);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_OBJECTS_SIGNATURE_V4_H_

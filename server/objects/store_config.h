@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_OBJECTS_STORE_CONFIG_H_
-#define BULKHEAD_SERVER_OBJECTS_STORE_CONFIG_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -59,5 +58,3 @@ struct StoreConfig {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_OBJECTS_STORE_CONFIG_H_

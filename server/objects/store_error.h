@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_OBJECTS_STORE_ERROR_H_
-#define BULKHEAD_SERVER_OBJECTS_STORE_ERROR_H_
+#pragma once
 
 #include <string>
 
@@ -38,5 +37,3 @@ absl::Status GaveUp(const RequestFacts& facts, absl::string_view cause);
 absl::Status Unreadable(absl::StatusCode code, absl::string_view shown, absl::string_view why);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_OBJECTS_STORE_ERROR_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_OBJECTS_STORE_REQUEST_H_
-#define BULKHEAD_SERVER_OBJECTS_STORE_REQUEST_H_
+#pragma once
 
 #include <string>
 
@@ -27,5 +26,3 @@ HttpRequest MakeStoreRequest(const StoreConfig& config, const StoreOperation& op
                              absl::Time now);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_OBJECTS_STORE_REQUEST_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_OBJECTS_STORE_XML_H_
-#define BULKHEAD_SERVER_OBJECTS_STORE_XML_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -45,5 +44,3 @@ absl::StatusOr<Listing> ParseListing(absl::string_view xml);
 std::optional<std::map<std::string, std::string>> ParseXmlTexts(absl::string_view xml);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_OBJECTS_STORE_XML_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_OS_EVENT_LOOP_H_
-#define BULKHEAD_SERVER_OS_EVENT_LOOP_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -88,5 +87,3 @@ class EventLoop {
 int64_t MonotonicNanos();
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_OS_EVENT_LOOP_H_

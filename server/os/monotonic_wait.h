@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_OS_MONOTONIC_WAIT_H_
-#define BULKHEAD_SERVER_OS_MONOTONIC_WAIT_H_
+#pragma once
 
 #include <algorithm>
 
@@ -39,5 +38,3 @@ inline bool AwaitFor(const absl::Notification& notification, absl::Duration pati
 }
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_OS_MONOTONIC_WAIT_H_

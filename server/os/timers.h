@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_OS_TIMERS_H_
-#define BULKHEAD_SERVER_OS_TIMERS_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -32,5 +31,3 @@ class Timers {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_OS_TIMERS_H_

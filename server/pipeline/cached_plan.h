@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_PIPELINE_CACHED_PLAN_H_
-#define BULKHEAD_SERVER_PIPELINE_CACHED_PLAN_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -31,5 +30,3 @@ absl::StatusOr<CachedPlan> PlanCached(const SourceChain& chain, const SourceSign
                                       const v1::BatchSchema& schema, bool fuse);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_PIPELINE_CACHED_PLAN_H_

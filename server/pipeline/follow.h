@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_PIPELINE_FOLLOW_H_
-#define BULKHEAD_SERVER_PIPELINE_FOLLOW_H_
+#pragma once
 
 #include "absl/status/status.h"
 #include "server/image/geometry/geometry.h"
@@ -32,5 +31,3 @@ absl::Status Follow(const GeometryTrail& trail, const Annotation& annotation, Va
                     FollowerMemory& memory);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_PIPELINE_FOLLOW_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_PIPELINE_KEPT_VALUES_H_
-#define BULKHEAD_SERVER_PIPELINE_KEPT_VALUES_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -27,5 +26,3 @@ bool ReadKept(std::string& bytes, absl::Span<const FeatureSignature> signatures,
               std::vector<Value>& values);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_PIPELINE_KEPT_VALUES_H_

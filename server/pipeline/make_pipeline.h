@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_PIPELINE_MAKE_PIPELINE_H_
-#define BULKHEAD_SERVER_PIPELINE_MAKE_PIPELINE_H_
+#pragma once
 
 #include <memory>
 #include <vector>
@@ -28,5 +27,3 @@ absl::StatusOr<std::unique_ptr<Pipeline>> MakePipeline(std::vector<std::unique_p
                                                        const PipelineOptions& options = {});
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_PIPELINE_MAKE_PIPELINE_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_PIPELINE_OUTPUT_WRITER_H_
-#define BULKHEAD_SERVER_PIPELINE_OUTPUT_WRITER_H_
+#pragma once
 
 #include <cstddef>
 
@@ -20,5 +19,3 @@ absl::Status WriteOutput(const Value& value, const v1::TensorSchema& tensor,
 absl::Status WriteCount(const Value& value, const v1::TensorSchema& tensor, std::byte* destination);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_PIPELINE_OUTPUT_WRITER_H_

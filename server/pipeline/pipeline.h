@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_PIPELINE_PIPELINE_H_
-#define BULKHEAD_SERVER_PIPELINE_PIPELINE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -197,5 +196,3 @@ void RehearseSample(const Pipeline& pipeline, const StreamView& stream, uint64_t
                     absl::Span<std::byte* const> destinations);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_PIPELINE_PIPELINE_H_

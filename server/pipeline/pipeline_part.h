@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_PIPELINE_PIPELINE_PART_H_
-#define BULKHEAD_SERVER_PIPELINE_PIPELINE_PART_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -23,5 +22,3 @@ struct PipelinePart {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_PIPELINE_PIPELINE_PART_H_

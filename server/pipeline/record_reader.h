@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_PIPELINE_RECORD_READER_H_
-#define BULKHEAD_SERVER_PIPELINE_RECORD_READER_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -56,5 +55,3 @@ class RecordReader {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_PIPELINE_RECORD_READER_H_

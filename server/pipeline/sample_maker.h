@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_PIPELINE_SAMPLE_MAKER_H_
-#define BULKHEAD_SERVER_PIPELINE_SAMPLE_MAKER_H_
+#pragma once
 
 #include <atomic>
 #include <cstddef>
@@ -74,5 +73,3 @@ class SampleMaker {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_PIPELINE_SAMPLE_MAKER_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_PIPELINE_STAGE_OBSERVER_H_
-#define BULKHEAD_SERVER_PIPELINE_STAGE_OBSERVER_H_
+#pragma once
 
 #include <cstdint>
 
@@ -49,5 +48,3 @@ class StageObserver {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_PIPELINE_STAGE_OBSERVER_H_

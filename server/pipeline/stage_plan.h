@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_PIPELINE_STAGE_PLAN_H_
-#define BULKHEAD_SERVER_PIPELINE_STAGE_PLAN_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -86,5 +85,3 @@ absl::StatusOr<StagePlan> PlanStagesCut(const SourceChain& chain, const SourceSi
                                         const v1::BatchSchema& schema, bool fuse);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_PIPELINE_STAGE_PLAN_H_

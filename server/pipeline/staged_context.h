@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_PIPELINE_STAGED_CONTEXT_H_
-#define BULKHEAD_SERVER_PIPELINE_STAGED_CONTEXT_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -83,5 +82,3 @@ class StagedContext final : public PipelineContext {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_PIPELINE_STAGED_CONTEXT_H_

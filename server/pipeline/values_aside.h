@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_PIPELINE_VALUES_ASIDE_H_
-#define BULKHEAD_SERVER_PIPELINE_VALUES_ASIDE_H_
+#pragma once
 
 #include <cstddef>
 #include <vector>
@@ -28,5 +27,3 @@ class ValuesAside {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_PIPELINE_VALUES_ASIDE_H_

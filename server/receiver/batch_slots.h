@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_RECEIVER_BATCH_SLOTS_H_
-#define BULKHEAD_SERVER_RECEIVER_BATCH_SLOTS_H_
+#pragma once
 
 #include <cstdint>
 #include <deque>
@@ -66,5 +65,3 @@ class BatchSlots {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_RECEIVER_BATCH_SLOTS_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_RECEIVER_RECEIVE_SERVER_H_
-#define BULKHEAD_SERVER_RECEIVER_RECEIVE_SERVER_H_
+#pragma once
 
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/server.h>
@@ -40,5 +39,3 @@ class ReceiveServer {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_RECEIVER_RECEIVE_SERVER_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_RECEIVER_STREAM_RELAY_H_
-#define BULKHEAD_SERVER_RECEIVER_STREAM_RELAY_H_
+#pragma once
 
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/support/byte_buffer.h>
@@ -130,5 +129,3 @@ class StreamRelay : public std::enable_shared_from_this<StreamRelay> {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_RECEIVER_STREAM_RELAY_H_

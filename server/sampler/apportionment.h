@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SAMPLER_APPORTIONMENT_H_
-#define BULKHEAD_SERVER_SAMPLER_APPORTIONMENT_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -57,5 +56,3 @@ class Apportionment {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SAMPLER_APPORTIONMENT_H_

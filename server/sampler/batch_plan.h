@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SAMPLER_BATCH_PLAN_H_
-#define BULKHEAD_SERVER_SAMPLER_BATCH_PLAN_H_
+#pragma once
 
 #include <cstdint>
 
@@ -55,5 +54,3 @@ class BatchPlan {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SAMPLER_BATCH_PLAN_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SAMPLER_BLOCK_ORDER_H_
-#define BULKHEAD_SERVER_SAMPLER_BLOCK_ORDER_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -15,5 +14,3 @@ std::unique_ptr<SampleOrder> MakeBlockOrder(uint64_t seed, uint64_t record_count
                                             uint64_t block_size, uint64_t window, bool reshuffle);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SAMPLER_BLOCK_ORDER_H_

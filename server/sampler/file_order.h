@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SAMPLER_FILE_ORDER_H_
-#define BULKHEAD_SERVER_SAMPLER_FILE_ORDER_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -35,5 +34,3 @@ class FileOrder {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SAMPLER_FILE_ORDER_H_

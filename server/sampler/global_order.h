@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SAMPLER_GLOBAL_ORDER_H_
-#define BULKHEAD_SERVER_SAMPLER_GLOBAL_ORDER_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -12,5 +11,3 @@ namespace bulkhead {
 std::unique_ptr<SampleOrder> MakeGlobalOrder(uint64_t seed, uint64_t record_count, bool reshuffle);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SAMPLER_GLOBAL_ORDER_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SAMPLER_INTERLEAVE_ORDER_H_
-#define BULKHEAD_SERVER_SAMPLER_INTERLEAVE_ORDER_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -14,5 +13,3 @@ std::unique_ptr<SampleOrder> MakeInterleaveOrder(FileOrder files, uint64_t cycle
                                                  uint64_t block_length);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SAMPLER_INTERLEAVE_ORDER_H_

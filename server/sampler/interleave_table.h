@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SAMPLER_INTERLEAVE_TABLE_H_
-#define BULKHEAD_SERVER_SAMPLER_INTERLEAVE_TABLE_H_
+#pragma once
 
 #include <compare>
 #include <cstdint>
@@ -68,5 +67,3 @@ class InterleaveTable {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SAMPLER_INTERLEAVE_TABLE_H_

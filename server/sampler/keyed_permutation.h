@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SAMPLER_KEYED_PERMUTATION_H_
-#define BULKHEAD_SERVER_SAMPLER_KEYED_PERMUTATION_H_
+#pragma once
 
 #include <cstdint>
 
@@ -30,5 +29,3 @@ class KeyedPermutation {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SAMPLER_KEYED_PERMUTATION_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SAMPLER_MIXTURE_ORDER_H_
-#define BULKHEAD_SERVER_SAMPLER_MIXTURE_ORDER_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -48,5 +47,3 @@ absl::StatusOr<std::unique_ptr<SampleOrder>> MakeMixtureOrder(
     absl::Span<const MixedRecords> sources, uint64_t seed, uint64_t samples_per_epoch);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SAMPLER_MIXTURE_ORDER_H_

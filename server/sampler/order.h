@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SAMPLER_ORDER_H_
-#define BULKHEAD_SERVER_SAMPLER_ORDER_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -30,5 +29,3 @@ absl::StatusOr<std::unique_ptr<SampleOrder>> MakeOrder(const v1::Order& order, u
                                                        absl::Span<const uint64_t> file_records);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SAMPLER_ORDER_H_

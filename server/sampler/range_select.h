@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SAMPLER_RANGE_SELECT_H_
-#define BULKHEAD_SERVER_SAMPLER_RANGE_SELECT_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -39,5 +38,3 @@ class RangeSelect {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SAMPLER_RANGE_SELECT_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SAMPLER_SEQUENTIAL_ORDER_H_
-#define BULKHEAD_SERVER_SAMPLER_SEQUENTIAL_ORDER_H_
+#pragma once
 
 #include <memory>
 
@@ -12,5 +11,3 @@ namespace bulkhead {
 std::unique_ptr<SampleOrder> MakeSequentialOrder(FileOrder files);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SAMPLER_SEQUENTIAL_ORDER_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SAMPLER_VARIANT_CACHE_H_
-#define BULKHEAD_SERVER_SAMPLER_VARIANT_CACHE_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -39,5 +38,3 @@ class VariantCache {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SAMPLER_VARIANT_CACHE_H_

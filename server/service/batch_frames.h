@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SERVICE_BATCH_FRAMES_H_
-#define BULKHEAD_SERVER_SERVICE_BATCH_FRAMES_H_
+#pragma once
 
 #include <grpcpp/support/byte_buffer.h>
 
@@ -22,5 +21,3 @@ uint64_t PayloadBytes(const v1::BatchSchema& schema, uint64_t sample_count);
 std::deque<grpc::ByteBuffer> FrameBatch(const v1::BatchSchema& schema, ReadyBatch batch);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SERVICE_BATCH_FRAMES_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SERVICE_CURSOR_CHECK_H_
-#define BULKHEAD_SERVER_SERVICE_CURSOR_CHECK_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -41,5 +40,3 @@ std::vector<v1::CodeFile> CodeOf(const v1::Cursor& cursor, const PreparedPipelin
 std::vector<v1::CodeFile> CodeToWatch(const v1::Open& open, const PreparedPipeline& prepared);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SERVICE_CURSOR_CHECK_H_

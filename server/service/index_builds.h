@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SERVICE_INDEX_BUILDS_H_
-#define BULKHEAD_SERVER_SERVICE_INDEX_BUILDS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -34,5 +33,3 @@ class IndexBuilds {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SERVICE_INDEX_BUILDS_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SERVICE_LOADER_SERVER_H_
-#define BULKHEAD_SERVER_SERVICE_LOADER_SERVER_H_
+#pragma once
 
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/security/server_credentials.h>
@@ -165,5 +164,3 @@ class LoaderServer {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SERVICE_LOADER_SERVER_H_

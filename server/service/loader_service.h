@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SERVICE_LOADER_SERVICE_H_
-#define BULKHEAD_SERVER_SERVICE_LOADER_SERVICE_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -63,5 +62,3 @@ class LoaderService final : public RawService {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SERVICE_LOADER_SERVICE_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SERVICE_MEMORY_TRIM_H_
-#define BULKHEAD_SERVER_SERVICE_MEMORY_TRIM_H_
+#pragma once
 
 #include <cstdint>
 
@@ -29,5 +28,3 @@ class MemoryTrim {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SERVICE_MEMORY_TRIM_H_

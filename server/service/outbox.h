@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SERVICE_OUTBOX_H_
-#define BULKHEAD_SERVER_SERVICE_OUTBOX_H_
+#pragma once
 
 #include <grpcpp/support/byte_buffer.h>
 
@@ -139,5 +138,3 @@ class Outbox {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SERVICE_OUTBOX_H_

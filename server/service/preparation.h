@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SERVICE_PREPARATION_H_
-#define BULKHEAD_SERVER_SERVICE_PREPARATION_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -115,5 +114,3 @@ class Preparer {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SERVICE_PREPARATION_H_

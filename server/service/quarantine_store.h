@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SERVICE_QUARANTINE_STORE_H_
-#define BULKHEAD_SERVER_SERVICE_QUARANTINE_STORE_H_
+#pragma once
 
 #include <map>
 #include <memory>
@@ -94,5 +93,3 @@ class QuarantineStore {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SERVICE_QUARANTINE_STORE_H_

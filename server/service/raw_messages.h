@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SERVICE_RAW_MESSAGES_H_
-#define BULKHEAD_SERVER_SERVICE_RAW_MESSAGES_H_
+#pragma once
 
 #include <google/protobuf/message.h>
 #include <grpcpp/impl/codegen/proto_utils.h>
@@ -32,5 +31,3 @@ grpc::ByteBuffer Serialize(const Message& message) {
 }
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SERVICE_RAW_MESSAGES_H_

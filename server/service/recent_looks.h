@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SERVICE_RECENT_LOOKS_H_
-#define BULKHEAD_SERVER_SERVICE_RECENT_LOOKS_H_
+#pragma once
 
 #include <cstdint>
 #include <deque>
@@ -72,5 +71,3 @@ class RecentLooks {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SERVICE_RECENT_LOOKS_H_

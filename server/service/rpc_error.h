@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SERVICE_RPC_ERROR_H_
-#define BULKHEAD_SERVER_SERVICE_RPC_ERROR_H_
+#pragma once
 
 #include <grpcpp/support/status.h>
 
@@ -13,5 +12,3 @@ namespace bulkhead {
 grpc::Status ToRpcStatus(const absl::Status& status);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SERVICE_RPC_ERROR_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SERVICE_SESSION_CONTEXT_H_
-#define BULKHEAD_SERVER_SERVICE_SESSION_CONTEXT_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -51,5 +50,3 @@ struct SessionContext {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SERVICE_SESSION_CONTEXT_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SERVICE_SESSION_REGISTRY_H_
-#define BULKHEAD_SERVER_SERVICE_SESSION_REGISTRY_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -213,5 +212,3 @@ class SessionRegistry {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SERVICE_SESSION_REGISTRY_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SERVICE_STREAM_CLAIMS_H_
-#define BULKHEAD_SERVER_SERVICE_STREAM_CLAIMS_H_
+#pragma once
 
 #include <functional>
 #include <memory>
@@ -62,5 +61,3 @@ class StreamClaims {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SERVICE_STREAM_CLAIMS_H_

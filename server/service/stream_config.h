@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SERVICE_STREAM_CONFIG_H_
-#define BULKHEAD_SERVER_SERVICE_STREAM_CONFIG_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -56,5 +55,3 @@ StreamConfig MakeStreamConfig(const v1::Open& open, const PreparedPipeline& prep
                               bool can_share = true);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SERVICE_STREAM_CONFIG_H_

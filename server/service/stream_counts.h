@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SERVICE_STREAM_COUNTS_H_
-#define BULKHEAD_SERVER_SERVICE_STREAM_COUNTS_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -34,5 +33,3 @@ class StreamCounts {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SERVICE_STREAM_COUNTS_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SERVICE_STREAM_DIRECTORY_H_
-#define BULKHEAD_SERVER_SERVICE_STREAM_DIRECTORY_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -74,5 +73,3 @@ class StreamDirectory {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SERVICE_STREAM_DIRECTORY_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SERVICE_STREAM_LOG_H_
-#define BULKHEAD_SERVER_SERVICE_STREAM_LOG_H_
+#pragma once
 
 #include <string>
 #include <utility>
@@ -61,5 +60,3 @@ class StreamLog {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SERVICE_STREAM_LOG_H_

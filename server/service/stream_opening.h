@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SERVICE_STREAM_OPENING_H_
-#define BULKHEAD_SERVER_SERVICE_STREAM_OPENING_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -101,5 +100,3 @@ class StreamOpening {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SERVICE_STREAM_OPENING_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SERVICE_STREAM_SESSION_H_
-#define BULKHEAD_SERVER_SERVICE_STREAM_SESSION_H_
+#pragma once
 
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/server_callback.h>
@@ -98,5 +97,3 @@ class StreamSession final : public RawCall,
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SERVICE_STREAM_SESSION_H_

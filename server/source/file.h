@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SOURCE_FILE_H_
-#define BULKHEAD_SERVER_SOURCE_FILE_H_
+#pragma once
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -118,5 +117,3 @@ std::string PlainPath(std::string path);
 std::string FolderOf(const std::string& path);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SOURCE_FILE_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SOURCE_NUMBERED_SOURCE_H_
-#define BULKHEAD_SERVER_SOURCE_NUMBERED_SOURCE_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -15,5 +14,3 @@ namespace bulkhead {
 std::unique_ptr<Source> MakeNumberedSource(std::unique_ptr<Source> source, int64_t source_id);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SOURCE_NUMBERED_SOURCE_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SOURCE_OBJECTS_H_
-#define BULKHEAD_SERVER_SOURCE_OBJECTS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -33,5 +32,3 @@ absl::StatusOr<DataFile> OpenData(const internal::v1::ResolvedFile& file, const 
                                   absl::string_view name);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SOURCE_OBJECTS_H_

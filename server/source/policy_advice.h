@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SOURCE_POLICY_ADVICE_H_
-#define BULKHEAD_SERVER_SOURCE_POLICY_ADVICE_H_
+#pragma once
 
 #include "absl/strings/string_view.h"
 
@@ -13,5 +12,3 @@ inline constexpr absl::string_view kPassOverMissing =
     ", and `errors: {policy: substitute}` takes others in place of missing images";
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SOURCE_POLICY_ADVICE_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SOURCE_RANGE_SOURCE_H_
-#define BULKHEAD_SERVER_SOURCE_RANGE_SOURCE_H_
+#pragma once
 
 #include <memory>
 #include <vector>
@@ -14,5 +13,3 @@ absl::StatusOr<std::unique_ptr<Source>> OpenRangeSource(const v1::RangeSource& r
                                                         std::vector<FeatureSignature> signatures);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SOURCE_RANGE_SOURCE_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SOURCE_ROOTS_H_
-#define BULKHEAD_SERVER_SOURCE_ROOTS_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -52,5 +51,3 @@ absl::StatusOr<DataFile> OpenBeneath(const std::string& root, const std::string&
                                      absl::string_view name, bool ask_kernel = true);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SOURCE_ROOTS_H_

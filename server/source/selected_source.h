@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SOURCE_SELECTED_SOURCE_H_
-#define BULKHEAD_SERVER_SOURCE_SELECTED_SOURCE_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -22,5 +21,3 @@ absl::StatusOr<std::unique_ptr<Source>> SelectFrom(std::unique_ptr<Source> all, 
                                                    const internal::v1::ResolvedSource& resolved);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SOURCE_SELECTED_SOURCE_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SOURCE_SOURCE_H_
-#define BULKHEAD_SERVER_SOURCE_SOURCE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -133,5 +132,3 @@ absl::StatusOr<std::unique_ptr<Source>> OpenUnselected(
     const internal::v1::ResolvedSource& resolved, const std::set<std::string>& names);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SOURCE_SOURCE_H_

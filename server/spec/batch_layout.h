@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SPEC_BATCH_LAYOUT_H_
-#define BULKHEAD_SERVER_SPEC_BATCH_LAYOUT_H_
+#pragma once
 
 #include <cstdint>
 #include <set>
@@ -32,5 +31,3 @@ v1::BatchSchema LayOutBatch(const std::vector<FeatureSignature>& features,
                             SpecProblems& problems);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SPEC_BATCH_LAYOUT_H_

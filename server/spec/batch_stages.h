@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SPEC_BATCH_STAGES_H_
-#define BULKHEAD_SERVER_SPEC_BATCH_STAGES_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -51,5 +50,3 @@ bool IsBatchFeature(const v1::PipelineSpec& spec, const std::vector<FeatureSigna
 std::string FirstPythonBatchStage(const v1::PipelineSpec& spec);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SPEC_BATCH_STAGES_H_

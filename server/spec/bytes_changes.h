@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SPEC_BYTES_CHANGES_H_
-#define BULKHEAD_SERVER_SPEC_BYTES_CHANGES_H_
+#pragma once
 
 #include <string>
 
@@ -34,5 +33,3 @@ std::string ChangedSince(const v1::PipelineSpec& spec,
                          absl::Span<const BytesChange> changes = BytesChanges());
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SPEC_BYTES_CHANGES_H_

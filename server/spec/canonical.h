@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SPEC_CANONICAL_H_
-#define BULKHEAD_SERVER_SPEC_CANONICAL_H_
+#pragma once
 
 #include <set>
 #include <string>
@@ -33,5 +32,3 @@ std::string CanonicalText(const google::protobuf::Message& message,
 std::string CanonicalString(absl::string_view bytes);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SPEC_CANONICAL_H_

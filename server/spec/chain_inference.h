@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SPEC_CHAIN_INFERENCE_H_
-#define BULKHEAD_SERVER_SPEC_CHAIN_INFERENCE_H_
+#pragma once
 
 #include <cstdint>
 #include <set>
@@ -49,5 +48,3 @@ class ChainInference {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SPEC_CHAIN_INFERENCE_H_

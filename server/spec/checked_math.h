@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SPEC_CHECKED_MATH_H_
-#define BULKHEAD_SERVER_SPEC_CHECKED_MATH_H_
+#pragma once
 
 #include <cstdint>
 #include <limits>
@@ -43,5 +42,3 @@ class CheckedCount {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SPEC_CHECKED_MATH_H_

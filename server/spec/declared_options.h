@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SPEC_DECLARED_OPTIONS_H_
-#define BULKHEAD_SERVER_SPEC_DECLARED_OPTIONS_H_
+#pragma once
 
 #include <map>
 #include <string>
@@ -30,5 +29,3 @@ inline constexpr const char* kImageExtensions[] = {"bmp", "jpeg", "jpg",  "pgm",
 inline constexpr uint64_t kMaxMaxPathBytes = 65'536;
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SPEC_DECLARED_OPTIONS_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SPEC_FINGERPRINT_H_
-#define BULKHEAD_SERVER_SPEC_FINGERPRINT_H_
+#pragma once
 
 #include <string>
 
@@ -28,5 +27,3 @@ std::string BytesFingerprint(const v1::PipelineSpec& spec,
                              absl::Span<const BytesChange> changes = BytesChanges());
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SPEC_FINGERPRINT_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SPEC_IMAGE_LISTS_H_
-#define BULKHEAD_SERVER_SPEC_IMAGE_LISTS_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -34,5 +33,3 @@ std::string ImageName(absl::string_view list, uint64_t number);
 std::optional<uint64_t> ImageNumber(absl::string_view list, absl::string_view name);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SPEC_IMAGE_LISTS_H_

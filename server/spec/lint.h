@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SPEC_LINT_H_
-#define BULKHEAD_SERVER_SPEC_LINT_H_
+#pragma once
 
 #include <vector>
 
@@ -15,5 +14,3 @@ namespace bulkhead {
 std::vector<SpecProblem> LintSpec(const v1::PipelineSpec& spec, const PipelineSignature& signature);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SPEC_LINT_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SPEC_LIST_STEPS_H_
-#define BULKHEAD_SERVER_SPEC_LIST_STEPS_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -36,5 +35,3 @@ class ListSteps {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SPEC_LIST_STEPS_H_

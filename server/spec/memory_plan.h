@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SPEC_MEMORY_PLAN_H_
-#define BULKHEAD_SERVER_SPEC_MEMORY_PLAN_H_
+#pragma once
 
 #include <cstdint>
 
@@ -26,5 +25,3 @@ absl::StatusOr<v1::MemoryPlan> PlanMemory(const PipelineSignature& signature,
                                           const MemoryPlanOptions& options);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SPEC_MEMORY_PLAN_H_

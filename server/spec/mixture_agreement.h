@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SPEC_MIXTURE_AGREEMENT_H_
-#define BULKHEAD_SERVER_SPEC_MIXTURE_AGREEMENT_H_
+#pragma once
 
 #include <vector>
 
@@ -19,5 +18,3 @@ absl::Status CheckAgreement(const v1::PipelineSpec& spec, const std::vector<Sour
                             const std::vector<SourceSignature>& sources);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SPEC_MIXTURE_AGREEMENT_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SPEC_RECORD_FILES_H_
-#define BULKHEAD_SERVER_SPEC_RECORD_FILES_H_
+#pragma once
 
 #include <string>
 
@@ -29,5 +28,3 @@ google::protobuf::RepeatedPtrField<std::string>& MutableFilesOf(v1::Source& sour
 absl::string_view UsualMark(const v1::Source& source);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SPEC_RECORD_FILES_H_

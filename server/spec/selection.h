@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SPEC_SELECTION_H_
-#define BULKHEAD_SERVER_SPEC_SELECTION_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -68,5 +67,3 @@ std::vector<uint64_t> SelectedFileRecords(const v1::Source& source,
                                           const internal::v1::ResolvedSource& resolved);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SPEC_SELECTION_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SPEC_SIGNATURE_H_
-#define BULKHEAD_SERVER_SPEC_SIGNATURE_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -69,5 +68,3 @@ std::string NormalizationSuffix(const v1::Normalization& normalization);
 std::string BoxFormatName(v1::BoxFormat format);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SPEC_SIGNATURE_H_

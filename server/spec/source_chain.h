@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SPEC_SOURCE_CHAIN_H_
-#define BULKHEAD_SERVER_SPEC_SOURCE_CHAIN_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -105,5 +104,3 @@ std::optional<std::vector<FeatureSignature>> ChainFeatures(const SourceChain& ch
                                                            std::set<std::string>& wrong);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SPEC_SOURCE_CHAIN_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SPEC_SOURCE_SIGNATURE_H_
-#define BULKHEAD_SERVER_SPEC_SOURCE_SIGNATURE_H_
+#pragma once
 
 #include <optional>
 #include <set>
@@ -55,5 +54,3 @@ std::optional<std::vector<FeatureSignature>> SourceFeatures(
     absl::string_view place, SpecProblems& problems, std::set<std::string>& wrong);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SPEC_SOURCE_SIGNATURE_H_

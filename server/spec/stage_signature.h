@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SPEC_STAGE_SIGNATURE_H_
-#define BULKHEAD_SERVER_SPEC_STAGE_SIGNATURE_H_
+#pragma once
 
 #include <optional>
 #include <string>
@@ -42,5 +41,3 @@ absl::Status InferStage(const v1::Stage& stage, absl::string_view path,
                         std::vector<FeatureSignature>& features);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SPEC_STAGE_SIGNATURE_H_

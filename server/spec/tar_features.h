@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SPEC_TAR_FEATURES_H_
-#define BULKHEAD_SERVER_SPEC_TAR_FEATURES_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -29,5 +28,3 @@ absl::StatusOr<std::vector<TarPlace>> ParseTarKey(absl::string_view key);
 google::protobuf::Map<std::string, v1::Feature> UsualTarFeatures();
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SPEC_TAR_FEATURES_H_

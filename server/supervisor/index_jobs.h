@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SUPERVISOR_INDEX_JOBS_H_
-#define BULKHEAD_SERVER_SUPERVISOR_INDEX_JOBS_H_
+#pragma once
 
 #include <cstdint>
 #include <deque>
@@ -143,5 +142,3 @@ class IndexJobs {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SUPERVISOR_INDEX_JOBS_H_

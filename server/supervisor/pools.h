@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SUPERVISOR_POOLS_H_
-#define BULKHEAD_SERVER_SUPERVISOR_POOLS_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -140,5 +139,3 @@ class Pools {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SUPERVISOR_POOLS_H_

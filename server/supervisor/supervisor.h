@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SUPERVISOR_SUPERVISOR_H_
-#define BULKHEAD_SERVER_SUPERVISOR_SUPERVISOR_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -213,5 +212,3 @@ class Supervisor {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SUPERVISOR_SUPERVISOR_H_

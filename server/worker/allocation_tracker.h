@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_WORKER_ALLOCATION_TRACKER_H_
-#define BULKHEAD_SERVER_WORKER_ALLOCATION_TRACKER_H_
+#pragma once
 
 #include <cstdint>
 
@@ -36,5 +35,3 @@ class AllocationTracker final : public AllocationWatch {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_WORKER_ALLOCATION_TRACKER_H_

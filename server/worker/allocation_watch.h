@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_WORKER_ALLOCATION_WATCH_H_
-#define BULKHEAD_SERVER_WORKER_ALLOCATION_WATCH_H_
+#pragma once
 
 namespace bulkhead {
 
@@ -22,5 +21,3 @@ class AllocationWatch {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_WORKER_ALLOCATION_WATCH_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_WORKER_CURRENT_STAGE_H_
-#define BULKHEAD_SERVER_WORKER_CURRENT_STAGE_H_
+#pragma once
 
 #include <cstdint>
 
@@ -24,5 +23,3 @@ struct CurrentStage {
 extern thread_local constinit CurrentStage current_stage __attribute__((tls_model("initial-exec")));
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_WORKER_CURRENT_STAGE_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_WORKER_FLIGHT_NOTES_H_
-#define BULKHEAD_SERVER_WORKER_FLIGHT_NOTES_H_
+#pragma once
 
 #include <array>
 #include <cstddef>
@@ -69,5 +68,3 @@ class FlightNotes final : public StageObserver {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_WORKER_FLIGHT_NOTES_H_

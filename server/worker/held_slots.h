@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_WORKER_HELD_SLOTS_H_
-#define BULKHEAD_SERVER_WORKER_HELD_SLOTS_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -75,5 +74,3 @@ class HeldSlots {
 void NoteWildAccesses(const FlightRecorder& recorder);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_WORKER_HELD_SLOTS_H_

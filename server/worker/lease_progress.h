@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_WORKER_LEASE_PROGRESS_H_
-#define BULKHEAD_SERVER_WORKER_LEASE_PROGRESS_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -32,5 +31,3 @@ class LeaseProgress {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_WORKER_LEASE_PROGRESS_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_WORKER_LEASE_RUNNER_H_
-#define BULKHEAD_SERVER_WORKER_LEASE_RUNNER_H_
+#pragma once
 
 #include <cstdint>
 #include <deque>
@@ -133,5 +132,3 @@ class LeaseRunner {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_WORKER_LEASE_RUNNER_H_

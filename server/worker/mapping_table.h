@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_WORKER_MAPPING_TABLE_H_
-#define BULKHEAD_SERVER_WORKER_MAPPING_TABLE_H_
+#pragma once
 
 #include <array>
 #include <atomic>
@@ -57,5 +56,3 @@ class MappingTable {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_WORKER_MAPPING_TABLE_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_WORKER_NOTE_SENDER_H_
-#define BULKHEAD_SERVER_WORKER_NOTE_SENDER_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -42,5 +41,3 @@ class NoteSender {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_WORKER_NOTE_SENDER_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_WORKER_PROCESS_CODE_H_
-#define BULKHEAD_SERVER_WORKER_PROCESS_CODE_H_
+#pragma once
 
 #include <cstdint>
 #include <set>
@@ -33,5 +32,3 @@ class ProcessCode {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_WORKER_PROCESS_CODE_H_

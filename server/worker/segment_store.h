@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_WORKER_SEGMENT_STORE_H_
-#define BULKHEAD_SERVER_WORKER_SEGMENT_STORE_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -73,5 +72,3 @@ class SegmentStore final : public ValueStore {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_WORKER_SEGMENT_STORE_H_

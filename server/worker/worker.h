@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_WORKER_WORKER_H_
-#define BULKHEAD_SERVER_WORKER_WORKER_H_
+#pragma once
 
 #include <functional>
 
@@ -27,5 +26,3 @@ int RunWorker(PacketSocket socket, std::function<void(LeaseMoment)> on_moment = 
               AllocationWatch* allocations = nullptr, UserCode user_code = {});
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_WORKER_WORKER_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_WORKER_WORKER_SANDBOX_H_
-#define BULKHEAD_SERVER_WORKER_WORKER_SANDBOX_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -29,5 +28,3 @@ std::vector<SandboxPart> EnterPipelineSandbox(const internal::v1::Bind& bind,
 SandboxOptions IndexSandbox(const internal::v1::BuildIndex& job);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_WORKER_WORKER_SANDBOX_H_

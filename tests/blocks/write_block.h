@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TESTS_BLOCKS_WRITE_BLOCK_H_
-#define BULKHEAD_TESTS_BLOCKS_WRITE_BLOCK_H_
+#pragma once
 
 #include "server/blocks/object_blocks.h"
 
@@ -13,5 +12,3 @@ inline absl::Status WriteBlock(ObjectBlocks& blocks, uint64_t block, absl::strin
 }
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_TESTS_BLOCKS_WRITE_BLOCK_H_

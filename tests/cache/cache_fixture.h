@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TESTS_CACHE_CACHE_FIXTURE_H_
-#define BULKHEAD_TESTS_CACHE_CACHE_FIXTURE_H_
+#pragma once
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -42,5 +41,3 @@ class CacheFixture : public testing::Test {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_TESTS_CACHE_CACHE_FIXTURE_H_

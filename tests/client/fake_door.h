@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TESTS_CLIENT_FAKE_DOOR_H_
-#define BULKHEAD_TESTS_CLIENT_FAKE_DOOR_H_
+#pragma once
 
 #include <condition_variable>
 #include <cstdint>
@@ -82,5 +81,3 @@ class FakeDoor {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_TESTS_CLIENT_FAKE_DOOR_H_

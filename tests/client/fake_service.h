@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TESTS_CLIENT_FAKE_SERVICE_H_
-#define BULKHEAD_TESTS_CLIENT_FAKE_SERVICE_H_
+#pragma once
 
 #include <memory>
 #include <mutex>
@@ -56,5 +55,3 @@ class FakeService : public v1::Loader::Service {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_TESTS_CLIENT_FAKE_SERVICE_H_

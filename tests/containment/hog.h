@@ -1,6 +1,5 @@
 // A memory_hog that waits to be let go, as a test sees it.
-#ifndef BULKHEAD_TESTS_CONTAINMENT_HOG_H_
-#define BULKHEAD_TESTS_CONTAINMENT_HOG_H_
+#pragma once
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -54,5 +53,3 @@ inline bool WasKilled(const ProcessExit& exit) {
 }
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_TESTS_CONTAINMENT_HOG_H_

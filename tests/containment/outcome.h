@@ -1,6 +1,5 @@
 // How an attempt of escape_artist ended: its exit code.
-#ifndef BULKHEAD_TESTS_CONTAINMENT_OUTCOME_H_
-#define BULKHEAD_TESTS_CONTAINMENT_OUTCOME_H_
+#pragma once
 
 namespace bulkhead {
 
@@ -14,5 +13,3 @@ enum Outcome {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_TESTS_CONTAINMENT_OUTCOME_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TESTS_GOLDEN_GOLDEN_DATA_H_
-#define BULKHEAD_TESTS_GOLDEN_GOLDEN_DATA_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -36,5 +35,3 @@ absl::StatusOr<internal::v1::ResolvedSource> ResolveGolden(const std::string& na
                                                            const std::string& index_path);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_TESTS_GOLDEN_GOLDEN_DATA_H_

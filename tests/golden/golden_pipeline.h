@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TESTS_GOLDEN_GOLDEN_PIPELINE_H_
-#define BULKHEAD_TESTS_GOLDEN_GOLDEN_PIPELINE_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -112,5 +111,3 @@ class GoldenPipelineTest : public ::testing::Test {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_TESTS_GOLDEN_GOLDEN_PIPELINE_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TESTS_IMAGE_TEST_IMAGES_H_
-#define BULKHEAD_TESTS_IMAGE_TEST_IMAGES_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -80,5 +79,3 @@ inline std::vector<std::string> ReadPhotos(size_t step) {
 }
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_TESTS_IMAGE_TEST_IMAGES_H_

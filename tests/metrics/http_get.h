@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TESTS_METRICS_HTTP_GET_H_
-#define BULKHEAD_TESTS_METRICS_HTTP_GET_H_
+#pragma once
 
 #include <string>
 
@@ -29,5 +28,3 @@ std::string HttpExchange(int port, const std::string& request);
 std::string HttpGet(int port, const std::string& path);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_TESTS_METRICS_HTTP_GET_H_

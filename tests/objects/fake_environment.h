@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TESTS_OBJECTS_FAKE_ENVIRONMENT_H_
-#define BULKHEAD_TESTS_OBJECTS_FAKE_ENVIRONMENT_H_
+#pragma once
 
 #include <initializer_list>
 #include <map>
@@ -31,5 +30,3 @@ class FakeEnvironment {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_TESTS_OBJECTS_FAKE_ENVIRONMENT_H_

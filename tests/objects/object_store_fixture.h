@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TESTS_OBJECTS_OBJECT_STORE_FIXTURE_H_
-#define BULKHEAD_TESTS_OBJECTS_OBJECT_STORE_FIXTURE_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -121,5 +120,3 @@ inline std::string ReasonOf(const absl::Status& status) {
 }
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_TESTS_OBJECTS_OBJECT_STORE_FIXTURE_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TESTS_OBJECTS_TOY_SERVER_H_
-#define BULKHEAD_TESTS_OBJECTS_TOY_SERVER_H_
+#pragma once
 
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -95,5 +94,3 @@ class ToyServer {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_TESTS_OBJECTS_TOY_SERVER_H_

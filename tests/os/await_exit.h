@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TESTS_OS_AWAIT_EXIT_H_
-#define BULKHEAD_TESTS_OS_AWAIT_EXIT_H_
+#pragma once
 
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -16,5 +15,3 @@ inline ProcessExit AwaitExit(ChildProcess& child) {
 }
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_TESTS_OS_AWAIT_EXIT_H_

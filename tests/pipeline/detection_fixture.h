@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TESTS_PIPELINE_DETECTION_FIXTURE_H_
-#define BULKHEAD_TESTS_PIPELINE_DETECTION_FIXTURE_H_
+#pragma once
 
 #include <cstring>
 #include <string>
@@ -110,5 +109,3 @@ inline std::string FinalSize(const std::string& stage = "") {
 }
 
 }  // namespace bulkhead::detection_testing
-
-#endif  // BULKHEAD_TESTS_PIPELINE_DETECTION_FIXTURE_H_

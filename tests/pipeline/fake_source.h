@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TESTS_PIPELINE_FAKE_SOURCE_H_
-#define BULKHEAD_TESTS_PIPELINE_FAKE_SOURCE_H_
+#pragma once
 
 #include <cstring>
 #include <functional>
@@ -73,5 +72,3 @@ class FakeSource : public Source {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_TESTS_PIPELINE_FAKE_SOURCE_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TESTS_PIPELINE_FUSION_FIXTURE_H_
-#define BULKHEAD_TESTS_PIPELINE_FUSION_FIXTURE_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -117,5 +116,3 @@ inline void ExpectFusedEqualsUnfused(const std::string& stages,
 }
 
 }  // namespace bulkhead::fusion_testing
-
-#endif  // BULKHEAD_TESTS_PIPELINE_FUSION_FIXTURE_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TESTS_PIPELINE_MOSAIC_FIXTURE_H_
-#define BULKHEAD_TESTS_PIPELINE_MOSAIC_FIXTURE_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -265,5 +264,3 @@ inline void ExpectSame(const Stream& stream, const Expected& expected) {
 }
 
 }  // namespace bulkhead::mosaic_testing
-
-#endif  // BULKHEAD_TESTS_PIPELINE_MOSAIC_FIXTURE_H_

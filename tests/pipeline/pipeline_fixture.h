@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TESTS_PIPELINE_PIPELINE_FIXTURE_H_
-#define BULKHEAD_TESTS_PIPELINE_PIPELINE_FIXTURE_H_
+#pragma once
 
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
@@ -119,5 +118,3 @@ class PipelineUnderTest {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_TESTS_PIPELINE_PIPELINE_FIXTURE_H_

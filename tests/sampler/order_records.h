@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TESTS_SAMPLER_ORDER_RECORDS_H_
-#define BULKHEAD_TESTS_SAMPLER_ORDER_RECORDS_H_
+#pragma once
 
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
@@ -48,5 +47,3 @@ inline uint64_t Sum(const std::vector<uint64_t>& values) {
 }
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_TESTS_SAMPLER_ORDER_RECORDS_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TESTS_SOURCE_EXAMPLE_READER_FIXTURE_H_
-#define BULKHEAD_TESTS_SOURCE_EXAMPLE_READER_FIXTURE_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -66,5 +65,3 @@ std::string BytesOf(std::vector<T> values) {
 }
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_TESTS_SOURCE_EXAMPLE_READER_FIXTURE_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TESTS_SOURCE_IMAGE_LIST_FIXTURE_H_
-#define BULKHEAD_TESTS_SOURCE_IMAGE_LIST_FIXTURE_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -88,5 +87,3 @@ class ImageListTest : public ::testing::Test {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_TESTS_SOURCE_IMAGE_LIST_FIXTURE_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TESTS_SOURCE_SOURCE_TESTING_H_
-#define BULKHEAD_TESTS_SOURCE_SOURCE_TESTING_H_
+#pragma once
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -151,5 +150,3 @@ std::vector<T> Numbers(const FeatureValue& value) {
 }
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_TESTS_SOURCE_SOURCE_TESTING_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TESTS_SOURCE_TAR_TESTING_H_
-#define BULKHEAD_TESTS_SOURCE_TAR_TESTING_H_
+#pragma once
 
 #include <cstdint>
 #include <cstdio>
@@ -41,5 +40,3 @@ inline std::string TarMemberBytes(const std::string& name, const std::string& da
 }
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_TESTS_SOURCE_TAR_TESTING_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TESTS_SPEC_MISTAKES_H_
-#define BULKHEAD_TESTS_SPEC_MISTAKES_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -31,5 +30,3 @@ inline std::string StageMistake(absl::string_view stage) {
 }
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_TESTS_SPEC_MISTAKES_H_

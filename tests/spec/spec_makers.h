@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TESTS_SPEC_SPEC_MAKERS_H_
-#define BULKHEAD_TESTS_SPEC_SPEC_MAKERS_H_
+#pragma once
 
 #include <string>
 
@@ -43,5 +42,3 @@ inline std::string ErrorPath(const absl::Status& status) {
 }
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_TESTS_SPEC_SPEC_MAKERS_H_

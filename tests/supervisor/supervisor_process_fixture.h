@@ -1,6 +1,5 @@
 // A supervisor with real worker processes (fake_worker.cc), and what records its streams.
-#ifndef BULKHEAD_TESTS_SUPERVISOR_SUPERVISOR_PROCESS_FIXTURE_H_
-#define BULKHEAD_TESTS_SUPERVISOR_SUPERVISOR_PROCESS_FIXTURE_H_
+#pragma once
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -229,5 +228,3 @@ class SupervisorProcessTest : public testing::Test {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_TESTS_SUPERVISOR_SUPERVISOR_PROCESS_FIXTURE_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TESTS_SUPPORT_TEST_DIR_H_
-#define BULKHEAD_TESTS_SUPPORT_TEST_DIR_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -53,5 +52,3 @@ inline std::string ReadFile(const std::filesystem::path& path) {
 }
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_TESTS_SUPPORT_TEST_DIR_H_

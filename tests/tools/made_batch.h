@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TESTS_TOOLS_MADE_BATCH_H_
-#define BULKHEAD_TESTS_TOOLS_MADE_BATCH_H_
+#pragma once
 
 #include <cstdint>
 #include <cstring>
@@ -53,5 +52,3 @@ class BatchMaker {
 };
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TESTS_TOOLS_MADE_BATCH_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TESTS_WORKER_ALLOCATION_TRACKER_FIXTURE_H_
-#define BULKHEAD_TESTS_WORKER_ALLOCATION_TRACKER_FIXTURE_H_
+#pragma once
 
 #include <gtest/gtest.h>
 #include <malloc.h>
@@ -124,5 +123,3 @@ inline Ended RunInChild(const std::function<void(AllocationTracker&)>& prepare,
 }
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_TESTS_WORKER_ALLOCATION_TRACKER_FIXTURE_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TESTS_WORKER_LEASE_RUNNER_FIXTURE_H_
-#define BULKHEAD_TESTS_WORKER_LEASE_RUNNER_FIXTURE_H_
+#pragma once
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -99,5 +98,3 @@ class LeaseRunnerTest : public testing::Test {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_TESTS_WORKER_LEASE_RUNNER_FIXTURE_H_

@@ -1,8 +1,7 @@
 // An allocator below that of the workers, for tests of what becomes of a worker when memory is
 // refused. A program that links this has glibc's own malloc, calloc, realloc and memalign, and the
 // mmap system call of the tracker, wrapped (bulkhead_refusing_allocator in CMakeLists.txt).
-#ifndef BULKHEAD_TESTS_WORKER_REFUSING_ALLOCATOR_H_
-#define BULKHEAD_TESTS_WORKER_REFUSING_ALLOCATOR_H_
+#pragma once
 
 #include <cstdint>
 
@@ -14,5 +13,3 @@ void RefuseAllocation(uint64_t nth);
 uint64_t LeftUntilRefusal();
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_TESTS_WORKER_REFUSING_ALLOCATOR_H_

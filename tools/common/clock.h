@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_COMMON_CLOCK_H_
-#define BULKHEAD_TOOLS_COMMON_CLOCK_H_
+#pragma once
 
 #include "absl/time/time.h"
 #include "server/os/event_loop.h"
@@ -10,5 +9,3 @@ namespace bulkhead::tools {
 inline absl::Time SteadyNow() { return absl::FromUnixNanos(MonotonicNanos()); }
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_COMMON_CLOCK_H_

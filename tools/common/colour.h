@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_COMMON_COLOUR_H_
-#define BULKHEAD_TOOLS_COMMON_COLOUR_H_
+#pragma once
 
 #include <cstdio>
 #include <string>
@@ -15,5 +14,3 @@ enum class Colour { kBold, kRed, kYellow, kGreen };
 std::string Coloured(absl::string_view text, Colour colour, std::FILE* stream);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_COMMON_COLOUR_H_

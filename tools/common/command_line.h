@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_COMMON_COMMAND_LINE_H_
-#define BULKHEAD_TOOLS_COMMON_COMMAND_LINE_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -23,5 +22,3 @@ const Command* FindCommand(const Command& group, absl::string_view name);
 const Option* FindOption(const Command& command, absl::string_view name);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_COMMON_COMMAND_LINE_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_COMMON_COMMANDS_H_
-#define BULKHEAD_TOOLS_COMMON_COMMANDS_H_
+#pragma once
 
 #include "tools/common/options.h"
 
@@ -30,5 +29,3 @@ Command TopCommand();
 Command TraceCommand();
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_COMMON_COMMANDS_H_

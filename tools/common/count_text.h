@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_COMMON_COUNT_TEXT_H_
-#define BULKHEAD_TOOLS_COMMON_COUNT_TEXT_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -17,5 +16,3 @@ inline std::string CountText(uint64_t count, absl::string_view one, absl::string
 }
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_COMMON_COUNT_TEXT_H_

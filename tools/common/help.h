@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_COMMON_HELP_H_
-#define BULKHEAD_TOOLS_COMMON_HELP_H_
+#pragma once
 
 #include <cstdio>
 #include <string>
@@ -12,5 +11,3 @@ namespace bulkhead::tools {
 std::string HelpText(const Command& command, const std::string& called, std::FILE* stream);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_COMMON_HELP_H_

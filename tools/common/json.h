@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_COMMON_JSON_H_
-#define BULKHEAD_TOOLS_COMMON_JSON_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -48,5 +47,3 @@ class JsonObject {
 };
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_COMMON_JSON_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_COMMON_MACHINE_H_
-#define BULKHEAD_TOOLS_COMMON_MACHINE_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -28,5 +27,3 @@ uint64_t OwnMemoryBytes();
 int UsableCpus();
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_COMMON_MACHINE_H_

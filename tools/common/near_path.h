@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_COMMON_NEAR_PATH_H_
-#define BULKHEAD_TOOLS_COMMON_NEAR_PATH_H_
+#pragma once
 
 #include <string>
 
@@ -10,5 +9,3 @@ namespace bulkhead::tools {
 std::string NearPath(const std::string& path);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_COMMON_NEAR_PATH_H_

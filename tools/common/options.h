@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_COMMON_OPTIONS_H_
-#define BULKHEAD_TOOLS_COMMON_OPTIONS_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -94,5 +93,3 @@ absl::Status Refuse(const Given& given, const std::vector<std::string>& options,
 std::string LongName(const Option& option);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_COMMON_OPTIONS_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_COMMON_OUTPUT_BYTES_H_
-#define BULKHEAD_TOOLS_COMMON_OUTPUT_BYTES_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -17,5 +16,3 @@ void ForEachOutput(const v1::BatchSchema& schema, const std::byte* memory, uint6
                    absl::FunctionRef<void(absl::string_view)> take);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_COMMON_OUTPUT_BYTES_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_COMMON_OWN_SERVICES_H_
-#define BULKHEAD_TOOLS_COMMON_OWN_SERVICES_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -39,5 +38,3 @@ absl::StatusOr<std::string> FindService(const std::string& target);
 Option FoundTargetOption(std::string& target);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_COMMON_OWN_SERVICES_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_COMMON_PROGRESS_LINE_H_
-#define BULKHEAD_TOOLS_COMMON_PROGRESS_LINE_H_
+#pragma once
 
 #include <string>
 
@@ -43,5 +42,3 @@ std::string ProgressBar(double share, int width = 24);
 std::string HumanBytes(double bytes);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_COMMON_PROGRESS_LINE_H_

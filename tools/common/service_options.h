@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_COMMON_SERVICE_OPTIONS_H_
-#define BULKHEAD_TOOLS_COMMON_SERVICE_OPTIONS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -45,5 +44,3 @@ struct ServiceOptions {
 };
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_COMMON_SERVICE_OPTIONS_H_

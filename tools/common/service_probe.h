@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_COMMON_SERVICE_PROBE_H_
-#define BULKHEAD_TOOLS_COMMON_SERVICE_PROBE_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -53,5 +52,3 @@ class ServiceProbe {
 };
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_COMMON_SERVICE_PROBE_H_

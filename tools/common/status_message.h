@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_COMMON_STATUS_MESSAGE_H_
-#define BULKHEAD_TOOLS_COMMON_STATUS_MESSAGE_H_
+#pragma once
 
 #include <string>
 
@@ -16,5 +15,3 @@ absl::StatusOr<v1::GetStatusResponse> GetStatusMessage(const std::string& target
                                                        bool fresh_memory = false);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_COMMON_STATUS_MESSAGE_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_COMMON_STREAM_RUN_H_
-#define BULKHEAD_TOOLS_COMMON_STREAM_RUN_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -67,5 +66,3 @@ absl::StatusOr<StreamRunReport> RunStream(StreamRunOptions options,
 double Quantile(std::vector<double> values, double share);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_COMMON_STREAM_RUN_H_

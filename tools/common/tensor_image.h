@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_COMMON_TENSOR_IMAGE_H_
-#define BULKHEAD_TOOLS_COMMON_TENSOR_IMAGE_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -67,5 +66,3 @@ class TensorImages {
 };
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_COMMON_TENSOR_IMAGE_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_COMMON_TENSOR_STATS_H_
-#define BULKHEAD_TOOLS_COMMON_TENSOR_STATS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -44,5 +43,3 @@ uint64_t FirstElementOf(const Tensor& tensor, uint64_t sample);
 std::string DescribeTensor(const Tensor& tensor, uint64_t samples);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_COMMON_TENSOR_STATS_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_COMMON_TENSOR_TYPE_H_
-#define BULKHEAD_TOOLS_COMMON_TENSOR_TYPE_H_
+#pragma once
 
 #include "bulkhead/batch.h"
 #include "bulkhead/v1/types.pb.h"
@@ -13,5 +12,3 @@ inline v1::DType DTypeOf(const Tensor& tensor) {
 }
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_COMMON_TENSOR_TYPE_H_

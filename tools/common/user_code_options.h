@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_COMMON_USER_CODE_OPTIONS_H_
-#define BULKHEAD_TOOLS_COMMON_USER_CODE_OPTIONS_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -22,5 +21,3 @@ struct UserCodeOptions {
 };
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_COMMON_USER_CODE_OPTIONS_H_

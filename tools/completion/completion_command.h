@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_COMPLETION_COMPLETION_COMMAND_H_
-#define BULKHEAD_TOOLS_COMPLETION_COMPLETION_COMMAND_H_
+#pragma once
 
 #include <string>
 #include <utility>
@@ -19,5 +18,3 @@ std::vector<std::pair<std::string, std::string>> Completions(const Command& root
 Command CompletionCommand(Command (*root)());
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_COMPLETION_COMPLETION_COMMAND_H_

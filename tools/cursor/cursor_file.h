@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_CURSOR_CURSOR_FILE_H_
-#define BULKHEAD_TOOLS_CURSOR_CURSOR_FILE_H_
+#pragma once
 
 #include <string>
 
@@ -21,5 +20,3 @@ absl::StatusOr<v1::Cursor> ReadCursor(const std::string& path);
 std::string CursorJson(const v1::Cursor& cursor);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_CURSOR_CURSOR_FILE_H_

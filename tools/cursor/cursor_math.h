@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_CURSOR_CURSOR_MATH_H_
-#define BULKHEAD_TOOLS_CURSOR_CURSOR_MATH_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -28,5 +27,3 @@ absl::StatusOr<v1::Cursor> AdvanceCursor(const v1::Cursor& cursor, const CursorS
 std::vector<std::string> DiffCursors(const v1::Cursor& a, const v1::Cursor& b);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_CURSOR_CURSOR_MATH_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_DOCTOR_CURVE_CHART_H_
-#define BULKHEAD_TOOLS_DOCTOR_CURVE_CHART_H_
+#pragma once
 
 #include <string>
 #include <utility>
@@ -26,5 +25,3 @@ std::string CurveChart(const std::string& title, const std::vector<Curve>& curve
 std::string Escaped(absl::string_view text);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_DOCTOR_CURVE_CHART_H_

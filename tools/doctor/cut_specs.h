@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_DOCTOR_CUT_SPECS_H_
-#define BULKHEAD_TOOLS_DOCTOR_CUT_SPECS_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -35,5 +34,3 @@ const std::vector<FeatureSignature>& FeaturesBefore(const v1::PipelineSpec& spec
 bool AskFor(const std::vector<std::string>& names, v1::PipelineSpec& spec);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_DOCTOR_CUT_SPECS_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_DOCTOR_DIAGNOSIS_H_
-#define BULKHEAD_TOOLS_DOCTOR_DIAGNOSIS_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -58,5 +57,3 @@ std::vector<std::string> Conclusions(const Diagnosis& diagnosis);
 std::string SignedBytes(double bytes);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_DOCTOR_DIAGNOSIS_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_DOCTOR_DOCTOR_PAGE_H_
-#define BULKHEAD_TOOLS_DOCTOR_DOCTOR_PAGE_H_
+#pragma once
 
 #include <string>
 
@@ -13,5 +12,3 @@ namespace bulkhead::tools {
 std::string DoctorPage(const Diagnosis& diagnosis);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_DOCTOR_DOCTOR_PAGE_H_

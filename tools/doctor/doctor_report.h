@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_DOCTOR_DOCTOR_REPORT_H_
-#define BULKHEAD_TOOLS_DOCTOR_DOCTOR_REPORT_H_
+#pragma once
 
 #include <string>
 
@@ -24,5 +23,3 @@ std::string TimeText(const TimeTrend& time);
 std::string KeptText(const JudgedStage& stage);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_DOCTOR_DOCTOR_REPORT_H_

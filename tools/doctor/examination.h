@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_DOCTOR_EXAMINATION_H_
-#define BULKHEAD_TOOLS_DOCTOR_EXAMINATION_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -27,5 +26,3 @@ struct ExaminationOptions {
 absl::StatusOr<Diagnosis> Examine(const ExaminationOptions& options, ProgressLine& line);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_DOCTOR_EXAMINATION_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_DOCTOR_JUDGEMENT_H_
-#define BULKHEAD_TOOLS_DOCTOR_JUDGEMENT_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -50,5 +49,3 @@ struct JudgedTrial {
 JudgedTrial Judge(const Trial& trial);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_DOCTOR_JUDGEMENT_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_DOCTOR_SINGLE_STAGE_H_
-#define BULKHEAD_TOOLS_DOCTOR_SINGLE_STAGE_H_
+#pragma once
 
 #include <string>
 
@@ -26,5 +25,3 @@ absl::StatusOr<SingleStage> MakeSingleStage(const v1::PipelineSpec& spec, int nu
                                             const std::string& folder);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_DOCTOR_SINGLE_STAGE_H_

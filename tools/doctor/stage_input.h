@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_DOCTOR_STAGE_INPUT_H_
-#define BULKHEAD_TOOLS_DOCTOR_STAGE_INPUT_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -46,5 +45,3 @@ absl::StatusOr<InputValues> ValuesFor(const FeatureSignature& feature, const Inp
                                       const CapturedValues& captured, std::string& how);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_DOCTOR_STAGE_INPUT_H_

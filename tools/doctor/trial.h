@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_DOCTOR_TRIAL_H_
-#define BULKHEAD_TOOLS_DOCTOR_TRIAL_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -77,5 +76,3 @@ absl::StatusOr<Trial> RunTrial(
     const std::function<void(uint64_t samples, uint64_t memory_bytes)>& tell);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_DOCTOR_TRIAL_H_

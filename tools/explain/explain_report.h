@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_EXPLAIN_EXPLAIN_REPORT_H_
-#define BULKHEAD_TOOLS_EXPLAIN_EXPLAIN_REPORT_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -75,5 +74,3 @@ std::string ExplanationText(const Explanation& explanation);
 JsonObject ExplanationJson(const Explanation& explanation);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_EXPLAIN_EXPLAIN_REPORT_H_

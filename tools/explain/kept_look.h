@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_EXPLAIN_KEPT_LOOK_H_
-#define BULKHEAD_TOOLS_EXPLAIN_KEPT_LOOK_H_
+#pragma once
 
 #include <string>
 
@@ -16,5 +15,3 @@ namespace bulkhead::tools {
 absl::StatusOr<KeptLook> LookAtKept(const v1::PipelineSpec& spec, const std::string& base_dir);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_EXPLAIN_KEPT_LOOK_H_

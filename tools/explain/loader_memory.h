@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_EXPLAIN_LOADER_MEMORY_H_
-#define BULKHEAD_TOOLS_EXPLAIN_LOADER_MEMORY_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -44,5 +43,3 @@ RankedMemory RankMemory(std::vector<ExplainedMemory> parts);
 ExplainedMemory SumOf(const std::vector<ExplainedMemory>& parts);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_EXPLAIN_LOADER_MEMORY_H_

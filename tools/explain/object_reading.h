@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_EXPLAIN_OBJECT_READING_H_
-#define BULKHEAD_TOOLS_EXPLAIN_OBJECT_READING_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -57,5 +56,3 @@ absl::StatusOr<std::vector<ExplainedReading>> ExplainReading(const v1::PipelineS
                                                              const LocalData& data);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_EXPLAIN_OBJECT_READING_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_EXPLAIN_STAGE_SIZES_H_
-#define BULKHEAD_TOOLS_EXPLAIN_STAGE_SIZES_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -75,5 +74,3 @@ class StageSizes {
 };
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_EXPLAIN_STAGE_SIZES_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_EXPLAIN_STAGE_TIMES_H_
-#define BULKHEAD_TOOLS_EXPLAIN_STAGE_TIMES_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -49,5 +48,3 @@ absl::StatusOr<MeasuredStages> MeasureStages(const LocalPipeline& local, uint64_
                                              StageSizes* sizes = nullptr);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_EXPLAIN_STAGE_TIMES_H_

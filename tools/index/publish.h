@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_INDEX_PUBLISH_H_
-#define BULKHEAD_TOOLS_INDEX_PUBLISH_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -29,5 +28,3 @@ absl::StatusOr<Published> PublishIndexes(const v1::PipelineSpec& spec, const std
                                          const std::function<void(absl::string_view)>& show);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_INDEX_PUBLISH_H_

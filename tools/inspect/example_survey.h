@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_INSPECT_EXAMPLE_SURVEY_H_
-#define BULKHEAD_TOOLS_INSPECT_EXAMPLE_SURVEY_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -34,5 +33,3 @@ class ExampleSurvey {
 };
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_INSPECT_EXAMPLE_SURVEY_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_INSPECT_FEATURE_SURVEY_H_
-#define BULKHEAD_TOOLS_INSPECT_FEATURE_SURVEY_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -65,5 +64,3 @@ std::string Bound(absl::string_view what, uint64_t most);
 std::string ShareText(uint64_t records, uint64_t all);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_INSPECT_FEATURE_SURVEY_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_INSPECT_FIRST_RECORDS_H_
-#define BULKHEAD_TOOLS_INSPECT_FIRST_RECORDS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -21,5 +20,3 @@ using TakeExample = absl::FunctionRef<void(uint64_t offset,
 absl::StatusOr<bool> ReadFirstRecords(const InspectedFile& file, uint64_t count, TakeExample take);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_INSPECT_FIRST_RECORDS_H_

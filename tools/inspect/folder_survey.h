@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_INSPECT_FOLDER_SURVEY_H_
-#define BULKHEAD_TOOLS_INSPECT_FOLDER_SURVEY_H_
+#pragma once
 
 #include <cstdint>
 #include <filesystem>
@@ -60,5 +59,3 @@ class FolderSurvey {
 };
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_INSPECT_FOLDER_SURVEY_H_

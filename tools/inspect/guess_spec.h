@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_INSPECT_GUESS_SPEC_H_
-#define BULKHEAD_TOOLS_INSPECT_GUESS_SPEC_H_
+#pragma once
 
 #include <map>
 #include <set>
@@ -42,5 +41,3 @@ std::string RecordsIn(const std::string& folder);
 bool IsImageList(const InspectedFile& file);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_INSPECT_GUESS_SPEC_H_

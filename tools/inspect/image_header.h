@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_INSPECT_IMAGE_HEADER_H_
-#define BULKHEAD_TOOLS_INSPECT_IMAGE_HEADER_H_
+#pragma once
 
 #include <set>
 #include <string>
@@ -27,5 +26,3 @@ std::string ImageText(const absl::StatusOr<std::string>& file);
 absl::StatusOr<std::string> ReadImageHead(const std::string& path);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_INSPECT_IMAGE_HEADER_H_

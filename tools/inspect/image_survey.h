@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_INSPECT_IMAGE_SURVEY_H_
-#define BULKHEAD_TOOLS_INSPECT_IMAGE_SURVEY_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -46,5 +45,3 @@ class ImageSurvey {
 };
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_INSPECT_IMAGE_SURVEY_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_INSPECT_INSPECTED_DATA_H_
-#define BULKHEAD_TOOLS_INSPECT_INSPECTED_DATA_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -61,5 +60,3 @@ absl::StatusOr<InspectedData> FindData(const std::vector<std::string>& names,
                                        const FindProgressFn& progress);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_INSPECT_INSPECTED_DATA_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_INSPECT_JSON_FIELDS_H_
-#define BULKHEAD_TOOLS_INSPECT_JSON_FIELDS_H_
+#pragma once
 
 #include <string>
 
@@ -15,5 +14,3 @@ bool TakeJsonFields(const std::string& ending, absl::string_view text,
                     google::protobuf::Map<std::string, ::bulkhead::tensorflow::Feature>& features);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_INSPECT_JSON_FIELDS_H_

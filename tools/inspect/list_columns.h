@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_INSPECT_LIST_COLUMNS_H_
-#define BULKHEAD_TOOLS_INSPECT_LIST_COLUMNS_H_
+#pragma once
 
 #include <cstddef>
 #include <fstream>
@@ -45,5 +44,3 @@ class ListLines {
 };
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_INSPECT_LIST_COLUMNS_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_INSPECT_LIST_IMAGES_H_
-#define BULKHEAD_TOOLS_INSPECT_LIST_IMAGES_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -48,5 +47,3 @@ class ListImages {
 };
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_INSPECT_LIST_IMAGES_H_

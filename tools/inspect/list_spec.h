@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_INSPECT_LIST_SPEC_H_
-#define BULKHEAD_TOOLS_INSPECT_LIST_SPEC_H_
+#pragma once
 
 #include <string>
 
@@ -16,5 +15,3 @@ absl::StatusOr<std::string> ListSpec(const std::string& path, const std::string&
                                      const GuessOptions& options);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_INSPECT_LIST_SPEC_H_

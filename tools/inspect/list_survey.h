@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_INSPECT_LIST_SURVEY_H_
-#define BULKHEAD_TOOLS_INSPECT_LIST_SURVEY_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -79,5 +78,3 @@ class ListSurvey {
 };
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_INSPECT_LIST_SURVEY_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_INSPECT_RECORD_SPEC_H_
-#define BULKHEAD_TOOLS_INSPECT_RECORD_SPEC_H_
+#pragma once
 
 #include <set>
 #include <string>
@@ -18,5 +17,3 @@ absl::StatusOr<std::string> RecordSpec(const std::vector<std::string>& patterns,
                                        std::set<std::string>* others);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_INSPECT_RECORD_SPEC_H_

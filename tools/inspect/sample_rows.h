@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_INSPECT_SAMPLE_ROWS_H_
-#define BULKHEAD_TOOLS_INSPECT_SAMPLE_ROWS_H_
+#pragma once
 
 #include <optional>
 #include <string>
@@ -45,5 +44,3 @@ std::optional<StoredTensor> SniffArray(absl::string_view bytes);
 std::string StringText(absl::string_view bytes);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_INSPECT_SAMPLE_ROWS_H_

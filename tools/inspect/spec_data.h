@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_INSPECT_SPEC_DATA_H_
-#define BULKHEAD_TOOLS_INSPECT_SPEC_DATA_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -31,5 +30,3 @@ std::vector<std::string> RecordKeysOf(const std::string& name, const v1::Feature
 std::vector<std::string> LackingFeatures(const v1::PipelineSpec& spec, const ExampleSurvey& survey);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_INSPECT_SPEC_DATA_H_

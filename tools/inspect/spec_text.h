@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_INSPECT_SPEC_TEXT_H_
-#define BULKHEAD_TOOLS_INSPECT_SPEC_TEXT_H_
+#pragma once
 
 #include <string>
 
@@ -19,5 +18,3 @@ std::string WithStages(absl::string_view source, absl::string_view more_outputs,
                        absl::string_view stages = "");
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_INSPECT_SPEC_TEXT_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_INSPECT_STEP_SURVEY_H_
-#define BULKHEAD_TOOLS_INSPECT_STEP_SURVEY_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -51,5 +50,3 @@ class StepSurveys {
 };
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_INSPECT_STEP_SURVEY_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_INSPECT_TAR_SAMPLES_H_
-#define BULKHEAD_TOOLS_INSPECT_TAR_SAMPLES_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -19,5 +18,3 @@ absl::StatusOr<bool> ReadFirstSamples(const DataFile& file, const std::string& p
                                       TakeExample take);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_INSPECT_TAR_SAMPLES_H_

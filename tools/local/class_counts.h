@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_LOCAL_CLASS_COUNTS_H_
-#define BULKHEAD_TOOLS_LOCAL_CLASS_COUNTS_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -20,5 +19,3 @@ using ClassCounts = std::map<std::string, std::map<std::string, uint64_t>>;
 absl::StatusOr<ClassCounts> CountClasses(const v1::PipelineSpec& spec, const FoundData& found);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_LOCAL_CLASS_COUNTS_H_

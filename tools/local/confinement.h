@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_LOCAL_CONFINEMENT_H_
-#define BULKHEAD_TOOLS_LOCAL_CONFINEMENT_H_
+#pragma once
 
 #include <string>
 
@@ -22,5 +21,3 @@ struct Confinement {
 };
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_LOCAL_CONFINEMENT_H_

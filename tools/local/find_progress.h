@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_LOCAL_FIND_PROGRESS_H_
-#define BULKHEAD_TOOLS_LOCAL_FIND_PROGRESS_H_
+#pragma once
 
 #include "server/data/index_kind.h"
 
@@ -10,5 +9,3 @@ namespace bulkhead::tools {
 FindProgressFn ShowFinding();
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_LOCAL_FIND_PROGRESS_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_LOCAL_LOCAL_DATA_H_
-#define BULKHEAD_TOOLS_LOCAL_LOCAL_DATA_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -89,5 +88,3 @@ class LocalData {
 };
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_LOCAL_LOCAL_DATA_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_LOCAL_LOCAL_OBJECTS_H_
-#define BULKHEAD_TOOLS_LOCAL_LOCAL_OBJECTS_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -20,5 +19,3 @@ std::vector<std::string> UrlsOf(const v1::PipelineSpec& spec);
 absl::StatusOr<std::unique_ptr<ObjectFetcher>> MakeLocalObjects();
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_LOCAL_LOCAL_OBJECTS_H_

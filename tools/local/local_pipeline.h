@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_LOCAL_LOCAL_PIPELINE_H_
-#define BULKHEAD_TOOLS_LOCAL_LOCAL_PIPELINE_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -63,5 +62,3 @@ absl::StatusOr<v1::PipelineSpec> ReadSpecFile(const std::string& path);
 std::string SpecFolder(const std::string& path);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_LOCAL_LOCAL_PIPELINE_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_LOCAL_LOCAL_THREAD_H_
-#define BULKHEAD_TOOLS_LOCAL_LOCAL_THREAD_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -60,5 +59,3 @@ class LocalThread {
 };
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_LOCAL_LOCAL_THREAD_H_

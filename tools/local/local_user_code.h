@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_LOCAL_LOCAL_USER_CODE_H_
-#define BULKHEAD_TOOLS_LOCAL_LOCAL_USER_CODE_H_
+#pragma once
 
 #include <memory>
 
@@ -40,5 +39,3 @@ class LocalUserCode {
 };
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_LOCAL_LOCAL_USER_CODE_H_

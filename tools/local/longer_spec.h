@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_LOCAL_LONGER_SPEC_H_
-#define BULKHEAD_TOOLS_LOCAL_LONGER_SPEC_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -17,5 +16,3 @@ SpecSource EndlessSpec(v1::PipelineSpec spec, const std::string& path);
 SpecSource SpecOfMoreEpochs(v1::PipelineSpec spec, uint64_t more, const std::string& path);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_LOCAL_LONGER_SPEC_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_LOCAL_OBJECT_COPY_H_
-#define BULKHEAD_TOOLS_LOCAL_OBJECT_COPY_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -49,5 +48,3 @@ class ObjectCopy {
 };
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_LOCAL_OBJECT_COPY_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_LOCAL_OWN_RUN_H_
-#define BULKHEAD_TOOLS_LOCAL_OWN_RUN_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -41,5 +40,3 @@ absl::StatusOr<DataOfRun> ReceiveData();
 int AnswerRun(const absl::StatusOr<std::string>& result);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_LOCAL_OWN_RUN_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_LOCAL_PARTS_AHEAD_H_
-#define BULKHEAD_TOOLS_LOCAL_PARTS_AHEAD_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -50,5 +49,3 @@ class PartsAhead {
 };
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_LOCAL_PARTS_AHEAD_H_

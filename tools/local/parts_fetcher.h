@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_LOCAL_PARTS_FETCHER_H_
-#define BULKHEAD_TOOLS_LOCAL_PARTS_FETCHER_H_
+#pragma once
 
 #include <memory>
 #include <optional>
@@ -39,5 +38,3 @@ struct MissingPart {
 std::optional<MissingPart> MissingPartOf(const absl::Status& status);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_LOCAL_PARTS_FETCHER_H_

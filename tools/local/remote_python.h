@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_LOCAL_REMOTE_PYTHON_H_
-#define BULKHEAD_TOOLS_LOCAL_REMOTE_PYTHON_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -69,5 +68,3 @@ class RemotePython final : public PythonHost {
 };
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_LOCAL_REMOTE_PYTHON_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_LOCAL_SOURCE_READING_H_
-#define BULKHEAD_TOOLS_LOCAL_SOURCE_READING_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -32,5 +31,3 @@ class SourceReading {
 };
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_LOCAL_SOURCE_READING_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_LOCAL_STORED_FILES_H_
-#define BULKHEAD_TOOLS_LOCAL_STORED_FILES_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -63,5 +62,3 @@ class StoredFiles {
 };
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_LOCAL_STORED_FILES_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_LOCAL_TEMPORARY_FOLDER_H_
-#define BULKHEAD_TOOLS_LOCAL_TEMPORARY_FOLDER_H_
+#pragma once
 
 #include <string>
 
@@ -32,5 +31,3 @@ class TemporaryFolder {
 absl::Status Unwritable(const std::string& path, int error);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_LOCAL_TEMPORARY_FOLDER_H_

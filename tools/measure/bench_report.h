@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_MEASURE_BENCH_REPORT_H_
-#define BULKHEAD_TOOLS_MEASURE_BENCH_REPORT_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -29,5 +28,3 @@ JsonObject RecoveryJson(const RecoveryReport& report, const RecoveryOptions& opt
 std::string RecoveryText(const RecoveryReport& report);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_MEASURE_BENCH_REPORT_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_MEASURE_DECODE_LIMIT_H_
-#define BULKHEAD_TOOLS_MEASURE_DECODE_LIMIT_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -33,5 +32,3 @@ absl::StatusOr<DecodeLimit> MeasureDecodeLimit(const std::vector<JpegFile>& file
                                                int repeat);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_MEASURE_DECODE_LIMIT_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_MEASURE_IN_PROCESS_H_
-#define BULKHEAD_TOOLS_MEASURE_IN_PROCESS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -26,5 +25,3 @@ struct InProcessOptions {
 absl::StatusOr<StreamRunReport> RunInProcess(const InProcessOptions& options);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_MEASURE_IN_PROCESS_H_

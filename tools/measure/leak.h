@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_MEASURE_LEAK_H_
-#define BULKHEAD_TOOLS_MEASURE_LEAK_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -65,5 +64,3 @@ absl::StatusOr<LeakReport> MeasureLeak(const LeakOptions& options,
                                        const std::function<void(const std::string&)>& tell);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_MEASURE_LEAK_H_

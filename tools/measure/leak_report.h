@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_MEASURE_LEAK_REPORT_H_
-#define BULKHEAD_TOOLS_MEASURE_LEAK_REPORT_H_
+#pragma once
 
 #include <string>
 
@@ -15,5 +14,3 @@ JsonObject LeakJson(const LeakReport& report, const LeakOptions& options);
 std::string LeakText(const LeakReport& report, const LeakOptions& options);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_MEASURE_LEAK_REPORT_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_MEASURE_LEAK_STAGE_H_
-#define BULKHEAD_TOOLS_MEASURE_LEAK_STAGE_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -37,5 +36,3 @@ class LeakStage {
 };
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_MEASURE_LEAK_STAGE_H_

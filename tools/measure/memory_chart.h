@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_MEASURE_MEMORY_CHART_H_
-#define BULKHEAD_TOOLS_MEASURE_MEMORY_CHART_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -22,5 +21,3 @@ std::string DrawMemory(const MemoryChart& chart, const std::string& title,
                        const std::vector<MemoryWatch::Look>& looks);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_MEASURE_MEMORY_CHART_H_

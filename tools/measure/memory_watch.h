@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_MEASURE_MEMORY_WATCH_H_
-#define BULKHEAD_TOOLS_MEASURE_MEMORY_WATCH_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -54,5 +53,3 @@ class MemoryWatch {
 uint64_t AnonymousBytes(pid_t pid);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_MEASURE_MEMORY_WATCH_H_

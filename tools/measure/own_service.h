@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_MEASURE_OWN_SERVICE_H_
-#define BULKHEAD_TOOLS_MEASURE_OWN_SERVICE_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -44,5 +43,3 @@ class OwnService {
 };
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_MEASURE_OWN_SERVICE_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_MEASURE_RECOVERY_H_
-#define BULKHEAD_TOOLS_MEASURE_RECOVERY_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -39,5 +38,3 @@ absl::StatusOr<RecoveryReport> MeasureRecovery(const RecoveryOptions& options,
                                                const std::function<void(const std::string&)>& tell);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_MEASURE_RECOVERY_H_

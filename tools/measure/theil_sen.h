@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_MEASURE_THEIL_SEN_H_
-#define BULKHEAD_TOOLS_MEASURE_THEIL_SEN_H_
+#pragma once
 
 #include <vector>
 
@@ -19,5 +18,3 @@ struct SlopeEstimate {
 SlopeEstimate TheilSen(const std::vector<double>& values);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_MEASURE_THEIL_SEN_H_

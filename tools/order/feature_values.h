@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_ORDER_FEATURE_VALUES_H_
-#define BULKHEAD_TOOLS_ORDER_FEATURE_VALUES_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -19,5 +18,3 @@ absl::StatusOr<std::vector<double>> ReadFeature(const LocalData& data, const std
                                                 const FindProgressFn& progress);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_ORDER_FEATURE_VALUES_H_

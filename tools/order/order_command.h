@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_ORDER_ORDER_COMMAND_H_
-#define BULKHEAD_TOOLS_ORDER_ORDER_COMMAND_H_
+#pragma once
 
 #include <cstdint>
 #include <ostream>
@@ -25,5 +24,3 @@ struct OrderOptions {
 absl::Status RunOrder(const OrderOptions& options, std::ostream& out);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_ORDER_ORDER_COMMAND_H_

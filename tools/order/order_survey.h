@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_ORDER_ORDER_SURVEY_H_
-#define BULKHEAD_TOOLS_ORDER_ORDER_SURVEY_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -30,5 +29,3 @@ OrderSurvey SurveyOrder(const SampleOrder& order, uint64_t epoch, uint64_t posit
 std::vector<uint64_t> PickPositions(uint64_t positions, uint64_t wanted);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_ORDER_ORDER_SURVEY_H_

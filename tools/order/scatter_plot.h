@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_ORDER_SCATTER_PLOT_H_
-#define BULKHEAD_TOOLS_ORDER_SCATTER_PLOT_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -33,5 +32,3 @@ std::vector<double> Ticks(double low, double high, int wanted);
 std::string TickLabel(double value);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_ORDER_SCATTER_PLOT_H_

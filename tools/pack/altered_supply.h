@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_PACK_ALTERED_SUPPLY_H_
-#define BULKHEAD_TOOLS_PACK_ALTERED_SUPPLY_H_
+#pragma once
 
 #include <map>
 #include <memory>
@@ -28,5 +27,3 @@ absl::StatusOr<std::unique_ptr<RecordSupply>> AlterSupply(std::unique_ptr<Record
                                                           MakeImageWorkFn make_image_work);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_PACK_ALTERED_SUPPLY_H_

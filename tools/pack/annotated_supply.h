@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_PACK_ANNOTATED_SUPPLY_H_
-#define BULKHEAD_TOOLS_PACK_ANNOTATED_SUPPLY_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -45,5 +44,3 @@ absl::StatusOr<std::unique_ptr<RecordSupply>> SupplyAnnotated(
     const FindProgressFn& progress);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_PACK_ANNOTATED_SUPPLY_H_

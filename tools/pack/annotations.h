@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_PACK_ANNOTATIONS_H_
-#define BULKHEAD_TOOLS_PACK_ANNOTATIONS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -89,5 +88,3 @@ inline constexpr double kPixelRounding = 0.01;
 inline constexpr double kShareRounding = 1e-5;
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_PACK_ANNOTATIONS_H_

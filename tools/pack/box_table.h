@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_PACK_BOX_TABLE_H_
-#define BULKHEAD_TOOLS_PACK_BOX_TABLE_H_
+#pragma once
 
 #include <string>
 
@@ -33,5 +32,3 @@ absl::StatusOr<Annotations> ReadBoxTable(const std::string& path, bool relative,
                                          const ClassList& classes);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_PACK_BOX_TABLE_H_

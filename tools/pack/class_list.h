@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_PACK_CLASS_LIST_H_
-#define BULKHEAD_TOOLS_PACK_CLASS_LIST_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -39,5 +38,3 @@ class ClassList {
 };
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_PACK_CLASS_LIST_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_PACK_COCO_JSON_H_
-#define BULKHEAD_TOOLS_PACK_COCO_JSON_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -25,5 +24,3 @@ absl::StatusOr<Annotations> ReadCocoJson(const std::string& path, const ClassLis
 inline constexpr uint64_t kMostCocoBytes = uint64_t{4} << 30;
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_PACK_COCO_JSON_H_

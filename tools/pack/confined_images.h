@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_PACK_CONFINED_IMAGES_H_
-#define BULKHEAD_TOOLS_PACK_CONFINED_IMAGES_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -33,5 +32,3 @@ int ServeImages(const std::string& sandbox, uint64_t max_pixels);
 inline constexpr char kServeImages[] = "--serve-images";
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_PACK_CONFINED_IMAGES_H_

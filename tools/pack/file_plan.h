@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_PACK_FILE_PLAN_H_
-#define BULKHEAD_TOOLS_PACK_FILE_PLAN_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -29,5 +28,3 @@ absl::StatusOr<std::vector<PlannedFile>> PlanFiles(const RecordSupply& supply,
 inline constexpr uint64_t kSampledRecords = 64;
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_PACK_FILE_PLAN_H_

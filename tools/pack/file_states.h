@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_PACK_FILE_STATES_H_
-#define BULKHEAD_TOOLS_PACK_FILE_STATES_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -37,5 +36,3 @@ class FileStates {
 };
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_PACK_FILE_STATES_H_

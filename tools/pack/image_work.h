@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_PACK_IMAGE_WORK_H_
-#define BULKHEAD_TOOLS_PACK_IMAGE_WORK_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -58,5 +57,3 @@ using MakeImageWorkFn = std::function<absl::StatusOr<std::unique_ptr<ImageWork>>
 std::unique_ptr<ImageWork> NewLocalImageWork(uint64_t max_pixels = kDefaultMaxPixels);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_PACK_IMAGE_WORK_H_

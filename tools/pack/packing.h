@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_PACK_PACKING_H_
-#define BULKHEAD_TOOLS_PACK_PACKING_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -44,5 +43,3 @@ absl::StatusOr<Packed> PackRecords(const RecordSupply& supply, const PackingOpti
                                    PackProgressFn progress);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_PACK_PACKING_H_

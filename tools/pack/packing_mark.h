@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_PACK_PACKING_MARK_H_
-#define BULKHEAD_TOOLS_PACK_PACKING_MARK_H_
+#pragma once
 
 #include <map>
 #include <string>
@@ -40,5 +39,3 @@ class PackingMark {
 };
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_PACK_PACKING_MARK_H_

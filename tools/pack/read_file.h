@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_PACK_READ_FILE_H_
-#define BULKHEAD_TOOLS_PACK_READ_FILE_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -15,5 +14,3 @@ absl::StatusOr<std::string> ReadFileOf(const std::string& path, const std::strin
                                        uint64_t most_bytes);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_PACK_READ_FILE_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_PACK_RECODING_PLAN_H_
-#define BULKHEAD_TOOLS_PACK_RECODING_PLAN_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -28,5 +27,3 @@ struct RecodingPlan {
 };
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_PACK_RECODING_PLAN_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_PACK_RECORD_SUPPLY_H_
-#define BULKHEAD_TOOLS_PACK_RECORD_SUPPLY_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -96,5 +95,3 @@ absl::StatusOr<std::unique_ptr<RecordSupply>> SupplySource(const std::string& da
                                                            const FindProgressFn& progress);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_PACK_RECORD_SUPPLY_H_

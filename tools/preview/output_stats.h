@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_PREVIEW_OUTPUT_STATS_H_
-#define BULKHEAD_TOOLS_PREVIEW_OUTPUT_STATS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -39,5 +38,3 @@ class OutputStats {
 };
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_PREVIEW_OUTPUT_STATS_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_PREVIEW_PREVIEW_BOXES_H_
-#define BULKHEAD_TOOLS_PREVIEW_PREVIEW_BOXES_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -65,5 +64,3 @@ std::string WholeNumberAt(const Tensor& tensor, uint64_t element);
 std::vector<std::string> NumbersOf(const Batch& batch, const Tensor& tensor, uint64_t sample);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_PREVIEW_PREVIEW_BOXES_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_PREVIEW_PREVIEW_CAPTION_H_
-#define BULKHEAD_TOOLS_PREVIEW_PREVIEW_CAPTION_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -18,5 +17,3 @@ std::vector<std::string> CaptionOf(const Batch& batch, const Tensor& images,
                                    const ClassNames& classes = {});
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_PREVIEW_PREVIEW_CAPTION_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_PREVIEW_PREVIEW_SHEET_H_
-#define BULKHEAD_TOOLS_PREVIEW_PREVIEW_SHEET_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -41,5 +40,3 @@ struct PreviewSheet {
 absl::StatusOr<std::string> PreviewPng(const PreviewSheet& sheet);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_PREVIEW_PREVIEW_SHEET_H_

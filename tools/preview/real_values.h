@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_PREVIEW_REAL_VALUES_H_
-#define BULKHEAD_TOOLS_PREVIEW_REAL_VALUES_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -41,5 +40,3 @@ std::string TextOf(const std::map<int, ImageValues>& values);
 absl::StatusOr<std::map<int, ImageValues>> ImageValuesFromText(absl::string_view text);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_PREVIEW_REAL_VALUES_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_PREVIEW_STAGE_SPECS_H_
-#define BULKHEAD_TOOLS_PREVIEW_STAGE_SPECS_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -27,5 +26,3 @@ std::vector<StageSpec> CutBehindStages(const v1::PipelineSpec& spec, const std::
                                        int side, const std::string& labels = "");
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_PREVIEW_STAGE_SPECS_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_PURITY_PURITY_CHECK_H_
-#define BULKHEAD_TOOLS_PURITY_PURITY_CHECK_H_
+#pragma once
 
 #include "tools/validate/validate_command.h"
 
@@ -11,5 +10,3 @@ namespace bulkhead::tools {
 int CheckPurity(const PurityRequest& request);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_PURITY_PURITY_CHECK_H_

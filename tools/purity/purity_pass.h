@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_PURITY_PURITY_PASS_H_
-#define BULKHEAD_TOOLS_PURITY_PURITY_PASS_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -38,5 +37,3 @@ std::string TraceToText(const PurityTrace& trace);
 absl::StatusOr<PurityTrace> TraceFromText(absl::string_view text);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_PURITY_PURITY_PASS_H_

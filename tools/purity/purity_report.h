@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_PURITY_PURITY_REPORT_H_
-#define BULKHEAD_TOOLS_PURITY_PURITY_REPORT_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -41,5 +40,3 @@ PurityReport ComparePasses(const PurityTrace& one, const PurityTrace& other, uin
 std::string PurityText(const std::string& file, const PurityReport& report);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_PURITY_PURITY_REPORT_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_REPLAY_CONTACT_SHEET_H_
-#define BULKHEAD_TOOLS_REPLAY_CONTACT_SHEET_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -14,5 +13,3 @@ namespace bulkhead::tools {
 absl::StatusOr<std::string> ContactSheetPng(const Tensor& tensor, uint64_t samples);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_REPLAY_CONTACT_SHEET_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_REPLAY_NPY_H_
-#define BULKHEAD_TOOLS_REPLAY_NPY_H_
+#pragma once
 
 #include <string>
 
@@ -12,5 +11,3 @@ namespace bulkhead::tools {
 std::string NpyHeader(const Tensor& tensor);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_REPLAY_NPY_H_

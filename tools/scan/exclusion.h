@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_SCAN_EXCLUSION_H_
-#define BULKHEAD_TOOLS_SCAN_EXCLUSION_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -36,5 +35,3 @@ class Exclusion {
 };
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_SCAN_EXCLUSION_H_

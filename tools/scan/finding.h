@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_SCAN_FINDING_H_
-#define BULKHEAD_TOOLS_SCAN_FINDING_H_
+#pragma once
 
 #include <map>
 #include <string>
@@ -33,5 +32,3 @@ Finding FindingOf(const std::string& reason, const std::map<std::string, std::st
 Finding FileFindingOf(const std::string& file, const std::string& reason, std::string message);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_SCAN_FINDING_H_

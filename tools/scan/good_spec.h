@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_SCAN_GOOD_SPEC_H_
-#define BULKHEAD_TOOLS_SCAN_GOOD_SPEC_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -39,5 +38,3 @@ class GoodSpec {
 };
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_SCAN_GOOD_SPEC_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_SCAN_SCAN_RUN_H_
-#define BULKHEAD_TOOLS_SCAN_SCAN_RUN_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -28,5 +27,3 @@ absl::StatusOr<uint64_t> Scan(const v1::PipelineSpec& spec, const std::string& b
                               const ScanOptions& options);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_SCAN_SCAN_RUN_H_

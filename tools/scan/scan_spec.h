@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_SCAN_SCAN_SPEC_H_
-#define BULKHEAD_TOOLS_SCAN_SCAN_SPEC_H_
+#pragma once
 
 #include <vector>
 
@@ -15,5 +14,3 @@ namespace bulkhead::tools {
 absl::StatusOr<std::vector<v1::PipelineSpec>> ScanSpecs(const v1::PipelineSpec& spec);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_SCAN_SCAN_SPEC_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_SCHEMA_SPEC_SCHEMA_H_
-#define BULKHEAD_TOOLS_SCHEMA_SPEC_SCHEMA_H_
+#pragma once
 
 #include <vector>
 
@@ -9,5 +8,3 @@ namespace bulkhead::tools {
 std::vector<const char*> SpecSchemaLines();
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_SCHEMA_SPEC_SCHEMA_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_STATUS_STATUS_LOOKS_H_
-#define BULKHEAD_TOOLS_STATUS_STATUS_LOOKS_H_
+#pragma once
 
 #include <optional>
 #include <string>
@@ -37,5 +36,3 @@ class StatusLooks {
 };
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_STATUS_STATUS_LOOKS_H_

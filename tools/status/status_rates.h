@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_STATUS_STATUS_RATES_H_
-#define BULKHEAD_TOOLS_STATUS_STATUS_RATES_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -41,5 +40,3 @@ StatusRates RatesBetween(const v1::GetStatusResponse& before, const v1::GetStatu
                          double seconds);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_STATUS_STATUS_RATES_H_

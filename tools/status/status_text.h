@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_STATUS_STATUS_TEXT_H_
-#define BULKHEAD_TOOLS_STATUS_STATUS_TEXT_H_
+#pragma once
 
 #include <optional>
 #include <string>
@@ -27,5 +26,3 @@ std::string ExitText(const v1::WorkerExit& exit);
 std::string ServiceLine(const std::string& target, const v1::GetStatusResponse& status);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_STATUS_STATUS_TEXT_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_SYNTH_DATASET_H_
-#define BULKHEAD_TOOLS_SYNTH_DATASET_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -46,5 +45,3 @@ using SynthProgressFn = std::function<void(uint64_t done, uint64_t total)>;
 absl::Status WriteDataset(const SynthOptions& options, const SynthProgressFn& progress);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_SYNTH_DATASET_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_SYNTH_EXAMPLE_H_
-#define BULKHEAD_TOOLS_SYNTH_EXAMPLE_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -39,5 +38,3 @@ std::string SerializeTensor(v1::DType dtype, const std::vector<int64_t>& shape,
                             absl::string_view content);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_SYNTH_EXAMPLE_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_SYNTH_PHOTO_H_
-#define BULKHEAD_TOOLS_SYNTH_PHOTO_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -31,5 +30,3 @@ struct Photo {
 Photo DrawPhoto(const PhotoRequest& request);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_SYNTH_PHOTO_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_SYNTH_SIZE_RANGE_H_
-#define BULKHEAD_TOOLS_SYNTH_SIZE_RANGE_H_
+#pragma once
 
 #include "absl/strings/string_view.h"
 #include "tools/synth/dataset.h"
@@ -14,5 +13,3 @@ inline constexpr int kMaxSide = 16384;
 bool ParseSizeRange(absl::string_view text, SizeRange& size);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_SYNTH_SIZE_RANGE_H_

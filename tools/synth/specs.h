@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_SYNTH_SPECS_H_
-#define BULKHEAD_TOOLS_SYNTH_SPECS_H_
+#pragma once
 
 namespace bulkhead::tools {
 
@@ -11,5 +10,3 @@ extern const char kFaceSpec[];
 extern const char kRangeSpec[];
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_SYNTH_SPECS_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_TOP_SPARKLINE_H_
-#define BULKHEAD_TOOLS_TOP_SPARKLINE_H_
+#pragma once
 
 #include <cstddef>
 #include <deque>
@@ -22,5 +21,3 @@ class Sparkline {
 };
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_TOP_SPARKLINE_H_

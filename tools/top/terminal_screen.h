@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_TOP_TERMINAL_SCREEN_H_
-#define BULKHEAD_TOOLS_TOP_TERMINAL_SCREEN_H_
+#pragma once
 
 #include <csignal>
 #include <string>
@@ -33,5 +32,3 @@ class TerminalScreen {
 std::string Fitting(const std::string& text, int lines, int columns);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_TOP_TERMINAL_SCREEN_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_TOP_TOP_SCREEN_H_
-#define BULKHEAD_TOOLS_TOP_TOP_SCREEN_H_
+#pragma once
 
 #include <map>
 #include <string>
@@ -38,5 +37,3 @@ class TopScreen {
 };
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_TOP_TOP_SCREEN_H_

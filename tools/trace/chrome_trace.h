@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_TRACE_CHROME_TRACE_H_
-#define BULKHEAD_TOOLS_TRACE_CHROME_TRACE_H_
+#pragma once
 
 #include <cstdint>
 #include <ostream>
@@ -55,5 +54,3 @@ class ChromeTrace {
 };
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_TRACE_CHROME_TRACE_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_TRACE_TIMELINE_H_
-#define BULKHEAD_TOOLS_TRACE_TIMELINE_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -91,5 +90,3 @@ class Timeline {
 void WriteTimeline(const Timeline& timeline, std::ostream& out);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_TRACE_TIMELINE_H_

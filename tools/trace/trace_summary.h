@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_TRACE_TRACE_SUMMARY_H_
-#define BULKHEAD_TOOLS_TRACE_TRACE_SUMMARY_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -34,5 +33,3 @@ std::string SummaryText(const TraceSummary& summary);
 JsonObject SummaryJson(const TraceSummary& summary);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_TRACE_TRACE_SUMMARY_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_VALIDATE_CACHE_REPORT_H_
-#define BULKHEAD_TOOLS_VALIDATE_CACHE_REPORT_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -58,5 +57,3 @@ std::optional<std::string> CacheWarning(const CacheReport& cache);
 std::string BytesText(uint64_t bytes);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_TOOLS_VALIDATE_CACHE_REPORT_H_

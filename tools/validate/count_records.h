@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_VALIDATE_COUNT_RECORDS_H_
-#define BULKHEAD_TOOLS_VALIDATE_COUNT_RECORDS_H_
+#pragma once
 
 #include <string>
 
@@ -15,5 +14,3 @@ absl::StatusOr<DataCounts> CountAt(const std::string& target, const v1::Pipeline
                                    const std::string& base_dir);
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TOOLS_VALIDATE_COUNT_RECORDS_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_VALIDATE_SPEC_REPORT_H_
-#define BULKHEAD_TOOLS_VALIDATE_SPEC_REPORT_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -67,5 +66,3 @@ std::vector<std::string> Warnings(const std::string& name, const SpecReport& rep
 std::string PackingOf(const v1::TensorSchema& tensor);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_TOOLS_VALIDATE_SPEC_REPORT_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_VALIDATE_SPEC_REPORT_TEXT_H_
-#define BULKHEAD_TOOLS_VALIDATE_SPEC_REPORT_TEXT_H_
+#pragma once
 
 #include <ostream>
 #include <string>
@@ -22,5 +21,3 @@ void AddProblems(const absl::Status& status, google::protobuf::Struct& object);
 std::string SortedJson(const google::protobuf::Value& value);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_TOOLS_VALIDATE_SPEC_REPORT_TEXT_H_

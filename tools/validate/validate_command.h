@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TOOLS_VALIDATE_VALIDATE_COMMAND_H_
-#define BULKHEAD_TOOLS_VALIDATE_VALIDATE_COMMAND_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -37,5 +36,3 @@ int ValidateFiles(const std::vector<std::string>& files, bool json, const DataLo
                   std::ostream& out, std::ostream& err);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_TOOLS_VALIDATE_VALIDATE_COMMAND_H_

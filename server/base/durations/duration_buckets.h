@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_BASE_DURATIONS_DURATION_BUCKETS_H_
-#define BULKHEAD_SERVER_BASE_DURATIONS_DURATION_BUCKETS_H_
+#pragma once
 
 #include <algorithm>
 #include <array>
@@ -41,5 +40,3 @@ inline size_t DurationBucket(int64_t nanos) {
 }
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_BASE_DURATIONS_DURATION_BUCKETS_H_

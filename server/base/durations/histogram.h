@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_BASE_DURATIONS_HISTOGRAM_H_
-#define BULKHEAD_SERVER_BASE_DURATIONS_HISTOGRAM_H_
+#pragma once
 
 #include "bulkhead/v1/loader.pb.h"
 #include "server/base/durations/duration_buckets.h"
@@ -12,5 +11,3 @@ void AddDurations(const DurationCounts& counts, double seconds, v1::Histogram& h
 void AddHistogram(const v1::Histogram& more, v1::Histogram& histogram);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_BASE_DURATIONS_HISTOGRAM_H_

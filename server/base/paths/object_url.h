@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_BASE_PATHS_OBJECT_URL_H_
-#define BULKHEAD_SERVER_BASE_PATHS_OBJECT_URL_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -72,5 +71,3 @@ std::string QueryMark(absl::string_view url);
 std::string ShownUrl(absl::string_view url);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_BASE_PATHS_OBJECT_URL_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_BASE_PATHS_PERCENT_ENCODING_H_
-#define BULKHEAD_SERVER_BASE_PATHS_PERCENT_ENCODING_H_
+#pragma once
 
 #include <string>
 
@@ -12,5 +11,3 @@ namespace bulkhead {
 std::string PercentEncoded(absl::string_view text, absl::string_view kept = "");
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_BASE_PATHS_PERCENT_ENCODING_H_

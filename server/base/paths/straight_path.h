@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_BASE_PATHS_STRAIGHT_PATH_H_
-#define BULKHEAD_SERVER_BASE_PATHS_STRAIGHT_PATH_H_
+#pragma once
 
 #include <string>
 
@@ -16,5 +15,3 @@ std::string StraightPath(absl::string_view path,
                          absl::FunctionRef<std::string(const std::string&)> place);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_BASE_PATHS_STRAIGHT_PATH_H_

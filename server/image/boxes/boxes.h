@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_BOXES_BOXES_H_
-#define BULKHEAD_SERVER_IMAGE_BOXES_BOXES_H_
+#pragma once
 
 #include <cstddef>
 
@@ -55,5 +54,3 @@ void MovePoints(const Geometry& geometry, bool relative, const std::byte* in, si
                 std::byte* out);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_IMAGE_BOXES_BOXES_H_

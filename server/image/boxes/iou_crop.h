@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_BOXES_IOU_CROP_H_
-#define BULKHEAD_SERVER_IMAGE_BOXES_IOU_CROP_H_
+#pragma once
 
 #include <optional>
 #include <vector>
@@ -37,5 +36,3 @@ std::optional<Rect> RandomIouRect(ImageSize image, absl::Span<const Box> boxes,
                                   const IouCropBounds& bounds, SampleRandom& random);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_IMAGE_BOXES_IOU_CROP_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_BOXES_MOSAIC_H_
-#define BULKHEAD_SERVER_IMAGE_BOXES_MOSAIC_H_
+#pragma once
 
 #include <cstddef>
 
@@ -46,5 +45,3 @@ void MovePointsIntoTile(ImageSize image, const MosaicTile& tile, ImageSize canva
                         const std::byte* in, size_t count, std::byte* out);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_IMAGE_BOXES_MOSAIC_H_

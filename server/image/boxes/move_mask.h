@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_BOXES_MOVE_MASK_H_
-#define BULKHEAD_SERVER_IMAGE_BOXES_MOVE_MASK_H_
+#pragma once
 
 #include <cstdint>
 
@@ -22,5 +21,3 @@ absl::StatusOr<MovedMask> MoveMask(const Geometry& geometry, uint8_t fill,
                                    ScratchBuffer& row);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_IMAGE_BOXES_MOVE_MASK_H_

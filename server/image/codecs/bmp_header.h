@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_CODECS_BMP_HEADER_H_
-#define BULKHEAD_SERVER_IMAGE_CODECS_BMP_HEADER_H_
+#pragma once
 
 #include <cstdint>
 
@@ -16,5 +15,3 @@ namespace bulkhead {
 absl::StatusOr<RareHeader> ReadBmpHeader(absl::string_view file, uint64_t max_pixels);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_IMAGE_CODECS_BMP_HEADER_H_

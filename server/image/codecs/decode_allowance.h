@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_CODECS_DECODE_ALLOWANCE_H_
-#define BULKHEAD_SERVER_IMAGE_CODECS_DECODE_ALLOWANCE_H_
+#pragma once
 
 #include <cstdint>
 #include <list>
@@ -78,5 +77,3 @@ class DecodeShare {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_IMAGE_CODECS_DECODE_ALLOWANCE_H_

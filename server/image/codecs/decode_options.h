@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_CODECS_DECODE_OPTIONS_H_
-#define BULKHEAD_SERVER_IMAGE_CODECS_DECODE_OPTIONS_H_
+#pragma once
 
 namespace bulkhead {
 
@@ -17,5 +16,3 @@ struct DecodeOptions {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_IMAGE_CODECS_DECODE_OPTIONS_H_

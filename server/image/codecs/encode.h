@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_CODECS_ENCODE_H_
-#define BULKHEAD_SERVER_IMAGE_CODECS_ENCODE_H_
+#pragma once
 
 #include <string>
 
@@ -26,5 +25,3 @@ absl::StatusOr<std::string> EncodeJpeg(const ImageView& image, const JpegEncodeO
 absl::StatusOr<std::string> EncodePng(const ImageView& image);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_IMAGE_CODECS_ENCODE_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_CODECS_EXIF_H_
-#define BULKHEAD_SERVER_IMAGE_CODECS_EXIF_H_
+#pragma once
 
 #include "absl/strings/string_view.h"
 #include "server/image/codecs/image_format.h"
@@ -12,5 +11,3 @@ namespace bulkhead {
 int ReadOrientation(ImageFormat format, absl::string_view file);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_IMAGE_CODECS_EXIF_H_

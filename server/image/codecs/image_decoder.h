@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_CODECS_IMAGE_DECODER_H_
-#define BULKHEAD_SERVER_IMAGE_CODECS_IMAGE_DECODER_H_
+#pragma once
 
 #include <cstdint>
 
@@ -83,5 +82,3 @@ class ImageDecoder {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_IMAGE_CODECS_IMAGE_DECODER_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_CODECS_IMAGE_FORMAT_H_
-#define BULKHEAD_SERVER_IMAGE_CODECS_IMAGE_FORMAT_H_
+#pragma once
 
 #include <cstdint>
 
@@ -22,5 +21,3 @@ absl::StatusOr<RareHeader> ReadRareHeader(ImageFormat format, absl::string_view 
                                           uint64_t max_pixels);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_IMAGE_CODECS_IMAGE_FORMAT_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_CODECS_IMGCODECS_ABI_H_
-#define BULKHEAD_SERVER_IMAGE_CODECS_IMGCODECS_ABI_H_
+#pragma once
 
 // What the library and its plugin for rare formats agree on: two C functions that the plugin
 // exports. Everything by value or by pointer to caller's memory, no exception crosses.
@@ -33,5 +32,3 @@ typedef int (*BulkheadImgcodecsDecodeFn)(const uint8_t* file, size_t size, int c
 
 #define BULKHEAD_IMGCODECS_VERSION_SYMBOL "bulkhead_imgcodecs_version"
 #define BULKHEAD_IMGCODECS_DECODE_SYMBOL "bulkhead_imgcodecs_decode"
-
-#endif  // BULKHEAD_SERVER_IMAGE_CODECS_IMGCODECS_ABI_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_CODECS_IMGCODECS_PLUGIN_H_
-#define BULKHEAD_SERVER_IMAGE_CODECS_IMGCODECS_PLUGIN_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -35,5 +34,3 @@ class ImgcodecsPlugin {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_IMAGE_CODECS_IMGCODECS_PLUGIN_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_CODECS_JPEG_CODEC_H_
-#define BULKHEAD_SERVER_IMAGE_CODECS_JPEG_CODEC_H_
+#pragma once
 
 #include "server/image/codecs/decode_options.h"
 #include "server/image/codecs/jpeg_error.h"
@@ -57,5 +56,3 @@ struct JpegCodec {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_IMAGE_CODECS_JPEG_CODEC_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_CODECS_JPEG_DECODER_H_
-#define BULKHEAD_SERVER_IMAGE_CODECS_JPEG_DECODER_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -167,5 +166,3 @@ class JpegDecoder {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_IMAGE_CODECS_JPEG_DECODER_H_

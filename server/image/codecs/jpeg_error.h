@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_CODECS_JPEG_ERROR_H_
-#define BULKHEAD_SERVER_IMAGE_CODECS_JPEG_ERROR_H_
+#pragma once
 
 #include <csetjmp>
 #include <cstddef>
@@ -64,5 +63,3 @@ class JpegErrorManager {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_IMAGE_CODECS_JPEG_ERROR_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_CODECS_JPEG_SCAN_H_
-#define BULKHEAD_SERVER_IMAGE_CODECS_JPEG_SCAN_H_
+#pragma once
 
 #include <cstdint>
 
@@ -30,5 +29,3 @@ absl::StatusOr<JpegStructure> ScanJpeg(absl::string_view file, uint64_t max_pixe
                                        bool accept_truncated = false);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_IMAGE_CODECS_JPEG_SCAN_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_CODECS_PLAIN_JPEG_H_
-#define BULKHEAD_SERVER_IMAGE_CODECS_PLAIN_JPEG_H_
+#pragma once
 
 #include <memory>
 
@@ -28,5 +27,3 @@ class PlainJpegDecoder {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_IMAGE_CODECS_PLAIN_JPEG_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_CODECS_PNG_DECODER_H_
-#define BULKHEAD_SERVER_IMAGE_CODECS_PNG_DECODER_H_
+#pragma once
 
 #include <cstdint>
 
@@ -28,5 +27,3 @@ absl::StatusOr<ImageView> DecodeDeepPng(absl::string_view file, uint64_t max_pix
                                         PixelFormat format, Image& buffer);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_IMAGE_CODECS_PNG_DECODER_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_CODECS_RARE_HEADER_H_
-#define BULKHEAD_SERVER_IMAGE_CODECS_RARE_HEADER_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -66,5 +65,3 @@ class ByteReader {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_IMAGE_CODECS_RARE_HEADER_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_CODECS_TIFF_PLUGIN_H_
-#define BULKHEAD_SERVER_IMAGE_CODECS_TIFF_PLUGIN_H_
+#pragma once
 
 #include "server/image/codecs/imgcodecs_abi.h"
 
@@ -8,5 +7,3 @@
 // has checked the layout (ReadTiffHeader). Thread-safe.
 int DecodeTiff(const uint8_t* file, size_t size, int channels, BulkheadImgcodecsAllocate allocate,
                void* user, char* message, size_t message_size);
-
-#endif  // BULKHEAD_SERVER_IMAGE_CODECS_TIFF_PLUGIN_H_

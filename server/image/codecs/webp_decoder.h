@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_CODECS_WEBP_DECODER_H_
-#define BULKHEAD_SERVER_IMAGE_CODECS_WEBP_DECODER_H_
+#pragma once
 
 #include <cstdint>
 
@@ -20,5 +19,3 @@ absl::StatusOr<ImageView> DecodeWebp(absl::string_view file, uint64_t max_pixels
                                      PixelFormat format, Image& buffer);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_IMAGE_CODECS_WEBP_DECODER_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_COLOR_AUGMENT_H_
-#define BULKHEAD_SERVER_IMAGE_COLOR_AUGMENT_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -62,5 +61,3 @@ void ApplyAugment(const AugmentStep& step, WarpMethod method, const uint8_t* fil
                   const MutableImageView& image, const AugmentScratch& scratch);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_IMAGE_COLOR_AUGMENT_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_COLOR_BLUR_H_
-#define BULKHEAD_SERVER_IMAGE_COLOR_BLUR_H_
+#pragma once
 
 #include <array>
 
@@ -33,5 +32,3 @@ void GaussianBlur(const GaussianKernel& kernel, const MutableImageView& image,
                   ScratchBuffer& scratch);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_IMAGE_COLOR_BLUR_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_COLOR_COLOR_H_
-#define BULKHEAD_SERVER_IMAGE_COLOR_COLOR_H_
+#pragma once
 
 #include <array>
 
@@ -34,5 +33,3 @@ void AdjustHue(double shift, const MutableImageView& image);
 void AdjustSharpness(double factor, const MutableImageView& image, ScratchBuffer& rows);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_IMAGE_COLOR_COLOR_H_

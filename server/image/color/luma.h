@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_COLOR_LUMA_H_
-#define BULKHEAD_SERVER_IMAGE_COLOR_LUMA_H_
+#pragma once
 
 #include <cstdint>
 
@@ -27,5 +26,3 @@ void RgbToGray(const ImageView& rgb, LumaWeights weights, const MutableImageView
 void SwapRedAndBlue(const MutableImageView& image);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_IMAGE_COLOR_LUMA_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_COLOR_MIX_H_
-#define BULKHEAD_SERVER_IMAGE_COLOR_MIX_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -43,5 +42,3 @@ void MixFloats(float* a, const float* b, size_t count, float share);
 Rect DrawCut(SampleRandom& random, ImageSize size, double share);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_IMAGE_COLOR_MIX_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_COLOR_NORMALIZE_H_
-#define BULKHEAD_SERVER_IMAGE_COLOR_NORMALIZE_H_
+#pragma once
 
 #include <array>
 #include <cstddef>
@@ -56,5 +55,3 @@ class Normalizer {
 void CopyChannelsFirst(const ImageView& in, uint8_t* out, Simd simd = DefaultSimd());
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_IMAGE_COLOR_NORMALIZE_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_COLOR_PIXEL_OPS_H_
-#define BULKHEAD_SERVER_IMAGE_COLOR_PIXEL_OPS_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -29,5 +28,3 @@ void Autocontrast(const MutableImageView& image);
 void Equalize(const MutableImageView& image);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_IMAGE_COLOR_PIXEL_OPS_H_

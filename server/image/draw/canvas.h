@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_DRAW_CANVAS_H_
-#define BULKHEAD_SERVER_IMAGE_DRAW_CANVAS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -40,5 +39,3 @@ class Canvas {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_IMAGE_DRAW_CANVAS_H_

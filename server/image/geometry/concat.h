@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_GEOMETRY_CONCAT_H_
-#define BULKHEAD_SERVER_IMAGE_GEOMETRY_CONCAT_H_
+#pragma once
 
 #include "server/image/image.h"
 
@@ -10,5 +9,3 @@ namespace bulkhead {
 void CopyIntoChannels(const ImageView& in, int first_channel, const MutableImageView& out);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_IMAGE_GEOMETRY_CONCAT_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_GEOMETRY_CROP_H_
-#define BULKHEAD_SERVER_IMAGE_GEOMETRY_CROP_H_
+#pragma once
 
 #include "absl/status/statusor.h"
 #include "server/base/random.h"
@@ -34,5 +33,3 @@ struct RandomCropBounds {
 Rect RandomCropRect(ImageSize image, const RandomCropBounds& bounds, SampleRandom& random);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_IMAGE_GEOMETRY_CROP_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_GEOMETRY_DISPLACEMENT_H_
-#define BULKHEAD_SERVER_IMAGE_GEOMETRY_DISPLACEMENT_H_
+#pragma once
 
 #include <cstddef>
 
@@ -29,5 +28,3 @@ struct Displacement {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_IMAGE_GEOMETRY_DISPLACEMENT_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_GEOMETRY_ERASE_H_
-#define BULKHEAD_SERVER_IMAGE_GEOMETRY_ERASE_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -30,5 +29,3 @@ std::optional<Rect> RandomEraseRect(ImageSize image, const EraseBounds& bounds,
 void EraseRect(const Rect& rect, const uint8_t* fill, const MutableImageView& image);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_IMAGE_GEOMETRY_ERASE_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_GEOMETRY_FLIP_H_
-#define BULKHEAD_SERVER_IMAGE_GEOMETRY_FLIP_H_
+#pragma once
 
 #include "server/image/image.h"
 #include "server/image/simd.h"
@@ -14,5 +13,3 @@ void FlipHorizontallyInPlace(const MutableImageView& image, ScratchBuffer& row,
 void FlipVerticallyInPlace(const MutableImageView& image, ScratchBuffer& row);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_IMAGE_GEOMETRY_FLIP_H_

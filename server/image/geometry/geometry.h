@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_GEOMETRY_GEOMETRY_H_
-#define BULKHEAD_SERVER_IMAGE_GEOMETRY_GEOMETRY_H_
+#pragma once
 
 #include <optional>
 #include <vector>
@@ -89,5 +88,3 @@ class PointMover {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_IMAGE_GEOMETRY_GEOMETRY_H_

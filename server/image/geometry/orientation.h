@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_GEOMETRY_ORIENTATION_H_
-#define BULKHEAD_SERVER_IMAGE_GEOMETRY_ORIENTATION_H_
+#pragma once
 
 #include "server/image/image.h"
 
@@ -22,5 +21,3 @@ Rect StoredRect(const Rect& upright, ImageSize stored, int orientation);
 void CopyUpright(const ImageView& in, int orientation, const MutableImageView& out);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_IMAGE_GEOMETRY_ORIENTATION_H_

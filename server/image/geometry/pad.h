@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_GEOMETRY_PAD_H_
-#define BULKHEAD_SERVER_IMAGE_GEOMETRY_PAD_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -20,5 +19,3 @@ void PlaceImage(const ImageView& in, int top, int left, const PixelFill& fill,
 void FillAround(const MutableImageView& image, const Rect& kept, const PixelFill& fill);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_IMAGE_GEOMETRY_PAD_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_GEOMETRY_POINT_H_
-#define BULKHEAD_SERVER_IMAGE_GEOMETRY_POINT_H_
+#pragma once
 
 namespace bulkhead {
 
@@ -11,5 +10,3 @@ struct ImagePoint {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_IMAGE_GEOMETRY_POINT_H_

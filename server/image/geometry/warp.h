@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_GEOMETRY_WARP_H_
-#define BULKHEAD_SERVER_IMAGE_GEOMETRY_WARP_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -61,5 +60,3 @@ void WarpImage(const ImageView& in, const Displacement& displacement, WarpMethod
                const uint8_t* fill, const MutableImageView& out);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_IMAGE_GEOMETRY_WARP_H_

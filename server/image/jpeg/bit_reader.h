@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_JPEG_BIT_READER_H_
-#define BULKHEAD_SERVER_IMAGE_JPEG_BIT_READER_H_
+#pragma once
 
 #include <bit>
 #include <cstdint>
@@ -60,5 +59,3 @@ BULKHEAD_ALWAYS_INLINE int SignedNonzero(uint64_t bits, uint32_t shift) {
 }
 
 }  // namespace bulkhead::jpeg
-
-#endif  // BULKHEAD_SERVER_IMAGE_JPEG_BIT_READER_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_JPEG_COEFFICIENT_BLOCKS_H_
-#define BULKHEAD_SERVER_IMAGE_JPEG_COEFFICIENT_BLOCKS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -58,5 +57,3 @@ class RowPacker {
 };
 
 }  // namespace bulkhead::jpeg
-
-#endif  // BULKHEAD_SERVER_IMAGE_JPEG_COEFFICIENT_BLOCKS_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_JPEG_COEFFICIENTS_H_
-#define BULKHEAD_SERVER_IMAGE_JPEG_COEFFICIENTS_H_
+#pragma once
 
 #include <array>
 #include <cstddef>
@@ -92,5 +91,3 @@ class CoefficientWriter {
 };
 
 }  // namespace bulkhead::jpeg
-
-#endif  // BULKHEAD_SERVER_IMAGE_JPEG_COEFFICIENTS_H_

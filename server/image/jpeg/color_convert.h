@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_JPEG_COLOR_CONVERT_H_
-#define BULKHEAD_SERVER_IMAGE_JPEG_COLOR_CONVERT_H_
+#pragma once
 
 #include <cstdint>
 
@@ -27,5 +26,3 @@ inline constexpr int kHalf = 1 << 15;
 void ConvertRow(const YccRow& row, int count, PixelFormat format, uint8_t* out, Simd simd);
 
 }  // namespace bulkhead::jpeg
-
-#endif  // BULKHEAD_SERVER_IMAGE_JPEG_COLOR_CONVERT_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_JPEG_COMPONENT_PLANE_H_
-#define BULKHEAD_SERVER_IMAGE_JPEG_COMPONENT_PLANE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -37,5 +36,3 @@ class ComponentPlane {
 };
 
 }  // namespace bulkhead::jpeg
-
-#endif  // BULKHEAD_SERVER_IMAGE_JPEG_COMPONENT_PLANE_H_

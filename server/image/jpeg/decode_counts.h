@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_JPEG_DECODE_COUNTS_H_
-#define BULKHEAD_SERVER_IMAGE_JPEG_DECODE_COUNTS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -22,5 +21,3 @@ struct DecodeCounts {
 };
 
 }  // namespace bulkhead::jpeg
-
-#endif  // BULKHEAD_SERVER_IMAGE_JPEG_DECODE_COUNTS_H_

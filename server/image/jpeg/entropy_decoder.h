@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_JPEG_ENTROPY_DECODER_H_
-#define BULKHEAD_SERVER_IMAGE_JPEG_ENTROPY_DECODER_H_
+#pragma once
 
 #include <array>
 #include <cstddef>
@@ -138,5 +137,3 @@ class EntropyDecoder {
 };
 
 }  // namespace bulkhead::jpeg
-
-#endif  // BULKHEAD_SERVER_IMAGE_JPEG_ENTROPY_DECODER_H_

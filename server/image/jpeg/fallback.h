@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_JPEG_FALLBACK_H_
-#define BULKHEAD_SERVER_IMAGE_JPEG_FALLBACK_H_
+#pragma once
 
 #include <array>
 #include <cstddef>
@@ -37,5 +36,3 @@ absl::string_view FallbackName(Fallback reason);
 using FallbackCounts = std::array<uint64_t, kFallbackCount>;
 
 }  // namespace bulkhead::jpeg
-
-#endif  // BULKHEAD_SERVER_IMAGE_JPEG_FALLBACK_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_JPEG_FILE_NOTE_H_
-#define BULKHEAD_SERVER_IMAGE_JPEG_FILE_NOTE_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -26,5 +25,3 @@ struct FileNote {
 };
 
 }  // namespace bulkhead::jpeg
-
-#endif  // BULKHEAD_SERVER_IMAGE_JPEG_FILE_NOTE_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_JPEG_HEADER_H_
-#define BULKHEAD_SERVER_IMAGE_JPEG_HEADER_H_
+#pragma once
 
 #include <array>
 #include <cstddef>
@@ -73,5 +72,3 @@ enum class Scans { kOne, kAny };
 Fallback ParseHeader(absl::string_view file, Header& header, Scans scans = Scans::kOne);
 
 }  // namespace bulkhead::jpeg
-
-#endif  // BULKHEAD_SERVER_IMAGE_JPEG_HEADER_H_

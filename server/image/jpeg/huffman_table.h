@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_JPEG_HUFFMAN_TABLE_H_
-#define BULKHEAD_SERVER_IMAGE_JPEG_HUFFMAN_TABLE_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -106,5 +105,3 @@ class AcTable {
 };
 
 }  // namespace bulkhead::jpeg
-
-#endif  // BULKHEAD_SERVER_IMAGE_JPEG_HUFFMAN_TABLE_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_JPEG_IDCT_H_
-#define BULKHEAD_SERVER_IMAGE_JPEG_IDCT_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -37,5 +36,3 @@ bool InverseTransform(const BlockRow& blocks, const Dequantizer& quant, uint8_t*
                       ptrdiff_t stride, Simd simd);
 
 }  // namespace bulkhead::jpeg
-
-#endif  // BULKHEAD_SERVER_IMAGE_JPEG_IDCT_H_

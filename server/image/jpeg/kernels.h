@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_JPEG_KERNELS_H_
-#define BULKHEAD_SERVER_IMAGE_JPEG_KERNELS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -44,5 +43,3 @@ inline const Kernels* KernelsFor(Simd simd) {
 }
 
 }  // namespace bulkhead::jpeg
-
-#endif  // BULKHEAD_SERVER_IMAGE_JPEG_KERNELS_H_

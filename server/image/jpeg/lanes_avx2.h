@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_JPEG_LANES_AVX2_H_
-#define BULKHEAD_SERVER_IMAGE_JPEG_LANES_AVX2_H_
+#pragma once
 
 #include <immintrin.h>
 
@@ -176,5 +175,3 @@ void LanesAvx2::StoreFour(Vec first, Vec second, Vec third, Vec fourth, uint8_t*
 }  // namespace bulkhead::jpeg
 
 BULKHEAD_END_TARGET
-
-#endif  // BULKHEAD_SERVER_IMAGE_JPEG_LANES_AVX2_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_JPEG_LANES_AVX512_H_
-#define BULKHEAD_SERVER_IMAGE_JPEG_LANES_AVX512_H_
+#pragma once
 
 #include <immintrin.h>
 
@@ -153,5 +152,3 @@ struct LanesAvx512 : NumbersAvx512 {
 }  // namespace bulkhead::jpeg
 
 BULKHEAD_END_TARGET
-
-#endif  // BULKHEAD_SERVER_IMAGE_JPEG_LANES_AVX512_H_

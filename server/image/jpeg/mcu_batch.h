@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_JPEG_MCU_BATCH_H_
-#define BULKHEAD_SERVER_IMAGE_JPEG_MCU_BATCH_H_
+#pragma once
 
 #include <array>
 #include <cstddef>
@@ -69,5 +68,3 @@ class McuBatch {
 };
 
 }  // namespace bulkhead::jpeg
-
-#endif  // BULKHEAD_SERVER_IMAGE_JPEG_MCU_BATCH_H_

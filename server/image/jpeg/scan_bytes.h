@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_JPEG_SCAN_BYTES_H_
-#define BULKHEAD_SERVER_IMAGE_JPEG_SCAN_BYTES_H_
+#pragma once
 
 #include <array>
 #include <cstddef>
@@ -73,5 +72,3 @@ class ScanBytes {
 };
 
 }  // namespace bulkhead::jpeg
-
-#endif  // BULKHEAD_SERVER_IMAGE_JPEG_SCAN_BYTES_H_

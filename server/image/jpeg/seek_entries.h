@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_JPEG_SEEK_ENTRIES_H_
-#define BULKHEAD_SERVER_IMAGE_JPEG_SEEK_ENTRIES_H_
+#pragma once
 
 #include <algorithm>
 #include <cstddef>
@@ -77,5 +76,3 @@ class SeekEntryMaker {
 };
 
 }  // namespace bulkhead::jpeg
-
-#endif  // BULKHEAD_SERVER_IMAGE_JPEG_SEEK_ENTRIES_H_

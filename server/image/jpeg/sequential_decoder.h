@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_JPEG_SEQUENTIAL_DECODER_H_
-#define BULKHEAD_SERVER_IMAGE_JPEG_SEQUENTIAL_DECODER_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -128,5 +127,3 @@ class SequentialDecoder {
 };
 
 }  // namespace bulkhead::jpeg
-
-#endif  // BULKHEAD_SERVER_IMAGE_JPEG_SEQUENTIAL_DECODER_H_

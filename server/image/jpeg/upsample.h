@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_JPEG_UPSAMPLE_H_
-#define BULKHEAD_SERVER_IMAGE_JPEG_UPSAMPLE_H_
+#pragma once
 
 #include <cstdint>
 
@@ -31,5 +30,3 @@ void UpsampleBoth(const uint8_t* near, const uint8_t* far, int count, uint8_t* o
 void RepeatAcross(const uint8_t* in, int count, uint8_t* out);
 
 }  // namespace bulkhead::jpeg
-
-#endif  // BULKHEAD_SERVER_IMAGE_JPEG_UPSAMPLE_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_KEPT_COEFFICIENT_POLICY_H_
-#define BULKHEAD_SERVER_IMAGE_KEPT_COEFFICIENT_POLICY_H_
+#pragma once
 
 #include <cstdint>
 
@@ -87,5 +86,3 @@ class CoefficientPolicy {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_IMAGE_KEPT_COEFFICIENT_POLICY_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_KEPT_KEPT_FILES_H_
-#define BULKHEAD_SERVER_IMAGE_KEPT_KEPT_FILES_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -57,5 +56,3 @@ class KeptFiles final : public KnownFiles {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_IMAGE_KEPT_KEPT_FILES_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_RESIZE_FLOAT_RESIZE_H_
-#define BULKHEAD_SERVER_IMAGE_RESIZE_FLOAT_RESIZE_H_
+#pragma once
 
 #include <cstddef>
 #include <vector>
@@ -45,5 +44,3 @@ class FloatResizer {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_IMAGE_RESIZE_FLOAT_RESIZE_H_

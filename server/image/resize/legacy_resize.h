@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_RESIZE_LEGACY_RESIZE_H_
-#define BULKHEAD_SERVER_IMAGE_RESIZE_LEGACY_RESIZE_H_
+#pragma once
 
 #include "server/image/image.h"
 
@@ -19,5 +18,3 @@ void LegacyResizeNearest(const ImageView& in, LegacyCenters centers, const Mutab
                          ScratchBuffer& columns);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_IMAGE_RESIZE_LEGACY_RESIZE_H_

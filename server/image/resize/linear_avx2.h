@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_RESIZE_LINEAR_AVX2_H_
-#define BULKHEAD_SERVER_IMAGE_RESIZE_LINEAR_AVX2_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -35,5 +34,3 @@ class LinearColumnsAvx2 {
 void MixRowsAvx2(const RowMix& rows, uint8_t* out);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_IMAGE_RESIZE_LINEAR_AVX2_H_

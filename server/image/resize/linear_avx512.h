@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_RESIZE_LINEAR_AVX512_H_
-#define BULKHEAD_SERVER_IMAGE_RESIZE_LINEAR_AVX512_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -44,5 +43,3 @@ class LinearColumnsAvx512 {
 void MixRowsAvx512(const RowMix& rows, uint8_t* out);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_IMAGE_RESIZE_LINEAR_AVX512_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_RESIZE_LINEAR_RESIZE_H_
-#define BULKHEAD_SERVER_IMAGE_RESIZE_LINEAR_RESIZE_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -60,5 +59,3 @@ class LinearResizer {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_IMAGE_RESIZE_LINEAR_RESIZE_H_

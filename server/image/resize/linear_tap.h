@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_RESIZE_LINEAR_TAP_H_
-#define BULKHEAD_SERVER_IMAGE_RESIZE_LINEAR_TAP_H_
+#pragma once
 
 #include <cstdint>
 
@@ -33,5 +32,3 @@ struct RowMix {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_IMAGE_RESIZE_LINEAR_TAP_H_

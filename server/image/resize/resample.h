@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_RESIZE_RESAMPLE_H_
-#define BULKHEAD_SERVER_IMAGE_RESIZE_RESAMPLE_H_
+#pragma once
 
 #include "server/image/image.h"
 
@@ -28,5 +27,3 @@ void ResampleImage(const ImageView& in, ResampleFilter filter, const MutableImag
                    ResampleScratch& scratch);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_IMAGE_RESIZE_RESAMPLE_H_

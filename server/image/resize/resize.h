@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_RESIZE_RESIZE_H_
-#define BULKHEAD_SERVER_IMAGE_RESIZE_RESIZE_H_
+#pragma once
 
 #include "absl/status/status.h"
 #include "server/image/image.h"
@@ -19,5 +18,3 @@ absl::Status ResizeImage(const ImageView& in, ResizeMethod method, const Mutable
                          LinearResizer& resizer, bool past_caches);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_IMAGE_RESIZE_RESIZE_H_

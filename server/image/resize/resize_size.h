@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_IMAGE_RESIZE_RESIZE_SIZE_H_
-#define BULKHEAD_SERVER_IMAGE_RESIZE_RESIZE_SIZE_H_
+#pragma once
 
 #include <cstdint>
 
@@ -31,5 +30,3 @@ absl::StatusOr<ImageSize> ResizedSize(ImageSize image, const ResizeRule& rule);
 ImageSize FittingSize(ImageSize image, ImageSize box);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_IMAGE_RESIZE_RESIZE_SIZE_H_

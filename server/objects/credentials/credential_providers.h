@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_OBJECTS_CREDENTIALS_CREDENTIAL_PROVIDERS_H_
-#define BULKHEAD_SERVER_OBJECTS_CREDENTIALS_CREDENTIAL_PROVIDERS_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -35,5 +34,3 @@ std::vector<std::unique_ptr<CredentialProvider>> GsProviders(const Environment& 
                                                              HttpClient* client);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_OBJECTS_CREDENTIALS_CREDENTIAL_PROVIDERS_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_OBJECTS_CREDENTIALS_CREDENTIALS_H_
-#define BULKHEAD_SERVER_OBJECTS_CREDENTIALS_CREDENTIALS_H_
+#pragma once
 
 #include <functional>
 #include <memory>
@@ -69,5 +68,3 @@ class CredentialChain {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_OBJECTS_CREDENTIALS_CREDENTIALS_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_OBJECTS_CREDENTIALS_FLAT_JSON_H_
-#define BULKHEAD_SERVER_OBJECTS_CREDENTIALS_FLAT_JSON_H_
+#pragma once
 
 #include <map>
 #include <optional>
@@ -15,5 +14,3 @@ namespace bulkhead {
 std::optional<std::map<std::string, std::string>> ParseFlatJson(absl::string_view text);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_OBJECTS_CREDENTIALS_FLAT_JSON_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_OBJECTS_CREDENTIALS_FOUND_CREDENTIALS_H_
-#define BULKHEAD_SERVER_OBJECTS_CREDENTIALS_FOUND_CREDENTIALS_H_
+#pragma once
 
 #include <map>
 #include <optional>
@@ -36,5 +35,3 @@ absl::StatusOr<std::optional<StoreCredentials>> CredentialsOf(const Texts& texts
 absl::StatusOr<std::string> ReadToken(const std::string& path, absl::string_view where);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_OBJECTS_CREDENTIALS_FOUND_CREDENTIALS_H_

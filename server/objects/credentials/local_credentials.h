@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_OBJECTS_CREDENTIALS_LOCAL_CREDENTIALS_H_
-#define BULKHEAD_SERVER_OBJECTS_CREDENTIALS_LOCAL_CREDENTIALS_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -20,5 +19,3 @@ std::unique_ptr<CredentialProvider> ProfileCredentials(const AwsFiles& files);
 std::unique_ptr<CredentialProvider> BearerFileCredentials(const std::string& path);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_OBJECTS_CREDENTIALS_LOCAL_CREDENTIALS_H_

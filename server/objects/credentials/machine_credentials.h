@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_OBJECTS_CREDENTIALS_MACHINE_CREDENTIALS_H_
-#define BULKHEAD_SERVER_OBJECTS_CREDENTIALS_MACHINE_CREDENTIALS_H_
+#pragma once
 
 #include <memory>
 
@@ -18,5 +17,3 @@ std::unique_ptr<CredentialProvider> GoogleMachineCredentials(const Environment& 
                                                              HttpClient* client);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_OBJECTS_CREDENTIALS_MACHINE_CREDENTIALS_H_

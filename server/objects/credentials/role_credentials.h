@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_OBJECTS_CREDENTIALS_ROLE_CREDENTIALS_H_
-#define BULKHEAD_SERVER_OBJECTS_CREDENTIALS_ROLE_CREDENTIALS_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -21,5 +20,3 @@ std::unique_ptr<CredentialProvider> ContainerCredentials(const Environment& envi
                                                          HttpClient* client);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_OBJECTS_CREDENTIALS_ROLE_CREDENTIALS_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_OS_FILES_FD_H_
-#define BULKHEAD_SERVER_OS_FILES_FD_H_
+#pragma once
 
 #include <unistd.h>
 
@@ -42,5 +41,3 @@ absl::StatusOr<UniqueFd> DuplicateFd(int fd);
 absl::Status SystemError(int error_number, absl::string_view what);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_OS_FILES_FD_H_

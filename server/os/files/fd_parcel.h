@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_OS_FILES_FD_PARCEL_H_
-#define BULKHEAD_SERVER_OS_FILES_FD_PARCEL_H_
+#pragma once
 
 #include <memory>
 #include <vector>
@@ -32,5 +31,3 @@ void RaiseFdLimit();
 uint64_t FdLimit();
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_OS_FILES_FD_PARCEL_H_

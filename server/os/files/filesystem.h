@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_OS_FILES_FILESYSTEM_H_
-#define BULKHEAD_SERVER_OS_FILES_FILESYSTEM_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -160,5 +159,3 @@ absl::StatusOr<uint64_t> FileSize(int fd);
 absl::StatusOr<std::string> ProgramPath();
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_OS_FILES_FILESYSTEM_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_OS_FILES_FOREIGN_LINES_H_
-#define BULKHEAD_SERVER_OS_FILES_FOREIGN_LINES_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -49,5 +48,3 @@ class ForeignLines {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_OS_FILES_FOREIGN_LINES_H_

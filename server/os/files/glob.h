@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_OS_FILES_GLOB_H_
-#define BULKHEAD_SERVER_OS_FILES_GLOB_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -34,5 +33,3 @@ absl::StatusOr<std::vector<std::string>> ExpandGlob(const std::string& pattern,
                                                     const MayEnterFn& may_enter = nullptr);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_OS_FILES_GLOB_H_

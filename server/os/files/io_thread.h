@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_OS_FILES_IO_THREAD_H_
-#define BULKHEAD_SERVER_OS_FILES_IO_THREAD_H_
+#pragma once
 
 #include <functional>
 #include <memory>
@@ -39,5 +38,3 @@ class IoThread {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_OS_FILES_IO_THREAD_H_

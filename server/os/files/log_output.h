@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_OS_FILES_LOG_OUTPUT_H_
-#define BULKHEAD_SERVER_OS_FILES_LOG_OUTPUT_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -63,5 +62,3 @@ class LogOutput {
 absl::StatusOr<UniqueFd> OpenLogFile(const std::string& path);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_OS_FILES_LOG_OUTPUT_H_

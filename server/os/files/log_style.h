@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_OS_FILES_LOG_STYLE_H_
-#define BULKHEAD_SERVER_OS_FILES_LOG_STYLE_H_
+#pragma once
 
 #include <string>
 
@@ -33,5 +32,3 @@ inline std::string JsonText(absl::string_view text) {
 }
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_OS_FILES_LOG_STYLE_H_

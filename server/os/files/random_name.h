@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_OS_FILES_RANDOM_NAME_H_
-#define BULKHEAD_SERVER_OS_FILES_RANDOM_NAME_H_
+#pragma once
 
 #include <cstddef>
 #include <string>
@@ -11,5 +10,3 @@ namespace bulkhead {
 std::string RandomName(size_t bytes);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_OS_FILES_RANDOM_NAME_H_

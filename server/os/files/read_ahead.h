@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_OS_FILES_READ_AHEAD_H_
-#define BULKHEAD_SERVER_OS_FILES_READ_AHEAD_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -47,5 +46,3 @@ class ReadAheadHelper {
 void LeaveReadAheadTo(UniqueFd socket);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_OS_FILES_READ_AHEAD_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_OS_FILES_STORAGE_WATCH_H_
-#define BULKHEAD_SERVER_OS_FILES_STORAGE_WATCH_H_
+#pragma once
 
 #include <cstdint>
 #include <list>
@@ -98,5 +97,3 @@ class StorageCall {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_OS_FILES_STORAGE_WATCH_H_

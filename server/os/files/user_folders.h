@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_OS_FILES_USER_FOLDERS_H_
-#define BULKHEAD_SERVER_OS_FILES_USER_FOLDERS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -21,5 +20,3 @@ absl::StatusOr<std::string> UserCacheFolder();
 uint64_t UsualCacheBytes(const std::string& folder);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_OS_FILES_USER_FOLDERS_H_

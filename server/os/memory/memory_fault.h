@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_OS_MEMORY_MEMORY_FAULT_H_
-#define BULKHEAD_SERVER_OS_MEMORY_MEMORY_FAULT_H_
+#pragma once
 
 #include <cstdint>
 
@@ -18,5 +17,3 @@ struct MemoryFault {
 void NoteMemoryFaults(void (*note)(const MemoryFault& fault));
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_OS_MEMORY_MEMORY_FAULT_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_OS_MEMORY_MEMORY_MAP_H_
-#define BULKHEAD_SERVER_OS_MEMORY_MEMORY_MAP_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -85,5 +84,3 @@ class MemoryMap {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_OS_MEMORY_MEMORY_MAP_H_

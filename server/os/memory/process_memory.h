@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_OS_MEMORY_PROCESS_MEMORY_H_
-#define BULKHEAD_SERVER_OS_MEMORY_PROCESS_MEMORY_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -64,5 +63,3 @@ void TrimHeap();
 void TakePagesAhead();
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_OS_MEMORY_PROCESS_MEMORY_H_

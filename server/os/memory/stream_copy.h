@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_OS_MEMORY_STREAM_COPY_H_
-#define BULKHEAD_SERVER_OS_MEMORY_STREAM_COPY_H_
+#pragma once
 
 #include <cstddef>
 #include <vector>
@@ -12,5 +11,3 @@ namespace bulkhead {
 void CopyToEach(const std::vector<std::byte*>& to, const std::byte* from, size_t bytes);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_OS_MEMORY_STREAM_COPY_H_

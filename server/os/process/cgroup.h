@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_OS_PROCESS_CGROUP_H_
-#define BULKHEAD_SERVER_OS_PROCESS_CGROUP_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -100,5 +99,3 @@ class CgroupTree {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_OS_PROCESS_CGROUP_H_

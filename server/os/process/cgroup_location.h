@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_OS_PROCESS_CGROUP_LOCATION_H_
-#define BULKHEAD_SERVER_OS_PROCESS_CGROUP_LOCATION_H_
+#pragma once
 
 #include <sys/types.h>
 #include <unistd.h>
@@ -36,5 +35,3 @@ struct CgroupSources {
 absl::StatusOr<CgroupLocation> FindOwnCgroup(const CgroupSources& sources);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_OS_PROCESS_CGROUP_LOCATION_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_OS_PROCESS_CHILD_PROCESS_H_
-#define BULKHEAD_SERVER_OS_PROCESS_CHILD_PROCESS_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -70,5 +69,3 @@ class ChildProcess {
 absl::StatusOr<UniqueFd> WatchProcess(pid_t pid, bool must_be_parent);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_OS_PROCESS_CHILD_PROCESS_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_OS_PROCESS_CRASH_H_
-#define BULKHEAD_SERVER_OS_PROCESS_CRASH_H_
+#pragma once
 
 namespace bulkhead {
 
@@ -9,5 +8,3 @@ namespace bulkhead {
 void NoteCrashes(void (*note)());
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_OS_PROCESS_CRASH_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_OS_PROCESS_LOADED_LIBRARIES_H_
-#define BULKHEAD_SERVER_OS_PROCESS_LOADED_LIBRARIES_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -14,5 +13,3 @@ uint64_t LibraryLoads();
 std::vector<std::string> LoadedLibraries();
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_OS_PROCESS_LOADED_LIBRARIES_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_OS_PROCESS_PROCESS_USAGE_H_
-#define BULKHEAD_SERVER_OS_PROCESS_PROCESS_USAGE_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -53,5 +52,3 @@ uint64_t MemoryLimitBytes();
 uint64_t AvailableMemoryBytes();
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_OS_PROCESS_PROCESS_USAGE_H_

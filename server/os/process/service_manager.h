@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_OS_PROCESS_SERVICE_MANAGER_H_
-#define BULKHEAD_SERVER_OS_PROCESS_SERVICE_MANAGER_H_
+#pragma once
 
 #include <string>
 
@@ -32,5 +31,3 @@ class ServiceManager {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_OS_PROCESS_SERVICE_MANAGER_H_

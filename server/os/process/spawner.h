@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_OS_PROCESS_SPAWNER_H_
-#define BULKHEAD_SERVER_OS_PROCESS_SPAWNER_H_
+#pragma once
 
 #include <cstddef>
 #include <functional>
@@ -46,5 +45,3 @@ class Spawner {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_OS_PROCESS_SPAWNER_H_

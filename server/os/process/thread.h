@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_OS_PROCESS_THREAD_H_
-#define BULKHEAD_SERVER_OS_PROCESS_THREAD_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -26,5 +25,3 @@ int64_t ThreadCpuNanos();
 void SetDefaultStackBytes(size_t bytes);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_OS_PROCESS_THREAD_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_OS_PROCESS_THREAD_PRIORITY_H_
-#define BULKHEAD_SERVER_OS_PROCESS_THREAD_PRIORITY_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -35,5 +34,3 @@ inline constexpr int kIdlePriority = 20;
 absl::Status SetThreadPriority(pid_t thread, int priority);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_OS_PROCESS_THREAD_PRIORITY_H_

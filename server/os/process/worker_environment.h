@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_OS_PROCESS_WORKER_ENVIRONMENT_H_
-#define BULKHEAD_SERVER_OS_PROCESS_WORKER_ENVIRONMENT_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -30,5 +29,3 @@ absl::StatusOr<std::vector<std::string>> AskedEnvironment(
 void AddScratch(const std::string& folder, std::vector<std::string>& environment);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_OS_PROCESS_WORKER_ENVIRONMENT_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_OS_SANDBOX_CAPABILITIES_H_
-#define BULKHEAD_SERVER_OS_SANDBOX_CAPABILITIES_H_
+#pragma once
 
 #include "absl/status/status.h"
 
@@ -11,5 +10,3 @@ namespace bulkhead {
 absl::Status DropCapabilities();
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_OS_SANDBOX_CAPABILITIES_H_

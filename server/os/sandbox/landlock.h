@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_OS_SANDBOX_LANDLOCK_H_
-#define BULKHEAD_SERVER_OS_SANDBOX_LANDLOCK_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -21,5 +20,3 @@ absl::Status RestrictFiles(const std::vector<std::string>& readable, const std::
                            bool network = false);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_OS_SANDBOX_LANDLOCK_H_

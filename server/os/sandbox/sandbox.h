@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_OS_SANDBOX_SANDBOX_H_
-#define BULKHEAD_SERVER_OS_SANDBOX_SANDBOX_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -47,5 +46,3 @@ struct SandboxPart {
 std::vector<SandboxPart> EnterSandbox(const SandboxOptions& options);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_OS_SANDBOX_SANDBOX_H_

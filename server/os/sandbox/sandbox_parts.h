@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_OS_SANDBOX_SANDBOX_PARTS_H_
-#define BULKHEAD_SERVER_OS_SANDBOX_SANDBOX_PARTS_H_
+#pragma once
 
 #include <string>
 
@@ -13,5 +12,3 @@ namespace bulkhead {
 absl::StatusOr<SandboxOptions> ParseSandboxParts(const std::string& text);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_OS_SANDBOX_SANDBOX_PARTS_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_OS_SANDBOX_SECCOMP_FILTER_H_
-#define BULKHEAD_SERVER_OS_SANDBOX_SECCOMP_FILTER_H_
+#pragma once
 
 #include "absl/status/status.h"
 
@@ -21,5 +20,3 @@ namespace bulkhead {
 absl::Status RestrictSystemCalls(bool own_files, bool fetches = false);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_OS_SANDBOX_SECCOMP_FILTER_H_

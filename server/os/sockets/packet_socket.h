@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_OS_SOCKETS_PACKET_SOCKET_H_
-#define BULKHEAD_SERVER_OS_SOCKETS_PACKET_SOCKET_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -67,5 +66,3 @@ class PacketSocket {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_OS_SOCKETS_PACKET_SOCKET_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_OS_SOCKETS_PIPE_H_
-#define BULKHEAD_SERVER_OS_SOCKETS_PIPE_H_
+#pragma once
 
 #include <cstddef>
 #include <string>
@@ -21,5 +20,3 @@ struct Pipe {
 void ReadAvailable(int fd, size_t most_bytes, std::string& text);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_OS_SOCKETS_PIPE_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_OS_SOCKETS_SEQPACKET_H_
-#define BULKHEAD_SERVER_OS_SOCKETS_SEQPACKET_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -35,5 +34,3 @@ absl::Status SendSeqPacket(int fd, absl::string_view bytes, int passed_fd = -1);
 absl::StatusOr<std::string> ReceiveSeqPacket(int fd, size_t max_bytes);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_OS_SOCKETS_SEQPACKET_H_

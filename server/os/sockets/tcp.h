@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_OS_SOCKETS_TCP_H_
-#define BULKHEAD_SERVER_OS_SOCKETS_TCP_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -63,5 +62,3 @@ absl::StatusOr<std::string> ReceiveBytes(int fd, size_t max_bytes);
 absl::StatusOr<size_t> SendBytes(int fd, absl::string_view bytes);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_OS_SOCKETS_TCP_H_

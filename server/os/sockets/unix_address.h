@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_OS_SOCKETS_UNIX_ADDRESS_H_
-#define BULKHEAD_SERVER_OS_SOCKETS_UNIX_ADDRESS_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -89,5 +88,3 @@ absl::StatusOr<UniqueFd> AcceptUnixStream(int listener, int send_bytes);
 absl::StatusOr<pid_t> PeerProcess(int connection);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_OS_SOCKETS_UNIX_ADDRESS_H_

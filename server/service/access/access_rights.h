@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SERVICE_ACCESS_ACCESS_RIGHTS_H_
-#define BULKHEAD_SERVER_SERVICE_ACCESS_ACCESS_RIGHTS_H_
+#pragma once
 
 #include <grpcpp/server_context.h>
 
@@ -80,5 +79,3 @@ class AccessRights {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SERVICE_ACCESS_ACCESS_RIGHTS_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SERVICE_ACCESS_TLS_CREDENTIALS_H_
-#define BULKHEAD_SERVER_SERVICE_ACCESS_TLS_CREDENTIALS_H_
+#pragma once
 
 #include <grpc/grpc_security.h>
 #include <grpcpp/security/server_credentials.h>
@@ -53,5 +52,3 @@ class TlsCredentials final : public OwningServerCredentials<grpc::ServerCredenti
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SERVICE_ACCESS_TLS_CREDENTIALS_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SERVICE_ACCESS_TLS_FILES_H_
-#define BULKHEAD_SERVER_SERVICE_ACCESS_TLS_FILES_H_
+#pragma once
 
 #include <atomic>
 #include <memory>
@@ -61,5 +60,3 @@ class TlsFiles {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SERVICE_ACCESS_TLS_FILES_H_

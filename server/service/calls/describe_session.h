@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SERVICE_CALLS_DESCRIBE_SESSION_H_
-#define BULKHEAD_SERVER_SERVICE_CALLS_DESCRIBE_SESSION_H_
+#pragma once
 
 #include <grpcpp/support/byte_buffer.h>
 
@@ -56,5 +55,3 @@ class DescribeSession final : public RequestCall {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SERVICE_CALLS_DESCRIBE_SESSION_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SERVICE_CALLS_HEALTH_SERVICE_H_
-#define BULKHEAD_SERVER_SERVICE_CALLS_HEALTH_SERVICE_H_
+#pragma once
 
 #include <functional>
 #include <string>
@@ -45,5 +44,3 @@ class HealthService final : public RawService {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SERVICE_CALLS_HEALTH_SERVICE_H_

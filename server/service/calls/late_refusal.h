@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SERVICE_CALLS_LATE_REFUSAL_H_
-#define BULKHEAD_SERVER_SERVICE_CALLS_LATE_REFUSAL_H_
+#pragma once
 
 #include <atomic>
 #include <memory>
@@ -76,5 +75,3 @@ class LateRefusal final : public RawCall, public std::enable_shared_from_this<La
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SERVICE_CALLS_LATE_REFUSAL_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SERVICE_CALLS_QUESTION_H_
-#define BULKHEAD_SERVER_SERVICE_CALLS_QUESTION_H_
+#pragma once
 
 #include <functional>
 #include <memory>
@@ -52,5 +51,3 @@ class Question final : public RequestCall {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SERVICE_CALLS_QUESTION_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SERVICE_CALLS_RAW_SERVICE_H_
-#define BULKHEAD_SERVER_SERVICE_CALLS_RAW_SERVICE_H_
+#pragma once
 
 #include <grpcpp/impl/codegen/server_callback_handlers.h>
 #include <grpcpp/impl/service_type.h>
@@ -38,5 +37,3 @@ class RawService : public grpc::Service {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SERVICE_CALLS_RAW_SERVICE_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SERVICE_CALLS_REQUEST_CALL_H_
-#define BULKHEAD_SERVER_SERVICE_CALLS_REQUEST_CALL_H_
+#pragma once
 
 #include <atomic>
 #include <memory>
@@ -40,5 +39,3 @@ class RequestCall : public RawCall, public std::enable_shared_from_this<RequestC
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SERVICE_CALLS_REQUEST_CALL_H_

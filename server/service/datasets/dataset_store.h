@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SERVICE_DATASETS_DATASET_STORE_H_
-#define BULKHEAD_SERVER_SERVICE_DATASETS_DATASET_STORE_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -113,5 +112,3 @@ class DatasetStore {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SERVICE_DATASETS_DATASET_STORE_H_

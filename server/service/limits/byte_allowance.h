@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SERVICE_LIMITS_BYTE_ALLOWANCE_H_
-#define BULKHEAD_SERVER_SERVICE_LIMITS_BYTE_ALLOWANCE_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -44,5 +43,3 @@ class ByteAllowance {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SERVICE_LIMITS_BYTE_ALLOWANCE_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SERVICE_LIMITS_CALL_RATE_H_
-#define BULKHEAD_SERVER_SERVICE_LIMITS_CALL_RATE_H_
+#pragma once
 
 #include <grpcpp/support/server_interceptor.h>
 
@@ -57,5 +56,3 @@ class CallRate final : public grpc::experimental::ServerInterceptorFactoryInterf
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SERVICE_LIMITS_CALL_RATE_H_

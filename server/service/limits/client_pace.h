@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SERVICE_LIMITS_CLIENT_PACE_H_
-#define BULKHEAD_SERVER_SERVICE_LIMITS_CLIENT_PACE_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -36,5 +35,3 @@ class ClientPace {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SERVICE_LIMITS_CLIENT_PACE_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SERVICE_LIMITS_CONNECTION_LIMITS_H_
-#define BULKHEAD_SERVER_SERVICE_LIMITS_CONNECTION_LIMITS_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -42,5 +41,3 @@ class ConnectionLimits {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SERVICE_LIMITS_CONNECTION_LIMITS_H_

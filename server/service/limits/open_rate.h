@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SERVICE_LIMITS_OPEN_RATE_H_
-#define BULKHEAD_SERVER_SERVICE_LIMITS_OPEN_RATE_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -46,5 +45,3 @@ class OpenRate {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SERVICE_LIMITS_OPEN_RATE_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SERVICE_LIMITS_PEERS_H_
-#define BULKHEAD_SERVER_SERVICE_LIMITS_PEERS_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -102,5 +101,3 @@ class Peers {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SERVICE_LIMITS_PEERS_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SERVICE_LIMITS_REPEATED_LINES_H_
-#define BULKHEAD_SERVER_SERVICE_LIMITS_REPEATED_LINES_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -42,5 +41,3 @@ class RepeatedLines {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SERVICE_LIMITS_REPEATED_LINES_H_

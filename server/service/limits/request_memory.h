@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SERVICE_LIMITS_REQUEST_MEMORY_H_
-#define BULKHEAD_SERVER_SERVICE_LIMITS_REQUEST_MEMORY_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -92,5 +91,3 @@ class RequestMemory {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SERVICE_LIMITS_REQUEST_MEMORY_H_

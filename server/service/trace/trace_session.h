@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SERVICE_TRACE_TRACE_SESSION_H_
-#define BULKHEAD_SERVER_SERVICE_TRACE_TRACE_SESSION_H_
+#pragma once
 
 #include <grpcpp/support/byte_buffer.h>
 
@@ -52,5 +51,3 @@ class TraceSession final : public RequestCall {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SERVICE_TRACE_TRACE_SESSION_H_

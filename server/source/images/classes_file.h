@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SOURCE_IMAGES_CLASSES_FILE_H_
-#define BULKHEAD_SERVER_SOURCE_IMAGES_CLASSES_FILE_H_
+#pragma once
 
 #include "absl/status/status.h"
 #include "bulkhead/internal/v1/worker.pb.h"
@@ -15,5 +14,3 @@ namespace bulkhead {
 absl::Status ReadClassesFile(internal::v1::BuildIndex& request);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SOURCE_IMAGES_CLASSES_FILE_H_

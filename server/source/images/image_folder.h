@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SOURCE_IMAGES_IMAGE_FOLDER_H_
-#define BULKHEAD_SERVER_SOURCE_IMAGES_IMAGE_FOLDER_H_
+#pragma once
 
 #include <cstdint>
 
@@ -17,5 +16,3 @@ absl::StatusOr<uint64_t> BuildImageFolderIndex(const internal::v1::BuildIndex& r
                                                const IndexProgressFn& progress);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SOURCE_IMAGES_IMAGE_FOLDER_H_

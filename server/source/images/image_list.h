@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SOURCE_IMAGES_IMAGE_LIST_H_
-#define BULKHEAD_SERVER_SOURCE_IMAGES_IMAGE_LIST_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -23,5 +22,3 @@ absl::StatusOr<uint64_t> BuildImageListIndex(const internal::v1::BuildIndex& req
 std::string FolderOfList(const internal::v1::ResolvedFile& list, const std::string& base_dir);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SOURCE_IMAGES_IMAGE_LIST_H_

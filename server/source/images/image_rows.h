@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SOURCE_IMAGES_IMAGE_ROWS_H_
-#define BULKHEAD_SERVER_SOURCE_IMAGES_IMAGE_ROWS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -93,5 +92,3 @@ class ImageRows {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SOURCE_IMAGES_IMAGE_ROWS_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SOURCE_IMAGES_IMAGE_SOURCE_H_
-#define BULKHEAD_SERVER_SOURCE_IMAGES_IMAGE_SOURCE_H_
+#pragma once
 
 #include <memory>
 #include <vector>
@@ -27,5 +26,3 @@ absl::StatusOr<ImageRows> OpenImageRows(const v1::Source& source,
                                         const internal::v1::ResolvedFile& file);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SOURCE_IMAGES_IMAGE_SOURCE_H_

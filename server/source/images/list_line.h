@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SOURCE_IMAGES_LIST_LINE_H_
-#define BULKHEAD_SERVER_SOURCE_IMAGES_LIST_LINE_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -37,5 +36,3 @@ class ListLine {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SOURCE_IMAGES_LIST_LINE_H_

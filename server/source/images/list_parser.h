@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SOURCE_IMAGES_LIST_PARSER_H_
-#define BULKHEAD_SERVER_SOURCE_IMAGES_LIST_PARSER_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -70,5 +69,3 @@ size_t PathColumns(const v1::ImageListSource& list);
 size_t LabelColumns(const v1::ImageListSource& list);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SOURCE_IMAGES_LIST_PARSER_H_

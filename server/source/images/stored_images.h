@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SOURCE_IMAGES_STORED_IMAGES_H_
-#define BULKHEAD_SERVER_SOURCE_IMAGES_STORED_IMAGES_H_
+#pragma once
 
 #include <memory>
 #include <optional>
@@ -62,5 +61,3 @@ class StoredImages {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SOURCE_IMAGES_STORED_IMAGES_H_

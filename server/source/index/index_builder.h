@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SOURCE_INDEX_INDEX_BUILDER_H_
-#define BULKHEAD_SERVER_SOURCE_INDEX_INDEX_BUILDER_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -22,5 +21,3 @@ absl::StatusOr<uint64_t> BuildIndex(const internal::v1::BuildIndex& request, int
                                     const IndexProgressFn& progress);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SOURCE_INDEX_INDEX_BUILDER_H_

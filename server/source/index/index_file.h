@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SOURCE_INDEX_INDEX_FILE_H_
-#define BULKHEAD_SERVER_SOURCE_INDEX_INDEX_FILE_H_
+#pragma once
 
 #include <atomic>
 #include <cstddef>
@@ -101,5 +100,3 @@ std::string HandedIndexPath(int fd);
 absl::Status IndexDamaged(absl::string_view name, absl::string_view what);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SOURCE_INDEX_INDEX_FILE_H_

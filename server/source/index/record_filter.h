@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SOURCE_INDEX_RECORD_FILTER_H_
-#define BULKHEAD_SERVER_SOURCE_INDEX_RECORD_FILTER_H_
+#pragma once
 
 #include <cstdint>
 #include <set>
@@ -49,5 +48,3 @@ class RecordFilter {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SOURCE_INDEX_RECORD_FILTER_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SOURCE_INDEX_RECORD_SPLIT_H_
-#define BULKHEAD_SERVER_SOURCE_INDEX_RECORD_SPLIT_H_
+#pragma once
 
 #include <cstdint>
 
@@ -28,5 +27,3 @@ class RecordSplit {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SOURCE_INDEX_RECORD_SPLIT_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SOURCE_INDEX_SELECTION_INDEX_H_
-#define BULKHEAD_SERVER_SOURCE_INDEX_SELECTION_INDEX_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -68,5 +67,3 @@ class SelectionIndex {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SOURCE_INDEX_SELECTION_INDEX_H_

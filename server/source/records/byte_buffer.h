@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SOURCE_RECORDS_BYTE_BUFFER_H_
-#define BULKHEAD_SERVER_SOURCE_RECORDS_BYTE_BUFFER_H_
+#pragma once
 
 #include <cstddef>
 #include <memory>
@@ -35,5 +34,3 @@ class ByteBuffer {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SOURCE_RECORDS_BYTE_BUFFER_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SOURCE_RECORDS_INFLATE_STREAM_H_
-#define BULKHEAD_SERVER_SOURCE_RECORDS_INFLATE_STREAM_H_
+#pragma once
 
 #include <zlib.h>
 
@@ -87,5 +86,3 @@ class InflateStream {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SOURCE_RECORDS_INFLATE_STREAM_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SOURCE_RECORDS_MISSING_VALUE_H_
-#define BULKHEAD_SERVER_SOURCE_RECORDS_MISSING_VALUE_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -37,5 +36,3 @@ class MissingValue {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SOURCE_RECORDS_MISSING_VALUE_H_

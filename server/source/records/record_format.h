@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SOURCE_RECORDS_RECORD_FORMAT_H_
-#define BULKHEAD_SERVER_SOURCE_RECORDS_RECORD_FORMAT_H_
+#pragma once
 
 #include <memory>
 #include <vector>
@@ -31,5 +30,3 @@ class RecordFormat {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SOURCE_RECORDS_RECORD_FORMAT_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SOURCE_RECORDS_RECORD_INDEX_H_
-#define BULKHEAD_SERVER_SOURCE_RECORDS_RECORD_INDEX_H_
+#pragma once
 
 #include <cstdint>
 #include <utility>
@@ -54,5 +53,3 @@ class RecordIndex {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SOURCE_RECORDS_RECORD_INDEX_H_

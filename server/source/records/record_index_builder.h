@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SOURCE_RECORDS_RECORD_INDEX_BUILDER_H_
-#define BULKHEAD_SERVER_SOURCE_RECORDS_RECORD_INDEX_BUILDER_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -67,5 +66,3 @@ absl::StatusOr<uint64_t> BuildRecordIndex(const internal::v1::BuildIndex& reques
                                           WalkRecordsFn walk);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SOURCE_RECORDS_RECORD_INDEX_BUILDER_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SOURCE_RECORDS_RECORD_INDEX_FORMAT_H_
-#define BULKHEAD_SERVER_SOURCE_RECORDS_RECORD_INDEX_FORMAT_H_
+#pragma once
 
 #include <cstddef>
 
@@ -14,5 +13,3 @@ inline constexpr size_t kStoredRestartBytes = 24 + RestartPoint::kMaxWindowBytes
 inline constexpr size_t kIndexFooterBytes = 16;
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SOURCE_RECORDS_RECORD_INDEX_FORMAT_H_

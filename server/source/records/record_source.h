@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SOURCE_RECORDS_RECORD_SOURCE_H_
-#define BULKHEAD_SERVER_SOURCE_RECORDS_RECORD_SOURCE_H_
+#pragma once
 
 #include <memory>
 #include <vector>
@@ -22,5 +21,3 @@ absl::StatusOr<std::unique_ptr<Source>> OpenRecordSource(
     std::unique_ptr<const RecordFormat> format, std::vector<FeatureSignature> signatures);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SOURCE_RECORDS_RECORD_SOURCE_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SOURCE_RECORDS_RECORD_STREAM_H_
-#define BULKHEAD_SERVER_SOURCE_RECORDS_RECORD_STREAM_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -42,5 +41,3 @@ std::unique_ptr<RecordStream> NewRecordStream(const DataFile& file, v1::Compress
                                               InflateStream::RestartSink sink);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SOURCE_RECORDS_RECORD_STREAM_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SOURCE_RECORDS_TENSOR_VALUE_H_
-#define BULKHEAD_SERVER_SOURCE_RECORDS_TENSOR_VALUE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -47,5 +46,3 @@ absl::string_view AsTargetType(absl::string_view content, v1::DType stored, v1::
                                uint64_t elements, ByteBuffer& scratch);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SOURCE_RECORDS_TENSOR_VALUE_H_

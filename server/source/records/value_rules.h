@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SOURCE_RECORDS_VALUE_RULES_H_
-#define BULKHEAD_SERVER_SOURCE_RECORDS_VALUE_RULES_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -31,5 +30,3 @@ inline const std::byte* ValueBytes(absl::string_view view) {
 }
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SOURCE_RECORDS_VALUE_RULES_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SOURCE_TAR_JSON_CURSOR_H_
-#define BULKHEAD_SERVER_SOURCE_TAR_JSON_CURSOR_H_
+#pragma once
 
 #include <cstddef>
 
@@ -41,5 +40,3 @@ class JsonCursor {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SOURCE_TAR_JSON_CURSOR_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SOURCE_TAR_JSON_VALUE_H_
-#define BULKHEAD_SERVER_SOURCE_TAR_JSON_VALUE_H_
+#pragma once
 
 #include <optional>
 #include <string>
@@ -39,5 +38,3 @@ absl::Status JsonNumbers(absl::string_view value, const FeatureSignature& signat
                          JsonScratch& scratch, TensorValue& numbers);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SOURCE_TAR_JSON_VALUE_H_

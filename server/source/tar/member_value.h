@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SOURCE_TAR_MEMBER_VALUE_H_
-#define BULKHEAD_SERVER_SOURCE_TAR_MEMBER_VALUE_H_
+#pragma once
 
 #include <cstdint>
 
@@ -50,5 +49,3 @@ class MemberValue {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SOURCE_TAR_MEMBER_VALUE_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SOURCE_TAR_MEMORY_STREAM_H_
-#define BULKHEAD_SERVER_SOURCE_TAR_MEMORY_STREAM_H_
+#pragma once
 
 #include <algorithm>
 #include <optional>
@@ -35,5 +34,3 @@ class MemoryStream final : public RecordStream {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SOURCE_TAR_MEMORY_STREAM_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SOURCE_TAR_NPY_ARRAY_H_
-#define BULKHEAD_SERVER_SOURCE_TAR_NPY_ARRAY_H_
+#pragma once
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -30,5 +29,3 @@ absl::Status ReadNpy(absl::string_view bytes, const TensorTarget& target, ByteBu
                      TensorValue& value);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SOURCE_TAR_NPY_ARRAY_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SOURCE_TAR_NUMBER_TEXT_H_
-#define BULKHEAD_SERVER_SOURCE_TAR_NUMBER_TEXT_H_
+#pragma once
 
 #include <cstdint>
 
@@ -21,5 +20,3 @@ absl::Status ReadNumberText(absl::string_view text, const FeatureSignature& sign
                             ByteBuffer& buffer, FeatureValue& value);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SOURCE_TAR_NUMBER_TEXT_H_

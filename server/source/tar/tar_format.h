@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SOURCE_TAR_TAR_FORMAT_H_
-#define BULKHEAD_SERVER_SOURCE_TAR_TAR_FORMAT_H_
+#pragma once
 
 #include <memory>
 #include <vector>
@@ -20,5 +19,3 @@ absl::StatusOr<std::unique_ptr<const RecordFormat>> NewTarFormat(
     const google::protobuf::Map<std::string, v1::Feature>& features);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SOURCE_TAR_TAR_FORMAT_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SOURCE_TFRECORD_EXAMPLE_FORMAT_H_
-#define BULKHEAD_SERVER_SOURCE_TFRECORD_EXAMPLE_FORMAT_H_
+#pragma once
 
 #include <memory>
 #include <vector>
@@ -20,5 +19,3 @@ absl::StatusOr<std::unique_ptr<const RecordFormat>> NewExampleFormat(
 absl::StatusOr<absl::string_view> DataOfFrame(absl::string_view bytes);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SOURCE_TFRECORD_EXAMPLE_FORMAT_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SOURCE_TFRECORD_EXAMPLE_READER_H_
-#define BULKHEAD_SERVER_SOURCE_TFRECORD_EXAMPLE_READER_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -107,5 +106,3 @@ class ExampleReader {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SOURCE_TFRECORD_EXAMPLE_READER_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SOURCE_TFRECORD_FEATURE_LIST_H_
-#define BULKHEAD_SERVER_SOURCE_TFRECORD_FEATURE_LIST_H_
+#pragma once
 
 #include <cstdint>
 
@@ -42,5 +41,3 @@ char* WriteStrings(const FeatureList& list, uint64_t width, char* out);
 char* WriteLengths(const FeatureList& list, char* out);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SOURCE_TFRECORD_FEATURE_LIST_H_

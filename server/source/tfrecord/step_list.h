@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SOURCE_TFRECORD_STEP_LIST_H_
-#define BULKHEAD_SERVER_SOURCE_TFRECORD_STEP_LIST_H_
+#pragma once
 
 #include <cstdint>
 
@@ -38,5 +37,3 @@ absl::StatusOr<absl::string_view> ReadStepString(
     FeatureList& list);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SOURCE_TFRECORD_STEP_LIST_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SOURCE_TFRECORD_TENSOR_READER_H_
-#define BULKHEAD_SERVER_SOURCE_TFRECORD_TENSOR_READER_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -34,5 +33,3 @@ absl::Status ReadTensor(absl::string_view message, const TensorTarget& target, B
                         TensorValue& value);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SOURCE_TFRECORD_TENSOR_READER_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SOURCE_TFRECORD_TFRECORD_FORMAT_H_
-#define BULKHEAD_SERVER_SOURCE_TFRECORD_TFRECORD_FORMAT_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -26,5 +25,3 @@ inline bool BeginsTfRecords(absl::string_view head) {
 }
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SOURCE_TFRECORD_TFRECORD_FORMAT_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SOURCE_TFRECORD_TFRECORD_INDEX_H_
-#define BULKHEAD_SERVER_SOURCE_TFRECORD_TFRECORD_INDEX_H_
+#pragma once
 
 #include <cstdint>
 
@@ -19,5 +18,3 @@ absl::StatusOr<uint64_t> BuildTfRecordIndex(const internal::v1::BuildIndex& requ
                                             const IndexProgressFn& progress);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SOURCE_TFRECORD_TFRECORD_INDEX_H_

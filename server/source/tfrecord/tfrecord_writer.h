@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SOURCE_TFRECORD_TFRECORD_WRITER_H_
-#define BULKHEAD_SERVER_SOURCE_TFRECORD_TFRECORD_WRITER_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -41,5 +40,3 @@ class TfRecordWriter {
 std::string TfRecordFrame(absl::string_view record);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SOURCE_TFRECORD_TFRECORD_WRITER_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SOURCE_TFRECORD_WIRE_READER_H_
-#define BULKHEAD_SERVER_SOURCE_TFRECORD_WIRE_READER_H_
+#pragma once
 
 #include <cstdint>
 
@@ -53,5 +52,3 @@ class WireReader {
 bool TakeVarint(absl::string_view& bytes, uint64_t& value);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SOURCE_TFRECORD_WIRE_READER_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SPEC_NORMALIZE_NORMALIZE_H_
-#define BULKHEAD_SERVER_SPEC_NORMALIZE_NORMALIZE_H_
+#pragma once
 
 #include "absl/status/status.h"
 #include "bulkhead/v1/pipeline.pb.h"
@@ -22,5 +21,3 @@ void Normalize(v1::PipelineSpec& spec, SpecProblems& problems);
 void FillImplied(v1::PipelineSpec& spec);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SPEC_NORMALIZE_NORMALIZE_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SPEC_NORMALIZE_NORMALIZE_MIXTURE_H_
-#define BULKHEAD_SERVER_SPEC_NORMALIZE_NORMALIZE_MIXTURE_H_
+#pragma once
 
 #include "bulkhead/v1/pipeline.pb.h"
 #include "server/stages/declaration/spec_error.h"
@@ -13,5 +12,3 @@ namespace bulkhead {
 void NormalizeMixture(v1::PipelineSpec& spec, SpecProblems& problems);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SPEC_NORMALIZE_NORMALIZE_MIXTURE_H_

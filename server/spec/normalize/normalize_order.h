@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SPEC_NORMALIZE_NORMALIZE_ORDER_H_
-#define BULKHEAD_SERVER_SPEC_NORMALIZE_NORMALIZE_ORDER_H_
+#pragma once
 
 #include "bulkhead/v1/pipeline.pb.h"
 #include "server/stages/declaration/spec_error.h"
@@ -10,5 +9,3 @@ namespace bulkhead {
 void NormalizeOrder(v1::Order& order, SpecProblems& problems);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SPEC_NORMALIZE_NORMALIZE_ORDER_H_

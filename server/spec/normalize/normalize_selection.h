@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SPEC_NORMALIZE_NORMALIZE_SELECTION_H_
-#define BULKHEAD_SERVER_SPEC_NORMALIZE_NORMALIZE_SELECTION_H_
+#pragma once
 
 #include <string>
 
@@ -35,5 +34,3 @@ void NormalizeSelection(Spec& spec, SpecProblems& problems) {
 }
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SPEC_NORMALIZE_NORMALIZE_SELECTION_H_

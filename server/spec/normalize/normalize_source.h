@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SPEC_NORMALIZE_NORMALIZE_SOURCE_H_
-#define BULKHEAD_SERVER_SPEC_NORMALIZE_NORMALIZE_SOURCE_H_
+#pragma once
 
 #include <string>
 
@@ -14,5 +13,3 @@ void NormalizeSource(v1::Source& source, google::protobuf::Map<std::string, v1::
                      SpecProblems& problems);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SPEC_NORMALIZE_NORMALIZE_SOURCE_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SPEC_YAML_FOREIGN_WORDS_H_
-#define BULKHEAD_SERVER_SPEC_YAML_FOREIGN_WORDS_H_
+#pragma once
 
 #include <map>
 #include <string>
@@ -39,5 +38,3 @@ const std::map<std::string, std::string>& ForeignOptionNames();
 std::string OtherMeaning(const google::protobuf::Descriptor& type, absl::string_view value);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SPEC_YAML_FOREIGN_WORDS_H_

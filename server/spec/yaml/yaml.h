@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SPEC_YAML_YAML_H_
-#define BULKHEAD_SERVER_SPEC_YAML_YAML_H_
+#pragma once
 
 #include <map>
 #include <string>
@@ -34,5 +33,3 @@ absl::StatusOr<v1::PipelineSpec> ParseSpec(absl::string_view text, absl::string_
 std::string SpecToYaml(const v1::PipelineSpec& spec);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SPEC_YAML_YAML_H_

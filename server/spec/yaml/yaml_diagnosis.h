@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SPEC_YAML_YAML_DIAGNOSIS_H_
-#define BULKHEAD_SERVER_SPEC_YAML_YAML_DIAGNOSIS_H_
+#pragma once
 
 #include <optional>
 
@@ -14,5 +13,3 @@ namespace bulkhead {
 std::optional<YamlFault> DiagnoseYaml(absl::string_view text, YamlMark stop);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SPEC_YAML_YAML_DIAGNOSIS_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SPEC_YAML_YAML_MAPPER_H_
-#define BULKHEAD_SERVER_SPEC_YAML_YAML_MAPPER_H_
+#pragma once
 
 #include <map>
 #include <set>
@@ -37,5 +36,3 @@ struct MappedYaml {
 MappedYaml MapYaml(const YamlNode& root, google::protobuf::Message& message);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SPEC_YAML_YAML_MAPPER_H_

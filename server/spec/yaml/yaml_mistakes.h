@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SPEC_YAML_YAML_MISTAKES_H_
-#define BULKHEAD_SERVER_SPEC_YAML_YAML_MISTAKES_H_
+#pragma once
 
 #include <map>
 #include <string>
@@ -41,5 +40,3 @@ std::string NoYamlMap(const YamlNode& node, const google::protobuf::Message& mes
 std::string NoList(absl::string_view text, const google::protobuf::FieldDescriptor& field);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SPEC_YAML_YAML_MISTAKES_H_

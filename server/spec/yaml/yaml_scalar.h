@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SPEC_YAML_YAML_SCALAR_H_
-#define BULKHEAD_SERVER_SPEC_YAML_YAML_SCALAR_H_
+#pragma once
 
 #include <string>
 
@@ -24,5 +23,3 @@ std::string ForeignEnumValue(absl::string_view word,
                              const google::protobuf::FieldDescriptor& field);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SPEC_YAML_YAML_SCALAR_H_

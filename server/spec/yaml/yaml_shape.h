@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SPEC_YAML_YAML_SHAPE_H_
-#define BULKHEAD_SERVER_SPEC_YAML_YAML_SHAPE_H_
+#pragma once
 
 #include <cstddef>
 #include <vector>
@@ -27,5 +26,3 @@ struct YamlShape {
 YamlShape ShapeOf(absl::string_view text);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SPEC_YAML_YAML_SHAPE_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SPEC_YAML_YAML_TREE_H_
-#define BULKHEAD_SERVER_SPEC_YAML_YAML_TREE_H_
+#pragma once
 
 #include <cstddef>
 #include <deque>
@@ -63,5 +62,3 @@ class YamlTree {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SPEC_YAML_YAML_TREE_H_

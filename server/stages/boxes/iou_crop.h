@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_STAGES_BOXES_IOU_CROP_H_
-#define BULKHEAD_SERVER_STAGES_BOXES_IOU_CROP_H_
+#pragma once
 
 #include "bulkhead/v1/pipeline.pb.h"
 #include "server/image/boxes/boxes.h"
@@ -24,5 +23,3 @@ class IouCropStage : public SampleStage {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_STAGES_BOXES_IOU_CROP_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_STAGES_BOXES_PAD_ROWS_H_
-#define BULKHEAD_SERVER_STAGES_BOXES_PAD_ROWS_H_
+#pragma once
 
 #include <array>
 
@@ -26,5 +25,3 @@ class PadRowsStage : public SampleStage {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_STAGES_BOXES_PAD_ROWS_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_STAGES_DECLARATION_BATCH_KIND_H_
-#define BULKHEAD_SERVER_STAGES_DECLARATION_BATCH_KIND_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -88,5 +87,3 @@ const BatchKind* BatchKindOf(const v1::BatchStage& stage);
 const BatchTraits& TraitsOf(const v1::BatchStage& stage);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_STAGES_DECLARATION_BATCH_KIND_H_

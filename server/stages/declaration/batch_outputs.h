@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_STAGES_DECLARATION_BATCH_OUTPUTS_H_
-#define BULKHEAD_SERVER_STAGES_DECLARATION_BATCH_OUTPUTS_H_
+#pragma once
 
 #include <map>
 #include <set>
@@ -62,5 +61,3 @@ class BatchOutputs {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_STAGES_DECLARATION_BATCH_OUTPUTS_H_

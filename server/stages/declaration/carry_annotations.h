@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_STAGES_DECLARATION_CARRY_ANNOTATIONS_H_
-#define BULKHEAD_SERVER_STAGES_DECLARATION_CARRY_ANNOTATIONS_H_
+#pragma once
 
 #include <vector>
 
@@ -23,5 +22,3 @@ absl::Status CarryAnnotations(const StageKind& kind, const v1::Stage& stage, abs
 std::string DescribeLoss(const FeatureSignature& feature);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_STAGES_DECLARATION_CARRY_ANNOTATIONS_H_

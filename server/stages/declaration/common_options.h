@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_STAGES_DECLARATION_COMMON_OPTIONS_H_
-#define BULKHEAD_SERVER_STAGES_DECLARATION_COMMON_OPTIONS_H_
+#pragma once
 
 #include <set>
 #include <string>
@@ -44,5 +43,3 @@ void CheckWith(const Stage& stage, const std::string& path, SpecProblems& proble
 Option Interpolation(v1::Interpolation otherwise = v1::INTERPOLATION_LINEAR);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_STAGES_DECLARATION_COMMON_OPTIONS_H_

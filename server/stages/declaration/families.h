@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_STAGES_DECLARATION_FAMILIES_H_
-#define BULKHEAD_SERVER_STAGES_DECLARATION_FAMILIES_H_
+#pragma once
 
 #include "server/stages/declaration/stage_kind.h"
 
@@ -36,5 +35,3 @@ inline constexpr StageFamily kStageFamilies[] = {{"decode", DecodeKinds},
                                                  {"cache", CacheKinds}};
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_STAGES_DECLARATION_FAMILIES_H_

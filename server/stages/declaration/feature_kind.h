@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_STAGES_DECLARATION_FEATURE_KIND_H_
-#define BULKHEAD_SERVER_STAGES_DECLARATION_FEATURE_KIND_H_
+#pragma once
 
 #include <functional>
 #include <memory>
@@ -90,5 +89,3 @@ std::unique_ptr<const StageKind> Declare(FeatureStage<Message> stage) {
 }
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_STAGES_DECLARATION_FEATURE_KIND_H_

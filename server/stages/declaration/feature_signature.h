@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_STAGES_DECLARATION_FEATURE_SIGNATURE_H_
-#define BULKHEAD_SERVER_STAGES_DECLARATION_FEATURE_SIGNATURE_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -48,5 +47,3 @@ struct FeatureSignature {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_STAGES_DECLARATION_FEATURE_SIGNATURE_H_

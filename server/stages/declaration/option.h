@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_STAGES_DECLARATION_OPTION_H_
-#define BULKHEAD_SERVER_STAGES_DECLARATION_OPTION_H_
+#pragma once
 
 #include <algorithm>
 #include <functional>
@@ -117,5 +116,3 @@ class Option {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_STAGES_DECLARATION_OPTION_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_STAGES_DECLARATION_OPTION_TABLE_H_
-#define BULKHEAD_SERVER_STAGES_DECLARATION_OPTION_TABLE_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -58,5 +57,3 @@ class OptionTable {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_STAGES_DECLARATION_OPTION_TABLE_H_

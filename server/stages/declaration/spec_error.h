@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_STAGES_DECLARATION_SPEC_ERROR_H_
-#define BULKHEAD_SERVER_STAGES_DECLARATION_SPEC_ERROR_H_
+#pragma once
 
 #include <set>
 #include <string>
@@ -49,5 +48,3 @@ class SpecProblems {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_STAGES_DECLARATION_SPEC_ERROR_H_

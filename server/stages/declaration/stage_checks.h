@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_STAGES_DECLARATION_STAGE_CHECKS_H_
-#define BULKHEAD_SERVER_STAGES_DECLARATION_STAGE_CHECKS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -75,5 +74,3 @@ absl::StatusOr<FeatureSignature> InferFilled(const Message& stage, const Feature
 }
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_STAGES_DECLARATION_STAGE_CHECKS_H_

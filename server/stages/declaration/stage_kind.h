@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_STAGES_DECLARATION_STAGE_KIND_H_
-#define BULKHEAD_SERVER_STAGES_DECLARATION_STAGE_KIND_H_
+#pragma once
 
 #include <map>
 #include <memory>
@@ -179,5 +178,3 @@ const StageTraits& TraitsOf(const v1::Stage& stage);
 void NormalizeStageOptions(v1::Stage& stage, const std::string& path, SpecProblems& problems);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_STAGES_DECLARATION_STAGE_KIND_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_STAGES_DECODE_DECLARE_H_
-#define BULKHEAD_SERVER_STAGES_DECODE_DECLARE_H_
+#pragma once
 
 #include <cstdint>
 
@@ -14,5 +13,3 @@ inline constexpr uint64_t kDefaultMaxPixels = 36'000'000;
 int64_t DecodedChannels(const v1::DecodeImage& decode);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_STAGES_DECODE_DECLARE_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_STAGES_DECODE_RUN_H_
-#define BULKHEAD_SERVER_STAGES_DECODE_RUN_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -48,5 +47,3 @@ class DecodeStage : public ValueStage {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_STAGES_DECODE_RUN_H_

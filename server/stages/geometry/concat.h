@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_STAGES_GEOMETRY_CONCAT_H_
-#define BULKHEAD_SERVER_STAGES_GEOMETRY_CONCAT_H_
+#pragma once
 
 #include <utility>
 
@@ -24,5 +23,3 @@ class ConcatStage : public SampleStage {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_STAGES_GEOMETRY_CONCAT_H_

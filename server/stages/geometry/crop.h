@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_STAGES_GEOMETRY_CROP_H_
-#define BULKHEAD_SERVER_STAGES_GEOMETRY_CROP_H_
+#pragma once
 
 #include "absl/status/statusor.h"
 #include "bulkhead/v1/pipeline.pb.h"
@@ -101,5 +100,3 @@ class PaddedRandomCropStage : public ValueStage {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_STAGES_GEOMETRY_CROP_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_STAGES_GEOMETRY_FLIP_H_
-#define BULKHEAD_SERVER_STAGES_GEOMETRY_FLIP_H_
+#pragma once
 
 #include "bulkhead/v1/pipeline.pb.h"
 #include "server/stages/running/sample_stage.h"
@@ -33,5 +32,3 @@ class RandomVerticalFlipStage : public ValueStage {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_STAGES_GEOMETRY_FLIP_H_

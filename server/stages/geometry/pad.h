@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_STAGES_GEOMETRY_PAD_H_
-#define BULKHEAD_SERVER_STAGES_GEOMETRY_PAD_H_
+#pragma once
 
 #include "bulkhead/v1/pipeline.pb.h"
 #include "server/image/geometry/pad.h"
@@ -44,5 +43,3 @@ class RandomZoomOutStage : public ValueStage {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_STAGES_GEOMETRY_PAD_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_STAGES_GEOMETRY_RESIZE_H_
-#define BULKHEAD_SERVER_STAGES_GEOMETRY_RESIZE_H_
+#pragma once
 
 #include <optional>
 
@@ -57,5 +56,3 @@ class LetterboxStage : public ValueStage {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_STAGES_GEOMETRY_RESIZE_H_

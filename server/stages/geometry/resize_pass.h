@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_STAGES_GEOMETRY_RESIZE_PASS_H_
-#define BULKHEAD_SERVER_STAGES_GEOMETRY_RESIZE_PASS_H_
+#pragma once
 
 #include <memory>
 
@@ -44,5 +43,3 @@ class ResizePass {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_STAGES_GEOMETRY_RESIZE_PASS_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_STAGES_MOSAIC_DECLARE_H_
-#define BULKHEAD_SERVER_STAGES_MOSAIC_DECLARE_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -15,5 +14,3 @@ std::vector<std::string> MosaicFeatures(const v1::Mosaic& mosaic,
                                         const std::vector<FeatureSignature>& before);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_STAGES_MOSAIC_DECLARE_H_

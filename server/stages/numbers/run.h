@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_STAGES_NUMBERS_RUN_H_
-#define BULKHEAD_SERVER_STAGES_NUMBERS_RUN_H_
+#pragma once
 
 #include <cstdint>
 
@@ -63,5 +62,3 @@ class OneHotStage : public ValueStage {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_STAGES_NUMBERS_RUN_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_STAGES_PACKING_DECLARE_H_
-#define BULKHEAD_SERVER_STAGES_PACKING_DECLARE_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -26,5 +25,3 @@ std::vector<const FeatureSignature*> ScaledAlong(const v1::MultiScale& stage,
 v1::Packing ExtentsPacking(const FeatureSignature& image);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_STAGES_PACKING_DECLARE_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_STAGES_PACKING_MULTI_SCALE_H_
-#define BULKHEAD_SERVER_STAGES_PACKING_MULTI_SCALE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -39,5 +38,3 @@ class MultiScaleStage final : public BatchStage {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_STAGES_PACKING_MULTI_SCALE_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_STAGES_PACKING_PACK_ROWS_H_
-#define BULKHEAD_SERVER_STAGES_PACKING_PACK_ROWS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -35,5 +34,3 @@ class PackRowsStage final : public BatchStage {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_STAGES_PACKING_PACK_ROWS_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_STAGES_RUNNING_BATCH_SITE_H_
-#define BULKHEAD_SERVER_STAGES_RUNNING_BATCH_SITE_H_
+#pragma once
 
 #include <cstddef>
 #include <string>
@@ -49,5 +48,3 @@ class BatchSite {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_STAGES_RUNNING_BATCH_SITE_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_STAGES_RUNNING_BATCH_STAGE_H_
-#define BULKHEAD_SERVER_STAGES_RUNNING_BATCH_STAGE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -45,5 +44,3 @@ class BatchStage {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_STAGES_RUNNING_BATCH_STAGE_H_

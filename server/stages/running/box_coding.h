@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_STAGES_RUNNING_BOX_CODING_H_
-#define BULKHEAD_SERVER_STAGES_RUNNING_BOX_CODING_H_
+#pragma once
 
 #include "server/image/boxes/boxes.h"
 #include "server/stages/declaration/annotation.h"
@@ -10,5 +9,3 @@ namespace bulkhead {
 BoxCoding CodingOf(const Annotation& annotation);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_STAGES_RUNNING_BOX_CODING_H_

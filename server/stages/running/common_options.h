@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_STAGES_RUNNING_COMMON_OPTIONS_H_
-#define BULKHEAD_SERVER_STAGES_RUNNING_COMMON_OPTIONS_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -70,5 +69,3 @@ struct DrawRange {
 MutableImageView ResultImage(ImageSize size, int channels, const StageContext& context);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_STAGES_RUNNING_COMMON_OPTIONS_H_

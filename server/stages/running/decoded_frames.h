@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_STAGES_RUNNING_DECODED_FRAMES_H_
-#define BULKHEAD_SERVER_STAGES_RUNNING_DECODED_FRAMES_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -43,5 +42,3 @@ class DecodedFrames {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_STAGES_RUNNING_DECODED_FRAMES_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_STAGES_RUNNING_FAMILIES_H_
-#define BULKHEAD_SERVER_STAGES_RUNNING_FAMILIES_H_
+#pragma once
 
 #include <memory>
 #include <type_traits>
@@ -61,5 +60,3 @@ std::vector<NumberedBatchMaker> PackingStages();
 std::vector<NumberedBatchMaker> UserBatchStages();
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_STAGES_RUNNING_FAMILIES_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_STAGES_RUNNING_REGISTRY_H_
-#define BULKHEAD_SERVER_STAGES_RUNNING_REGISTRY_H_
+#pragma once
 
 #include <memory>
 
@@ -15,5 +14,3 @@ std::unique_ptr<SampleStage> MakeStage(const StageSite& site);
 std::unique_ptr<BatchStage> MakeBatchStage(const BatchSite& site);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_STAGES_RUNNING_REGISTRY_H_

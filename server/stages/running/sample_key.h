@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_STAGES_RUNNING_SAMPLE_KEY_H_
-#define BULKHEAD_SERVER_STAGES_RUNNING_SAMPLE_KEY_H_
+#pragma once
 
 #include <cstdint>
 
@@ -13,5 +12,3 @@ struct SampleKey {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_STAGES_RUNNING_SAMPLE_KEY_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_STAGES_RUNNING_SAMPLE_STAGE_H_
-#define BULKHEAD_SERVER_STAGES_RUNNING_SAMPLE_STAGE_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -198,5 +197,3 @@ class ValueStage : public SampleStage {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_STAGES_RUNNING_SAMPLE_STAGE_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_STAGES_RUNNING_STAGE_SITE_H_
-#define BULKHEAD_SERVER_STAGES_RUNNING_STAGE_SITE_H_
+#pragma once
 
 #include <cstddef>
 #include <string>
@@ -30,5 +29,3 @@ struct StageSite {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_STAGES_RUNNING_STAGE_SITE_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_STAGES_RUNNING_USER_CODE_H_
-#define BULKHEAD_SERVER_STAGES_RUNNING_USER_CODE_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -86,5 +85,3 @@ struct UserCode {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_STAGES_RUNNING_USER_CODE_H_

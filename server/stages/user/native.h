@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_STAGES_USER_NATIVE_H_
-#define BULKHEAD_SERVER_STAGES_USER_NATIVE_H_
+#pragma once
 
 #include "bulkhead/stage.h"
 #include "server/stages/running/sample_stage.h"
@@ -33,5 +32,3 @@ class NativeStage final : public SampleStage {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_STAGES_USER_NATIVE_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_STAGES_USER_PYTHON_H_
-#define BULKHEAD_SERVER_STAGES_USER_PYTHON_H_
+#pragma once
 
 #include "server/stages/running/sample_stage.h"
 #include "server/stages/running/user_code.h"
@@ -25,5 +24,3 @@ class PythonStage final : public SampleStage {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_STAGES_USER_PYTHON_H_

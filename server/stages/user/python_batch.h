@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_STAGES_USER_PYTHON_BATCH_H_
-#define BULKHEAD_SERVER_STAGES_USER_PYTHON_BATCH_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -33,5 +32,3 @@ class PythonBatchStage final : public BatchStage {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_STAGES_USER_PYTHON_BATCH_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_STAGES_USER_PYTHON_FUNCTION_H_
-#define BULKHEAD_SERVER_STAGES_USER_PYTHON_FUNCTION_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -38,5 +37,3 @@ class PythonFunction {
 int64_t WordOf(const void* data);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_STAGES_USER_PYTHON_FUNCTION_H_

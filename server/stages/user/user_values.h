@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_STAGES_USER_USER_VALUES_H_
-#define BULKHEAD_SERVER_STAGES_USER_USER_VALUES_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -54,5 +53,3 @@ struct UserValues {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_STAGES_USER_USER_VALUES_H_

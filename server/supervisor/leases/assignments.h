@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SUPERVISOR_LEASES_ASSIGNMENTS_H_
-#define BULKHEAD_SERVER_SUPERVISOR_LEASES_ASSIGNMENTS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -47,5 +46,3 @@ class Assignments {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SUPERVISOR_LEASES_ASSIGNMENTS_H_

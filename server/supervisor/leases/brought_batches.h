@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SUPERVISOR_LEASES_BROUGHT_BATCHES_H_
-#define BULKHEAD_SERVER_SUPERVISOR_LEASES_BROUGHT_BATCHES_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -81,5 +80,3 @@ class BroughtBatches {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SUPERVISOR_LEASES_BROUGHT_BATCHES_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SUPERVISOR_LEASES_LEASE_TABLE_H_
-#define BULKHEAD_SERVER_SUPERVISOR_LEASES_LEASE_TABLE_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -211,5 +210,3 @@ class LeaseTable {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SUPERVISOR_LEASES_LEASE_TABLE_H_

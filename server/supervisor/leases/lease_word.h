@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SUPERVISOR_LEASES_LEASE_WORD_H_
-#define BULKHEAD_SERVER_SUPERVISOR_LEASES_LEASE_WORD_H_
+#pragma once
 
 #include <cstdint>
 
@@ -24,5 +23,3 @@ absl::Status CheckSubstitutions(const internal::v1::Lease& lease,
                                 const internal::v1::LeaseDone& done);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SUPERVISOR_LEASES_LEASE_WORD_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SUPERVISOR_LEASES_STREAM_H_
-#define BULKHEAD_SERVER_SUPERVISOR_LEASES_STREAM_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -260,5 +259,3 @@ class Stream : public std::enable_shared_from_this<Stream> {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SUPERVISOR_LEASES_STREAM_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SUPERVISOR_LEASES_STREAM_INPUTS_H_
-#define BULKHEAD_SERVER_SUPERVISOR_LEASES_STREAM_INPUTS_H_
+#pragma once
 
 #include <cstdint>
 #include <deque>
@@ -137,5 +136,3 @@ class StreamInputs {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SUPERVISOR_LEASES_STREAM_INPUTS_H_

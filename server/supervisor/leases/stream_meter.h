@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SUPERVISOR_LEASES_STREAM_METER_H_
-#define BULKHEAD_SERVER_SUPERVISOR_LEASES_STREAM_METER_H_
+#pragma once
 
 #include <cstdint>
 
@@ -65,5 +64,3 @@ class StreamMeter {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SUPERVISOR_LEASES_STREAM_METER_H_

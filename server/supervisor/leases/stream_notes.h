@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SUPERVISOR_LEASES_STREAM_NOTES_H_
-#define BULKHEAD_SERVER_SUPERVISOR_LEASES_STREAM_NOTES_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -67,5 +66,3 @@ class StreamNotes {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SUPERVISOR_LEASES_STREAM_NOTES_H_

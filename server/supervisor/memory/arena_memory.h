@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SUPERVISOR_MEMORY_ARENA_MEMORY_H_
-#define BULKHEAD_SERVER_SUPERVISOR_MEMORY_ARENA_MEMORY_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -77,5 +76,3 @@ class ArenaMemory : public std::enable_shared_from_this<ArenaMemory> {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SUPERVISOR_MEMORY_ARENA_MEMORY_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SUPERVISOR_MEMORY_MEMORY_BUDGET_H_
-#define BULKHEAD_SERVER_SUPERVISOR_MEMORY_MEMORY_BUDGET_H_
+#pragma once
 
 #include <cstdint>
 #include <limits>
@@ -147,5 +146,3 @@ class MemoryBudget : public std::enable_shared_from_this<MemoryBudget> {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SUPERVISOR_MEMORY_MEMORY_BUDGET_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SUPERVISOR_MEMORY_MEMORY_GROWTH_H_
-#define BULKHEAD_SERVER_SUPERVISOR_MEMORY_MEMORY_GROWTH_H_
+#pragma once
 
 #include <algorithm>
 #include <cstddef>
@@ -122,5 +121,3 @@ class MemoryGrowth {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SUPERVISOR_MEMORY_MEMORY_GROWTH_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SUPERVISOR_MEMORY_RECYCLE_POLICY_H_
-#define BULKHEAD_SERVER_SUPERVISOR_MEMORY_RECYCLE_POLICY_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -71,5 +70,3 @@ std::optional<RecycleDecision> DecideRecycling(const RecycleConfig& config,
 std::string TooFastToRecycle(const RecycleFacts& facts);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SUPERVISOR_MEMORY_RECYCLE_POLICY_H_

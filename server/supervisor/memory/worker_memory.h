@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SUPERVISOR_MEMORY_WORKER_MEMORY_H_
-#define BULKHEAD_SERVER_SUPERVISOR_MEMORY_WORKER_MEMORY_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -53,5 +52,3 @@ class WorkerMemory {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SUPERVISOR_MEMORY_WORKER_MEMORY_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SUPERVISOR_POOL_BLAME_H_
-#define BULKHEAD_SERVER_SUPERVISOR_POOL_BLAME_H_
+#pragma once
 
 #include <cstdint>
 #include <deque>
@@ -146,5 +145,3 @@ class Blame {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SUPERVISOR_POOL_BLAME_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SUPERVISOR_POOL_CACHE_SEGMENTS_H_
-#define BULKHEAD_SERVER_SUPERVISOR_POOL_CACHE_SEGMENTS_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -94,5 +93,3 @@ class CacheSegments {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SUPERVISOR_POOL_CACHE_SEGMENTS_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SUPERVISOR_POOL_CREW_H_
-#define BULKHEAD_SERVER_SUPERVISOR_POOL_CREW_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -94,5 +93,3 @@ class Crew {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SUPERVISOR_POOL_CREW_H_

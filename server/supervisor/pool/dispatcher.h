@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SUPERVISOR_POOL_DISPATCHER_H_
-#define BULKHEAD_SERVER_SUPERVISOR_POOL_DISPATCHER_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -72,5 +71,3 @@ class Dispatcher {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SUPERVISOR_POOL_DISPATCHER_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SUPERVISOR_POOL_LOADED_CODE_H_
-#define BULKHEAD_SERVER_SUPERVISOR_POOL_LOADED_CODE_H_
+#pragma once
 
 #include <functional>
 #include <map>
@@ -61,5 +60,3 @@ class LoadedCode {
 absl::Status ImportError(const PipelineConfig& config, const WorkerEnd& end);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SUPERVISOR_POOL_LOADED_CODE_H_

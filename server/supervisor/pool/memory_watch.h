@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SUPERVISOR_POOL_MEMORY_WATCH_H_
-#define BULKHEAD_SERVER_SUPERVISOR_POOL_MEMORY_WATCH_H_
+#pragma once
 
 #include <cstdint>
 
@@ -44,5 +43,3 @@ class MemoryWatch {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SUPERVISOR_POOL_MEMORY_WATCH_H_

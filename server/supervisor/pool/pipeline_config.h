@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SUPERVISOR_POOL_PIPELINE_CONFIG_H_
-#define BULKHEAD_SERVER_SUPERVISOR_POOL_PIPELINE_CONFIG_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -76,5 +75,3 @@ struct PipelineConfig {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SUPERVISOR_POOL_PIPELINE_CONFIG_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SUPERVISOR_POOL_PLANNED_REPLACEMENT_H_
-#define BULKHEAD_SERVER_SUPERVISOR_POOL_PLANNED_REPLACEMENT_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -111,5 +110,3 @@ class PlannedReplacement {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SUPERVISOR_POOL_PLANNED_REPLACEMENT_H_

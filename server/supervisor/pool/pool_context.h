@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SUPERVISOR_POOL_POOL_CONTEXT_H_
-#define BULKHEAD_SERVER_SUPERVISOR_POOL_POOL_CONTEXT_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -60,5 +59,3 @@ struct PoolContext {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SUPERVISOR_POOL_POOL_CONTEXT_H_

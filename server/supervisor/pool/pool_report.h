@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SUPERVISOR_POOL_POOL_REPORT_H_
-#define BULKHEAD_SERVER_SUPERVISOR_POOL_POOL_REPORT_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -55,5 +54,3 @@ class PoolReport {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SUPERVISOR_POOL_POOL_REPORT_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SUPERVISOR_POOL_POOL_SEGMENTS_H_
-#define BULKHEAD_SERVER_SUPERVISOR_POOL_POOL_SEGMENTS_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -46,5 +45,3 @@ class PoolSegments {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SUPERVISOR_POOL_POOL_SEGMENTS_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SUPERVISOR_POOL_POOL_STREAMS_H_
-#define BULKHEAD_SERVER_SUPERVISOR_POOL_POOL_STREAMS_H_
+#pragma once
 
 #include <cstdint>
 #include <deque>
@@ -71,5 +70,3 @@ class PoolStreams {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SUPERVISOR_POOL_POOL_STREAMS_H_

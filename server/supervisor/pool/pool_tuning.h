@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SUPERVISOR_POOL_POOL_TUNING_H_
-#define BULKHEAD_SERVER_SUPERVISOR_POOL_POOL_TUNING_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -82,5 +81,3 @@ class PoolTuning {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SUPERVISOR_POOL_POOL_TUNING_H_

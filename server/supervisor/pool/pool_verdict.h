@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SUPERVISOR_POOL_POOL_VERDICT_H_
-#define BULKHEAD_SERVER_SUPERVISOR_POOL_POOL_VERDICT_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -47,5 +46,3 @@ class PoolVerdict {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SUPERVISOR_POOL_POOL_VERDICT_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SUPERVISOR_POOL_POOL_WORKER_H_
-#define BULKHEAD_SERVER_SUPERVISOR_POOL_POOL_WORKER_H_
+#pragma once
 
 #include <algorithm>
 #include <array>
@@ -138,5 +137,3 @@ struct PoolWorker {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SUPERVISOR_POOL_POOL_WORKER_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SUPERVISOR_POOL_PROGRESS_WATCH_H_
-#define BULKHEAD_SERVER_SUPERVISOR_POOL_PROGRESS_WATCH_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -43,5 +42,3 @@ class ProgressWatch {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SUPERVISOR_POOL_PROGRESS_WATCH_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SUPERVISOR_POOL_REPLACEMENT_GATE_H_
-#define BULKHEAD_SERVER_SUPERVISOR_POOL_REPLACEMENT_GATE_H_
+#pragma once
 
 #include <cstdint>
 #include <deque>
@@ -59,5 +58,3 @@ class ReplacementGate {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SUPERVISOR_POOL_REPLACEMENT_GATE_H_

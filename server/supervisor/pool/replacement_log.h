@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SUPERVISOR_POOL_REPLACEMENT_LOG_H_
-#define BULKHEAD_SERVER_SUPERVISOR_POOL_REPLACEMENT_LOG_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -35,5 +34,3 @@ class ReplacementLog {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SUPERVISOR_POOL_REPLACEMENT_LOG_H_

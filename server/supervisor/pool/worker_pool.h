@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SUPERVISOR_POOL_WORKER_POOL_H_
-#define BULKHEAD_SERVER_SUPERVISOR_POOL_WORKER_POOL_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -130,5 +129,3 @@ class WorkerPool {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SUPERVISOR_POOL_WORKER_POOL_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SUPERVISOR_POOL_WORKER_STARTER_H_
-#define BULKHEAD_SERVER_SUPERVISOR_POOL_WORKER_STARTER_H_
+#pragma once
 
 #include <functional>
 #include <memory>
@@ -41,5 +40,3 @@ class WorkerStarter {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SUPERVISOR_POOL_WORKER_STARTER_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SUPERVISOR_SHARE_SHARE_GROUP_H_
-#define BULKHEAD_SERVER_SUPERVISOR_SHARE_SHARE_GROUP_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -135,5 +134,3 @@ class ShareGroup : public std::enable_shared_from_this<ShareGroup> {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SUPERVISOR_SHARE_SHARE_GROUP_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SUPERVISOR_SHARE_SHARE_GROUPS_H_
-#define BULKHEAD_SERVER_SUPERVISOR_SHARE_SHARE_GROUPS_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -58,5 +57,3 @@ class ShareGroups final : public BatchBringer {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SUPERVISOR_SHARE_SHARE_GROUPS_H_

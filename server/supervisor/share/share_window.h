@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SUPERVISOR_SHARE_SHARE_WINDOW_H_
-#define BULKHEAD_SERVER_SUPERVISOR_SHARE_SHARE_WINDOW_H_
+#pragma once
 
 #include <compare>
 #include <cstdint>
@@ -104,5 +103,3 @@ class ShareWindow {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SUPERVISOR_SHARE_SHARE_WINDOW_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SUPERVISOR_TRACE_STREAM_TRACE_H_
-#define BULKHEAD_SERVER_SUPERVISOR_TRACE_STREAM_TRACE_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -40,5 +39,3 @@ class StreamTrace {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SUPERVISOR_TRACE_STREAM_TRACE_H_

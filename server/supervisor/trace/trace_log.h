@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SUPERVISOR_TRACE_TRACE_LOG_H_
-#define BULKHEAD_SERVER_SUPERVISOR_TRACE_TRACE_LOG_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -89,5 +88,3 @@ class TraceLog {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SUPERVISOR_TRACE_TRACE_LOG_H_

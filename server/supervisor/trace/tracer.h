@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SUPERVISOR_TRACE_TRACER_H_
-#define BULKHEAD_SERVER_SUPERVISOR_TRACE_TRACER_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -73,5 +72,3 @@ class TraceHook final : public TraceSource {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SUPERVISOR_TRACE_TRACER_H_

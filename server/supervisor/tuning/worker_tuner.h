@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SUPERVISOR_TUNING_WORKER_TUNER_H_
-#define BULKHEAD_SERVER_SUPERVISOR_TUNING_WORKER_TUNER_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -134,5 +133,3 @@ class WorkerTuner {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SUPERVISOR_TUNING_WORKER_TUNER_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SUPERVISOR_VERDICT_GROWTH_CURVE_H_
-#define BULKHEAD_SERVER_SUPERVISOR_VERDICT_GROWTH_CURVE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -60,5 +59,3 @@ class GrowthCurve {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SUPERVISOR_VERDICT_GROWTH_CURVE_H_

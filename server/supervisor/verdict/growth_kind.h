@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SUPERVISOR_VERDICT_GROWTH_KIND_H_
-#define BULKHEAD_SERVER_SUPERVISOR_VERDICT_GROWTH_KIND_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -36,5 +35,3 @@ struct GrowthKind {
 GrowthKind JudgeCurve(const GrowthCurve& curve, uint64_t from);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SUPERVISOR_VERDICT_GROWTH_KIND_H_

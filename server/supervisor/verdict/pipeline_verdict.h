@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SUPERVISOR_VERDICT_PIPELINE_VERDICT_H_
-#define BULKHEAD_SERVER_SUPERVISOR_VERDICT_PIPELINE_VERDICT_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -46,5 +45,3 @@ class PipelineVerdict {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SUPERVISOR_VERDICT_PIPELINE_VERDICT_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SUPERVISOR_VERDICT_PYTHON_LINES_H_
-#define BULKHEAD_SERVER_SUPERVISOR_VERDICT_PYTHON_LINES_H_
+#pragma once
 
 #include <string>
 
@@ -20,5 +19,3 @@ void AddPythonLines(const internal::v1::PythonGrowth& growth, v1::Verdict& verdi
 std::string PythonLinesText(const v1::Verdict& verdict);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SUPERVISOR_VERDICT_PYTHON_LINES_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SUPERVISOR_VERDICT_VERDICT_TEXT_H_
-#define BULKHEAD_SERVER_SUPERVISOR_VERDICT_VERDICT_TEXT_H_
+#pragma once
 
 #include <string>
 
@@ -13,5 +12,3 @@ namespace bulkhead {
 std::string VerdictText(const v1::Verdict& verdict, bool imports, bool gone);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SUPERVISOR_VERDICT_VERDICT_TEXT_H_

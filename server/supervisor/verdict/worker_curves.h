@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SUPERVISOR_VERDICT_WORKER_CURVES_H_
-#define BULKHEAD_SERVER_SUPERVISOR_VERDICT_WORKER_CURVES_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -60,5 +59,3 @@ class WorkerCurves {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SUPERVISOR_VERDICT_WORKER_CURVES_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SUPERVISOR_WORKER_COMPARTMENT_H_
-#define BULKHEAD_SERVER_SUPERVISOR_WORKER_COMPARTMENT_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -102,5 +101,3 @@ class Compartment {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SUPERVISOR_WORKER_COMPARTMENT_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SUPERVISOR_WORKER_CPU_SHARE_H_
-#define BULKHEAD_SERVER_SUPERVISOR_WORKER_CPU_SHARE_H_
+#pragma once
 
 #include <cstdint>
 
@@ -35,5 +34,3 @@ class CpuShare {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SUPERVISOR_WORKER_CPU_SHARE_H_

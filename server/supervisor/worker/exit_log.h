@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SUPERVISOR_WORKER_EXIT_LOG_H_
-#define BULKHEAD_SERVER_SUPERVISOR_WORKER_EXIT_LOG_H_
+#pragma once
 
 #include <cstdint>
 #include <deque>
@@ -80,5 +79,3 @@ class ExitLog {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SUPERVISOR_WORKER_EXIT_LOG_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SUPERVISOR_WORKER_FLIGHT_READER_H_
-#define BULKHEAD_SERVER_SUPERVISOR_WORKER_FLIGHT_READER_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -74,5 +73,3 @@ class FlightReader {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SUPERVISOR_WORKER_FLIGHT_READER_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SUPERVISOR_WORKER_PIPELINE_STAGES_H_
-#define BULKHEAD_SERVER_SUPERVISOR_WORKER_PIPELINE_STAGES_H_
+#pragma once
 
 #include <set>
 #include <string>
@@ -15,5 +14,3 @@ struct PipelineStages {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SUPERVISOR_WORKER_PIPELINE_STAGES_H_

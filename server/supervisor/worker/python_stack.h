@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SUPERVISOR_WORKER_PYTHON_STACK_H_
-#define BULKHEAD_SERVER_SUPERVISOR_WORKER_PYTHON_STACK_H_
+#pragma once
 
 #include <string>
 
@@ -23,5 +22,3 @@ inline constexpr size_t kMaxPythonStackBytes = 1024;
 inline constexpr size_t kMaxStacksBytes = size_t{256} << 10;
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SUPERVISOR_WORKER_PYTHON_STACK_H_

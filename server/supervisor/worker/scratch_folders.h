@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SUPERVISOR_WORKER_SCRATCH_FOLDERS_H_
-#define BULKHEAD_SERVER_SUPERVISOR_WORKER_SCRATCH_FOLDERS_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -75,5 +74,3 @@ class ScratchFolders {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SUPERVISOR_WORKER_SCRATCH_FOLDERS_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SUPERVISOR_WORKER_STAGE_TIMES_H_
-#define BULKHEAD_SERVER_SUPERVISOR_WORKER_STAGE_TIMES_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -96,5 +95,3 @@ class StageTimes {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SUPERVISOR_WORKER_STAGE_TIMES_H_

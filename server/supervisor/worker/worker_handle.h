@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SUPERVISOR_WORKER_WORKER_HANDLE_H_
-#define BULKHEAD_SERVER_SUPERVISOR_WORKER_WORKER_HANDLE_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -35,5 +34,3 @@ class WorkerHandle {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SUPERVISOR_WORKER_WORKER_HANDLE_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SUPERVISOR_WORKER_WORKER_LIFE_H_
-#define BULKHEAD_SERVER_SUPERVISOR_WORKER_WORKER_LIFE_H_
+#pragma once
 
 #include <optional>
 
@@ -20,5 +19,3 @@ enum class WorkerEvent { kHello, kBound, kStop, kKill, kExited };
 std::optional<WorkerPhase> NextPhase(WorkerPhase phase, WorkerEvent event);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SUPERVISOR_WORKER_WORKER_LIFE_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SUPERVISOR_WORKER_WORKER_PROCESS_H_
-#define BULKHEAD_SERVER_SUPERVISOR_WORKER_WORKER_PROCESS_H_
+#pragma once
 
 #include <csignal>
 #include <deque>
@@ -114,5 +113,3 @@ std::string DescribeExit(const ProcessExit& exit, bool told);
 v1::ExitCause CauseOf(const ProcessExit& exit, bool told);
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SUPERVISOR_WORKER_WORKER_PROCESS_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SUPERVISOR_WORKER_WORKER_PROGRAM_H_
-#define BULKHEAD_SERVER_SUPERVISOR_WORKER_WORKER_PROGRAM_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -41,5 +40,3 @@ struct WorkerPrograms {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SUPERVISOR_WORKER_WORKER_PROGRAM_H_

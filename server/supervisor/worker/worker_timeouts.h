@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SUPERVISOR_WORKER_WORKER_TIMEOUTS_H_
-#define BULKHEAD_SERVER_SUPERVISOR_WORKER_WORKER_TIMEOUTS_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -34,5 +33,3 @@ struct PoolTimeouts {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SUPERVISOR_WORKER_WORKER_TIMEOUTS_H_

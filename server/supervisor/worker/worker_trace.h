@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SUPERVISOR_WORKER_WORKER_TRACE_H_
-#define BULKHEAD_SERVER_SUPERVISOR_WORKER_WORKER_TRACE_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -41,5 +40,3 @@ class WorkerTrace final : public TraceSource {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SUPERVISOR_WORKER_WORKER_TRACE_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_SUPERVISOR_WORKER_WORKER_USAGE_H_
-#define BULKHEAD_SERVER_SUPERVISOR_WORKER_WORKER_USAGE_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -84,5 +83,3 @@ class UsageReader {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_SUPERVISOR_WORKER_WORKER_USAGE_H_

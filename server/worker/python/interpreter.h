@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_WORKER_PYTHON_INTERPRETER_H_
-#define BULKHEAD_SERVER_WORKER_PYTHON_INTERPRETER_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -54,5 +53,3 @@ class Interpreter final : public PythonHost {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_SERVER_WORKER_PYTHON_INTERPRETER_H_

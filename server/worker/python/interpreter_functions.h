@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_WORKER_PYTHON_INTERPRETER_FUNCTIONS_H_
-#define BULKHEAD_SERVER_WORKER_PYTHON_INTERPRETER_FUNCTIONS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -28,5 +27,3 @@ typedef uint64_t (*BulkheadPythonTakeGrowth)(char* text, uint64_t text_bytes);
 typedef int (*BulkheadPythonEnsure)();
 typedef void* (*BulkheadPythonSave)();
 }
-
-#endif  // BULKHEAD_SERVER_WORKER_PYTHON_INTERPRETER_FUNCTIONS_H_

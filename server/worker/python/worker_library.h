@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_SERVER_WORKER_PYTHON_WORKER_LIBRARY_H_
-#define BULKHEAD_SERVER_WORKER_PYTHON_WORKER_LIBRARY_H_
+#pragma once
 
 #include <cstdint>
 
@@ -25,5 +24,3 @@ extern "C" __attribute__((visibility("default"))) void bulkhead_worker_run(
 extern "C" __attribute__((visibility("default"))) int bulkhead_worker_confine(
     const char* bind, uint64_t bind_bytes, const char* binding, uint64_t binding_bytes,
     const char* const* readable);
-
-#endif  // BULKHEAD_SERVER_WORKER_PYTHON_WORKER_LIBRARY_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TESTS_IMAGE_JPEG_JPEG_FILES_H_
-#define BULKHEAD_TESTS_IMAGE_JPEG_JPEG_FILES_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -84,5 +83,3 @@ class JpegOnDisk final : public FileBytes {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_TESTS_IMAGE_JPEG_JPEG_FILES_H_

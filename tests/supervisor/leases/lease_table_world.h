@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TESTS_SUPERVISOR_LEASES_LEASE_TABLE_WORLD_H_
-#define BULKHEAD_TESTS_SUPERVISOR_LEASES_LEASE_TABLE_WORLD_H_
+#pragma once
 
 #include <array>
 #include <cstddef>
@@ -143,5 +142,3 @@ class LeaseTableWorld {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_TESTS_SUPERVISOR_LEASES_LEASE_TABLE_WORLD_H_

@@ -1,6 +1,5 @@
 // A pool's crew and streams without processes, loops or clocks, for tests of a pool's parts.
-#ifndef BULKHEAD_TESTS_SUPERVISOR_POOL_POOL_WORLD_H_
-#define BULKHEAD_TESTS_SUPERVISOR_POOL_POOL_WORLD_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -151,5 +150,3 @@ class PoolWorld : public testing::Test {
 };
 
 }  // namespace bulkhead
-
-#endif  // BULKHEAD_TESTS_SUPERVISOR_POOL_POOL_WORLD_H_

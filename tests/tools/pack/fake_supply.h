@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TESTS_TOOLS_PACK_FAKE_SUPPLY_H_
-#define BULKHEAD_TESTS_TOOLS_PACK_FAKE_SUPPLY_H_
+#pragma once
 
 #include <functional>
 #include <map>
@@ -62,5 +61,3 @@ class FakeSupply final : public RecordSupply {
 };
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TESTS_TOOLS_PACK_FAKE_SUPPLY_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_TESTS_TOOLS_PACK_MADE_JPEG_H_
-#define BULKHEAD_TESTS_TOOLS_PACK_MADE_JPEG_H_
+#pragma once
 
 #include <algorithm>
 #include <string>
@@ -29,5 +28,3 @@ inline std::string MadeTurnedJpeg(ImageSize size, int orientation, const Rect& b
 }
 
 }  // namespace bulkhead::tools
-
-#endif  // BULKHEAD_TESTS_TOOLS_PACK_MADE_JPEG_H_

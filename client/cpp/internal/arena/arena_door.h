@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_CLIENT_CPP_INTERNAL_ARENA_ARENA_DOOR_H_
-#define BULKHEAD_CLIENT_CPP_INTERNAL_ARENA_ARENA_DOOR_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -98,5 +97,3 @@ class HeldSlot {
 };
 
 }  // namespace bulkhead::client_internal
-
-#endif  // BULKHEAD_CLIENT_CPP_INTERNAL_ARENA_ARENA_DOOR_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_CLIENT_CPP_INTERNAL_ARENA_ARENA_MAPPING_H_
-#define BULKHEAD_CLIENT_CPP_INTERNAL_ARENA_ARENA_MAPPING_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -42,5 +41,3 @@ class ArenaMapping {
 };
 
 }  // namespace bulkhead::client_internal
-
-#endif  // BULKHEAD_CLIENT_CPP_INTERNAL_ARENA_ARENA_MAPPING_H_

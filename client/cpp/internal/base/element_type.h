@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_CLIENT_CPP_INTERNAL_BASE_ELEMENT_TYPE_H_
-#define BULKHEAD_CLIENT_CPP_INTERNAL_BASE_ELEMENT_TYPE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -59,5 +58,3 @@ constexpr bool ElementTypesAreInOrder() {
 static_assert(ElementTypesAreInOrder());
 
 }  // namespace bulkhead::client_internal
-
-#endif  // BULKHEAD_CLIENT_CPP_INTERNAL_BASE_ELEMENT_TYPE_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_CLIENT_CPP_INTERNAL_BASE_ERROR_H_
-#define BULKHEAD_CLIENT_CPP_INTERNAL_BASE_ERROR_H_
+#pragma once
 
 #include <grpcpp/support/status.h>
 
@@ -44,5 +43,3 @@ absl::Status FromRpcStatus(const grpc::Status& status, absl::string_view target,
 std::string WithoutAdvice(const absl::Status& lost);
 
 }  // namespace bulkhead::client_internal
-
-#endif  // BULKHEAD_CLIENT_CPP_INTERNAL_BASE_ERROR_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_CLIENT_CPP_INTERNAL_BASE_FORK_CLOSED_FD_H_
-#define BULKHEAD_CLIENT_CPP_INTERNAL_BASE_FORK_CLOSED_FD_H_
+#pragma once
 
 namespace bulkhead::client_internal {
 
@@ -23,5 +22,3 @@ class ForkClosedFd {
 };
 
 }  // namespace bulkhead::client_internal
-
-#endif  // BULKHEAD_CLIENT_CPP_INTERNAL_BASE_FORK_CLOSED_FD_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_CLIENT_CPP_INTERNAL_BASE_SOCKET_USER_H_
-#define BULKHEAD_CLIENT_CPP_INTERNAL_BASE_SOCKET_USER_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -18,5 +17,3 @@ absl::Status CheckSocketUser(int fd, const std::string& path, const std::string&
 absl::Status CheckUser(uid_t peer, uid_t own, const std::string& path, const std::string& allowed);
 
 }  // namespace bulkhead::client_internal
-
-#endif  // BULKHEAD_CLIENT_CPP_INTERNAL_BASE_SOCKET_USER_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_CLIENT_CPP_INTERNAL_BASE_STEADY_H_
-#define BULKHEAD_CLIENT_CPP_INTERNAL_BASE_STEADY_H_
+#pragma once
 
 #include <algorithm>
 #include <chrono>
@@ -60,5 +59,3 @@ class Signal {
 };
 
 }  // namespace bulkhead::client_internal
-
-#endif  // BULKHEAD_CLIENT_CPP_INTERNAL_BASE_STEADY_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_CLIENT_CPP_INTERNAL_BASE_STREAMING_COPY_H_
-#define BULKHEAD_CLIENT_CPP_INTERNAL_BASE_STREAMING_COPY_H_
+#pragma once
 
 #include <cstddef>
 
@@ -12,5 +11,3 @@ namespace bulkhead::client_internal {
 void StreamingCopy(void* destination, const void* source, size_t count);
 
 }  // namespace bulkhead::client_internal
-
-#endif  // BULKHEAD_CLIENT_CPP_INTERNAL_BASE_STREAMING_COPY_H_

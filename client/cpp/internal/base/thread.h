@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_CLIENT_CPP_INTERNAL_BASE_THREAD_H_
-#define BULKHEAD_CLIENT_CPP_INTERNAL_BASE_THREAD_H_
+#pragma once
 
 #include <functional>
 #include <thread>
@@ -16,5 +15,3 @@ absl::Status StartThread(absl::string_view purpose, std::function<void()> work,
                          std::thread* thread);
 
 }  // namespace bulkhead::client_internal
-
-#endif  // BULKHEAD_CLIENT_CPP_INTERNAL_BASE_THREAD_H_

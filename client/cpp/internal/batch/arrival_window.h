@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_CLIENT_CPP_INTERNAL_BATCH_ARRIVAL_WINDOW_H_
-#define BULKHEAD_CLIENT_CPP_INTERNAL_BATCH_ARRIVAL_WINDOW_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -54,5 +53,3 @@ class ArrivalWindow {
 };
 
 }  // namespace bulkhead::client_internal
-
-#endif  // BULKHEAD_CLIENT_CPP_INTERNAL_BATCH_ARRIVAL_WINDOW_H_

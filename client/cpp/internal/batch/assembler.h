@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_CLIENT_CPP_INTERNAL_BATCH_ASSEMBLER_H_
-#define BULKHEAD_CLIENT_CPP_INTERNAL_BATCH_ASSEMBLER_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -58,5 +57,3 @@ class Assembler {
 };
 
 }  // namespace bulkhead::client_internal
-
-#endif  // BULKHEAD_CLIENT_CPP_INTERNAL_BATCH_ASSEMBLER_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_CLIENT_CPP_INTERNAL_BATCH_BATCH_DATA_H_
-#define BULKHEAD_CLIENT_CPP_INTERNAL_BATCH_BATCH_DATA_H_
+#pragma once
 
 #include <unistd.h>
 
@@ -56,5 +55,3 @@ struct BatchData {
 };
 
 }  // namespace bulkhead::client_internal
-
-#endif  // BULKHEAD_CLIENT_CPP_INTERNAL_BATCH_BATCH_DATA_H_

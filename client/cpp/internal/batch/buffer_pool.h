@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_CLIENT_CPP_INTERNAL_BATCH_BUFFER_POOL_H_
-#define BULKHEAD_CLIENT_CPP_INTERNAL_BATCH_BUFFER_POOL_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -34,5 +33,3 @@ class BufferPool {
 };
 
 }  // namespace bulkhead::client_internal
-
-#endif  // BULKHEAD_CLIENT_CPP_INTERNAL_BATCH_BUFFER_POOL_H_

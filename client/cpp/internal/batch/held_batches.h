@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_CLIENT_CPP_INTERNAL_BATCH_HELD_BATCHES_H_
-#define BULKHEAD_CLIENT_CPP_INTERNAL_BATCH_HELD_BATCHES_H_
+#pragma once
 
 #include <cstdint>
 #include <deque>
@@ -38,5 +37,3 @@ class HeldBatches {
 };
 
 }  // namespace bulkhead::client_internal
-
-#endif  // BULKHEAD_CLIENT_CPP_INTERNAL_BATCH_HELD_BATCHES_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_CLIENT_CPP_INTERNAL_BATCH_LAYOUT_H_
-#define BULKHEAD_CLIENT_CPP_INTERNAL_BATCH_LAYOUT_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -50,5 +49,3 @@ std::string CursorToJson(const v1::Cursor& cursor);
 absl::StatusOr<v1::Cursor> CursorFromJson(const std::string& json);
 
 }  // namespace bulkhead::client_internal
-
-#endif  // BULKHEAD_CLIENT_CPP_INTERNAL_BATCH_LAYOUT_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_CLIENT_CPP_INTERNAL_BATCH_QUARANTINE_H_
-#define BULKHEAD_CLIENT_CPP_INTERNAL_BATCH_QUARANTINE_H_
+#pragma once
 
 #include <string>
 
@@ -18,5 +17,3 @@ absl::Status AddQuarantined(const std::string& record, v1::Cursor* cursor);
 std::string QuarantineDigest(const v1::Cursor& cursor);
 
 }  // namespace bulkhead::client_internal
-
-#endif  // BULKHEAD_CLIENT_CPP_INTERNAL_BATCH_QUARANTINE_H_

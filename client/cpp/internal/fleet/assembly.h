@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_CLIENT_CPP_INTERNAL_FLEET_ASSEMBLY_H_
-#define BULKHEAD_CLIENT_CPP_INTERNAL_FLEET_ASSEMBLY_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -79,5 +78,3 @@ class Assembly {
 };
 
 }  // namespace bulkhead::client_internal
-
-#endif  // BULKHEAD_CLIENT_CPP_INTERNAL_FLEET_ASSEMBLY_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_CLIENT_CPP_INTERNAL_FLEET_CURSORS_H_
-#define BULKHEAD_CLIENT_CPP_INTERNAL_FLEET_CURSORS_H_
+#pragma once
 
 #include <google/protobuf/repeated_ptr_field.h>
 
@@ -44,5 +43,3 @@ class Cursors {
 };
 
 }  // namespace bulkhead::client_internal
-
-#endif  // BULKHEAD_CLIENT_CPP_INTERNAL_FLEET_CURSORS_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_CLIENT_CPP_INTERNAL_FLEET_FLEET_STREAM_H_
-#define BULKHEAD_CLIENT_CPP_INTERNAL_FLEET_FLEET_STREAM_H_
+#pragma once
 
 #include <cstdint>
 #include <deque>
@@ -122,5 +121,3 @@ class FleetStream final : public LoaderStream {
 };
 
 }  // namespace bulkhead::client_internal
-
-#endif  // BULKHEAD_CLIENT_CPP_INTERNAL_FLEET_FLEET_STREAM_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_CLIENT_CPP_INTERNAL_FLEET_KEEPERS_H_
-#define BULKHEAD_CLIENT_CPP_INTERNAL_FLEET_KEEPERS_H_
+#pragma once
 
 #include <cstdint>
 #include <list>
@@ -59,5 +58,3 @@ class Keepers {
 };
 
 }  // namespace bulkhead::client_internal
-
-#endif  // BULKHEAD_CLIENT_CPP_INTERNAL_FLEET_KEEPERS_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_CLIENT_CPP_INTERNAL_FLEET_MEMBER_H_
-#define BULKHEAD_CLIENT_CPP_INTERNAL_FLEET_MEMBER_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -56,5 +55,3 @@ struct Member {
 };
 
 }  // namespace bulkhead::client_internal
-
-#endif  // BULKHEAD_CLIENT_CPP_INTERNAL_FLEET_MEMBER_H_

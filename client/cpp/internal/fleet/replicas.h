@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_CLIENT_CPP_INTERNAL_FLEET_REPLICAS_H_
-#define BULKHEAD_CLIENT_CPP_INTERNAL_FLEET_REPLICAS_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -56,5 +55,3 @@ class Replicas {
 };
 
 }  // namespace bulkhead::client_internal
-
-#endif  // BULKHEAD_CLIENT_CPP_INTERNAL_FLEET_REPLICAS_H_

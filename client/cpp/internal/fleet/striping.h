@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_CLIENT_CPP_INTERNAL_FLEET_STRIPING_H_
-#define BULKHEAD_CLIENT_CPP_INTERNAL_FLEET_STRIPING_H_
+#pragma once
 
 #include <cstdint>
 #include <deque>
@@ -97,5 +96,3 @@ class Striping {
 };
 
 }  // namespace bulkhead::client_internal
-
-#endif  // BULKHEAD_CLIENT_CPP_INTERNAL_FLEET_STRIPING_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_CLIENT_CPP_INTERNAL_RPC_ADDRESS_H_
-#define BULKHEAD_CLIENT_CPP_INTERNAL_RPC_ADDRESS_H_
+#pragma once
 
 #include <optional>
 #include <string>
@@ -23,5 +22,3 @@ std::optional<HostAndPort> SplitPort(absl::string_view text);
 absl::Status CheckAddress(absl::string_view target);
 
 }  // namespace bulkhead::client_internal
-
-#endif  // BULKHEAD_CLIENT_CPP_INTERNAL_RPC_ADDRESS_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_CLIENT_CPP_INTERNAL_RPC_CHANNEL_H_
-#define BULKHEAD_CLIENT_CPP_INTERNAL_RPC_CHANNEL_H_
+#pragma once
 
 #include <grpc/support/time.h>
 #include <grpcpp/channel.h>
@@ -43,5 +42,3 @@ gpr_timespec GrpcDeadline(absl::Duration allowed);
 std::string UnixPathOf(const std::string& target);
 
 }  // namespace bulkhead::client_internal
-
-#endif  // BULKHEAD_CLIENT_CPP_INTERNAL_RPC_CHANNEL_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_CLIENT_CPP_INTERNAL_RPC_PUBLIC_TYPES_H_
-#define BULKHEAD_CLIENT_CPP_INTERNAL_RPC_PUBLIC_TYPES_H_
+#pragma once
 
 #include "bulkhead/loader.h"
 #include "bulkhead/v1/loader.pb.h"
@@ -12,5 +11,3 @@ LoaderProgress ToLoaderProgress(const v1::Progress& progress);
 NoteEvent ToNoteEvent(const v1::Note& note);
 
 }  // namespace bulkhead::client_internal
-
-#endif  // BULKHEAD_CLIENT_CPP_INTERNAL_RPC_PUBLIC_TYPES_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_CLIENT_CPP_INTERNAL_RPC_TLS_H_
-#define BULKHEAD_CLIENT_CPP_INTERNAL_RPC_TLS_H_
+#pragma once
 
 #include <grpcpp/security/credentials.h>
 
@@ -28,5 +27,3 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> TcpCredentials(
 std::string ExplainTls(const std::string& target, const Credentials& credentials);
 
 }  // namespace bulkhead::client_internal
-
-#endif  // BULKHEAD_CLIENT_CPP_INTERNAL_RPC_TLS_H_

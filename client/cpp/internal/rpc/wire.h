@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_CLIENT_CPP_INTERNAL_RPC_WIRE_H_
-#define BULKHEAD_CLIENT_CPP_INTERNAL_RPC_WIRE_H_
+#pragma once
 
 #include <grpcpp/support/slice.h>
 
@@ -56,5 +55,3 @@ struct ResponseView {
 absl::StatusOr<ResponseView> ParseStreamResponse(const std::vector<grpc::Slice>& slices);
 
 }  // namespace bulkhead::client_internal
-
-#endif  // BULKHEAD_CLIENT_CPP_INTERNAL_RPC_WIRE_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_CLIENT_CPP_INTERNAL_SERVICE_EMBEDDED_H_
-#define BULKHEAD_CLIENT_CPP_INTERNAL_SERVICE_EMBEDDED_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -82,5 +81,3 @@ class EmbeddedService {
 };
 
 }  // namespace bulkhead::client_internal
-
-#endif  // BULKHEAD_CLIENT_CPP_INTERNAL_SERVICE_EMBEDDED_H_

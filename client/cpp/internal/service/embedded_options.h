@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_CLIENT_CPP_INTERNAL_SERVICE_EMBEDDED_OPTIONS_H_
-#define BULKHEAD_CLIENT_CPP_INTERNAL_SERVICE_EMBEDDED_OPTIONS_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -18,5 +17,3 @@ std::vector<std::string> FlagsOf(const EmbeddedOptions& options);
 std::string InOptions(absl::string_view message);
 
 }  // namespace bulkhead::client_internal
-
-#endif  // BULKHEAD_CLIENT_CPP_INTERNAL_SERVICE_EMBEDDED_OPTIONS_H_

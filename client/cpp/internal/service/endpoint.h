@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_CLIENT_CPP_INTERNAL_SERVICE_ENDPOINT_H_
-#define BULKHEAD_CLIENT_CPP_INTERNAL_SERVICE_ENDPOINT_H_
+#pragma once
 
 #include <functional>
 #include <memory>
@@ -49,5 +48,3 @@ class Endpoint {
 };
 
 }  // namespace bulkhead::client_internal
-
-#endif  // BULKHEAD_CLIENT_CPP_INTERNAL_SERVICE_ENDPOINT_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_CLIENT_CPP_INTERNAL_SERVICE_SERVICE_LOG_H_
-#define BULKHEAD_CLIENT_CPP_INTERNAL_SERVICE_SERVICE_LOG_H_
+#pragma once
 
 #include <string>
 
@@ -21,5 +20,3 @@ std::string NewServiceLog(const std::string& id, const std::string& cache_dir);
 absl::Status ForProgram(const absl::Status& error, const std::string& log);
 
 }  // namespace bulkhead::client_internal
-
-#endif  // BULKHEAD_CLIENT_CPP_INTERNAL_SERVICE_SERVICE_LOG_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_CLIENT_CPP_INTERNAL_SERVICE_STALE_FOLDERS_H_
-#define BULKHEAD_CLIENT_CPP_INTERNAL_SERVICE_STALE_FOLDERS_H_
+#pragma once
 
 #include <string>
 
@@ -25,5 +24,3 @@ void RemoveStaleFolders(const std::string& parent, absl::Duration min_age = absl
 void RemoveServiceFolder(const std::string& folder);
 
 }  // namespace bulkhead::client_internal
-
-#endif  // BULKHEAD_CLIENT_CPP_INTERNAL_SERVICE_STALE_FOLDERS_H_

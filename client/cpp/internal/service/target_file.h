@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_CLIENT_CPP_INTERNAL_SERVICE_TARGET_FILE_H_
-#define BULKHEAD_CLIENT_CPP_INTERNAL_SERVICE_TARGET_FILE_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -33,5 +32,3 @@ std::vector<std::string> ServicesIn(const std::string& address);
 absl::StatusOr<std::string> AddressIn(const std::string& path);
 
 }  // namespace bulkhead::client_internal
-
-#endif  // BULKHEAD_CLIENT_CPP_INTERNAL_SERVICE_TARGET_FILE_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_CLIENT_CPP_INTERNAL_SPEC_SPEC_H_
-#define BULKHEAD_CLIENT_CPP_INTERNAL_SPEC_SPEC_H_
+#pragma once
 
 #include "absl/status/statusor.h"
 #include "bulkhead/loader.h"
@@ -12,5 +11,3 @@ namespace bulkhead::client_internal {
 absl::StatusOr<v1::SpecInput> ToSpecInput(const SpecSource& source);
 
 }  // namespace bulkhead::client_internal
-
-#endif  // BULKHEAD_CLIENT_CPP_INTERNAL_SPEC_SPEC_H_

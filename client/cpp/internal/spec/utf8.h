@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_CLIENT_CPP_INTERNAL_SPEC_UTF8_H_
-#define BULKHEAD_CLIENT_CPP_INTERNAL_SPEC_UTF8_H_
+#pragma once
 
 #include <cstddef>
 
@@ -12,5 +11,3 @@ namespace bulkhead::client_internal {
 size_t FirstByteThatIsNotUtf8(absl::string_view text);
 
 }  // namespace bulkhead::client_internal
-
-#endif  // BULKHEAD_CLIENT_CPP_INTERNAL_SPEC_UTF8_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_CLIENT_CPP_INTERNAL_STREAM_HEALING_STREAM_H_
-#define BULKHEAD_CLIENT_CPP_INTERNAL_STREAM_HEALING_STREAM_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -152,5 +151,3 @@ class HealingStream final : public LoaderStream {
 Stream::Config CommonConfig(const HealingStream::Config& all, ToldEvents& told);
 
 }  // namespace bulkhead::client_internal
-
-#endif  // BULKHEAD_CLIENT_CPP_INTERNAL_STREAM_HEALING_STREAM_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_CLIENT_CPP_INTERNAL_STREAM_INBOX_H_
-#define BULKHEAD_CLIENT_CPP_INTERNAL_STREAM_INBOX_H_
+#pragma once
 
 #include <cstdint>
 #include <deque>
@@ -127,5 +126,3 @@ class Inbox {
 };
 
 }  // namespace bulkhead::client_internal
-
-#endif  // BULKHEAD_CLIENT_CPP_INTERNAL_STREAM_INBOX_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_CLIENT_CPP_INTERNAL_STREAM_LOADER_STREAM_H_
-#define BULKHEAD_CLIENT_CPP_INTERNAL_STREAM_LOADER_STREAM_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -28,5 +27,3 @@ class LoaderStream {
 };
 
 }  // namespace bulkhead::client_internal
-
-#endif  // BULKHEAD_CLIENT_CPP_INTERNAL_STREAM_LOADER_STREAM_H_

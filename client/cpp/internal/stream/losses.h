@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_CLIENT_CPP_INTERNAL_STREAM_LOSSES_H_
-#define BULKHEAD_CLIENT_CPP_INTERNAL_STREAM_LOSSES_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -25,5 +24,3 @@ bool IsLost(const absl::Status& status);
 std::vector<std::string> Differences(const v1::Opened& before, const v1::Opened& now);
 
 }  // namespace bulkhead::client_internal
-
-#endif  // BULKHEAD_CLIENT_CPP_INTERNAL_STREAM_LOSSES_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_CLIENT_CPP_INTERNAL_STREAM_RECEIVER_H_
-#define BULKHEAD_CLIENT_CPP_INTERNAL_STREAM_RECEIVER_H_
+#pragma once
 
 #include <grpcpp/support/byte_buffer.h>
 
@@ -66,5 +65,3 @@ class Receiver {
 };
 
 }  // namespace bulkhead::client_internal
-
-#endif  // BULKHEAD_CLIENT_CPP_INTERNAL_STREAM_RECEIVER_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_CLIENT_CPP_INTERNAL_STREAM_SILENCE_WATCH_H_
-#define BULKHEAD_CLIENT_CPP_INTERNAL_STREAM_SILENCE_WATCH_H_
+#pragma once
 
 #include <algorithm>
 
@@ -33,5 +32,3 @@ class SilenceWatch {
 };
 
 }  // namespace bulkhead::client_internal
-
-#endif  // BULKHEAD_CLIENT_CPP_INTERNAL_STREAM_SILENCE_WATCH_H_

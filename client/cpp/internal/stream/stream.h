@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_CLIENT_CPP_INTERNAL_STREAM_STREAM_H_
-#define BULKHEAD_CLIENT_CPP_INTERNAL_STREAM_STREAM_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -90,5 +89,3 @@ class Stream : private StreamCallReader {
 };
 
 }  // namespace bulkhead::client_internal
-
-#endif  // BULKHEAD_CLIENT_CPP_INTERNAL_STREAM_STREAM_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_CLIENT_CPP_INTERNAL_STREAM_STREAM_CALL_H_
-#define BULKHEAD_CLIENT_CPP_INTERNAL_STREAM_STREAM_CALL_H_
+#pragma once
 
 #include <grpcpp/client_context.h>
 #include <grpcpp/completion_queue.h>
@@ -85,5 +84,3 @@ class StreamCall {
 };
 
 }  // namespace bulkhead::client_internal
-
-#endif  // BULKHEAD_CLIENT_CPP_INTERNAL_STREAM_STREAM_CALL_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_CLIENT_CPP_INTERNAL_STREAM_STREAM_CONFIG_H_
-#define BULKHEAD_CLIENT_CPP_INTERNAL_STREAM_STREAM_CONFIG_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -48,5 +47,3 @@ struct StreamConfig {
 };
 
 }  // namespace bulkhead::client_internal
-
-#endif  // BULKHEAD_CLIENT_CPP_INTERNAL_STREAM_STREAM_CONFIG_H_

@@ -1,5 +1,4 @@
-#ifndef BULKHEAD_CLIENT_CPP_INTERNAL_STREAM_TOLD_EVENTS_H_
-#define BULKHEAD_CLIENT_CPP_INTERNAL_STREAM_TOLD_EVENTS_H_
+#pragma once
 
 #include <cstdint>
 #include <deque>
@@ -28,5 +27,3 @@ class ToldEvents {
 };
 
 }  // namespace bulkhead::client_internal
-
-#endif  // BULKHEAD_CLIENT_CPP_INTERNAL_STREAM_TOLD_EVENTS_H_
