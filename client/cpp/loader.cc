@@ -62,13 +62,10 @@ constexpr size_t kFieldsToCome = 1024;
 
 absl::StatusOr<v1::Open> MakeOpen(const LoaderOptions& options) {
   v1::Open open;
-  auto spec = client_internal::ToSpecInput(options.spec);
-  if (!spec.ok()) return spec.status();
-  *open.mutable_spec() = *std::move(spec);
+  BULKHEAD_ASSIGN_OR_RETURN(*open.mutable_spec(), client_internal::ToSpecInput(options.spec));
   if (!options.cursor.empty()) {
-    auto cursor = client_internal::CursorFromJson(options.cursor);
-    if (!cursor.ok()) return cursor.status();
-    *open.mutable_cursor() = *std::move(cursor);
+    BULKHEAD_ASSIGN_OR_RETURN(*open.mutable_cursor(),
+                              client_internal::CursorFromJson(options.cursor));
   }
   open.set_name(options.name.empty() ? OwnName() : options.name);
   open.set_rank(options.rank);
@@ -139,21 +136,17 @@ Loader::~Loader() {
 }
 
 absl::StatusOr<std::unique_ptr<Loader>> Loader::Open(LoaderOptions options) {
-  absl::Status checked = client_internal::CheckNotForked();
-  if (checked.ok()) checked = Check(options);
-  if (!checked.ok()) return checked;
-  auto open = MakeOpen(options);
-  if (!open.ok()) return open.status();
-  std::unique_ptr<Loader> loader(new Loader);
-  auto service = client_internal::ResolveTarget(options.target, std::move(options.credentials));
-  if (!service.ok()) return service.status();
-  auto endpoint = Endpoint::Make(service->address, options.embedded, options.open_deadline);
-  if (!endpoint.ok()) return endpoint.status();
-  loader->endpoint_ = *std::move(endpoint);
+  BULKHEAD_RETURN_IF_ERROR(client_internal::CheckNotForked());
+  BULKHEAD_RETURN_IF_ERROR(Check(options));
   HealingStream::Config config;
+  BULKHEAD_ASSIGN_OR_RETURN(config.open, MakeOpen(options));
+  std::unique_ptr<Loader> loader(new Loader);
+  BULKHEAD_ASSIGN_OR_RETURN(
+      auto service, client_internal::ResolveTarget(options.target, std::move(options.credentials)));
+  BULKHEAD_ASSIGN_OR_RETURN(
+      loader->endpoint_, Endpoint::Make(service.address, options.embedded, options.open_deadline));
   config.endpoint = loader->endpoint_;
-  config.credentials = std::move(service->credentials);
-  config.open = *std::move(open);
+  config.credentials = std::move(service.credentials);
   config.on_substitution = std::move(options.on_substitution);
   config.on_quarantine = std::move(options.on_quarantine);
   config.on_hang = std::move(options.on_hang);
@@ -168,19 +161,18 @@ absl::StatusOr<std::unique_ptr<Loader>> Loader::Open(LoaderOptions options) {
   config.deadline = options.reconnect_deadline;
   config.silence = options.silence_deadline;
   config.held_deadline = options.held_deadline;
-  std::vector<std::string> targets = client_internal::FleetTargets(service->address);
+  std::vector<std::string> targets = client_internal::FleetTargets(service.address);
   const bool is_file = client_internal::IsTargetFile(options.target);
-  if (targets.empty() && is_file && !absl::StartsWith(service->address, "unix:")) {
-    targets = {service->address};  // the file may name more of them later
+  if (targets.empty() && is_file && !absl::StartsWith(service.address, "unix:")) {
+    targets = {service.address};  // the file may name more of them later
   }
   if (!targets.empty()) {
-    auto replicas =
-        client_internal::Replicas::Make(targets, is_file ? options.target : std::string());
-    if (!replicas.ok()) return replicas.status();
-    auto stream = client_internal::FleetStream::Open(std::move(config), *std::move(replicas),
-                                                     options.open_deadline, options.on_progress);
-    if (!stream.ok()) return stream.status();
-    loader->stream_ = *std::move(stream);
+    BULKHEAD_ASSIGN_OR_RETURN(
+        auto replicas,
+        client_internal::Replicas::Make(targets, is_file ? options.target : std::string()));
+    BULKHEAD_ASSIGN_OR_RETURN(loader->stream_, client_internal::FleetStream::Open(
+                                                   std::move(config), std::move(replicas),
+                                                   options.open_deadline, options.on_progress));
     return loader;
   }
   auto stream = HealingStream::Open(std::move(config), options.open_deadline, options.on_progress);

@@ -34,19 +34,19 @@ namespace {
 // Where the one service is that a call asks.
 absl::StatusOr<client_internal::Target> OneService(const std::string& target,
                                                    const Credentials& asked) {
-  auto service = client_internal::ResolveTarget(target, asked);
-  if (!service.ok()) return service.status();
-  const std::vector<std::string> services = client_internal::ServicesIn(service->address);
+  BULKHEAD_ASSIGN_OR_RETURN(client_internal::Target service,
+                            client_internal::ResolveTarget(target, asked));
+  const std::vector<std::string> services = client_internal::ServicesIn(service.address);
   if (services.size() > 1) {
     // Of a file, the credentials come from there.
     const std::string one =
-        target == service->address ? services[0] : absl::StrCat(target, "#", services[0]);
+        target == service.address ? services[0] : absl::StrCat(target, "#", services[0]);
     return client_internal::MakeClientError(
         absl::StatusCode::kInvalidArgument, client_reason::kInvalidArgument,
-        absl::StrCat(target, " names several services (", service->address,
+        absl::StrCat(target, " names several services (", service.address,
                      "); this asks one of them: name it, as in ", one));
   }
-  service->address = services[0];
+  service.address = services[0];
   return service;
 }
 
@@ -57,14 +57,12 @@ struct Connection {
   std::unique_ptr<v1::Loader::Stub> stub;
 
   static absl::StatusOr<Connection> Open(const std::string& target, const Credentials& asked) {
-    absl::Status own = client_internal::CheckNotForked();
-    if (!own.ok()) return own;
-    auto service = OneService(target, asked);
-    if (!service.ok()) return service.status();
-    auto channel = client_internal::MakeChannel(service->address, service->credentials);
-    if (!channel.ok()) return channel.status();
-    return Connection{std::move(service->address), std::move(service->credentials),
-                      v1::Loader::NewStub(*channel)};
+    BULKHEAD_RETURN_IF_ERROR(client_internal::CheckNotForked());
+    BULKHEAD_ASSIGN_OR_RETURN(auto service, OneService(target, asked));
+    BULKHEAD_ASSIGN_OR_RETURN(auto channel,
+                              client_internal::MakeChannel(service.address, service.credentials));
+    return Connection{std::move(service.address), std::move(service.credentials),
+                      v1::Loader::NewStub(channel)};
   }
   absl::Status Failure(const grpc::Status& status) const {
     return client_internal::FailureToConnect(status, target, credentials);
@@ -85,13 +83,12 @@ absl::StatusOr<Response> Ask(grpc::Status (v1::Loader::Stub::*call)(grpc::Client
                                                                     const Request&, Response*),
                              const Request& request, const std::string& target,
                              absl::Duration deadline, const Credentials& credentials) {
-  const auto service = Connection::Open(target, credentials);
-  if (!service.ok()) return service.status();
+  BULKHEAD_ASSIGN_OR_RETURN(const auto service, Connection::Open(target, credentials));
   grpc::ClientContext context;
   context.set_deadline(client_internal::GrpcDeadline(deadline));
   Response response;
-  const grpc::Status status = (service->stub.get()->*call)(&context, request, &response);
-  if (!status.ok()) return service->Failure(status);
+  const grpc::Status status = (service.stub.get()->*call)(&context, request, &response);
+  if (!status.ok()) return service.Failure(status);
   return response;
 }
 
@@ -170,27 +167,23 @@ absl::StatusOr<v1::Description> DescribeOnce(
 
 absl::StatusOr<std::string> GetStatusJson(const std::string& target, absl::Duration deadline,
                                           const Credentials& credentials, bool fresh_memory) {
-  auto response = AskStatus(target, deadline, credentials, fresh_memory);
-  if (!response.ok()) return response.status();
-  return ToJson(*response);
+  BULKHEAD_ASSIGN_OR_RETURN(auto response, AskStatus(target, deadline, credentials, fresh_memory));
+  return ToJson(response);
 }
 
 absl::Status CheckHealth(const std::string& target, absl::Duration deadline,
                          const Credentials& asked) {
-  absl::Status own = client_internal::CheckNotForked();
-  if (!own.ok()) return own;
-  const auto service = OneService(target, asked);
-  if (!service.ok()) return service.status();
-  const auto& [address, credentials] = *service;
-  auto channel = client_internal::MakeChannel(address, credentials);
-  if (!channel.ok()) return channel.status();
+  BULKHEAD_RETURN_IF_ERROR(client_internal::CheckNotForked());
+  BULKHEAD_ASSIGN_OR_RETURN(const auto service, OneService(target, asked));
+  const auto& [address, credentials] = service;
+  BULKHEAD_ASSIGN_OR_RETURN(auto channel, client_internal::MakeChannel(address, credentials));
   // HealthCheckRequest: the service's name, in field 1.
   const std::string name = v1::Loader::service_full_name();
   const grpc::Slice request(
       absl::StrCat("\x0a", std::string(1, static_cast<char>(name.size())), name));
   grpc::ClientContext context;
   context.set_deadline(client_internal::GrpcDeadline(deadline));
-  grpc::GenericStub stub(*channel);
+  grpc::GenericStub stub(channel);
   grpc::CompletionQueue queue;
   const auto call = stub.PrepareUnaryCall(&context, "/grpc.health.v1.Health/Check",
                                           grpc::ByteBuffer(&request, 1), &queue);
@@ -219,32 +212,31 @@ absl::Status CheckHealth(const std::string& target, absl::Duration deadline,
 
 absl::StatusOr<ServiceStatus> GetServiceStatus(const std::string& target, absl::Duration deadline,
                                                const Credentials& credentials) {
-  auto response = AskStatus(target, deadline, credentials);
-  if (!response.ok()) return response.status();
+  BULKHEAD_ASSIGN_OR_RETURN(auto response, AskStatus(target, deadline, credentials));
   ServiceStatus status;
-  status.version = response->version();
-  status.boot_id = response->boot_id();
-  status.pid = response->pid();
-  status.supervisor_memory_bytes = response->supervisor().memory_bytes();
-  status.supervisor_peak_memory_bytes = response->supervisor().peak_memory_bytes();
-  for (const v1::WorkerStatus& worker : response->workers()) {
+  status.version = response.version();
+  status.boot_id = response.boot_id();
+  status.pid = response.pid();
+  status.supervisor_memory_bytes = response.supervisor().memory_bytes();
+  status.supervisor_peak_memory_bytes = response.supervisor().peak_memory_bytes();
+  for (const v1::WorkerStatus& worker : response.workers()) {
     status.workers.push_back(ToWorkerInfo(worker));
     status.workers_memory_bytes += worker.usage().memory_bytes();
     status.worker_peak_memory_bytes =
         std::max<uint64_t>(status.worker_peak_memory_bytes, worker.usage().peak_memory_bytes());
   }
-  for (const v1::WorkerExit& exit : response->recent_exits()) {
+  for (const v1::WorkerExit& exit : response.recent_exits()) {
     status.worker_peak_memory_bytes =
         std::max<uint64_t>(status.worker_peak_memory_bytes, exit.usage().peak_memory_bytes());
   }
-  for (const v1::StreamStatus& stream : response->streams()) {
+  for (const v1::StreamStatus& stream : response.streams()) {
     status.arena_bytes += stream.arena().bytes();
   }
-  status.cpu_seconds = response->cpu_seconds();
-  status.samples_produced = response->samples_produced();
-  status.samples_substituted = response->samples_substituted();
-  status.leases_redone = response->leases_redone();
-  status.worker_exits = static_cast<uint64_t>(response->recent_exits_size());
+  status.cpu_seconds = response.cpu_seconds();
+  status.samples_produced = response.samples_produced();
+  status.samples_substituted = response.samples_substituted();
+  status.leases_redone = response.leases_redone();
+  status.worker_exits = static_cast<uint64_t>(response.recent_exits_size());
   return status;
 }
 
@@ -254,9 +246,9 @@ absl::StatusOr<uint32_t> RecycleWorkers(const std::string& target, const std::st
   v1::RecycleRequest request;
   request.set_pipeline(pipeline);
   if (slot.has_value()) request.set_slot(*slot);
-  const auto response = Ask(&v1::Loader::Stub::Recycle, request, target, deadline, credentials);
-  if (!response.ok()) return response.status();
-  return response->workers();
+  BULKHEAD_ASSIGN_OR_RETURN(
+      const auto response, Ask(&v1::Loader::Stub::Recycle, request, target, deadline, credentials));
+  return response.workers();
 }
 
 absl::StatusOr<std::vector<QuarantinedRecord>> Quarantine(const std::string& target,
@@ -269,10 +261,10 @@ absl::StatusOr<std::vector<QuarantinedRecord>> Quarantine(const std::string& tar
                      : action == QuarantineAction::kAdd ? v1::QuarantineRequest::ACTION_ADD
                                                         : v1::QuarantineRequest::ACTION_CLEAR);
   for (const std::string& record : records) request.add_records(record);
-  const auto response = Ask(&v1::Loader::Stub::Quarantine, request, target, deadline, credentials);
-  if (!response.ok()) return response.status();
+  BULKHEAD_ASSIGN_OR_RETURN(const auto response, Ask(&v1::Loader::Stub::Quarantine, request, target,
+                                                     deadline, credentials));
   std::vector<QuarantinedRecord> list;
-  for (const v1::QuarantinedRecord& record : response->records()) {
+  for (const v1::QuarantinedRecord& record : response.records()) {
     list.push_back({record.record(), absl::FromUnixSeconds(record.time().seconds()),
                     record.reason(), record.deaths()});
   }
@@ -287,11 +279,10 @@ absl::Status TraceService(const std::string& target, const TraceOptions& options
   request.mutable_duration()->set_seconds(nanos / 1'000'000'000);
   request.mutable_duration()->set_nanos(static_cast<int32_t>(nanos % 1'000'000'000));
   request.set_stream(options.stream);
-  const auto service = Connection::Open(target, credentials);
-  if (!service.ok()) return service.status();
+  BULKHEAD_ASSIGN_OR_RETURN(const auto service, Connection::Open(target, credentials));
   grpc::ClientContext context;
   context.set_deadline(client_internal::GrpcDeadline(options.duration + kTracePatience));
-  const auto reader = service->stub->Trace(&context, request);
+  const auto reader = service.stub->Trace(&context, request);
   v1::TraceResponse part;
   while (reader->Read(&part)) {
     if (on_part(part.SerializeAsString())) continue;
@@ -300,43 +291,38 @@ absl::Status TraceService(const std::string& target, const TraceOptions& options
     return absl::OkStatus();
   }
   const grpc::Status status = reader->Finish();
-  return status.ok() ? absl::OkStatus() : service->Failure(status);
+  return status.ok() ? absl::OkStatus() : service.Failure(status);
 }
 
 absl::StatusOr<SpecDescription> Describe(const DescribeOptions& options) {
-  absl::Status own = client_internal::CheckNotForked();
-  if (!own.ok()) return own;
-  auto spec = client_internal::ToSpecInput(options.spec);
-  if (!spec.ok()) return spec.status();
+  BULKHEAD_RETURN_IF_ERROR(client_internal::CheckNotForked());
+  BULKHEAD_ASSIGN_OR_RETURN(auto spec, client_internal::ToSpecInput(options.spec));
   std::string target = options.target;
   std::shared_ptr<client_internal::EmbeddedService> service;
   if (target.empty()) {
-    auto acquired = client_internal::EmbeddedService::Acquire(options.embedded, options.deadline);
-    if (!acquired.ok()) return acquired.status();
-    service = *std::move(acquired);
+    BULKHEAD_ASSIGN_OR_RETURN(
+        service, client_internal::EmbeddedService::Acquire(options.embedded, options.deadline));
     target = service->target();
   }
   v1::DescribeRequest request;
-  *request.mutable_spec() = *std::move(spec);
+  *request.mutable_spec() = std::move(spec);
   request.set_schema_only(options.schema_only);
   request.set_world_size(options.world_size);
 
-  const auto connection = Connection::Open(target, options.credentials);
-  if (!connection.ok()) return connection.status();
+  BULKHEAD_ASSIGN_OR_RETURN(const auto connection, Connection::Open(target, options.credentials));
   const client_internal::Deadline until(options.deadline);
-  auto description = DescribeOnce(*connection, request, options.on_progress, until.left());
+  auto description = DescribeOnce(connection, request, options.on_progress, until.left());
   while (ErrorReason(description.status()) == client_internal::kOpenedTooOften &&
          until.left() > kPause) {
     absl::SleepFor(kPause);
-    description = DescribeOnce(*connection, request, options.on_progress, until.left());
+    description = DescribeOnce(connection, request, options.on_progress, until.left());
   }
   if (!description.ok() && service != nullptr) {
     return client_internal::ForProgram(description.status(), service->log());
   }
   if (!description.ok()) return description.status();
-  auto layout = client_internal::MakeLayout(description->schema());
-  if (!layout.ok()) return layout.status();
-  return ToSpecDescription(*description, *std::move(layout));
+  BULKHEAD_ASSIGN_OR_RETURN(auto layout, client_internal::MakeLayout(description->schema()));
+  return ToSpecDescription(*description, std::move(layout));
 }
 
 }  // namespace bulkhead

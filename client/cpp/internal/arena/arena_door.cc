@@ -86,8 +86,7 @@ absl::StatusOr<std::shared_ptr<ArenaDoor>> ArenaDoor::Connect(
     const std::string& path, absl::Duration patience, const std::function<bool()>& cancelled,
     const std::string& socket_user) {
   std::shared_ptr<ArenaDoor> door(new ArenaDoor(path));
-  absl::Status dialed = door->Dial(patience, cancelled, socket_user);
-  if (!dialed.ok()) return dialed;
+  BULKHEAD_RETURN_IF_ERROR(door->Dial(patience, cancelled, socket_user));
   return door;
 }
 

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -43,3 +44,21 @@ absl::Status FromRpcStatus(const grpc::Status& status, absl::string_view target,
 std::string WithoutAdvice(const absl::Status& lost);
 
 }  // namespace bulkhead::client_internal
+
+// Returns the status of `expression` from the enclosing function unless it is OK.
+#define BULKHEAD_RETURN_IF_ERROR(expression)                                  \
+  do {                                                                        \
+    if (::absl::Status bulkhead_status = (expression); !bulkhead_status.ok()) \
+      return bulkhead_status;                                                 \
+  } while (false)
+
+// `lhs` = the value of the StatusOr `expression`; returns its status from the enclosing function
+// unless it is OK.
+#define BULKHEAD_ASSIGN_OR_RETURN(lhs, expression) \
+  BULKHEAD_ASSIGN_OR_RETURN_IMPL(BULKHEAD_CONCAT(bulkhead_or_, __LINE__), lhs, expression)
+#define BULKHEAD_ASSIGN_OR_RETURN_IMPL(temporary, lhs, expression) \
+  auto temporary = (expression);                                   \
+  if (!temporary.ok()) return std::move(temporary).status();       \
+  lhs = std::move(temporary).value()
+#define BULKHEAD_CONCAT(a, b) BULKHEAD_CONCAT_IMPL(a, b)
+#define BULKHEAD_CONCAT_IMPL(a, b) a##b

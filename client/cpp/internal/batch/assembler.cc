@@ -16,8 +16,7 @@ Assembler::Assembler(std::shared_ptr<BatchContext> context, bool unordered, uint
 absl::StatusOr<std::unique_ptr<BatchData>> Assembler::Add(const PartView& part) {
   const BatchLayout& layout = context_->layout;
   if (part.has_header) {
-    absl::Status begun = Begin(part);
-    if (!begun.ok()) return begun;
+    BULKHEAD_RETURN_IF_ERROR(Begin(part));
   } else if (batch_ == nullptr) {
     return ProtocolError("a batch began without its header");
   }
@@ -29,18 +28,15 @@ absl::StatusOr<std::unique_ptr<BatchData>> Assembler::Add(const PartView& part) 
     return ProtocolError(absl::StrCat("a batch has more than the ", payload_bytes_,
                                       " bytes that its header announced"));
   }
-  absl::Status noted = NoteFilled(part.offset, part.offset + part.data_bytes);
-  if (!noted.ok()) return noted;
+  BULKHEAD_RETURN_IF_ERROR(NoteFilled(part.offset, part.offset + part.data_bytes));
   SliceReader data = part.data;
   if (!data.CopyTo(batch_->memory.get() + part.offset, part.data_bytes)) {
     return ProtocolError("malformed BatchPart");
   }
   received_bytes_ += part.data_bytes;
   if (received_bytes_ < payload_bytes_) return std::unique_ptr<BatchData>();
-  absl::Status complete = CheckComplete();
-  if (!complete.ok()) return complete;
-  absl::Status finished = Finish(batch_->memory.get(), batch_.get());
-  if (!finished.ok()) return finished;
+  BULKHEAD_RETURN_IF_ERROR(CheckComplete());
+  BULKHEAD_RETURN_IF_ERROR(Finish(batch_->memory.get(), batch_.get()));
   return std::move(batch_);
 }
 
@@ -53,18 +49,15 @@ absl::StatusOr<std::unique_ptr<BatchData>> Assembler::Adopt(const v1::BatchHeade
   batch->context = context_;
   batch->header = header;
   batch->slot = std::move(slot);
-  absl::Status checked = CheckHeader(header);
-  if (!checked.ok()) return checked;
-  absl::Status finished = Finish(batch->slot->data(), batch.get());
-  if (!finished.ok()) return finished;
+  BULKHEAD_RETURN_IF_ERROR(CheckHeader(header));
+  BULKHEAD_RETURN_IF_ERROR(Finish(batch->slot->data(), batch.get()));
   return batch;
 }
 
 absl::Status Assembler::Finish(uint8_t* memory, BatchData* batch) {
-  auto tensors =
-      ViewTensors(context_->layout, memory, batch->header.sample_count(), &batch->row_offsets);
-  if (!tensors.ok()) return tensors.status();
-  batch->tensors = *std::move(tensors);
+  BULKHEAD_ASSIGN_OR_RETURN(
+      batch->tensors,
+      ViewTensors(context_->layout, memory, batch->header.sample_count(), &batch->row_offsets));
   window_.Add(batch->header);
   AddCode(batch->header.code(), &context_->cursor);
   batch->cursor = context_->cursor;
@@ -77,8 +70,7 @@ absl::Status Assembler::Begin(const PartView& part) {
     return ProtocolError("a batch began before the one before it was complete");
   auto batch = std::make_unique<BatchData>();
   if (!batch->header.ParseFromString(part.header)) return ProtocolError("malformed BatchHeader");
-  absl::Status checked = CheckHeader(batch->header);
-  if (!checked.ok()) return checked;
+  BULKHEAD_RETURN_IF_ERROR(CheckHeader(batch->header));
   batch->context = context_;
   batch->memory = context_->pool.Take();
   if (batch->memory == nullptr) {
@@ -96,8 +88,7 @@ absl::Status Assembler::Begin(const PartView& part) {
 
 absl::Status Assembler::CheckHeader(const v1::BatchHeader& header) const {
   const BatchLayout& layout = context_->layout;
-  absl::Status due = window_.Check(header);
-  if (!due.ok()) return due;
+  BULKHEAD_RETURN_IF_ERROR(window_.Check(header));
   if (header.sample_count() == 0 || header.sample_count() > layout.batch_size ||
       header.valid_count() > header.sample_count()) {
     return ProtocolError(absl::StrCat("batch ", header.sequence(), " has ", header.valid_count(),

@@ -200,15 +200,14 @@ absl::StatusOr<BatchLayout> MakeLayout(const v1::BatchSchema& schema) {
   layout.batch_bytes = schema.batch_bytes();
   if (layout.batch_size == 0) return ProtocolError("batches hold no samples");
   for (const v1::TensorSchema& tensor : schema.tensors()) {
-    auto info = MakeTensorInfo(tensor);
-    if (!info.ok()) return info.status();
+    BULKHEAD_ASSIGN_OR_RETURN(auto info, MakeTensorInfo(tensor));
     uint64_t end = 0;
     if (tensor.batch_offset() % 64 != 0 ||
-        __builtin_mul_overflow(info->sample_bytes, layout.batch_size, &end) ||
+        __builtin_mul_overflow(info.sample_bytes, layout.batch_size, &end) ||
         __builtin_add_overflow(end, tensor.batch_offset(), &end) || end > layout.batch_bytes) {
       return ProtocolError(absl::StrCat("output '", tensor.name(), "' does not fit its batch"));
     }
-    layout.tensors.push_back(*std::move(info));
+    layout.tensors.push_back(std::move(info));
     layout.offsets.push_back(tensor.batch_offset());
     layout.channels_first.push_back(tensor.packing() == v1::PACKING_EXTENTS_CHANNELS_FIRST);
     if (layout.tensors.back().packing != Packing::kRows) continue;
@@ -221,12 +220,9 @@ absl::StatusOr<BatchLayout> MakeLayout(const v1::BatchSchema& schema) {
     layout.offsets.push_back(BatchLayout::kNoMemory);
     layout.channels_first.push_back(false);
   }
-  absl::Status named = CheckNames(layout);
-  if (!named.ok()) return named;
+  BULKHEAD_RETURN_IF_ERROR(CheckNames(layout));
   for (size_t i = 0; i < layout.tensors.size(); ++i) {
-    auto told_by = ToldBy(layout, i);
-    if (!told_by.ok()) return told_by.status();
-    layout.told_by.push_back(*told_by);
+    BULKHEAD_ASSIGN_OR_RETURN(layout.told_by.emplace_back(), ToldBy(layout, i));
   }
   return layout;
 }

@@ -88,8 +88,7 @@ void Assembly::Leave(const Member& member) {
 }
 
 absl::StatusOr<bool> Assembly::Arrived(const Member& member, std::unique_ptr<BatchData> batch) {
-  absl::Status code = cursors_->NoteCode(batch->header.code(), member.replica.target);
-  if (!code.ok()) return code;
+  BULKHEAD_RETURN_IF_ERROR(cursors_->NoteCode(batch->header.code(), member.replica.target));
   const uint64_t number = batch->header.sequence() + member.base;
   if (number >= striping_.end()) {
     return ProtocolError(absl::StrCat("batch ", number, " came, which nobody asked for"));
@@ -118,8 +117,7 @@ void Assembly::Look() {
 absl::StatusOr<bool> Assembly::Quarantine(const std::set<std::string>& records) {
   const std::set<std::string> before = quarantined();
   if (std::includes(before.begin(), before.end(), records.begin(), records.end())) return false;
-  absl::Status added = cursors_->Quarantine(records);
-  if (!added.ok()) return added;
+  BULKHEAD_RETURN_IF_ERROR(cursors_->Quarantine(records));
   return true;
 }
 

@@ -12,8 +12,7 @@ namespace bulkhead::client_internal {
 absl::Status Keepers::Start() {
   absl::MutexLock lock(&fleet_->mutex_);
   for (const Replica& replica : replicas_.found()) {
-    absl::Status added = Add(replica);
-    if (!added.ok()) return added;
+    BULKHEAD_RETURN_IF_ERROR(Add(replica));
   }
   if (replicas_.look_every() == absl::ZeroDuration()) return absl::OkStatus();
   return StartThread(

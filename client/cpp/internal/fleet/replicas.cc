@@ -89,9 +89,8 @@ absl::StatusOr<std::vector<Replica>> Find(const std::vector<std::string>& target
       add({target, ""});
       continue;
     }
-    auto resolved = Resolve(target, *name);
-    if (!resolved.ok()) return resolved.status();
-    for (const Replica& replica : *resolved) add(replica);
+    BULKHEAD_ASSIGN_OR_RETURN(auto resolved, Resolve(target, *name));
+    for (const Replica& replica : resolved) add(replica);
   }
   return found;
 }
@@ -113,9 +112,7 @@ Replicas::Replicas(std::vector<std::string> targets, std::string path)
 
 absl::StatusOr<Replicas> Replicas::Make(std::vector<std::string> targets, const std::string& path) {
   Replicas replicas(std::move(targets), path);
-  auto found = Find(replicas.targets_);
-  if (!found.ok()) return found.status();
-  replicas.found_ = *std::move(found);
+  BULKHEAD_ASSIGN_OR_RETURN(replicas.found_, Find(replicas.targets_));
   return replicas;
 }
 

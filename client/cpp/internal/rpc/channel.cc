@@ -111,13 +111,11 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(const std::string& ta
   const std::string path = UnixPathOf(target);
   if (!path.empty()) return ConnectUnix(target, path, credentials, caller);
   // Nor of an abstract socket, since nobody could be asked who listens there.
-  absl::Status usable = CheckAddress(target);
-  if (!usable.ok()) return usable;
-  auto made = TcpCredentials(credentials);
-  if (!made.ok()) return made.status();
+  BULKHEAD_RETURN_IF_ERROR(CheckAddress(target));
+  BULKHEAD_ASSIGN_OR_RETURN(auto made, TcpCredentials(credentials));
   grpc::ChannelArguments arguments = MakeArguments();
   if (!authority.empty()) arguments.SetSslTargetNameOverride(authority);
-  return grpc::CreateCustomChannel(target, *made, arguments);
+  return grpc::CreateCustomChannel(target, made, arguments);
 }
 
 absl::Status FailureToConnect(const grpc::Status& status, const std::string& target,

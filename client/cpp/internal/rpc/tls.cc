@@ -310,12 +310,9 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> TcpCredentials(
        {std::tuple(&options.pem_root_certs, kCa, &credentials.ca),
         std::tuple(&options.pem_cert_chain, kCert, &credentials.cert),
         std::tuple(&options.pem_private_key, kKey, &credentials.key)}) {
-    auto text = ReadText(field, *path);
-    if (!text.ok()) return text.status();
-    *taken = *std::move(text);
+    BULKHEAD_ASSIGN_OR_RETURN(*taken, ReadText(field, *path));
   }
-  auto usable = LoadFiles(credentials);
-  if (!usable.ok()) return usable.status();
+  BULKHEAD_RETURN_IF_ERROR(LoadFiles(credentials).status());
   auto made = grpc::SslCredentials(options);
   if (credentials.token_file.empty()) return made;
   auto token = ReadText(kTokenFile, credentials.token_file);

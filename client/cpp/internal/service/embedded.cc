@@ -171,13 +171,11 @@ absl::StatusOr<std::string> FindServiceProgram(const EmbeddedOptions& options) {
 absl::StatusOr<std::shared_ptr<EmbeddedService>> EmbeddedService::Acquire(
     const EmbeddedOptions& options, absl::Duration deadline,
     const std::function<bool()>& cancelled) {
-  absl::Status own = CheckNotForked();
-  if (!own.ok()) return own;
-  auto program = FindServiceProgram(options);
-  if (!program.ok()) return program.status();
+  BULKHEAD_RETURN_IF_ERROR(CheckNotForked());
+  BULKHEAD_ASSIGN_OR_RETURN(auto program, FindServiceProgram(options));
   static const int registered = std::atexit(StopAllAtExit);
   (void)registered;
-  Entry& entry = EntryOf(Key(*program, FlagsOf(options)));
+  Entry& entry = EntryOf(Key(program, FlagsOf(options)));
   const Deadline until(deadline);
   {
     absl::MutexLock lock(&entry.mutex);
@@ -189,7 +187,7 @@ absl::StatusOr<std::shared_ptr<EmbeddedService>> EmbeddedService::Acquire(
     if (auto service = entry.service.lock(); service != nullptr && service->Alive()) return service;
     entry.starting = true;
   }
-  auto service = Spawn(*program, options, until.left(), cancelled);
+  auto service = Spawn(program, options, until.left(), cancelled);
   absl::MutexLock lock(&entry.mutex);
   entry.starting = false;
   if (service.ok()) entry.service = *service;
@@ -202,11 +200,9 @@ absl::StatusOr<std::shared_ptr<EmbeddedService>> EmbeddedService::Spawn(
     const std::function<bool()>& cancelled) {
   std::shared_ptr<EmbeddedService> service(new EmbeddedService);
   service->owner_ = getpid();
-  absl::Status made = service->MakeFolder();
-  if (!made.ok()) return made;
+  BULKHEAD_RETURN_IF_ERROR(service->MakeFolder());
   int ready_fd = -1;
-  absl::Status launched = service->Launch(program, options, &ready_fd);
-  if (!launched.ok()) return launched;
+  BULKHEAD_RETURN_IF_ERROR(service->Launch(program, options, &ready_fd));
   absl::Status ready = StartThread(
       "to read what an embedded service says", [raw = service.get()] { raw->KeepLastWords(); },
       &service->stderr_thread_);

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "client/cpp/internal/base/error.h"
 #include "client/cpp/internal/service/service_log.h"
 
 namespace bulkhead::client_internal {
@@ -11,8 +12,7 @@ absl::StatusOr<std::shared_ptr<Endpoint>> Endpoint::Make(const std::string& targ
                                                          absl::Duration deadline) {
   std::shared_ptr<Endpoint> endpoint(new Endpoint(options, target.empty()));
   if (target.empty()) {
-    absl::Status started = endpoint->Revive(deadline, [] { return false; });
-    if (!started.ok()) return started;
+    BULKHEAD_RETURN_IF_ERROR(endpoint->Revive(deadline, [] { return false; }));
   } else {
     absl::MutexLock lock(&endpoint->mutex_);
     endpoint->target_ = target;
@@ -27,9 +27,7 @@ std::string Endpoint::target() const {
 
 absl::Status Endpoint::Revive(absl::Duration deadline, const std::function<bool()>& cancelled) {
   if (!embedded_) return absl::OkStatus();
-  auto acquired = EmbeddedService::Acquire(options_, deadline, cancelled);
-  if (!acquired.ok()) return acquired.status();
-  std::shared_ptr<EmbeddedService> service = *std::move(acquired);
+  BULKHEAD_ASSIGN_OR_RETURN(auto service, EmbeddedService::Acquire(options_, deadline, cancelled));
   absl::MutexLock lock(&mutex_);
   target_ = service->target();
   service_.swap(service);  // the old one is destroyed after the lock is released

@@ -117,11 +117,10 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
 }
 
 absl::StatusOr<std::map<std::string, Said>> ReadTargetFile(const std::string& path) {
-  const auto text = ReadFile(path);
-  if (!text.ok()) return text.status();
+  BULKHEAD_ASSIGN_OR_RETURN(const auto text, ReadFile(path));
   std::map<std::string, Said> said;
   int number = 0;
-  const absl::string_view content_of_file = absl::StripPrefix(*text, kByteOrderMark);
+  const absl::string_view content_of_file = absl::StripPrefix(text, kByteOrderMark);
   for (absl::string_view line : absl::StrSplit(content_of_file, '\n')) {
     ++number;
     line = absl::StripTrailingAsciiWhitespace(line);
@@ -167,22 +166,20 @@ absl::StatusOr<Target> ResolveTarget(const std::string& target, Credentials cred
   const size_t hash = std::min(target.rfind('#'), target.size());
   const std::string path = target.substr(0, hash);
   if (IsTargetFile(path) && !IsTargetFile(target)) {
-    auto all = ResolveTarget(path, std::move(credentials));
-    if (!all.ok()) return all.status();
+    BULKHEAD_ASSIGN_OR_RETURN(auto all, ResolveTarget(path, std::move(credentials)));
     const std::string named = target.substr(hash + 1);
-    const std::vector<std::string> services = ServicesIn(all->address);
+    const std::vector<std::string> services = ServicesIn(all.address);
     if (std::find(services.begin(), services.end(), named) == services.end()) {
-      return Wrong(absl::StrCat(path, " names no service '", named, "', but ", all->address));
+      return Wrong(absl::StrCat(path, " names no service '", named, "', but ", all.address));
     }
-    return Target{named, std::move(all->credentials)};
+    return Target{named, std::move(all.credentials)};
   }
   if (!IsTargetFile(target)) return Target{target, WithEnvironment(std::move(credentials))};
-  auto said = ReadTargetFile(target);
-  if (!said.ok()) return said.status();
+  BULKHEAD_ASSIGN_OR_RETURN(auto said, ReadTargetFile(target));
   std::map<std::string, Said> used;
   const auto fill = [&](std::string& field, const char* key) {
-    if (!field.empty() || said->count(key) == 0) return;
-    used[key] = (*said)[key];
+    if (!field.empty() || said.count(key) == 0) return;
+    used[key] = said[key];
     field = used[key].value;
   };
   fill(credentials.ca, "ca");
@@ -190,7 +187,7 @@ absl::StatusOr<Target> ResolveTarget(const std::string& target, Credentials cred
   fill(credentials.key, "key");
   fill(credentials.token_file, "token_file");
   fill(credentials.socket_user, "socket_user");
-  Target resolved{(*said)["target"].value, WithEnvironment(std::move(credentials))};
+  Target resolved{said["target"].value, WithEnvironment(std::move(credentials))};
   if (absl::StartsWith(resolved.address, "unix:")) return resolved;
   // Of the file's paths nobody else knows the line.
   const absl::Status usable = TcpCredentials(resolved.credentials).status();
@@ -203,9 +200,8 @@ absl::StatusOr<Target> ResolveTarget(const std::string& target, Credentials cred
 }
 
 absl::StatusOr<std::string> AddressIn(const std::string& path) {
-  auto said = ReadTargetFile(path);
-  if (!said.ok()) return said.status();
-  return (*said)["target"].value;
+  BULKHEAD_ASSIGN_OR_RETURN(auto said, ReadTargetFile(path));
+  return said["target"].value;
 }
 
 }  // namespace bulkhead::client_internal

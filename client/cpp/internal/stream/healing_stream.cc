@@ -94,11 +94,10 @@ absl::StatusOr<std::shared_ptr<Stream>> HealingStream::OpenBest(
     const v1::Open& open, uint64_t first_sequence, absl::Duration patience,
     const std::function<void(const LoaderProgress&)>& on_progress) {
   const Deadline until(patience);
-  auto route = ChooseRoute(patience);
-  if (!route.ok()) return route.status();
-  auto stream = OpenBy(*route, open, first_sequence, patience, on_progress);
+  BULKHEAD_ASSIGN_OR_RETURN(auto route, ChooseRoute(patience));
+  auto stream = OpenBy(route, open, first_sequence, patience, on_progress);
   if (!stream.ok()) {
-    if (route->final || ErrorReason(stream.status()) != client_reason::kTransportUnavailable) {
+    if (route.final || ErrorReason(stream.status()) != client_reason::kTransportUnavailable) {
       return stream;
     }
     Route plain;
@@ -107,7 +106,7 @@ absl::StatusOr<std::shared_ptr<Stream>> HealingStream::OpenBest(
   }
   // The service may have started between the two connects. A stream that used shared memory before
   // must use it again, so the door is tried once more.
-  if (!route->no_door_reason.empty() && info_.transport == Transport::kShm) {
+  if (!route.no_door_reason.empty() && info_.transport == Transport::kShm) {
     auto again = ChooseRoute(until.left());
     if (again.ok() && again->door != nullptr) {
       (*stream)->Close();
@@ -214,8 +213,7 @@ absl::StatusOr<std::optional<Batch>> HealingStream::Await(absl::Duration deadlin
     }
     auto batch = stream->Next(until.left(), deadline);
     if (batch.ok() || !IsLost(batch.status())) return batch;
-    absl::Status healing = StartHealing(stream, batch.status());
-    if (!healing.ok()) return healing;
+    BULKHEAD_RETURN_IF_ERROR(StartHealing(stream, batch.status()));
   }
 }
 
@@ -336,8 +334,7 @@ absl::StatusOr<std::shared_ptr<Stream>> HealingStream::FindAgain(
     absl::MutexLock lock(&mutex_);
     failed = std::move(candidate_);
     if (closed_) return ClosedError();
-    absl::Status given_up = GivenUp(cause);
-    if (!given_up.ok()) return given_up;
+    BULKHEAD_RETURN_IF_ERROR(GivenUp(cause));
     BackOff();
     if (closed_) return ClosedError();
   }
@@ -364,13 +361,11 @@ bool HealingStream::MayPass(const absl::Status& status) const {
 absl::StatusOr<std::shared_ptr<Stream>> HealingStream::Reconnect(
     const v1::Open& open, uint64_t first_sequence, absl::Duration patience,
     const std::function<void(const LoaderProgress&)>& on_progress) {
-  absl::Status alive = config_.endpoint->Revive(patience, [this] { return closed(); });
-  if (!alive.ok()) return alive;
+  BULKHEAD_RETURN_IF_ERROR(config_.endpoint->Revive(patience, [this] { return closed(); }));
   auto stream = OpenBest(open, first_sequence, patience, on_progress);
   if (!stream.ok()) return stream;
   if (!opened_.has_cursor()) return stream;  // the first one
-  absl::Status same = CheckSame(opened_, (*stream)->opened());
-  if (!same.ok()) return same;
+  BULKHEAD_RETURN_IF_ERROR(CheckSame(opened_, (*stream)->opened()));
   return stream;
 }
 

@@ -17,26 +17,22 @@ Receiver::Receiver(const StreamConfig& config, Inbox* inbox, std::function<void(
 absl::Status Receiver::OnMessage(const grpc::ByteBuffer& message) {
   std::vector<grpc::Slice> slices;
   if (!message.Dump(&slices).ok()) return ProtocolError("a message cannot be read");
-  auto view = ParseStreamResponse(slices);
-  if (!view.ok()) return view.status();
-  return view->is_part ? OnPart(view->part) : OnOther(view->other);
+  BULKHEAD_ASSIGN_OR_RETURN(auto view, ParseStreamResponse(slices));
+  return view.is_part ? OnPart(view.part) : OnOther(view.other);
 }
 
 absl::Status Receiver::OnPart(const PartView& part) {
   if (!assembler_.has_value()) return ProtocolError("a batch came before Opened");
   if (arena_ != nullptr) return ProtocolError("bytes came where slots were announced");
   if (part.has_header) {
-    absl::Status within = inbox_->MayBegin();
-    if (!within.ok()) return within;
+    BULKHEAD_RETURN_IF_ERROR(inbox_->MayBegin());
   }
-  auto batch = assembler_->Add(part);
-  if (!batch.ok()) return batch.status();
+  BULKHEAD_ASSIGN_OR_RETURN(auto batch, assembler_->Add(part));
   if (part.has_header) {
     inbox_->Begin(assembler_->sequence(), assembler_->payload_bytes());
-    absl::Status within = inbox_->CheckCredits();
-    if (!within.ok()) return within;
+    BULKHEAD_RETURN_IF_ERROR(inbox_->CheckCredits());
   }
-  if (*batch != nullptr) Deliver(*std::move(batch));
+  if (batch != nullptr) Deliver(std::move(batch));
   return absl::OkStatus();
 }
 
@@ -49,11 +45,11 @@ absl::Status Receiver::OnSlot(const v1::SlotBatch& slot) {
   if (!config_.door->Hold(arena_->id(), slot.slot())) {
     return ProtocolError(absl::StrCat("slot ", slot.slot(), " came while it was held"));
   }
-  auto batch = assembler_->Adopt(slot.header(),
-                                 std::make_unique<HeldSlot>(arena_, config_.door, slot.slot()));
-  if (!batch.ok()) return batch.status();
+  BULKHEAD_ASSIGN_OR_RETURN(
+      auto batch, assembler_->Adopt(slot.header(),
+                                    std::make_unique<HeldSlot>(arena_, config_.door, slot.slot())));
   inbox_->Begin(slot.header().sequence(), slot.header().payload_bytes());
-  Deliver(*std::move(batch));
+  Deliver(std::move(batch));
   return absl::OkStatus();
 }
 
@@ -127,8 +123,7 @@ absl::Status Receiver::OnSampleEvent(const v1::SampleEvent& event) {
   }
   if (event.kind() != v1::SampleEvent::KIND_QUARANTINED) return absl::OkStatus();
   if (batch_context_ == nullptr) return ProtocolError("a record was quarantined before Opened");
-  absl::Status added = AddQuarantined(event.record(), &batch_context_->cursor);
-  if (!added.ok()) return added;
+  BULKHEAD_RETURN_IF_ERROR(AddQuarantined(event.record(), &batch_context_->cursor));
   batch_context_->quarantine_digest = QuarantineDigest(batch_context_->cursor);
   if (config_.on_quarantine) {
     config_.on_quarantine(QuarantineEvent{event.record(), event.message()});
@@ -145,13 +140,11 @@ absl::Status Receiver::OnOpened(const v1::Opened& opened) {
     return ProtocolError(
         "it is of a version that cannot share a stream with other replicas; update it");
   }
-  auto layout = MakeLayout(opened.schema());
-  if (!layout.ok()) return layout.status();
+  BULKHEAD_ASSIGN_OR_RETURN(auto layout, MakeLayout(opened.schema()));
   opened_ = opened;
-  absl::Status mapped = TakeArena(opened, *layout);
-  if (!mapped.ok()) return mapped;
-  Describe(opened, *layout);
-  batch_context_ = std::make_shared<BatchContext>(*std::move(layout), opened.cursor(),
+  BULKHEAD_RETURN_IF_ERROR(TakeArena(opened, layout));
+  Describe(opened, layout);
+  batch_context_ = std::make_shared<BatchContext>(std::move(layout), opened.cursor(),
                                                   config_.open.credits().batches());
   assembler_.emplace(batch_context_, opened.unordered(), config_.open.world_size(),
                      opened.assigned());
@@ -200,13 +193,12 @@ absl::Status Receiver::TakeArena(const v1::Opened& opened, const BatchLayout& la
   if (config_.door == nullptr || opened.arena_id() == 0) {
     return ProtocolError("it chose shared memory without an arena");
   }
-  auto arena = config_.door->TakeArena(opened.arena_id());
-  if (!arena.ok()) return arena.status();
-  if (layout.batch_bytes > (*arena)->slot_bytes()) {
-    return ProtocolError(absl::StrCat("slots of ", (*arena)->slot_bytes(),
+  BULKHEAD_ASSIGN_OR_RETURN(auto arena, config_.door->TakeArena(opened.arena_id()));
+  if (layout.batch_bytes > arena->slot_bytes()) {
+    return ProtocolError(absl::StrCat("slots of ", arena->slot_bytes(),
                                       " bytes do not hold batches of ", layout.batch_bytes));
   }
-  arena_ = *std::move(arena);
+  arena_ = std::move(arena);
   return absl::OkStatus();
 }
 

@@ -26,9 +26,9 @@ void TakeWorkingMemory() {
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<Stream>> Stream::Start(Config config) {
-  auto channel = MakeChannel(config.target, config.credentials, Caller::kStream, config.authority);
-  if (!channel.ok()) return channel.status();
-  std::shared_ptr<Stream> stream(new Stream(std::move(config), *std::move(channel)));
+  BULKHEAD_ASSIGN_OR_RETURN(auto channel, MakeChannel(config.target, config.credentials,
+                                                      Caller::kStream, config.authority));
+  std::shared_ptr<Stream> stream(new Stream(std::move(config), std::move(channel)));
   const auto release = [weak = std::weak_ptr<Stream>(stream)](uint64_t sequence) {
     if (auto released = weak.lock()) released->inbox_.Release(sequence);
   };
@@ -38,8 +38,7 @@ absl::StatusOr<std::shared_ptr<Stream>> Stream::Start(Config config) {
     TakeWorkingMemory();
     raw->call_.Run(raw->config_.open, raw);
   };
-  absl::Status started = StartThread("to read a stream", read, &stream->reader_);
-  if (!started.ok()) return started;
+  BULKHEAD_RETURN_IF_ERROR(StartThread("to read a stream", read, &stream->reader_));
   return stream;
 }
 
