@@ -12,7 +12,7 @@ BULKHEAD_BEGIN_TARGET(BULKHEAD_AVX2)
 namespace bulkhead::jpeg {
 namespace {
 
-using V = LanesAvx2;
+namespace V = lanes_avx2;
 #include "server/image/jpeg/kernels.inc"
 
 }  // namespace

@@ -17,7 +17,7 @@ BULKHEAD_BEGIN_TARGET(BULKHEAD_AVX512)
 namespace bulkhead::jpeg {
 namespace {
 
-using V = LanesAvx512;
+namespace V = lanes_avx512;
 #include "server/image/jpeg/kernels.inc"
 
 }  // namespace

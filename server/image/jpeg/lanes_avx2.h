@@ -34,113 +34,106 @@ struct InterleaveAvx2 {
 inline constexpr InterleaveAvx2 kInterleaveAvx2;
 
 // Two lanes of 128 bits: a line for each instruction, and no state. What mixes neighbours does so
-// within each lane. lanes_avx512.h has the same for four lanes. Kernels name LanesAvx2 only.
-//
-// What makes, loads and stores them.
-struct ValuesAvx2 {
-  using Vec = __m256i;
-  static constexpr int kCount = 2;
-  static constexpr int kBytes = 32;
+// within each lane. lanes_avx512.h has the same for four lanes. Kernels call both `V`.
+namespace lanes_avx2 {
 
-  BULKHEAD_LANES Vec Zero() { return _mm256_setzero_si256(); }
-  BULKHEAD_LANES Vec Set8(int value) { return _mm256_set1_epi8(static_cast<char>(value)); }
-  BULKHEAD_LANES Vec Set16(int value) { return _mm256_set1_epi16(static_cast<int16_t>(value)); }
-  BULKHEAD_LANES Vec Set32(int value) { return _mm256_set1_epi32(value); }
-  // The same two 16-bit numbers again and again.
-  BULKHEAD_LANES Vec SetPairs16(int first, int second) {
-    return Set32(static_cast<int>(static_cast<uint32_t>(second) << 16 |
-                                  (static_cast<uint32_t>(first) & 0xFFFF)));
-  }
-  BULKHEAD_LANES Vec Load(const void* from) {
-    return _mm256_loadu_si256(static_cast<const __m256i*>(from));
-  }
-  BULKHEAD_LANES void Store(void* to, Vec value) {
-    _mm256_storeu_si256(static_cast<__m256i*>(to), value);
-  }
-  // kBytes / 2 bytes as 16-bit numbers.
-  BULKHEAD_LANES Vec Wide(const uint8_t* from) {
-    return _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
-  }
-  // 16 bytes to each lane, the next ones `step` bytes behind.
-  BULKHEAD_LANES Vec LoadApart(const void* from, ptrdiff_t step) {
-    const char* const bytes = static_cast<const char*>(from);
-    return _mm256_inserti128_si256(
-        _mm256_castsi128_si256(_mm_load_si128(reinterpret_cast<const __m128i*>(bytes))),
-        _mm_load_si128(reinterpret_cast<const __m128i*>(bytes + step)), 1);
-  }
-  // The same 16 bytes to every lane.
-  BULKHEAD_LANES Vec LoadForAll(const void* from) {
-    return _mm256_broadcastsi128_si256(_mm_load_si128(static_cast<const __m128i*>(from)));
-  }
-};
+// What makes, loads and stores them.
+
+using Vec = __m256i;
+inline constexpr int kCount = 2;
+inline constexpr int kBytes = 32;
+
+BULKHEAD_LANES Vec Zero() { return _mm256_setzero_si256(); }
+BULKHEAD_LANES Vec Set8(int value) { return _mm256_set1_epi8(static_cast<char>(value)); }
+BULKHEAD_LANES Vec Set16(int value) { return _mm256_set1_epi16(static_cast<int16_t>(value)); }
+BULKHEAD_LANES Vec Set32(int value) { return _mm256_set1_epi32(value); }
+// The same two 16-bit numbers again and again.
+BULKHEAD_LANES Vec SetPairs16(int first, int second) {
+  return Set32(static_cast<int>(static_cast<uint32_t>(second) << 16 |
+                                (static_cast<uint32_t>(first) & 0xFFFF)));
+}
+BULKHEAD_LANES Vec Load(const void* from) {
+  return _mm256_loadu_si256(static_cast<const __m256i*>(from));
+}
+BULKHEAD_LANES void Store(void* to, Vec value) {
+  _mm256_storeu_si256(static_cast<__m256i*>(to), value);
+}
+// kBytes / 2 bytes as 16-bit numbers.
+BULKHEAD_LANES Vec Wide(const uint8_t* from) {
+  return _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+}
+// 16 bytes to each lane, the next ones `step` bytes behind.
+BULKHEAD_LANES Vec LoadApart(const void* from, ptrdiff_t step) {
+  const char* const bytes = static_cast<const char*>(from);
+  return _mm256_inserti128_si256(
+      _mm256_castsi128_si256(_mm_load_si128(reinterpret_cast<const __m128i*>(bytes))),
+      _mm_load_si128(reinterpret_cast<const __m128i*>(bytes + step)), 1);
+}
+// The same 16 bytes to every lane.
+BULKHEAD_LANES Vec LoadForAll(const void* from) {
+  return _mm256_broadcastsi128_si256(_mm_load_si128(static_cast<const __m128i*>(from)));
+}
 
 // What is computed of numbers.
-struct NumbersAvx2 : ValuesAvx2 {
-  BULKHEAD_LANES Vec And(Vec a, Vec b) { return _mm256_and_si256(a, b); }
-  BULKHEAD_LANES Vec Or(Vec a, Vec b) { return _mm256_or_si256(a, b); }
-  BULKHEAD_LANES Vec Xor(Vec a, Vec b) { return _mm256_xor_si256(a, b); }
-  BULKHEAD_LANES Vec Add16(Vec a, Vec b) { return _mm256_add_epi16(a, b); }
-  BULKHEAD_LANES Vec Sub16(Vec a, Vec b) { return _mm256_sub_epi16(a, b); }
-  BULKHEAD_LANES Vec Add32(Vec a, Vec b) { return _mm256_add_epi32(a, b); }
-  BULKHEAD_LANES Vec Sub32(Vec a, Vec b) { return _mm256_sub_epi32(a, b); }
-  BULKHEAD_LANES Vec MulLow16(Vec a, Vec b) { return _mm256_mullo_epi16(a, b); }
-  BULKHEAD_LANES Vec MulHigh16(Vec a, Vec b) { return _mm256_mulhi_epi16(a, b); }
-  BULKHEAD_LANES Vec MulPairs16(Vec a, Vec b) { return _mm256_madd_epi16(a, b); }
-  template <int kBits>
-  BULKHEAD_LANES Vec Right16(Vec a) {
-    return _mm256_srai_epi16(a, kBits);
-  }
-  template <int kBits>
-  BULKHEAD_LANES Vec RightUnsigned16(Vec a) {
-    return _mm256_srli_epi16(a, kBits);
-  }
-  template <int kBits>
-  BULKHEAD_LANES Vec Left16(Vec a) {
-    return _mm256_slli_epi16(a, kBits);
-  }
-  template <int kBits>
-  BULKHEAD_LANES Vec Right32(Vec a) {
-    return _mm256_srai_epi32(a, kBits);
-  }
-  BULKHEAD_LANES bool AnyNegative16(Vec value) {
-    return _mm256_movemask_epi8(_mm256_and_si256(value, Set16(INT16_MIN))) != 0;
-  }
-};
 
-// The whole instruction set: also what moves numbers about.
-struct LanesAvx2 : NumbersAvx2 {
-  // The lower half of each lane, one behind the other, to `low`, and the upper ones to `high`.
-  BULKHEAD_LANES void StoreHalves(Vec value, uint8_t* low, uint8_t* high) {
-    value = LowHalvesFirst(value);
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(low), _mm256_castsi256_si128(value));
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(high), _mm256_extracti128_si256(value, 1));
-  }
-  BULKHEAD_LANES Vec LowHalvesFirst(Vec value) { return _mm256_permute4x64_epi64(value, 0xD8); }
+BULKHEAD_LANES Vec And(Vec a, Vec b) { return _mm256_and_si256(a, b); }
+BULKHEAD_LANES Vec Or(Vec a, Vec b) { return _mm256_or_si256(a, b); }
+BULKHEAD_LANES Vec Xor(Vec a, Vec b) { return _mm256_xor_si256(a, b); }
+BULKHEAD_LANES Vec Add16(Vec a, Vec b) { return _mm256_add_epi16(a, b); }
+BULKHEAD_LANES Vec Sub16(Vec a, Vec b) { return _mm256_sub_epi16(a, b); }
+BULKHEAD_LANES Vec Add32(Vec a, Vec b) { return _mm256_add_epi32(a, b); }
+BULKHEAD_LANES Vec Sub32(Vec a, Vec b) { return _mm256_sub_epi32(a, b); }
+BULKHEAD_LANES Vec MulLow16(Vec a, Vec b) { return _mm256_mullo_epi16(a, b); }
+BULKHEAD_LANES Vec MulHigh16(Vec a, Vec b) { return _mm256_mulhi_epi16(a, b); }
+BULKHEAD_LANES Vec MulPairs16(Vec a, Vec b) { return _mm256_madd_epi16(a, b); }
+template <int kBits>
+BULKHEAD_LANES Vec Right16(Vec a) {
+  return _mm256_srai_epi16(a, kBits);
+}
+template <int kBits>
+BULKHEAD_LANES Vec RightUnsigned16(Vec a) {
+  return _mm256_srli_epi16(a, kBits);
+}
+template <int kBits>
+BULKHEAD_LANES Vec Left16(Vec a) {
+  return _mm256_slli_epi16(a, kBits);
+}
+template <int kBits>
+BULKHEAD_LANES Vec Right32(Vec a) {
+  return _mm256_srai_epi32(a, kBits);
+}
+BULKHEAD_LANES bool AnyNegative16(Vec value) {
+  return _mm256_movemask_epi8(_mm256_and_si256(value, Set16(INT16_MIN))) != 0;
+}
 
-  BULKHEAD_LANES Vec Pack32(Vec a, Vec b) { return _mm256_packs_epi32(a, b); }
-  BULKHEAD_LANES Vec Pack16(Vec a, Vec b) { return _mm256_packs_epi16(a, b); }
-  BULKHEAD_LANES Vec PackUnsigned16(Vec a, Vec b) { return _mm256_packus_epi16(a, b); }
-  BULKHEAD_LANES Vec Low8(Vec a, Vec b) { return _mm256_unpacklo_epi8(a, b); }
-  BULKHEAD_LANES Vec High8(Vec a, Vec b) { return _mm256_unpackhi_epi8(a, b); }
-  BULKHEAD_LANES Vec Low16(Vec a, Vec b) { return _mm256_unpacklo_epi16(a, b); }
-  BULKHEAD_LANES Vec High16(Vec a, Vec b) { return _mm256_unpackhi_epi16(a, b); }
-  BULKHEAD_LANES Vec Low32(Vec a, Vec b) { return _mm256_unpacklo_epi32(a, b); }
-  BULKHEAD_LANES Vec High32(Vec a, Vec b) { return _mm256_unpackhi_epi32(a, b); }
-  BULKHEAD_LANES Vec Low64(Vec a, Vec b) { return _mm256_unpacklo_epi64(a, b); }
-  BULKHEAD_LANES Vec High64(Vec a, Vec b) { return _mm256_unpackhi_epi64(a, b); }
+// What moves numbers about.
 
-  // Interleaved pixels of kBytes bytes of each colour, which in each lane stand with the even ones
-  // of 16 pixels first.
-  BULKHEAD_LANES void StoreThree(Vec first, Vec second, Vec third, uint8_t* out);
-  BULKHEAD_LANES void StoreFour(Vec first, Vec second, Vec third, Vec fourth, uint8_t* out);
+BULKHEAD_LANES Vec LowHalvesFirst(Vec value) { return _mm256_permute4x64_epi64(value, 0xD8); }
+// The lower half of each lane, one behind the other, to `low`, and the upper ones to `high`.
+BULKHEAD_LANES void StoreHalves(Vec value, uint8_t* low, uint8_t* high) {
+  value = LowHalvesFirst(value);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(low), _mm256_castsi256_si128(value));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(high), _mm256_extracti128_si256(value, 1));
+}
 
- private:
-  BULKHEAD_LANES Vec Pick(Vec bytes, int part, int channel) {
-    return _mm256_shuffle_epi8(bytes, Load(kInterleaveAvx2.masks[part][channel]));
-  }
-};
+BULKHEAD_LANES Vec Pack32(Vec a, Vec b) { return _mm256_packs_epi32(a, b); }
+BULKHEAD_LANES Vec Pack16(Vec a, Vec b) { return _mm256_packs_epi16(a, b); }
+BULKHEAD_LANES Vec PackUnsigned16(Vec a, Vec b) { return _mm256_packus_epi16(a, b); }
+BULKHEAD_LANES Vec Low8(Vec a, Vec b) { return _mm256_unpacklo_epi8(a, b); }
+BULKHEAD_LANES Vec High8(Vec a, Vec b) { return _mm256_unpackhi_epi8(a, b); }
+BULKHEAD_LANES Vec Low16(Vec a, Vec b) { return _mm256_unpacklo_epi16(a, b); }
+BULKHEAD_LANES Vec High16(Vec a, Vec b) { return _mm256_unpackhi_epi16(a, b); }
+BULKHEAD_LANES Vec Low32(Vec a, Vec b) { return _mm256_unpacklo_epi32(a, b); }
+BULKHEAD_LANES Vec High32(Vec a, Vec b) { return _mm256_unpackhi_epi32(a, b); }
+BULKHEAD_LANES Vec Low64(Vec a, Vec b) { return _mm256_unpacklo_epi64(a, b); }
+BULKHEAD_LANES Vec High64(Vec a, Vec b) { return _mm256_unpackhi_epi64(a, b); }
 
-void LanesAvx2::StoreThree(Vec first, Vec second, Vec third, uint8_t* out) {
+BULKHEAD_LANES Vec Pick(Vec bytes, int part, int channel) {
+  return _mm256_shuffle_epi8(bytes, Load(kInterleaveAvx2.masks[part][channel]));
+}
+// Interleaved pixels of kBytes bytes of each colour, which in each lane stand with the even ones
+// of 16 pixels first.
+BULKHEAD_LANES void StoreThree(Vec first, Vec second, Vec third, uint8_t* out) {
 #pragma GCC unroll 3
   for (int part = 0; part < 3; ++part) {
     const Vec bytes = Or(Or(Pick(first, part, 0), Pick(second, part, 1)), Pick(third, part, 2));
@@ -150,7 +143,7 @@ void LanesAvx2::StoreThree(Vec first, Vec second, Vec third, uint8_t* out) {
   }
 }
 
-void LanesAvx2::StoreFour(Vec first, Vec second, Vec third, Vec fourth, uint8_t* out) {
+BULKHEAD_LANES void StoreFour(Vec first, Vec second, Vec third, Vec fourth, uint8_t* out) {
   const Vec upper_even = Low8(first, second);
   const Vec upper_odd = High8(first, second);
   const Vec lower_even = Low8(third, fourth);
@@ -169,6 +162,8 @@ void LanesAvx2::StoreFour(Vec first, Vec second, Vec third, Vec fourth, uint8_t*
                      _mm256_extracti128_si256(parts[part], 1));
   }
 }
+
+}  // namespace lanes_avx2
 
 #undef BULKHEAD_LANES
 
