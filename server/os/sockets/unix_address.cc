@@ -13,13 +13,16 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "server/base/error.h"
 #include "server/os/files/fd.h"
 #include "server/os/files/filesystem.h"
+#include "server/os/sockets/connection.h"
 
 namespace bulkhead {
 
@@ -65,27 +68,41 @@ void SocketFile::Remove() const {
   if (had_file && IdentityOf(path_) == identity_) RemoveFile(path_);
 }
 
-bool IsUnixListener(const std::string& path) {
+namespace {
+
+// Absent: `path` is empty, or longer than the system allows.
+std::optional<sockaddr_un> AddressOf(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  if (path.empty() || path.size() >= sizeof(address.sun_path)) return false;
+  if (path.empty() || path.size() >= sizeof(address.sun_path)) return std::nullopt;
   std::memcpy(address.sun_path, path.data(), path.size());
-  const UniqueFd probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!probe) return false;
-  // A busy one has no place for the connection.
-  return connect(probe.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0 ||
-         errno == EAGAIN;
+  return address;
+}
+
+// The error with which a socket of `type` connects there, 0 if a process listens. Does not wait.
+absl::StatusOr<int> TryToConnect(const sockaddr_un& address, int type) {
+  const UniqueFd probe(socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!probe) return SystemError(errno, "socket");
+  const auto* const name = reinterpret_cast<const sockaddr*>(&address);
+  return connect(probe.get(), name, sizeof(address)) == 0 ? 0 : errno;
+}
+
+}  // namespace
+
+bool IsUnixListener(const std::string& path) {
+  const std::optional<sockaddr_un> address = AddressOf(path);
+  if (!address.has_value()) return false;
+  const absl::StatusOr<int> error = TryToConnect(*address, SOCK_STREAM);
+  return error.ok() && (*error == 0 || *error == EAGAIN);  // a busy one has no place for it
 }
 
 absl::Status PrepareUnixAddress(const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.empty() || path.size() >= sizeof(address.sun_path)) {
+  const std::optional<sockaddr_un> address = AddressOf(path);
+  if (!address.has_value()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "the socket path ", path, " has ", path.size(), " bytes, the system allows 1 to ",
-        sizeof(address.sun_path) - 1, "; choose a shorter --listen"));
+        sizeof(address->sun_path) - 1, "; choose a shorter --listen"));
   }
-  std::memcpy(address.sun_path, path.data(), path.size());
   struct stat info;
   const std::string folder =
       path.substr(0, path.rfind('/') == std::string::npos ? 0 : path.rfind('/'));
@@ -99,19 +116,9 @@ absl::Status PrepareUnixAddress(const std::string& path) {
   }
   // Only a refused connection proves that no process listens. A service that is busy (EAGAIN), of
   // another socket type (EPROTOTYPE) or of another user (EACCES) lives.
-  const UniqueFd probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!probe) return SystemError(errno, "socket");
-  int error = 0;
-  if (connect(probe.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) {
-    error = errno;
-  }
+  BULKHEAD_ASSIGN_OR_RETURN(int error, TryToConnect(*address, SOCK_STREAM));
   if (error == EPROTOTYPE) {
-    const UniqueFd packets(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    if (!packets) return SystemError(errno, "socket");
-    error = 0;
-    if (connect(packets.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) {
-      error = errno;
-    }
+    BULKHEAD_ASSIGN_OR_RETURN(error, TryToConnect(*address, SOCK_SEQPACKET));
   }
   if (error == ENOENT) return absl::OkStatus();  // its service has just removed it
   if (error != ECONNREFUSED) {
@@ -195,15 +202,13 @@ std::vector<std::string> NotedAddressesOf(const std::string& program) {
 }
 
 absl::StatusOr<UniqueFd> ListenUnix(const std::string& path, int type, int backlog) {
-  if (absl::Status prepared = PrepareUnixAddress(path); !prepared.ok()) return prepared;
+  BULKHEAD_RETURN_IF_ERROR(PrepareUnixAddress(path));
   UniqueFd fd(socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return SystemError(errno, "socket");
   // bind() makes the file with the socket's mode, less the umask.
   if (fchmod(fd.get(), 0600) != 0) return SystemError(errno, "fchmod of a socket");
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path, path.data(), path.size());
-  if (bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) {
+  const sockaddr_un address = *AddressOf(path);
+  if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
     return SystemError(errno, absl::StrCat("binding ", path));
   }
   if (listen(fd.get(), backlog) != 0) return SystemError(errno, absl::StrCat("listen on ", path));
@@ -215,25 +220,10 @@ absl::StatusOr<UniqueFd> ListenUnixStream(const std::string& path, int backlog) 
 }
 
 absl::StatusOr<UniqueFd> AcceptUnixStream(int listener, int send_bytes) {
-  UniqueFd fd;
-  while (!fd) {
-    fd.reset(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (fd || errno == EINTR || errno == ECONNABORTED) continue;
-    if (errno == EAGAIN) return absl::UnavailableError("no client is connecting");
-    return SystemError(errno, "accept");
-  }
+  BULKHEAD_ASSIGN_OR_RETURN(UniqueFd fd, AcceptConnection(listener));
   // A smaller buffer is only slower.
   setsockopt(fd.get(), SOL_SOCKET, SO_SNDBUF, &send_bytes, sizeof(send_bytes));
   return fd;
-}
-
-absl::StatusOr<pid_t> PeerProcess(int connection) {
-  ucred peer{};
-  socklen_t size = sizeof(peer);
-  if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) {
-    return SystemError(errno, "SO_PEERCRED");
-  }
-  return peer.pid;
 }
 
 }  // namespace bulkhead
