@@ -24,6 +24,7 @@
 #include "server/os/files/filesystem.h"
 #include "server/os/files/foreign_lines.h"
 #include "server/os/process/thread.h"
+#include "server/os/sockets/connection.h"
 
 namespace bulkhead {
 namespace {

@@ -25,6 +25,69 @@
 #include "server/os/sockets/connection.h"
 
 namespace bulkhead {
+namespace {
+
+std::pair<dev_t, ino_t> IdentityOf(const std::string& path) {
+  struct stat info {};
+  if (lstat(path.c_str(), &info) != 0) return {};
+  return {info.st_dev, info.st_ino};
+}
+
+// Absent: `path` is empty, or longer than the system allows.
+std::optional<sockaddr_un> AddressOf(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.empty() || path.size() >= sizeof(address.sun_path)) return std::nullopt;
+  std::memcpy(address.sun_path, path.data(), path.size());
+  return address;
+}
+
+// The error with which a socket of `type` connects there, 0 if a process listens. Does not wait.
+absl::StatusOr<int> TryToConnect(const sockaddr_un& address, int type) {
+  const UniqueFd probe(socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!probe) return SystemError(errno, "socket");
+  const auto* const name = reinterpret_cast<const sockaddr*>(&address);
+  return connect(probe.get(), name, sizeof(address)) == 0 ? 0 : errno;
+}
+
+// How NoteAddress begins its names, after the byte 0 that /proc/net/unix shows as "@".
+constexpr absl::string_view kNote = "bulkhead-at:";
+
+// What `name_of` says of the named stream sockets of processes of this user whose program is called
+// `program`: it gets the flags and the name, and returns "" for one that is not meant.
+template <typename NameOf>
+std::vector<std::string> StreamSocketsOf(const std::string& program, NameOf name_of) {
+  // "Num RefCount Protocol Flags Type St Inode Path", where a path may have blanks.
+  constexpr absl::string_view kStream = "0001";
+  std::map<std::string, std::string> names;  // by the socket's link in /proc/PID/fd
+  std::ifstream sockets("/proc/net/unix");
+  for (std::string line; std::getline(sockets, line);) {
+    const std::vector<absl::string_view> words = absl::StrSplit(line, ' ', absl::SkipEmpty());
+    if (words.size() < 8 || words[4] != kStream) continue;
+    std::string name = name_of(words[3], line.substr(words[7].data() - line.data()));
+    if (!name.empty()) names[absl::StrCat("socket:[", words[6], "]")] = std::move(name);
+  }
+  std::set<std::string> found;
+  for (const std::string& process : NamesIn("/proc")) {
+    const std::string folder = absl::StrCat("/proc/", process);
+    std::ifstream comm(folder + "/comm");
+    std::string name;
+    struct stat info {};
+    if (!std::getline(comm, name) || name != program || stat(folder.c_str(), &info) != 0 ||
+        info.st_uid != getuid()) {
+      continue;
+    }
+    for (const std::string& fd : NamesIn(folder + "/fd")) {
+      std::error_code error;
+      const auto link = std::filesystem::read_symlink(absl::StrCat(folder, "/fd/", fd), error);
+      const auto socket = names.find(link.string());
+      if (!error && socket != names.end()) found.insert(socket->second);
+    }
+  }
+  return {found.begin(), found.end()};
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<UnixAddressLock>> UnixAddressLock::Take(const std::string& path) {
   const auto make = [](UniqueFd fd, std::string lock_path) {
@@ -51,43 +114,12 @@ UnixAddressLock::~UnixAddressLock() {
   if (fd_) RemoveFile(path_);
 }
 
-namespace {
-
-std::pair<dev_t, ino_t> IdentityOf(const std::string& path) {
-  struct stat info {};
-  if (lstat(path.c_str(), &info) != 0) return {};
-  return {info.st_dev, info.st_ino};
-}
-
-}  // namespace
-
 SocketFile::SocketFile(std::string path) : path_(std::move(path)), identity_(IdentityOf(path_)) {}
 
 void SocketFile::Remove() const {
   const bool had_file = identity_ != std::pair<dev_t, ino_t>();
   if (had_file && IdentityOf(path_) == identity_) RemoveFile(path_);
 }
-
-namespace {
-
-// Absent: `path` is empty, or longer than the system allows.
-std::optional<sockaddr_un> AddressOf(const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.empty() || path.size() >= sizeof(address.sun_path)) return std::nullopt;
-  std::memcpy(address.sun_path, path.data(), path.size());
-  return address;
-}
-
-// The error with which a socket of `type` connects there, 0 if a process listens. Does not wait.
-absl::StatusOr<int> TryToConnect(const sockaddr_un& address, int type) {
-  const UniqueFd probe(socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!probe) return SystemError(errno, "socket");
-  const auto* const name = reinterpret_cast<const sockaddr*>(&address);
-  return connect(probe.get(), name, sizeof(address)) == 0 ? 0 : errno;
-}
-
-}  // namespace
 
 bool IsUnixListener(const std::string& path) {
   const std::optional<sockaddr_un> address = AddressOf(path);
@@ -130,47 +162,6 @@ absl::Status PrepareUnixAddress(const std::string& path) {
   if (unlink(path.c_str()) != 0) return SystemError(errno, absl::StrCat("removing ", path));
   return absl::OkStatus();
 }
-
-namespace {
-
-// How NoteAddress begins its names, after the byte 0 that /proc/net/unix shows as "@".
-constexpr absl::string_view kNote = "bulkhead-at:";
-
-// What `name_of` says of the named stream sockets of processes of this user whose program is called
-// `program`: it gets the flags and the name, and returns "" for one that is not meant.
-template <typename NameOf>
-std::vector<std::string> StreamSocketsOf(const std::string& program, NameOf name_of) {
-  // "Num RefCount Protocol Flags Type St Inode Path", where a path may have blanks.
-  constexpr absl::string_view kStream = "0001";
-  std::map<std::string, std::string> names;  // by the socket's link in /proc/PID/fd
-  std::ifstream sockets("/proc/net/unix");
-  for (std::string line; std::getline(sockets, line);) {
-    const std::vector<absl::string_view> words = absl::StrSplit(line, ' ', absl::SkipEmpty());
-    if (words.size() < 8 || words[4] != kStream) continue;
-    std::string name = name_of(words[3], line.substr(words[7].data() - line.data()));
-    if (!name.empty()) names[absl::StrCat("socket:[", words[6], "]")] = std::move(name);
-  }
-  std::set<std::string> found;
-  for (const std::string& process : NamesIn("/proc")) {
-    const std::string folder = absl::StrCat("/proc/", process);
-    std::ifstream comm(folder + "/comm");
-    std::string name;
-    struct stat info {};
-    if (!std::getline(comm, name) || name != program || stat(folder.c_str(), &info) != 0 ||
-        info.st_uid != getuid()) {
-      continue;
-    }
-    for (const std::string& fd : NamesIn(folder + "/fd")) {
-      std::error_code error;
-      const auto link = std::filesystem::read_symlink(absl::StrCat(folder, "/fd/", fd), error);
-      const auto socket = names.find(link.string());
-      if (!error && socket != names.end()) found.insert(socket->second);
-    }
-  }
-  return {found.begin(), found.end()};
-}
-
-}  // namespace
 
 std::vector<std::string> ListeningPathsOf(const std::string& program) {
   constexpr absl::string_view kListens = "00010000";
