@@ -40,6 +40,5 @@ int main(int argc, char** argv) {
   }
   native_paths[native_path_count] = nullptr;
   const char* const none = nullptr;
-  bulkhead_worker_run(control_fd, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr,
-                      nullptr, nullptr, nullptr, nullptr, &none, &none, native_paths);
+  bulkhead_worker_run(control_fd, nullptr, &none, &none, native_paths);
 }

@@ -22,7 +22,8 @@ absl::StatusOr<std::shared_ptr<Arena>> Arena::Create(uint64_t slot_bytes, uint32
 
 absl::StatusOr<std::shared_ptr<Arena>> Arena::Attach(UniqueFd fd, uint64_t slot_bytes,
                                                      uint32_t slot_count) {
-  BULKHEAD_ASSIGN_OR_RETURN(MemoryMap map, MemoryMap::MapClosed(fd.get(), slot_bytes * slot_count));
+  BULKHEAD_ASSIGN_OR_RETURN(
+      MemoryMap map, MemoryMap::Map(fd.get(), slot_bytes * slot_count, MemoryMap::Access::kNone));
   return std::shared_ptr<Arena>(new Arena(UniqueFd(), std::move(map), slot_bytes, slot_count));
 }
 

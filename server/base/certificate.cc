@@ -19,17 +19,15 @@
 namespace bulkhead {
 namespace {
 
-template <typename Type, void (*Free)(Type*)>
+template <typename Type, auto Free>
 struct Freeing {
   void operator()(Type* object) const { Free(object); }
 };
-using Certificate = std::unique_ptr<X509, Freeing<X509, X509_free>>;
-using Key = std::unique_ptr<EVP_PKEY, Freeing<EVP_PKEY, EVP_PKEY_free>>;
-
-struct FreeBio {
-  void operator()(BIO* bio) const { BIO_free(bio); }
-};
-using Bio = std::unique_ptr<BIO, FreeBio>;
+template <typename Type, auto Free>
+using Owned = std::unique_ptr<Type, Freeing<Type, Free>>;
+using Certificate = Owned<X509, X509_free>;
+using Key = Owned<EVP_PKEY, EVP_PKEY_free>;
+using Bio = Owned<BIO, BIO_free>;
 
 Bio Open(const std::string& text) {
   return Bio(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));

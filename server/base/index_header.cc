@@ -1,6 +1,7 @@
 #include "server/base/index_header.h"
 
 #include <cstring>
+#include <type_traits>
 
 #include "absl/strings/str_cat.h"
 #include "server/base/checksum.h"
@@ -13,17 +14,22 @@ namespace {
 constexpr char kMagic[8] = {'B', 'U', 'L', 'K', 'H', 'I', 'D', 'X'};
 // Byte offsets.
 constexpr size_t kVersionAt = 8;
-constexpr size_t kKindAt = 12;
-constexpr size_t kRecordCountAt = 16;
-constexpr size_t kPayloadBytesAt = 24;
-constexpr size_t kPayloadCrcAt = 32;
-constexpr size_t kFileSizeAt = 40;
-constexpr size_t kFileMtimeAt = 48;
 constexpr size_t kChecksumAt = 56;
-constexpr size_t kIndexedCountAt = 88;
-constexpr size_t kPartCountAt = 96;
-constexpr size_t kNamesBytesAt = 104;
 constexpr size_t kHeaderCrcAt = IndexHeader::kBytes - 4;
+
+// Calls field(place, number) for each number of a header.
+template <typename Header, typename Field>
+void ForEachNumber(Header& header, const Field& field) {
+  field(12, header.kind);
+  field(16, header.record_count);
+  field(24, header.payload_bytes);
+  field(32, header.table_crc32c);
+  field(40, header.file_size_bytes);
+  field(48, header.file_mtime_ns);
+  field(88, header.indexed_count);
+  field(96, header.part_count);
+  field(104, header.names_bytes);
+}
 
 absl::Status Damaged(absl::string_view what) {
   return MakeError(absl::StatusCode::kDataLoss, reason::kIndexDamaged,
@@ -37,16 +43,9 @@ std::array<uint8_t, IndexHeader::kBytes> IndexHeader::Serialize() const {
   char* out = reinterpret_cast<char*>(bytes.data());
   std::memcpy(out, kMagic, sizeof(kMagic));
   StoreLittle<uint32_t>(out + kVersionAt, kVersion);
-  StoreLittle<uint32_t>(out + kKindAt, kind);
-  StoreLittle<uint64_t>(out + kRecordCountAt, record_count);
-  StoreLittle<uint64_t>(out + kPayloadBytesAt, payload_bytes);
-  StoreLittle<uint32_t>(out + kPayloadCrcAt, table_crc32c);
-  StoreLittle<uint64_t>(out + kFileSizeAt, file_size_bytes);
-  StoreLittle<int64_t>(out + kFileMtimeAt, file_mtime_ns);
+  ForEachNumber(*this,
+                [&](size_t at, auto number) { StoreLittle<decltype(number)>(out + at, number); });
   std::memcpy(out + kChecksumAt, checksum.data(), checksum.size());
-  StoreLittle<uint64_t>(out + kIndexedCountAt, indexed_count);
-  StoreLittle<uint64_t>(out + kPartCountAt, part_count);
-  StoreLittle<uint64_t>(out + kNamesBytesAt, names_bytes);
   StoreLittle<uint32_t>(out + kHeaderCrcAt, Crc32c(absl::string_view(out, kHeaderCrcAt)));
   return bytes;
 }
@@ -63,16 +62,10 @@ absl::StatusOr<IndexHeader> IndexHeader::Parse(absl::string_view bytes) {
     return Damaged("has a header that does not match its checksum");
   }
   IndexHeader header;
-  header.kind = LoadLittle<uint32_t>(in + kKindAt);
-  header.record_count = LoadLittle<uint64_t>(in + kRecordCountAt);
-  header.payload_bytes = LoadLittle<uint64_t>(in + kPayloadBytesAt);
-  header.table_crc32c = LoadLittle<uint32_t>(in + kPayloadCrcAt);
-  header.file_size_bytes = LoadLittle<uint64_t>(in + kFileSizeAt);
-  header.file_mtime_ns = LoadLittle<int64_t>(in + kFileMtimeAt);
+  ForEachNumber(header, [&](size_t at, auto& number) {
+    number = LoadLittle<std::remove_reference_t<decltype(number)>>(in + at);
+  });
   std::memcpy(header.checksum.data(), in + kChecksumAt, header.checksum.size());
-  header.indexed_count = LoadLittle<uint64_t>(in + kIndexedCountAt);
-  header.part_count = LoadLittle<uint64_t>(in + kPartCountAt);
-  header.names_bytes = LoadLittle<uint64_t>(in + kNamesBytesAt);
   return header;
 }
 

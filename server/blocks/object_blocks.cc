@@ -132,7 +132,7 @@ absl::StatusOr<ObjectBlocks> ObjectBlocks::Take(UniqueFd data, UniqueFd blocks,
   }
   const uint64_t table_bytes = TableBytes(header);
   auto map = writable ? MemoryMap::Map(blocks.get(), table_bytes)
-                      : MemoryMap::MapReadOnly(blocks.get(), table_bytes);
+                      : MemoryMap::Map(blocks.get(), table_bytes, MemoryMap::Access::kRead);
   if (!map.ok()) return absl::DataLossError(map.status().message());
   return ObjectBlocks(std::move(data), std::move(blocks), *std::move(map), object,
                       header.block_count);

@@ -106,7 +106,7 @@ absl::StatusOr<std::shared_ptr<const ObjectTable>> ObjectTable::Open(const std::
   BULKHEAD_ASSIGN_OR_RETURN(const uint64_t size, FileSize(fd.get()));
   TableHeader header;
   if (size < sizeof(header)) return TableDamaged();
-  auto map = MemoryMap::MapReadOnly(fd.get(), size);
+  auto map = MemoryMap::Map(fd.get(), size, MemoryMap::Access::kRead);
   if (!map.ok()) return absl::DataLossError(map.status().message());
   std::shared_ptr<ObjectTable> table(new ObjectTable(*std::move(map)));
   const char* const file = reinterpret_cast<const char*>(table->map_.data());
@@ -215,7 +215,8 @@ bool ObjectTableWriter::Sort(const char* file) {
 
 absl::StatusOr<std::string> ObjectTableWriter::Finish() {
   BULKHEAD_RETURN_IF_ERROR(Flush());
-  BULKHEAD_ASSIGN_OR_RETURN(const MemoryMap map, MemoryMap::MapReadOnly(fd_.get(), written_));
+  BULKHEAD_ASSIGN_OR_RETURN(const MemoryMap map,
+                            MemoryMap::Map(fd_.get(), written_, MemoryMap::Access::kRead));
   const char* const file = reinterpret_cast<const char*>(map.data());
   if (!Sort(file)) return TableDamaged();
   TableHeader header;

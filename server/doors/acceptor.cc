@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "server/os/files/fd_parcel.h"
+#include "server/os/sockets/connection.h"
 #include "server/os/sockets/tcp.h"
 
 namespace bulkhead {
@@ -34,8 +35,8 @@ absl::StatusOr<std::unique_ptr<Acceptor>> Acceptor::OpenTcp(std::shared_ptr<Even
   absl::StatusOr<TcpListener> listener = ListenTcp(address, port, kBacklog);
   if (!listener.ok()) return listener.status();
   port = listener->port;
-  return Begin(std::unique_ptr<Acceptor>(
-      new Acceptor(std::move(loop), std::move(listener->fd), AcceptTcp, "", std::move(handler))));
+  return Begin(std::unique_ptr<Acceptor>(new Acceptor(std::move(loop), std::move(listener->fd),
+                                                      AcceptConnection, "", std::move(handler))));
 }
 
 Acceptor::Acceptor(std::shared_ptr<EventLoop> loop, UniqueFd listener, AcceptOne accept_one,

@@ -287,7 +287,7 @@ class ObjectLister::UrlsTask final : public Task {
     BULKHEAD_ASSIGN_OR_RETURN(const IndexHeader header, IndexHeader::Parse(prefix));
     BULKHEAD_ASSIGN_OR_RETURN(const uint64_t size, FileSize(fd_));
     if (size > kMostUrlBytes || header.record_count > ObjectTable::kMostObjects) return TooMany("");
-    BULKHEAD_ASSIGN_OR_RETURN(file_, MemoryMap::MapReadOnly(fd_, size));
+    BULKHEAD_ASSIGN_OR_RETURN(file_, MemoryMap::Map(fd_, size, MemoryMap::Access::kRead));
     starts_.resize(header.record_count);
     size_t count = 0;
     if (!ReadGuarded([&] { count = SortUrls(); }) || (count == 0 && !starts_.empty())) {

@@ -59,16 +59,8 @@ SinCos DeterministicSinCos(double degrees) {
     cos = 1.0 - square / (n * (n - 1)) * cos;
   }
   sin *= x;
-  switch (q & 3) {
-    case 0:
-      return {sin, cos};
-    case 1:
-      return {cos, -sin};
-    case 2:
-      return {-sin, -cos};
-    default:
-      return {-cos, sin};
-  }
+  const SinCos turned[] = {{sin, cos}, {cos, -sin}, {-sin, -cos}, {-cos, sin}};
+  return turned[q & 3];
 }
 
 int64_t RoundHalfEven(double x) {

@@ -12,6 +12,7 @@
 #include "server/base/error.h"
 #include "server/metrics/status_page.h"
 #include "server/os/process/thread.h"
+#include "server/os/sockets/connection.h"
 #include "server/os/sockets/tcp.h"
 
 namespace bulkhead {
@@ -166,7 +167,7 @@ std::string MetricsServer::url() const {
 }
 
 void MetricsServer::Accept() {
-  absl::StatusOr<UniqueFd> accepted = AcceptTcp(listener_.get());
+  absl::StatusOr<UniqueFd> accepted = AcceptConnection(listener_.get());
   if (!accepted.ok()) {
     if (absl::IsUnavailable(accepted.status())) return;
     // Mostly a lack of descriptors: trying again at once would spin.

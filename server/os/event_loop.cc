@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "server/base/error.h"
+
 namespace bulkhead {
 
 int64_t MonotonicNanos() {
@@ -16,17 +18,18 @@ int64_t MonotonicNanos() {
   return static_cast<int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
 }
 
+absl::Status ControlEpoll(int epoll, int operation, int fd, uint32_t events) {
+  epoll_event event{.events = events, .data = {.fd = fd}};
+  if (epoll_ctl(epoll, operation, fd, &event) != 0) return SystemError(errno, "epoll_ctl");
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::unique_ptr<EventLoop>> EventLoop::Create() {
   UniqueFd epoll(epoll_create1(EPOLL_CLOEXEC));
   if (!epoll) return SystemError(errno, "epoll_create1");
   UniqueFd wakeup(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wakeup) return SystemError(errno, "eventfd");
-  epoll_event event{};
-  event.events = EPOLLIN;
-  event.data.fd = wakeup.get();
-  if (epoll_ctl(epoll.get(), EPOLL_CTL_ADD, wakeup.get(), &event) != 0) {
-    return SystemError(errno, "epoll_ctl");
-  }
+  BULKHEAD_RETURN_IF_ERROR(ControlEpoll(epoll.get(), EPOLL_CTL_ADD, wakeup.get(), EPOLLIN));
   return std::unique_ptr<EventLoop>(new EventLoop(std::move(epoll), std::move(wakeup)));
 }
 
@@ -34,12 +37,7 @@ EventLoop::EventLoop(UniqueFd epoll, UniqueFd wakeup)
     : epoll_(std::move(epoll)), wakeup_(std::move(wakeup)) {}
 
 absl::Status EventLoop::Watch(int fd, Callback callback) {
-  epoll_event event{};
-  event.events = EPOLLIN;
-  event.data.fd = fd;
-  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
-    return SystemError(errno, "epoll_ctl");
-  }
+  BULKHEAD_RETURN_IF_ERROR(ControlEpoll(epoll_.get(), EPOLL_CTL_ADD, fd, EPOLLIN));
   watched_[fd] = {std::make_shared<Callback>(std::move(callback)), nullptr};
   return absl::OkStatus();
 }
@@ -47,12 +45,7 @@ absl::Status EventLoop::Watch(int fd, Callback callback) {
 absl::Status EventLoop::WatchWritable(int fd, Callback callback) {
   const auto found = watched_.find(fd);
   if (found == watched_.end()) return absl::FailedPreconditionError("not watched");
-  epoll_event event{};
-  event.events = EPOLLIN | EPOLLOUT;
-  event.data.fd = fd;
-  if (epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event) != 0) {
-    return SystemError(errno, "epoll_ctl");
-  }
+  BULKHEAD_RETURN_IF_ERROR(ControlEpoll(epoll_.get(), EPOLL_CTL_MOD, fd, EPOLLIN | EPOLLOUT));
   found->second.writable = std::make_shared<Callback>(std::move(callback));
   return absl::OkStatus();
 }
@@ -61,10 +54,7 @@ void EventLoop::UnwatchWritable(int fd) {
   const auto found = watched_.find(fd);
   if (found == watched_.end() || found->second.writable == nullptr) return;
   found->second.writable = nullptr;
-  epoll_event event{};
-  event.events = EPOLLIN;
-  event.data.fd = fd;
-  epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event);
+  (void)ControlEpoll(epoll_.get(), EPOLL_CTL_MOD, fd, EPOLLIN);
 }
 
 void EventLoop::Unwatch(int fd) {

@@ -86,4 +86,7 @@ class EventLoop {
 // CLOCK_MONOTONIC in nanoseconds.
 int64_t MonotonicNanos();
 
+// epoll_ctl: has `epoll` watch `fd` for `events`, whose data is the descriptor itself.
+absl::Status ControlEpoll(int epoll, int operation, int fd, uint32_t events);
+
 }  // namespace bulkhead

@@ -18,6 +18,7 @@
 #include "server/base/error.h"
 #include "server/os/files/random_name.h"
 #include "server/os/process/thread.h"
+#include "server/os/sockets/connection.h"
 #include "server/os/sockets/tcp.h"
 #include "server/os/sockets/unix_address.h"
 #include "server/service/access/tls_credentials.h"
@@ -230,9 +231,9 @@ std::map<v1::RecycleCause, uint64_t> LoaderServer::RecyclingCounts() {
 
 absl::Status LoaderServer::ListenOnUnix(const std::string& path) {
   auto acceptor = Acceptor::OpenUnix(loop_, path, [this](UniqueFd connection) {
-    const auto process = PeerProcess(connection.get());
-    if (!process.ok()) return;  // it is gone already
-    peers_.Connected(connection.get(), *process);
+    const auto peer = PeerOf(connection.get());
+    if (!peer.ok()) return;  // it is gone already
+    peers_.Connected(connection.get(), peer->pid);
     grpc::AddInsecureChannelFromFd(server_.get(), connection.release());
   });
   if (acceptor.ok()) acceptors_.push_back(*std::move(acceptor));

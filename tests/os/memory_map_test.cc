@@ -29,7 +29,7 @@ TEST(SharedMemoryTest, SealedMemoryHasNoWriters) {
   EXPECT_EQ(pwrite(fd->get(), "X", 1, 0), -1);
   EXPECT_NE(ftruncate(fd->get(), 4096), 0);
   EXPECT_FALSE(MemoryMap::Map(fd->get(), 8192).ok());
-  EXPECT_TRUE(MemoryMap::MapReadOnly(fd->get(), 8192).ok());
+  EXPECT_TRUE(MemoryMap::Map(fd->get(), 8192, MemoryMap::Access::kRead).ok());
 }
 
 TEST(SharedMemoryTest, AMappingMayStayTheOnlyWriter) {
@@ -61,7 +61,7 @@ TEST(MemoryMapTest, HugePagesHoldTheSameBytes) {
   constexpr uint64_t kBytes = (uint64_t{7} << 20) + 4096;
   const auto fd = CreateSharedMemory("test", kBytes);
   const auto one = MemoryMap::Map(fd->get(), kBytes);
-  const auto two = MemoryMap::MapReadOnly(fd->get(), kBytes);
+  const auto two = MemoryMap::Map(fd->get(), kBytes, MemoryMap::Access::kRead);
   ASSERT_TRUE(one.ok() && two.ok());
   EXPECT_EQ(reinterpret_cast<uintptr_t>(one->data()) % (2 << 20), 0u);
   for (uint64_t i = 0; i < kBytes; i += 1000) one->data()[i] = static_cast<std::byte>(i / 1000);
@@ -74,7 +74,7 @@ TEST(MemoryMapTest, HugePagesHoldTheSameBytes) {
 
 TEST(MemoryMapTest, ProtectsWhatItIsToldAlone) {
   const auto fd = CreateSharedMemory("test", 12288);
-  const auto map = MemoryMap::MapClosed(fd->get(), 12288);
+  const auto map = MemoryMap::Map(fd->get(), 12288, MemoryMap::Access::kNone);
   ASSERT_TRUE(map.ok());
   int fds[2];
   ASSERT_EQ(pipe(fds), 0);

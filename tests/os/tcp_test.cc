@@ -6,6 +6,8 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include "server/os/sockets/connection.h"
+
 namespace bulkhead {
 namespace {
 
@@ -22,7 +24,7 @@ absl::StatusOr<UniqueFd> Accepted(const TcpListener& listener, UniqueFd& client)
   if (connect(client.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) {
     return absl::UnavailableError("nobody listens");
   }
-  return AcceptTcp(listener.fd.get());
+  return AcceptConnection(listener.fd.get());
 }
 
 TEST(TcpTest, FindsTheAddressesToListenOn) {
@@ -61,7 +63,7 @@ TEST(TcpTest, NamesTheNetworkOfIpv6) {
   address.sin6_port = htons(listener->port);
   address.sin6_addr = in6addr_loopback;
   ASSERT_EQ(connect(client.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
-  const auto connection = AcceptTcp(listener->fd.get());
+  const auto connection = AcceptConnection(listener->fd.get());
   ASSERT_TRUE(connection.ok()) << connection.status();
   EXPECT_EQ(*PeerHost(connection->get()), "::/64");
 }

@@ -139,26 +139,14 @@ absl::Status CheckBucket(absl::string_view url, const Cut& cut) {
 
 // Whether a query's parameter, in small letters, is a part of a signature.
 bool IsOfSignature(absl::string_view name) {
-  constexpr absl::string_view kNames[] = {"signature",
-                                          "expires",
-                                          "awsaccesskeyid",
-                                          "googleaccessid",  // the older ones
-                                          "key-pair-id",
-                                          "policy",  // CloudFront's
-                                          "sig",
-                                          "se",
-                                          "sp",
-                                          "sr",
-                                          "st",
-                                          "sv",
-                                          "spr",
-                                          "sip",
-                                          "skoid",
-                                          "sktid",
-                                          "skt",
-                                          "ske",
-                                          "sks",
-                                          "skv"};  // Azure's
+  constexpr absl::string_view kNames[] = {
+      // The older ones of Amazon and Google.
+      "signature", "expires", "awsaccesskeyid", "googleaccessid",
+      // CloudFront's.
+      "key-pair-id", "policy",
+      // Azure's.
+      "sig", "se", "sp", "sr", "st", "sv", "spr", "sip", "skoid", "sktid", "skt", "ske", "sks",
+      "skv"};
   return absl::StartsWith(name, "x-amz-") || absl::StartsWith(name, "x-goog-") ||
          std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
 }

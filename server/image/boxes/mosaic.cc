@@ -39,12 +39,11 @@ void DrawTile(const ImageView& image, const MosaicTile& tile, const PixelFill& f
 void MoveBoxesIntoTile(ImageSize image, const MosaicTile& tile, ImageSize canvas,
                        const BoxCoding& coding, const std::byte* in, const float* visible_in,
                        size_t count, std::byte* out, float* visible_out) {
-  constexpr size_t kRowBytes = kBoxNumbers * sizeof(float);
   const Rect covered = tile.Covered(image);
   const Box edges = {static_cast<double>(covered.left), static_cast<double>(covered.top),
                      static_cast<double>(covered.right()), static_cast<double>(covered.bottom())};
   for (size_t i = 0; i < count; ++i) {
-    const Box box = ReadBox(in + i * kRowBytes, coding, image);
+    const Box box = ReadBox(in + i * kBoxBytes, coding, image);
     const Box moved = {box.left + tile.left, box.top + tile.top, box.right + tile.left,
                        box.bottom + tile.top};
     const Box cut = Clamp(moved, edges);
@@ -52,7 +51,7 @@ void MoveBoxesIntoTile(ImageSize image, const MosaicTile& tile, ImageSize canvas
     const double share = whole > 0 ? cut.area() / whole : 1;
     visible_out[i] = visible_in == nullptr ? static_cast<float>(share)
                                            : static_cast<float>(visible_in[i] * share);
-    WriteBox(cut, coding, canvas, out + i * kRowBytes);
+    WriteBox(cut, coding, canvas, out + i * kBoxBytes);
   }
 }
 

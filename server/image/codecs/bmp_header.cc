@@ -1,7 +1,6 @@
 #include "server/image/codecs/bmp_header.h"
 
 #include <algorithm>
-#include <string>
 
 #include "server/image/image_error.h"
 

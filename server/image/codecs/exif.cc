@@ -4,6 +4,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/strip.h"
+#include "server/image/codecs/rare_header.h"
 
 namespace bulkhead {
 namespace {
@@ -14,31 +15,22 @@ constexpr uint32_t kShortType = 3;
 constexpr size_t kEntryBytes = 12;
 constexpr absl::string_view kExifHeader("Exif\0\0", 6);
 
-// Numbers at an offset that the caller has checked.
-uint32_t Read(absl::string_view bytes, size_t at, int count, bool little_endian) {
-  uint32_t value = 0;
-  for (int i = 0; i < count; ++i) {
-    const int from = little_endian ? count - 1 - i : i;
-    value = value << 8 | static_cast<uint8_t>(bytes[at + from]);
-  }
-  return value;
-}
-
 // The orientation in a block of EXIF data, which is a TIFF file: header, then the first directory.
 int OrientationOf(absl::string_view tiff) {
   if (tiff.size() < 8) return kUpright;
   const bool little = absl::StartsWith(tiff, absl::string_view("II*\0", 4));
   if (!little && !absl::StartsWith(tiff, absl::string_view("MM\0*", 4))) return kUpright;
-  const size_t directory = Read(tiff, 4, 4, little);
+  ByteReader reader(tiff, /*big_endian=*/!little);
+  const size_t directory = reader.Unsigned(4, 4);
   if (directory > tiff.size() || tiff.size() - directory < 2) return kUpright;
-  const size_t entries = Read(tiff, directory, 2, little);
+  const size_t entries = reader.Unsigned(directory, 2);
   for (size_t i = 0; i < entries; ++i) {
     const size_t at = directory + 2 + i * kEntryBytes;
     if (at + kEntryBytes > tiff.size()) return kUpright;
-    if (Read(tiff, at, 2, little) != kOrientationTag) continue;
-    const uint32_t value = Read(tiff, at + 8, 2, little);
-    const bool valid = Read(tiff, at + 2, 2, little) == kShortType &&
-                       Read(tiff, at + 4, 4, little) == 1 && value >= 1 && value <= 8;
+    if (reader.Unsigned(at, 2) != kOrientationTag) continue;
+    const uint64_t value = reader.Unsigned(at + 8, 2);
+    const bool valid = reader.Unsigned(at + 2, 2) == kShortType &&
+                       reader.Unsigned(at + 4, 4) == 1 && value >= 1 && value <= 8;
     return valid ? static_cast<int>(value) : kUpright;
   }
   return kUpright;
@@ -57,7 +49,7 @@ absl::string_view JpegExif(absl::string_view file) {
       at += 2;
       continue;
     }
-    const size_t length = Read(file, at + 2, 2, false);
+    const size_t length = ByteReader(file, /*big_endian=*/true).Unsigned(at + 2, 2);
     if (code == 0xDA || length < 2 || length > file.size() - at - 2) break;
     absl::string_view data = file.substr(at + 4, length - 2);
     if (code == 0xE1 && absl::ConsumePrefix(&data, kExifHeader)) return data;
@@ -70,7 +62,7 @@ absl::string_view PngExif(absl::string_view file) {
   size_t at = 8;
   // Chunks: length, type, data, checksum.
   while (at <= file.size() && file.size() - at >= 12) {
-    const size_t length = Read(file, at, 4, false);
+    const size_t length = ByteReader(file, /*big_endian=*/true).Unsigned(at, 4);
     const absl::string_view type = file.substr(at + 4, 4);
     if (type == "IDAT" || length > file.size() - at - 12) break;
     if (type == "eXIf") return file.substr(at + 8, length);
@@ -83,7 +75,7 @@ absl::string_view WebpExif(absl::string_view file) {
   size_t at = 12;
   // Chunks: type, length, data, and a byte more where the length is odd.
   while (at <= file.size() && file.size() - at >= 8) {
-    const size_t length = Read(file, at + 4, 4, true);
+    const size_t length = ByteReader(file, /*big_endian=*/false).Unsigned(at + 4, 4);
     if (length > file.size() - at - 8) break;
     if (file.substr(at, 4) == "EXIF") {
       absl::string_view data = file.substr(at + 8, length);

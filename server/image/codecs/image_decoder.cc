@@ -47,39 +47,6 @@ absl::Status UnknownFormat(absl::string_view file) {
                      "WebP, BMP, TIFF and PNM are");
 }
 
-// An opened file's size, and what its codec holds beside the result while it decodes.
-struct Opened {
-  ImageSize size;
-  uint64_t work_bytes = 0;
-};
-
-absl::StatusOr<Opened> OpenFormat(ImageFormat format, absl::string_view file, uint64_t max_pixels,
-                                  const DecodeOptions& options, JpegDecoder& jpeg,
-                                  FileBytes* source) {
-  Opened opened;
-  switch (format) {
-    case ImageFormat::kJpeg: {  // which plans for itself
-      BULKHEAD_ASSIGN_OR_RETURN(opened.size, jpeg.Open(file, max_pixels, options, source));
-      return opened;
-    }
-    case ImageFormat::kPng: {
-      BULKHEAD_ASSIGN_OR_RETURN(opened.size, ReadPngSize(file, max_pixels));
-      return opened;
-    }
-    case ImageFormat::kWebp: {
-      BULKHEAD_ASSIGN_OR_RETURN(opened.size, ReadWebpSize(file, max_pixels));
-      opened.work_bytes = PixelCount(opened.size) * kWebpBytesPerPixel;
-      return opened;
-    }
-    case ImageFormat::kUnknown:
-      return UnknownFormat(file);
-    default: {
-      BULKHEAD_ASSIGN_OR_RETURN(const RareHeader header, ReadRareHeader(format, file, max_pixels));
-      return Opened{header.size, header.work_bytes};
-    }
-  }
-}
-
 absl::StatusOr<ImageView> DecodeRare(absl::string_view file, PixelFormat format, Image& buffer) {
   BULKHEAD_ASSIGN_OR_RETURN(const ImgcodecsPlugin* plugin, ImgcodecsPlugin::Load());
   return plugin->Decode(file, format, buffer);
@@ -92,10 +59,20 @@ absl::StatusOr<ImageSize> ImageDecoder::OpenBytes(absl::string_view file, uint64
   file_ = file;
   max_pixels_ = max_pixels;
   format_ = SniffFormat(file);
-  BULKHEAD_ASSIGN_OR_RETURN(const Opened opened,
-                            OpenFormat(format_, file, max_pixels, options, jpeg_, source));
-  size_ = opened.size;
-  work_bytes_ = opened.work_bytes;
+  work_bytes_ = 0;
+  if (format_ == ImageFormat::kUnknown) return UnknownFormat(file);
+  if (format_ == ImageFormat::kJpeg) {  // which plans for itself
+    BULKHEAD_ASSIGN_OR_RETURN(size_, jpeg_.Open(file, max_pixels, options, source));
+  } else if (format_ == ImageFormat::kPng) {
+    BULKHEAD_ASSIGN_OR_RETURN(size_, ReadPngSize(file, max_pixels));
+  } else if (format_ == ImageFormat::kWebp) {
+    BULKHEAD_ASSIGN_OR_RETURN(size_, ReadWebpSize(file, max_pixels));
+    work_bytes_ = PixelCount(size_) * kWebpBytesPerPixel;
+  } else {
+    BULKHEAD_ASSIGN_OR_RETURN(const RareHeader header, ReadRareHeader(format_, file, max_pixels));
+    size_ = header.size;
+    work_bytes_ = header.work_bytes;
+  }
   return size_;
 }
 

@@ -16,8 +16,7 @@ constexpr int kMinRegionColumns = 32;
 constexpr int kRowsPerCall = 8;
 
 // The file is in memory as a whole: there is nothing to refill, and running dry is an error.
-void InitSource(j_decompress_ptr) {}
-void TermSource(j_decompress_ptr) {}
+void DoNothing(j_decompress_ptr) {}
 
 void SkipInputData(j_decompress_ptr codec, long count) {
   if (count <= 0) return;
@@ -33,11 +32,11 @@ void SkipInputData(j_decompress_ptr codec, long count) {
 JpegCodec::JpegCodec() {
   info.err = errors.Install(/*fail_on_warnings=*/true);
   Create();
-  source.init_source = &InitSource;
+  source.init_source = &DoNothing;
   source.fill_input_buffer = &FillInputBuffer;
   source.skip_input_data = &SkipInputData;
   source.resync_to_restart = &jpeg_resync_to_restart;
-  source.term_source = &TermSource;
+  source.term_source = &DoNothing;
 }
 
 boolean JpegCodec::FillInputBuffer(j_decompress_ptr info) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "server/base/checksum.h"
@@ -25,19 +24,8 @@ double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-J_COLOR_SPACE ColorSpaceFor(PixelFormat format) {
-  switch (format) {
-    case PixelFormat::kRgb:
-      return JCS_EXT_RGB;
-    case PixelFormat::kBgr:
-      return JCS_EXT_BGR;
-    case PixelFormat::kGray:
-      return JCS_GRAYSCALE;
-    case PixelFormat::kRgba:
-      return JCS_EXT_RGBA;
-  }
-  return JCS_EXT_RGB;
-}
+// By PixelFormat.
+constexpr J_COLOR_SPACE kColorSpaces[] = {JCS_EXT_RGB, JCS_EXT_BGR, JCS_GRAYSCALE, JCS_EXT_RGBA};
 
 // a × b / 255, rounded.
 int MultipliedShares(int a, int b) {
@@ -426,7 +414,7 @@ absl::StatusOr<ImageView> JpegDecoder::DecodeOpened(PixelFormat format, const Re
   JpegCodec* codec = codec_.get();
   jpeg_decompress_struct& info = codec->info;
   const bool cmyk = info.num_components == 4;
-  info.out_color_space = cmyk ? JCS_CMYK : ColorSpaceFor(format);
+  info.out_color_space = cmyk ? JCS_CMYK : kColorSpaces[static_cast<int>(format)];
   info.dct_method = codec->options.dct == DctMethod::kIfast ? JDCT_IFAST : JDCT_ISLOW;
   info.do_fancy_upsampling = codec->options.fancy_upsampling ? TRUE : FALSE;
   const bool region = codec->CanDecodeRegion();

@@ -1,7 +1,5 @@
 #include "server/image/codecs/pnm_header.h"
 
-#include <string>
-
 #include "absl/strings/ascii.h"
 #include "server/image/image_error.h"
 

@@ -77,25 +77,20 @@ AugmentStep MakeAugmentStep(AugmentSpace space, AugmentOp op, int bin, bool nega
 
 // Shears leave the upper left corner in its place, as torchvision's do.
 std::optional<WarpMap> AugmentMap(const AugmentStep& step, ImageSize size) {
+  if (step.op == AugmentOp::kRotate) return RotationMap(size, step.amount);
   WarpMap map;
-  switch (step.op) {
-    case AugmentOp::kShearX:
-      map.m[1] = step.amount;
-      return map;
-    case AugmentOp::kShearY:
-      map.m[3] = step.amount;
-      return map;
-    case AugmentOp::kTranslateX:
-      map.m[2] = -step.amount;
-      return map;
-    case AugmentOp::kTranslateY:
-      map.m[5] = -step.amount;
-      return map;
-    case AugmentOp::kRotate:
-      return RotationMap(size, step.amount);
-    default:
-      return std::nullopt;
+  if (step.op == AugmentOp::kShearX) {
+    map.m[1] = step.amount;
+  } else if (step.op == AugmentOp::kShearY) {
+    map.m[3] = step.amount;
+  } else if (step.op == AugmentOp::kTranslateX) {
+    map.m[2] = -step.amount;
+  } else if (step.op == AugmentOp::kTranslateY) {
+    map.m[5] = -step.amount;
+  } else {
+    return std::nullopt;
   }
+  return map;
 }
 
 void ApplyAugment(const AugmentStep& step, WarpMethod method, const uint8_t* fill,

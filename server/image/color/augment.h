@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <optional>
 
-#include "server/base/random.h"
 #include "server/image/geometry/warp.h"
 #include "server/image/image.h"
 

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <cstdint>
-
 #include "server/image/image.h"
 
 namespace bulkhead {

@@ -31,45 +31,27 @@ Geometry Geometry::Crop(ImageSize before, const Rect& rect) {
 }
 
 Geometry Geometry::Place(ImageSize before, ImageSize after, int top, int left) {
-  Geometry geometry;
-  geometry.before = before;
-  geometry.after = after;
-  geometry.top = top;
-  geometry.left = left;
-  return geometry;
+  return {.before = before, .after = after, .top = top, .left = left};
 }
 
 Geometry Geometry::Resize(ImageSize before, ImageSize after, std::optional<LegacyCenters> centers) {
-  Geometry geometry = Place(before, after, 0, 0);
-  geometry.kind = Kind::kResize;
-  geometry.centers = centers;
-  return geometry;
+  return {.kind = Kind::kResize, .before = before, .after = after, .centers = centers};
 }
 
 Geometry Geometry::FlipColumns(ImageSize size) {
-  Geometry geometry = Place(size, size, 0, 0);
-  geometry.kind = Kind::kFlipColumns;
-  return geometry;
+  return {.kind = Kind::kFlipColumns, .before = size, .after = size};
 }
 
 Geometry Geometry::FlipRows(ImageSize size) {
-  Geometry geometry = Place(size, size, 0, 0);
-  geometry.kind = Kind::kFlipRows;
-  return geometry;
+  return {.kind = Kind::kFlipRows, .before = size, .after = size};
 }
 
 Geometry Geometry::Warp(ImageSize size, const WarpMap& map) {
-  Geometry geometry = Place(size, size, 0, 0);
-  geometry.kind = Kind::kWarp;
-  geometry.map = map;
-  return geometry;
+  return {.kind = Kind::kWarp, .before = size, .after = size, .map = map};
 }
 
 Geometry Geometry::Displace(ImageSize size, const Displacement& displacement) {
-  Geometry geometry = Place(size, size, 0, 0);
-  geometry.kind = Kind::kDisplace;
-  geometry.displacement = displacement;
-  return geometry;
+  return {.kind = Kind::kDisplace, .before = size, .after = size, .displacement = displacement};
 }
 
 PointMover::PointMover(const Geometry& geometry) : geometry_(geometry) {

@@ -16,19 +16,11 @@ bool FlipsColumns(int orientation) {
   return orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
 }
 
-// Pixels that lie `step` bytes apart, to consecutive memory.
+// Pixels that lie `step` bytes apart, to consecutive memory. kPixelBytes 0: `pixel_bytes` each.
 template <int kPixelBytes>
-void Gather(const uint8_t* from, std::ptrdiff_t step, int count, size_t, uint8_t* out) {
-  for (int x = 0; x < count; ++x, from += step, out += kPixelBytes) {
-    std::memcpy(out, from, kPixelBytes);
-  }
-}
-
-void GatherAny(const uint8_t* from, std::ptrdiff_t step, int count, size_t pixel_bytes,
-               uint8_t* out) {
-  for (int x = 0; x < count; ++x, from += step, out += pixel_bytes) {
-    std::memcpy(out, from, pixel_bytes);
-  }
+void Gather(const uint8_t* from, std::ptrdiff_t step, int count, size_t pixel_bytes, uint8_t* out) {
+  const size_t bytes = kPixelBytes == 0 ? pixel_bytes : kPixelBytes;
+  for (int x = 0; x < count; ++x, from += step, out += bytes) std::memcpy(out, from, bytes);
 }
 
 }  // namespace
@@ -58,7 +50,7 @@ void CopyUpright(const ImageView& in, int orientation, const MutableImageView& o
   const auto gather = in.channels == 1   ? &Gather<1>
                       : in.channels == 3 ? &Gather<3>
                       : in.channels == 4 ? &Gather<4>
-                                         : &GatherAny;
+                                         : &Gather<0>;
   for (int y = 0; y < out.height; ++y) {
     gather(first + step_y * y, step_x, out.width, static_cast<size_t>(in.channels), out.row(y));
   }

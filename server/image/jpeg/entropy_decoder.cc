@@ -1,7 +1,6 @@
 #include "server/image/jpeg/entropy_decoder.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 #if defined(__x86_64__)
 #define BULKHEAD_BMI2 __attribute__((target("bmi2")))
@@ -38,8 +37,7 @@ Fallback EntropyDecoder::Begin(absl::string_view file, const Header& header) {
   file_ = file;
   restart_interval_ = header.restart_interval;
   stopped_ = Fallback::kNone;
-  const Fallback reason = PrepareTables(header);
-  if (reason != Fallback::kNone) return reason;
+  if (const Fallback reason = PrepareTables(header); reason != Fallback::kNone) return reason;
   bytes_.Begin(file, header.scan_begin);
   in_ = {0, 0, bytes_.begin()};
   dc_.fill(0);

@@ -178,7 +178,7 @@ Fallback SequentialDecoder::GoTo(int band, int column) {
       entropy_.StartAt(point, known_->BytesUpTo(band, needs_.right - 1, point));
     }
   }
-  return Pass(static_cast<int>(wanted - entropy_.next_mcu()));
+  return Read(static_cast<int>(wanted - entropy_.next_mcu()), /*keep=*/false);
 }
 
 int SequentialDecoder::UpToEntry(int count) {
@@ -191,21 +191,12 @@ int SequentialDecoder::UpToEntry(int count) {
   return count;
 }
 
-Fallback SequentialDecoder::Pass(int count) {
+Fallback SequentialDecoder::Read(int count, bool keep) {
+  McuTarget target = keep ? batch_.Target() : McuTarget();
   Fallback reason = Fallback::kNone;
   while (count > 0 && reason == Fallback::kNone) {
     const int now = UpToEntry(count);
-    reason = entropy_.Skip(now);
-    count -= now;
-  }
-  return reason;
-}
-
-Fallback SequentialDecoder::Keep(int count, McuTarget target) {
-  Fallback reason = Fallback::kNone;
-  while (count > 0 && reason == Fallback::kNone) {
-    const int now = UpToEntry(count);
-    reason = entropy_.Decode(now, target);
+    reason = keep ? entropy_.Decode(now, target) : entropy_.Skip(now);
     count -= now;
     for (BlockTarget& block : target) {
       block.out += now * block.step;
@@ -231,7 +222,7 @@ Fallback SequentialDecoder::DecodeBand(int band) {
 }
 
 Fallback SequentialDecoder::DecodeBatch(int count, int first_mcu) {
-  const Fallback reason = kept_ == nullptr ? Keep(count, batch_.Target()) : ExpandBatch(count);
+  const Fallback reason = kept_ == nullptr ? Read(count, /*keep=*/true) : ExpandBatch(count);
   if (reason != Fallback::kNone) return reason;
   return TransformBatch(count, first_mcu) ? Fallback::kNone : Fallback::kCoefficient;
 }

@@ -93,8 +93,8 @@ class SequentialDecoder {
   // Writes the coefficients of the next band.
   Fallback WriteBand(CoefficientWriter& writer);
   // Runs the entropy decoder, and adds the entries on its way.
-  Fallback Pass(int count);
-  Fallback Keep(int count, McuTarget target);
+  // `keep`: to the batch; else it skips.
+  Fallback Read(int count, bool keep);
   // How many of `count` MCUs come before the next entry, which is noted when it is due.
   int UpToEntry(int count);
   bool TransformBatch(int count, int first_mcu);

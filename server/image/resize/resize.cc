@@ -10,19 +10,9 @@
 namespace bulkhead {
 namespace {
 
-int InterpolationFor(ResizeMethod method) {
-  switch (method) {
-    case ResizeMethod::kNearest:
-      return cv::INTER_NEAREST;
-    case ResizeMethod::kLinear:
-      return cv::INTER_LINEAR;
-    case ResizeMethod::kArea:
-      return cv::INTER_AREA;
-    case ResizeMethod::kCubic:
-      return cv::INTER_CUBIC;
-  }
-  return cv::INTER_LINEAR;
-}
+// By ResizeMethod.
+constexpr int kInterpolations[] = {cv::INTER_NEAREST, cv::INTER_LINEAR, cv::INTER_AREA,
+                                   cv::INTER_CUBIC};
 
 // A cv::Mat over memory of ours; OpenCV has no type for read-only pixels.
 cv::Mat Wrap(const ImageView& image) {
@@ -37,7 +27,7 @@ absl::Status ResizeImage(const ImageView& in, ResizeMethod method, const Mutable
   [[maybe_unused]] static const bool single_threaded = (cv::setNumThreads(1), true);
   try {
     cv::Mat target = Wrap(out);
-    cv::resize(Wrap(in), target, target.size(), 0, 0, InterpolationFor(method));
+    cv::resize(Wrap(in), target, target.size(), 0, 0, kInterpolations[static_cast<int>(method)]);
     if (target.data != out.data) {
       return MakeError(absl::StatusCode::kInternal, reason::kInternal,
                        "OpenCV moved the result of a resize");

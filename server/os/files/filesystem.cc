@@ -84,9 +84,8 @@ absl::Status MakeDirectories(const std::string& path) {
     }
     if (end == std::string::npos) break;
   }
-  const auto info = StatFile(path);
-  if (!info.ok()) return info.status();
-  if (!info->is_directory)
+  BULKHEAD_ASSIGN_OR_RETURN(const FileInfo info, StatFile(path));
+  if (!info.is_directory)
     return absl::FailedPreconditionError(absl::StrCat(path, " is not a folder"));
   return absl::OkStatus();
 }
@@ -294,15 +293,9 @@ uint64_t FreeDiskBytes(std::string path) {
 absl::Status ReplaceFile(const std::string& path, absl::string_view bytes) {
   const StorageCall call(path);
   if (!call.status().ok()) return call.status();
-  const absl::StatusOr<UniqueFd> file = CreateUnnamedFile(SplitPath(path).first);
-  if (!file.ok()) return file.status();
-  while (!bytes.empty()) {
-    const ssize_t count = write(file->get(), bytes.data(), bytes.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return SystemError(errno, absl::StrCat("writing ", path));
-    bytes.remove_prefix(static_cast<size_t>(count));
-  }
-  return PublishFile(file->get(), path);
+  BULKHEAD_ASSIGN_OR_RETURN(const UniqueFd file, CreateUnnamedFile(SplitPath(path).first));
+  BULKHEAD_RETURN_IF_ERROR(WriteExactly(file.get(), 0, bytes, absl::StrCat("writing ", path)));
+  return PublishFile(file.get(), path);
 }
 
 void RemoveFile(const std::string& path) {

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/base/error.h"
 #include "server/os/files/filesystem.h"
 #include "server/os/files/storage_watch.h"
 
@@ -62,8 +63,7 @@ class Expansion {
   absl::Status Match(const std::string& component, bool is_last) {
     std::vector<std::string> matches;
     for (const std::string& folder : paths_) {
-      const absl::Status listed = MatchIn(folder, component, is_last, matches);
-      if (!listed.ok()) return listed;
+      BULKHEAD_RETURN_IF_ERROR(MatchIn(folder, component, is_last, matches));
     }
     paths_ = std::move(matches);
     exist_ = true;
@@ -77,8 +77,7 @@ class Expansion {
     for (const std::string& path : exist_ ? std::vector<std::string>() : paths_) {
       const std::string folder = path.substr(0, path.rfind('/') + 1);
       if (!folders.insert(folder).second) continue;
-      const absl::Status allowed = Enter(folder);
-      if (!allowed.ok()) return allowed;
+      BULKHEAD_RETURN_IF_ERROR(Enter(folder));
     }
     const auto is_missing = [](const std::string& path) {
       const StorageCall call(path);
@@ -94,8 +93,7 @@ class Expansion {
  private:
   absl::Status MatchIn(const std::string& folder, const std::string& component, bool is_last,
                        std::vector<std::string>& matches) {
-    const absl::Status allowed = Enter(folder);
-    if (!allowed.ok()) return allowed;
+    BULKHEAD_RETURN_IF_ERROR(Enter(folder));
     const StorageCall call(folder.empty() ? "." : folder);
     if (!call.status().ok()) return call.status();
     const std::unique_ptr<DIR, int (*)(DIR*)> listing(
@@ -175,8 +173,7 @@ absl::StatusOr<std::vector<std::string>> ExpandGlob(const std::string& pattern,
     const size_t next = std::min(pattern.find_first_not_of('/', end), pattern.size());
     const std::string component = pattern.substr(begin, end - begin);
     if (IsPattern(component)) {
-      const absl::Status matched = expansion.Match(component, /*is_last=*/end == pattern.size());
-      if (!matched.ok()) return matched;
+      BULKHEAD_RETURN_IF_ERROR(expansion.Match(component, /*is_last=*/end == pattern.size()));
     } else {
       expansion.Append(Unescaped(component));
     }

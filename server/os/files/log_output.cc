@@ -24,6 +24,7 @@
 #include "server/os/files/filesystem.h"
 #include "server/os/files/foreign_lines.h"
 #include "server/os/process/thread.h"
+#include "server/os/sockets/connection.h"
 
 namespace bulkhead {
 namespace {
@@ -110,13 +111,8 @@ struct LogOutput::State {
           std::max<uint64_t>(1, static_cast<uint64_t>(std::count(text.begin(), text.end(), '\n')));
     }
   }
-  absl::Status Watch(int fd) const {
-    epoll_event event{};
-    event.events = EPOLLIN;
-    event.data.fd = fd;
-    const bool done = epoll_ctl(epoll.get(), EPOLL_CTL_ADD, fd, &event) == 0;
-    return done ? absl::OkStatus() : SystemError(errno, "epoll_ctl");
-  }
+  absl::Status Watch(int fd) const { return ControlEpoll(epoll.get(), EPOLL_CTL_ADD, fd, EPOLLIN); }
+
   void WriteQueued() ABSL_LOCKS_EXCLUDED(mutex);
   void ReadWriters() ABSL_LOCKS_EXCLUDED(mutex);
   // Reads what is there, at most kPartBytes, into `part`. False if the writer has ended.
@@ -277,18 +273,14 @@ void LogOutput::Write(absl::string_view text) {
 }
 
 absl::StatusOr<UniqueFd> LogOutput::Connect() {
-  int ends[2];
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
-    return SystemError(errno, "socketpair");
-  }
-  UniqueFd own(ends[0]);
-  UniqueFd other(ends[1]);
+  BULKHEAD_ASSIGN_OR_RETURN(auto ends, SocketPair(SOCK_STREAM));
+  auto& [own, other] = ends;
   // The other end stays blocking, because the process that gets it expects that.
   if (fcntl(own.get(), F_SETFL, O_NONBLOCK) != 0) return SystemError(errno, "fcntl");
   absl::MutexLock lock(&state_->mutex);
   BULKHEAD_RETURN_IF_ERROR(state_->Watch(own.get()));
   state_->writers[own.get()].fd = std::move(own);
-  return other;
+  return std::move(other);
 }
 
 uint64_t LogOutput::lines_dropped() const {

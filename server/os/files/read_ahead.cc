@@ -4,16 +4,13 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <cstring>
 #include <deque>
 #include <iterator>
 #include <limits>
@@ -30,6 +27,7 @@
 #include "server/os/files/fd.h"
 #include "server/os/process/process_usage.h"
 #include "server/os/process/thread.h"
+#include "server/os/sockets/connection.h"
 
 namespace bulkhead {
 namespace {
@@ -101,47 +99,21 @@ void BringIn(int fd, const Request& request) {
 
 bool Send(int socket, int fd, Request request) {
   iovec part{&request, sizeof(request)};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr header{};
-  header.msg_iov = &part;
-  header.msg_iovlen = 1;
-  header.msg_control = control;
-  header.msg_controllen = sizeof(control);
-  cmsghdr* const rights = CMSG_FIRSTHDR(&header);
-  rights->cmsg_level = SOL_SOCKET;
-  rights->cmsg_type = SCM_RIGHTS;
-  rights->cmsg_len = CMSG_LEN(sizeof(int));
-  std::memcpy(CMSG_DATA(rights), &fd, sizeof(int));
-  return sendmsg(socket, &header, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof(request);
+  FdMessage<1> message({&part, 1});
+  AttachFds({fd}, message.header);
+  return sendmsg(socket, &message.header, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof(request);
 }
 
 // Takes one request and its file. False if the client is gone, or does not keep to the protocol.
 bool Receive(int socket, Request& request, UniqueFd& file) {
   iovec part{&request, sizeof(request)};
   // The kernel fills the room up, and closes further descriptors.
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  constexpr size_t kRoom = (sizeof(control) - CMSG_LEN(0)) / sizeof(int);
-  msghdr header{};
-  header.msg_iov = &part;
-  header.msg_iovlen = 1;
-  header.msg_control = control;
-  header.msg_controllen = sizeof(control);
-  const ssize_t count = recvmsg(socket, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+  FdMessage<1> message({&part, 1});
+  const ssize_t count = recvmsg(socket, &message.header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
   if (count < 0) return errno == EAGAIN || errno == EINTR;
-  UniqueFd files[kRoom];
-  size_t file_count = 0;
-  for (cmsghdr* rights = CMSG_FIRSTHDR(&header); rights != nullptr;
-       rights = CMSG_NXTHDR(&header, rights)) {
-    if (rights->cmsg_level != SOL_SOCKET || rights->cmsg_type != SCM_RIGHTS) continue;
-    const size_t sent = (rights->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (size_t i = 0; i < sent && file_count < kRoom; ++i) {
-      int fd = -1;
-      std::memcpy(&fd, CMSG_DATA(rights) + i * sizeof(int), sizeof(int));
-      files[file_count++].reset(fd);
-    }
-  }
-  if (count != sizeof(request) || file_count != 1 ||
-      (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
+  std::vector<UniqueFd> files = TakeFds(message.header);
+  if (count != sizeof(request) || files.size() != 1 ||
+      (message.header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
     return false;
   }
   file = std::move(files[0]);
@@ -224,12 +196,8 @@ absl::Status ReadAheadHelper::State::Open() {
 }
 
 absl::StatusOr<UniqueFd> ReadAheadHelper::State::NewClient() {
-  int fds[2];
-  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) != 0) {
-    return SystemError(errno, "socketpair");
-  }
-  UniqueFd own(fds[0]);
-  UniqueFd client(fds[1]);
+  BULKHEAD_ASSIGN_OR_RETURN(auto ends, SocketPair(SOCK_SEQPACKET));
+  auto& [own, client] = ends;
   absl::MutexLock lock(&mutex_);
   epoll_event event{.events = EPOLLIN, .data = {.fd = own.get()}};
   if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, own.get(), &event) != 0) {
@@ -237,7 +205,7 @@ absl::StatusOr<UniqueFd> ReadAheadHelper::State::NewClient() {
   }
   const int number = own.get();
   clients_.emplace(number, Client{std::move(own)});
-  return client;
+  return std::move(client);
 }
 
 void ReadAheadHelper::State::Serve() {
@@ -287,8 +255,7 @@ void ReadAheadHelper::State::BeginWindow(int64_t now_ns) {
 }
 
 void ReadAheadHelper::State::Listen(int client, uint32_t events) const {
-  epoll_event event{.events = events, .data = {.fd = client}};
-  (void)epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, client, &event);
+  (void)ControlEpoll(epoll_.get(), EPOLL_CTL_MOD, client, events);
 }
 
 void ReadAheadHelper::State::TakeRequest(int client) {

@@ -19,6 +19,11 @@ constexpr uint64_t kHugePage = uint64_t{2} << 20;
 constexpr int kSizeSeals = F_SEAL_GROW | F_SEAL_SHRINK;
 constexpr int kMessageSeals = kSizeSeals | F_SEAL_WRITE | F_SEAL_SEAL;
 
+int ProtectionOf(MemoryMap::Access access) {
+  constexpr int kProtections[] = {PROT_NONE, PROT_READ, PROT_READ | PROT_WRITE};
+  return kProtections[static_cast<size_t>(access)];
+}
+
 // Maps a file at an address that allows huge pages. MAP_FAILED like mmap.
 void* MapAligned(int fd, uint64_t bytes, int protection) {
   if (bytes < kHugePage) return mmap(nullptr, bytes, protection, MAP_SHARED, fd, 0);
@@ -97,12 +102,8 @@ absl::StatusOr<std::string> ReadSealedMessage(int fd, uint64_t max_bytes) {
     return absl::DataLossError(absl::StrCat("a message of ", info.st_size, " bytes is too long"));
   }
   std::string bytes(static_cast<size_t>(info.st_size), '\0');
-  for (size_t got = 0; got < bytes.size();) {
-    const ssize_t count =
-        pread(fd, bytes.data() + got, bytes.size() - got, static_cast<off_t>(got));
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return absl::DataLossError("a message ended early");
-    got += static_cast<size_t>(count);
+  if (!ReadExactly(fd, 0, bytes.data(), bytes.size())) {
+    return absl::DataLossError("a message ended early");
   }
   return bytes;
 }
@@ -120,26 +121,14 @@ MemoryMap& MemoryMap::operator=(MemoryMap&& other) noexcept {
   return *this;
 }
 
-absl::StatusOr<MemoryMap> MemoryMap::Map(int fd, uint64_t bytes) {
-  return Map(fd, bytes, PROT_READ | PROT_WRITE);
-}
-
-absl::StatusOr<MemoryMap> MemoryMap::MapReadOnly(int fd, uint64_t bytes) {
-  return Map(fd, bytes, PROT_READ);
-}
-
-absl::StatusOr<MemoryMap> MemoryMap::MapClosed(int fd, uint64_t bytes) {
-  return Map(fd, bytes, PROT_NONE);
-}
-
-absl::StatusOr<MemoryMap> MemoryMap::Map(int fd, uint64_t bytes, int protection) {
+absl::StatusOr<MemoryMap> MemoryMap::Map(int fd, uint64_t bytes, Access access) {
   struct stat info;
   if (fstat(fd, &info) != 0) return SystemError(errno, "fstat of shared memory");
   if (bytes == 0 || static_cast<uint64_t>(info.st_size) < bytes) {
     return absl::InvalidArgumentError(absl::StrCat("shared memory holds ", info.st_size, " bytes, ",
                                                    bytes, " were to be mapped"));
   }
-  void* data = MapAligned(fd, bytes, protection);
+  void* data = MapAligned(fd, bytes, ProtectionOf(access));
   if (data == MAP_FAILED) return SystemError(errno, absl::StrCat("mapping ", bytes, " bytes"));
   MemoryMap map;
   map.data_ = static_cast<std::byte*>(data);
@@ -183,8 +172,7 @@ void MemoryMap::PrefaultClosed(uint64_t offset, uint64_t bytes) const {
 }
 
 absl::Status MemoryMap::Protect(uint64_t offset, uint64_t bytes, Access access) const {
-  const int protection = access == Access::kNone ? PROT_NONE : PROT_READ | PROT_WRITE;
-  if (mprotect(data_ + offset, bytes, protection) == 0) return absl::OkStatus();
+  if (mprotect(data_ + offset, bytes, ProtectionOf(access)) == 0) return absl::OkStatus();
   return SystemError(errno, absl::StrCat("protecting ", bytes, " bytes of a mapping"));
 }
 

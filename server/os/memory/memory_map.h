@@ -41,13 +41,12 @@ class MemoryMap {
   MemoryMap(MemoryMap&& other) noexcept;
   MemoryMap& operator=(MemoryMap&& other) noexcept;
 
-  // Readable and writable. Fails if `fd` is shorter than `bytes`: a later access would end the
-  // process by SIGBUS.
-  static absl::StatusOr<MemoryMap> Map(int fd, uint64_t bytes);
-  // The same, read-only: a write ends the process.
-  static absl::StatusOr<MemoryMap> MapReadOnly(int fd, uint64_t bytes);
-  // The same without any access, until Protect allows it.
-  static absl::StatusOr<MemoryMap> MapClosed(int fd, uint64_t bytes);
+  // What this process may do with pages; anything else ends it by SIGSEGV.
+  enum class Access { kNone, kRead, kReadWrite };
+
+  // Fails if `fd` is shorter than `bytes`: a later access would end the process by SIGBUS. Without
+  // access the mapping stays closed until Protect allows it.
+  static absl::StatusOr<MemoryMap> Map(int fd, uint64_t bytes, Access access = Access::kReadWrite);
 
   std::byte* data() const { return data_; }
   uint64_t size() const { return size_; }
@@ -64,7 +63,6 @@ class MemoryMap {
   // Allows this process to read and write the pages of [offset, offset + bytes), or forbids any
   // access: it ends the process by SIGSEGV. Both numbers are multiples of the page size.
   // RESOURCE_EXHAUSTED if the kernel has no memory for another mapping.
-  enum class Access { kNone, kReadWrite };
   absl::Status Protect(uint64_t offset, uint64_t bytes, Access access) const;
 
   // Frees the pages of shared memory in [offset, offset + bytes) for all who map them. False if the
@@ -77,8 +75,6 @@ class MemoryMap {
   void Forget(uint64_t offset, uint64_t bytes) const;
 
  private:
-  static absl::StatusOr<MemoryMap> Map(int fd, uint64_t bytes, int protection);
-
   std::byte* data_ = nullptr;
   uint64_t size_ = 0;
 };

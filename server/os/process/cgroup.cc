@@ -14,6 +14,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "server/base/error.h"
 #include "server/os/files/fd.h"
 #include "server/os/files/filesystem.h"
 
@@ -120,8 +121,7 @@ absl::Status LimitV2(const std::string& folder, const CgroupLimits& limits) {
 
 absl::Status LimitV1(const std::string& folder, const CgroupLimits& limits) {
   const std::string bytes = absl::StrCat(limits.memory_bytes);
-  absl::Status status = WriteControl(folder + "/memory.limit_in_bytes", bytes);
-  if (!status.ok()) return status;
+  BULKHEAD_RETURN_IF_ERROR(WriteControl(folder + "/memory.limit_in_bytes", bytes));
   // The same limit for memory and swap together. Where swap is not accounted, it is only
   // discouraged.
   if (!WriteControl(folder + "/memory.memsw.limit_in_bytes", bytes).ok()) {
@@ -149,8 +149,7 @@ CgroupLeaf& CgroupLeaf::operator=(CgroupLeaf&& other) noexcept {
 
 absl::Status CgroupLeaf::Add(pid_t pid) const {
   for (const std::string& folder : folders_) {
-    absl::Status added = WriteControl(folder + "/cgroup.procs", absl::StrCat(pid));
-    if (!added.ok()) return added;
+    BULKHEAD_RETURN_IF_ERROR(WriteControl(folder + "/cgroup.procs", absl::StrCat(pid)));
   }
   return absl::OkStatus();
 }
@@ -158,9 +157,8 @@ absl::Status CgroupLeaf::Add(pid_t pid) const {
 absl::StatusOr<uint64_t> CgroupLeaf::OomKills() const {
   const bool v2 = version_ == CgroupVersion::kV2;
   const std::string file = path() + (v2 ? "/memory.events" : "/memory.oom_control");
-  const auto text = ReadPrefix(file, kMaxFileBytes);
-  if (!text.ok()) return text.status();
-  const auto kills = KeyedNumber(*text, "oom_kill");
+  BULKHEAD_ASSIGN_OR_RETURN(const std::string text, ReadPrefix(file, kMaxFileBytes));
+  const auto kills = KeyedNumber(text, "oom_kill");
   // In version 1 since Linux 4.13.
   if (!kills.has_value()) return absl::UnimplementedError(absl::StrCat(file, " has no oom_kill"));
   // When a group above meets its limit, processes in any leaf may be killed.
@@ -199,8 +197,7 @@ void CgroupLeaf::Kill() const {
 
 absl::Status CgroupLeaf::Remove() {
   while (!folders_.empty()) {
-    absl::Status removed = RemoveFolder(folders_.back());
-    if (!removed.ok()) return removed;
+    BULKHEAD_RETURN_IF_ERROR(RemoveFolder(folders_.back()));
     folders_.pop_back();
   }
   return absl::OkStatus();
@@ -211,15 +208,14 @@ CgroupTree::CgroupTree(CgroupLocation own, std::string name)
 
 absl::StatusOr<std::unique_ptr<CgroupTree>> CgroupTree::Open(const std::string& name,
                                                              const CgroupSources& sources) {
-  auto own = FindOwnCgroup(sources);
-  if (!own.ok()) return own.status();
+  BULKHEAD_ASSIGN_OR_RETURN(CgroupLocation own, FindOwnCgroup(sources));
   std::unique_ptr<CgroupTree> tree(new CgroupTree(
-      *std::move(own), absl::StrCat(kPrefix, name, ".", getpid(), ".", StartTime(getpid()))));
+      std::move(own), absl::StrCat(kPrefix, name, ".", getpid(), ".", StartTime(getpid()))));
   tree->RemoveAbandoned();
   if (tree->version() == CgroupVersion::kV2) {
-    if (absl::Status enabled = tree->EnableControllers(); !enabled.ok()) return enabled;
+    BULKHEAD_RETURN_IF_ERROR(tree->EnableControllers());
   }
-  if (auto probe = tree->MakeLeaf("probe", kProbeLimits); !probe.ok()) return probe.status();
+  BULKHEAD_RETURN_IF_ERROR(tree->MakeLeaf("probe", kProbeLimits).status());
   return tree;
 }
 
@@ -248,19 +244,17 @@ absl::Status CgroupTree::MoveSelfAside() {
 
 absl::Status CgroupTree::EnableControllers() {
   const std::string tree = absl::StrCat(own_.memory, "/", name_);
-  if (absl::Status made = MakeFolder(tree); !made.ok()) return made;
+  BULKHEAD_RETURN_IF_ERROR(MakeFolder(tree));
   const std::string own_control = own_.memory + "/cgroup.subtree_control";
   const std::string memory = "+memory";
   absl::Status status = WriteControl(own_control, memory);
-  if (!status.ok()) {
+  if (absl::IsUnavailable(status)) {
     // The group still holds processes, including this one.
-    if (!absl::IsUnavailable(status)) return status;
-    status = MoveSelfAside();
-    if (!status.ok()) return status;
+    BULKHEAD_RETURN_IF_ERROR(MoveSelfAside());
     status = WriteControl(own_control, memory);
     if (absl::IsUnavailable(status)) return Shared(own_.memory);
-    if (!status.ok()) return status;
   }
+  BULKHEAD_RETURN_IF_ERROR(status);
   status = WriteControl(tree + "/cgroup.subtree_control", memory);
   // Limits threads and divides CPU time where the controllers are available. Not CPU time in the
   // root group (which has no type): each of its own processes would weigh as much as the whole
@@ -279,15 +273,13 @@ absl::StatusOr<CgroupLeaf> CgroupTree::MakeLeaf(absl::string_view name,
   const bool v2 = version() == CgroupVersion::kV2;
   const std::string tree = absl::StrCat(own_.memory, "/", name_);
   const std::string folder = absl::StrCat(tree, "/", name);
-  absl::Status status = MakeFolder(tree);
-  if (!status.ok()) return status;
+  BULKHEAD_RETURN_IF_ERROR(MakeFolder(tree));
   // An existing leaf may hold another process.
   if (mkdir(folder.c_str(), 0755) != 0) {
     return SystemError(errno, absl::StrCat("making the cgroup ", folder));
   }
   CgroupLeaf leaf(version(), {folder});
-  status = v2 ? LimitV2(folder, limits) : LimitV1(folder, limits);
-  if (!status.ok()) return status;
+  BULKHEAD_RETURN_IF_ERROR(v2 ? LimitV2(folder, limits) : LimitV1(folder, limits));
   if (v2 || own_.pids.empty()) return leaf;
   // Best effort: the leaf's purpose is memory.
   const std::string pids_tree = absl::StrCat(own_.pids, "/", name_);

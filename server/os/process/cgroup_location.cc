@@ -1,12 +1,13 @@
 #include "server/os/process/cgroup_location.h"
 
 #include <algorithm>
-#include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "server/base/error.h"
 #include "server/os/files/filesystem.h"
 
 namespace bulkhead {
@@ -50,21 +51,6 @@ std::optional<Mount> ParseMount(absl::string_view line) {
   mount.type = std::string(right[0]);
   mount.options = absl::StrSplit(right[2], ',');
   return mount;
-}
-
-// The group's path from the hierarchy's root, for a version 1 controller or version 2 (empty
-// controller).
-std::optional<std::string> GroupPath(const std::string& groups, absl::string_view controller) {
-  for (const auto& line : absl::StrSplit(groups, '\n')) {
-    const std::vector<absl::string_view> parts = absl::StrSplit(line, absl::MaxSplits(':', 2));
-    if (parts.size() != 3) continue;
-    const std::vector<absl::string_view> controllers = absl::StrSplit(parts[1], ',');
-    if (std::find(controllers.begin(), controllers.end(), controller) == controllers.end()) {
-      continue;
-    }
-    return std::string(parts[2]);
-  }
-  return std::nullopt;
 }
 
 // Where a mount shows a group of the hierarchy.
@@ -134,16 +120,26 @@ class Finder {
 
 }  // namespace
 
+std::optional<std::string> GroupPath(const std::string& groups, absl::string_view controller) {
+  for (const auto& line : absl::StrSplit(groups, '\n')) {
+    const std::vector<absl::string_view> parts = absl::StrSplit(line, absl::MaxSplits(':', 2));
+    if (parts.size() != 3) continue;
+    const std::vector<absl::string_view> controllers = absl::StrSplit(parts[1], ',');
+    const auto found = std::find(controllers.begin(), controllers.end(), controller);
+    if (found != controllers.end()) return std::string(parts[2]);
+  }
+  return std::nullopt;
+}
+
 absl::StatusOr<CgroupLocation> FindOwnCgroup(const CgroupSources& sources) {
-  const auto mount_text = ReadPrefix(sources.mounts, kMaxHostFileBytes);
-  if (!mount_text.ok()) return mount_text.status();
-  const auto groups = ReadPrefix(sources.groups, kMaxHostFileBytes);
-  if (!groups.ok()) return groups.status();
+  BULKHEAD_ASSIGN_OR_RETURN(const std::string mount_text,
+                            ReadPrefix(sources.mounts, kMaxHostFileBytes));
+  BULKHEAD_ASSIGN_OR_RETURN(std::string groups, ReadPrefix(sources.groups, kMaxHostFileBytes));
   std::vector<Mount> mounts;
-  for (const auto& line : absl::StrSplit(*mount_text, '\n')) {
+  for (const auto& line : absl::StrSplit(mount_text, '\n')) {
     if (auto mount = ParseMount(line); mount.has_value()) mounts.push_back(*std::move(mount));
   }
-  Finder finder(*groups, std::move(mounts), sources.pid);
+  Finder finder(std::move(groups), std::move(mounts), sources.pid);
   if (const auto v2 = finder.V2()) return CgroupLocation{CgroupVersion::kV2, *v2, *v2};
   if (const auto memory = finder.V1("memory")) {
     return CgroupLocation{CgroupVersion::kV1, *memory, finder.V1("pids").value_or("")};

@@ -3,9 +3,11 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 
 namespace bulkhead {
 
@@ -27,6 +29,10 @@ struct CgroupSources {
   std::string groups = "/proc/self/cgroup";
   pid_t pid = getpid();  // this process's pid in the groups' lists
 };
+
+// The group's path from the hierarchy's root, by such a list, for a version 1 controller or version
+// 2 (empty controller).
+std::optional<std::string> GroupPath(const std::string& groups, absl::string_view controller);
 
 // Finds the group of this process: version 2 if that has the memory controller, else version 1,
 // because a system may mount both. Works in containers, whose view has another root than the

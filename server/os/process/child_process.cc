@@ -22,42 +22,43 @@ namespace {
 // What the child does between vfork and exec: only system calls, on memory prepared before. Leaves
 // an error number in `child_error`, which the parent sees because both share memory until exec.
 struct ChildPlan {
-  const char* program;
+  const SpawnSpec& spec;
   char* const* argv;
   char* const* envp;
-  int passed_fd;
-  int output_fd;
   int null_fd;
-  const char* oom_score_adj;
-  size_t oom_score_adj_length;
+  absl::string_view oom_score_adj;
   pid_t parent;
-  sigset_t signal_mask;
-  volatile int child_error;
+  sigset_t signal_mask = {};
+  volatile int child_error = 0;
 };
+
+[[noreturn]] void EndChild(ChildPlan& plan, int error) {
+  plan.child_error = error;
+  _exit(127);
+}
 
 [[noreturn]] void RunChild(ChildPlan& plan) {
   // Checked again, because a parent that died before the prctl would not end the child.
   if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != plan.parent) {
-    plan.child_error = ESRCH;
-    _exit(127);
+    EndChild(plan, ESRCH);
   }
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
   setpgid(0, 0);
   const int oom = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-  if (oom >= 0 && write(oom, plan.oom_score_adj, plan.oom_score_adj_length) < 0) {
+  if (oom >= 0 && write(oom, plan.oom_score_adj.data(), plan.oom_score_adj.size()) < 0) {
     // Best effort: otherwise the kernel chooses.
   }
   dup2(plan.null_fd, 0);
-  if (plan.output_fd >= 0 && (dup2(plan.output_fd, 1) < 0 || dup2(plan.output_fd, 2) < 0)) {
-    plan.child_error = errno;
-    _exit(127);
+  if (plan.spec.output_fd >= 0 &&
+      (dup2(plan.spec.output_fd, 1) < 0 || dup2(plan.spec.output_fd, 2) < 0)) {
+    EndChild(plan, errno);
   }
-  if (plan.passed_fd >= 0) {
-    if (plan.passed_fd == ChildProcess::kPassedFd) {
-      fcntl(plan.passed_fd, F_SETFD, 0);
-    } else if (dup2(plan.passed_fd, ChildProcess::kPassedFd) < 0) {
-      plan.child_error = errno;
-      _exit(127);
+  const int passed_fd = plan.spec.passed_fd;
+  if (passed_fd >= 0) {
+    if (passed_fd == ChildProcess::kPassedFd) {
+      fcntl(passed_fd, F_SETFD, 0);
+    } else if (dup2(passed_fd, ChildProcess::kPassedFd) < 0) {
+      EndChild(plan, errno);
     }
   }
   // Closes descriptors left open by mistake, such as a launcher's sockets. Kernels before 5.11 lack
@@ -65,9 +66,8 @@ struct ChildPlan {
   syscall(SYS_close_range, ChildProcess::kPassedFd + 1, ~0u, CLOSE_RANGE_CLOEXEC);
   for (int number = 1; number < NSIG; ++number) signal(number, SIG_DFL);
   sigprocmask(SIG_SETMASK, &plan.signal_mask, nullptr);
-  execve(plan.program, plan.argv, plan.envp);
-  plan.child_error = errno;
-  _exit(127);
+  execve(plan.spec.program.c_str(), plan.argv, plan.envp);
+  EndChild(plan, errno);
 }
 
 double Seconds(const timeval& time) {
@@ -105,17 +105,8 @@ absl::StatusOr<ChildProcess> ChildProcess::Spawn(const SpawnSpec& spec) {
   UniqueFd null_fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (!null_fd) return SystemError(errno, "opening /dev/null");
 
-  ChildPlan plan{spec.program.c_str(),
-                 argv.data(),
-                 environment.data(),
-                 spec.passed_fd,
-                 spec.output_fd,
-                 null_fd.get(),
-                 oom.data(),
-                 oom.size(),
-                 getpid(),
-                 {},
-                 0};
+  ChildPlan plan{spec, argv.data(), environment.data(), null_fd.get(), oom, getpid()};
+
   // None of our signal handlers may run in the child while it shares our memory.
   sigset_t all;
   sigfillset(&all);

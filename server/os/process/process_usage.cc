@@ -17,6 +17,7 @@
 #include "absl/strings/str_split.h"
 #include "server/base/error.h"
 #include "server/os/files/fd.h"
+#include "server/os/process/cgroup_location.h"
 
 namespace bulkhead {
 namespace {
@@ -58,16 +59,8 @@ double CpuSeconds(const std::string& stat) {
 // controller).
 std::optional<std::string> CgroupPath(const std::string& controller) {
   const auto text = ReadSmallFile("/proc/self/cgroup");
-  if (!text.has_value()) return std::nullopt;
-  for (const auto& line : absl::StrSplit(*text, '\n')) {
-    const std::vector<std::string> parts = absl::StrSplit(line, absl::MaxSplits(':', 2));
-    if (parts.size() != 3) continue;
-    const std::vector<std::string> controllers = absl::StrSplit(parts[1], ',');
-    if (std::find(controllers.begin(), controllers.end(), controller) != controllers.end()) {
-      return parts[2] == "/" ? "" : parts[2];
-    }
-  }
-  return std::nullopt;
+  const auto path = text.has_value() ? GroupPath(*text, controller) : std::nullopt;
+  return path == "/" ? "" : path;
 }
 
 // A cgroup file of this process, or at the root of the mount, as containers often see it.
@@ -161,15 +154,18 @@ absl::StatusOr<ProcessUsage> ReadProcessUsageSince(pid_t pid, const ProcessUsage
   return usage;
 }
 
-absl::Status LimitDataMemory(uint64_t bytes) {
+absl::Status LowerLimit(int resource, uint64_t most, absl::string_view reading,
+                        absl::string_view setting) {
   rlimit limit{};
-  if (getrlimit(RLIMIT_DATA, &limit) != 0) return SystemError(errno, "reading the data limit");
-  limit.rlim_max = std::min<rlim_t>(limit.rlim_max, bytes);
+  if (getrlimit(resource, &limit) != 0) return SystemError(errno, reading);
+  limit.rlim_max = std::min<rlim_t>(limit.rlim_max, most);
   limit.rlim_cur = limit.rlim_max;
-  if (setrlimit(RLIMIT_DATA, &limit) != 0) {
-    return SystemError(errno, absl::StrCat("limiting private memory to ", bytes, " bytes"));
-  }
-  return absl::OkStatus();
+  return setrlimit(resource, &limit) == 0 ? absl::OkStatus() : SystemError(errno, setting);
+}
+
+absl::Status LimitDataMemory(uint64_t bytes) {
+  return LowerLimit(RLIMIT_DATA, bytes, "reading the data limit",
+                    absl::StrCat("limiting private memory to ", bytes, " bytes"));
 }
 
 double AvailableCpuTime() {

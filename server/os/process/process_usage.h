@@ -4,7 +4,9 @@
 
 #include <cstdint>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 
 namespace bulkhead {
 
@@ -34,7 +36,12 @@ absl::StatusOr<ProcessUsage> ReadProcessUsageSince(pid_t pid, const ProcessUsage
 // The same without private file pages (0.05 ms): memory_bytes is RssAnon alone.
 absl::StatusOr<ProcessUsage> ReadProcessUsageFast(pid_t pid);
 
-// Lowers this process's RLIMIT_DATA (soft and hard) to `bytes`; keeps a lower one.
+// Lowers a limit of this process (setrlimit), soft and hard, to `most`; keeps a lower one.
+// `reading` and `setting` begin the errors' texts.
+absl::Status LowerLimit(int resource, uint64_t most, absl::string_view reading,
+                        absl::string_view setting);
+
+// The same for RLIMIT_DATA.
 absl::Status LimitDataMemory(uint64_t bytes);
 
 // CPUs that this process may use: its affinity mask, limited by the cgroup's CPU quota (v1 or v2);

@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
+#include "server/base/error.h"
 #include "server/os/files/fd.h"
 
 namespace bulkhead {
@@ -90,17 +91,13 @@ absl::Status RestrictFiles(const std::vector<std::string>& readable, const std::
       static_cast<int>(syscall(SYS_landlock_create_ruleset, &attributes, AttributesSize(abi), 0)));
   if (!ruleset) return Unavailable(errno);
   for (const std::string& path : readable) {
-    if (absl::Status allowed = Allow(ruleset.get(), path, kReadFolder, kReadFile); !allowed.ok()) {
-      return allowed;
-    }
+    BULKHEAD_RETURN_IF_ERROR(Allow(ruleset.get(), path, kReadFolder, kReadFile));
   }
   if (!writable.empty()) {
     const uint64_t known = attributes.handled_access_fs;
-    absl::Status allowed = Allow(ruleset.get(), writable, kWriteFolder & known, 0);
-    if (allowed.ok()) {
-      allowed = Allow(ruleset.get(), "/dev/null", 0, (kReadFile | kWriteFile) & known);
-    }
-    if (!allowed.ok()) return allowed;
+    BULKHEAD_RETURN_IF_ERROR(Allow(ruleset.get(), writable, kWriteFolder & known, 0));
+    BULKHEAD_RETURN_IF_ERROR(
+        Allow(ruleset.get(), "/dev/null", 0, (kReadFile | kWriteFile) & known));
   }
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return Unavailable(errno);
   if (syscall(SYS_landlock_restrict_self, ruleset.get(), 0) != 0) return Unavailable(errno);

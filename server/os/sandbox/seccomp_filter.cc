@@ -12,7 +12,6 @@
 #include <memory>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "server/os/files/fd.h"
 
 namespace bulkhead {

@@ -1,10 +1,9 @@
 #include "server/os/sockets/packet_socket.h"
 
-#include <sys/socket.h>
-#include <sys/uio.h>
-
 #include <cerrno>
-#include <cstring>
+
+#include "server/base/error.h"
+#include "server/os/sockets/connection.h"
 
 namespace bulkhead {
 namespace {
@@ -17,11 +16,9 @@ constexpr char kPart = 'p';     // continued in the next packet
 }  // namespace
 
 absl::StatusOr<std::pair<PacketSocket, PacketSocket>> PacketSocket::MakePair() {
-  int fds[2];
-  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) != 0) {
-    return SystemError(errno, "socketpair");
-  }
-  return std::make_pair(PacketSocket(UniqueFd(fds[0])), PacketSocket(UniqueFd(fds[1])));
+  BULKHEAD_ASSIGN_OR_RETURN(auto ends, SocketPair(SOCK_SEQPACKET));
+  auto& [one, other] = ends;
+  return std::make_pair(PacketSocket(std::move(one)), PacketSocket(std::move(other)));
 }
 
 absl::Status PacketSocket::Send(absl::string_view bytes, const std::vector<int>& fds,
@@ -59,20 +56,10 @@ absl::Status PacketSocket::SendPacket(char where, absl::string_view bytes,
                                       const std::vector<int>& fds, bool wait) const {
   if (fds.size() > kMaxFds) return absl::InvalidArgumentError("too many descriptors");
   iovec parts[2] = {{&where, 1}, {const_cast<char*>(bytes.data()), bytes.size()}};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMaxFds)] = {};
-  msghdr header{};
-  header.msg_iov = parts;
-  header.msg_iovlen = bytes.empty() ? 1 : 2;
-  if (!fds.empty()) {
-    header.msg_control = control;
-    header.msg_controllen = CMSG_SPACE(sizeof(int) * fds.size());
-    cmsghdr* rights = CMSG_FIRSTHDR(&header);
-    rights->cmsg_level = SOL_SOCKET;
-    rights->cmsg_type = SCM_RIGHTS;
-    rights->cmsg_len = CMSG_LEN(sizeof(int) * fds.size());
-    std::memcpy(CMSG_DATA(rights), fds.data(), sizeof(int) * fds.size());
-  }
-  while (sendmsg(fd_.get(), &header, MSG_NOSIGNAL | (wait ? 0 : MSG_DONTWAIT)) < 0) {
+  FdMessage<kMaxFds> message(absl::MakeSpan(parts, bytes.empty() ? 1 : 2));
+  AttachFds(fds, message.header);
+  const int flags = MSG_NOSIGNAL | (wait ? 0 : MSG_DONTWAIT);
+  while (sendmsg(fd_.get(), &message.header, flags) < 0) {
     if (errno == EINTR) continue;
     if (errno == EAGAIN) return absl::UnavailableError("the peer does not read its messages");
     if (errno == EPIPE || errno == ECONNRESET) {
@@ -91,9 +78,8 @@ absl::StatusOr<Packet> PacketSocket::Receive(bool wait, uint64_t max_bytes) cons
     if (!packet.ok()) return packet;
     if (where == kInMemfd) {
       if (packet->fds.empty()) return absl::DataLossError("a message's memory did not arrive");
-      absl::StatusOr<std::string> bytes = ReadSealedMessage(packet->fds.front().get(), max_bytes);
-      if (!bytes.ok()) return bytes.status();
-      packet->bytes = *std::move(bytes);
+      BULKHEAD_ASSIGN_OR_RETURN(packet->bytes,
+                                ReadSealedMessage(packet->fds.front().get(), max_bytes));
       packet->fds.erase(packet->fds.begin());
       return packet;
     }
@@ -115,14 +101,10 @@ absl::StatusOr<Packet> PacketSocket::ReceivePacket(char& where, bool wait) const
   // Reused, because most packets are a thousand times smaller.
   thread_local const std::unique_ptr<char[]> buffer(new char[kInlineBytes]);
   iovec parts[2] = {{&where, 1}, {buffer.get(), kInlineBytes}};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMaxFds)];
-  msghdr header{};
-  header.msg_iov = parts;
-  header.msg_iovlen = 2;
-  header.msg_control = control;
-  header.msg_controllen = sizeof(control);
+  FdMessage<kMaxFds> message(absl::MakeSpan(parts));
+  const int flags = MSG_CMSG_CLOEXEC | (wait ? 0 : MSG_DONTWAIT);
   ssize_t count = 0;
-  while ((count = recvmsg(fd_.get(), &header, MSG_CMSG_CLOEXEC | (wait ? 0 : MSG_DONTWAIT))) < 0) {
+  while ((count = recvmsg(fd_.get(), &message.header, flags)) < 0) {
     if (errno == EINTR) continue;
     if (errno == EAGAIN) return absl::UnavailableError("no message");
     if (errno == ECONNRESET) return absl::OutOfRangeError("the peer is gone");
@@ -130,17 +112,8 @@ absl::StatusOr<Packet> PacketSocket::ReceivePacket(char& where, bool wait) const
   }
   if (count == 0) return absl::OutOfRangeError("the peer has closed the connection");
 
-  Packet packet;
-  for (cmsghdr* part = CMSG_FIRSTHDR(&header); part != nullptr; part = CMSG_NXTHDR(&header, part)) {
-    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
-    const size_t fd_count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (size_t i = 0; i < fd_count; ++i) {
-      int fd;
-      std::memcpy(&fd, CMSG_DATA(part) + i * sizeof(int), sizeof(int));
-      packet.fds.emplace_back(fd);
-    }
-  }
-  if ((header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
+  Packet packet{{}, TakeFds(message.header)};
+  if ((message.header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
     return absl::DataLossError("a packet was longer than the protocol allows");
   }
   packet.bytes.assign(buffer.get(), static_cast<size_t>(count) - 1);

@@ -1,10 +1,9 @@
 #include "server/os/sockets/seqpacket.h"
 
-#include <sys/socket.h>
-
 #include <cerrno>
-#include <cstring>
 
+#include "server/base/error.h"
+#include "server/os/sockets/connection.h"
 #include "server/os/sockets/unix_address.h"
 
 namespace bulkhead {
@@ -19,40 +18,16 @@ absl::StatusOr<UniqueFd> ListenSeqPacket(const std::string& path) {
 }
 
 absl::StatusOr<SeqPacketPeer> AcceptSeqPacket(int listener) {
-  SeqPacketPeer peer;
-  int fd = -1;
-  while ((fd = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)) < 0) {
-    if (errno == EINTR || errno == ECONNABORTED) continue;
-    if (errno == EAGAIN) return absl::UnavailableError("no client is connecting");
-    return SystemError(errno, "accept");
-  }
-  peer.fd.reset(fd);
-  ucred credentials{};
-  socklen_t size = sizeof(credentials);
-  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) {
-    return SystemError(errno, "SO_PEERCRED");
-  }
-  peer.uid = credentials.uid;
-  peer.pid = credentials.pid;
-  return peer;
+  BULKHEAD_ASSIGN_OR_RETURN(UniqueFd fd, AcceptConnection(listener));
+  BULKHEAD_ASSIGN_OR_RETURN(const ucred peer, PeerOf(fd.get()));
+  return SeqPacketPeer{std::move(fd), peer.uid, peer.pid};
 }
 
 absl::Status SendSeqPacket(int fd, absl::string_view bytes, int passed_fd) {
   iovec part{const_cast<char*>(bytes.data()), bytes.size()};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr header{};
-  header.msg_iov = &part;
-  header.msg_iovlen = 1;
-  if (passed_fd >= 0) {
-    header.msg_control = control;
-    header.msg_controllen = sizeof(control);
-    cmsghdr* rights = CMSG_FIRSTHDR(&header);
-    rights->cmsg_level = SOL_SOCKET;
-    rights->cmsg_type = SCM_RIGHTS;
-    rights->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(rights), &passed_fd, sizeof(int));
-  }
-  while (sendmsg(fd, &header, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
+  FdMessage<1> message({&part, 1});
+  AttachFds({&passed_fd, passed_fd >= 0 ? size_t{1} : 0}, message.header);
+  while (sendmsg(fd, &message.header, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
     if (errno == EINTR) continue;
     if (errno == EAGAIN) return absl::UnavailableError("the peer does not read its packets");
     if (errno == EPIPE || errno == ECONNRESET) {

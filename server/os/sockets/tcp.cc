@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "server/base/error.h"
 #include "server/os/files/fd.h"
 
 namespace bulkhead {
@@ -25,6 +26,22 @@ std::string TextOf(int family, const Address& address) {
   char text[INET6_ADDRSTRLEN] = "";
   inet_ntop(family, &address, text, sizeof(text));
   return text;
+}
+
+// The other end of a connection. An address of IPv6 that stands for one of IPv4 becomes that.
+absl::StatusOr<sockaddr_storage> PeerName(int connection) {
+  sockaddr_storage name{};
+  socklen_t size = sizeof(name);
+  if (getpeername(connection, reinterpret_cast<sockaddr*>(&name), &size) != 0) {
+    return SystemError(errno, "getpeername");
+  }
+  const in6_addr address = reinterpret_cast<sockaddr_in6&>(name).sin6_addr;
+  if (name.ss_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&address)) {
+    auto& v4 = reinterpret_cast<sockaddr_in&>(name);  // whose port stands in the same place
+    v4.sin_family = AF_INET;
+    std::memcpy(&v4.sin_addr, address.s6_addr + 12, sizeof(v4.sin_addr));
+  }
+  return name;
 }
 
 }  // namespace
@@ -88,16 +105,6 @@ absl::StatusOr<std::vector<std::string>> AddressesOf(const std::string& host) {
   return addresses;
 }
 
-absl::StatusOr<UniqueFd> AcceptTcp(int listener) {
-  for (;;) {
-    UniqueFd fd(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (fd) return fd;
-    if (errno == EINTR || errno == ECONNABORTED) continue;
-    if (errno == EAGAIN) return Later("no client is connecting");
-    return SystemError(errno, "accept");
-  }
-}
-
 void SetTcpOptions(int connection, absl::Duration silence) {
   const int yes = 1;
   setsockopt(connection, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
@@ -110,54 +117,33 @@ void SetReceiveBytes(int connection, int bytes) {
 }
 
 absl::StatusOr<std::string> PeerHost(int connection) {
-  sockaddr_storage name{};
-  socklen_t size = sizeof(name);
-  if (getpeername(connection, reinterpret_cast<sockaddr*>(&name), &size) != 0) {
-    return SystemError(errno, "getpeername");
-  }
+  BULKHEAD_ASSIGN_OR_RETURN(sockaddr_storage name, PeerName(connection));
   if (name.ss_family == AF_INET) {
     return TextOf(AF_INET, reinterpret_cast<sockaddr_in&>(name).sin_addr);
   }
   in6_addr& address = reinterpret_cast<sockaddr_in6&>(name).sin6_addr;
-  if (IN6_IS_ADDR_V4MAPPED(&address)) {
-    in_addr v4{};
-    std::memcpy(&v4, address.s6_addr + 12, sizeof(v4));
-    return TextOf(AF_INET, v4);
-  }
   std::memset(address.s6_addr + 8, 0, 8);
   return absl::StrCat(TextOf(AF_INET6, address), "/64");
 }
 
 std::string PeerAddress(int connection) {
-  sockaddr_storage name{};
-  socklen_t size = sizeof(name);
-  if (getpeername(connection, reinterpret_cast<sockaddr*>(&name), &size) != 0) return "";
-  if (name.ss_family == AF_INET) {
-    const auto& v4 = reinterpret_cast<sockaddr_in&>(name);
-    return absl::StrCat("ipv4:", TextOf(AF_INET, v4.sin_addr), ":", ntohs(v4.sin_port));
-  }
-  const auto& v6 = reinterpret_cast<sockaddr_in6&>(name);
-  if (IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr)) {
-    in_addr v4{};
-    std::memcpy(&v4, v6.sin6_addr.s6_addr + 12, sizeof(v4));
-    return absl::StrCat("ipv4:", TextOf(AF_INET, v4), ":", ntohs(v6.sin6_port));
-  }
-  return absl::StrCat("ipv6:[", TextOf(AF_INET6, v6.sin6_addr), "]:", ntohs(v6.sin6_port));
+  const absl::StatusOr<sockaddr_storage> name = PeerName(connection);
+  if (!name.ok()) return "";
+  const auto& v4 = reinterpret_cast<const sockaddr_in&>(*name);
+  const auto& v6 = reinterpret_cast<const sockaddr_in6&>(*name);
+  return name->ss_family == AF_INET
+             ? absl::StrCat("ipv4:", TextOf(AF_INET, v4.sin_addr), ":", ntohs(v4.sin_port))
+             : absl::StrCat("ipv6:[", TextOf(AF_INET6, v6.sin6_addr), "]:", ntohs(v6.sin6_port));
 }
 
 bool IsLoopbackPeer(int connection) {
-  sockaddr_storage name{};
-  socklen_t size = sizeof(name);
-  if (getpeername(connection, reinterpret_cast<sockaddr*>(&name), &size) != 0) return false;
-  constexpr uint8_t kLoopbackNetwork = 127;
-  if (name.ss_family == AF_INET) {
-    const in_addr& address = reinterpret_cast<sockaddr_in&>(name).sin_addr;
-    return ntohl(address.s_addr) >> 24 == kLoopbackNetwork;
-  }
-  if (name.ss_family != AF_INET6) return false;
-  const in6_addr& address = reinterpret_cast<sockaddr_in6&>(name).sin6_addr;
-  return IN6_IS_ADDR_LOOPBACK(&address) ||
-         (IN6_IS_ADDR_V4MAPPED(&address) && address.s6_addr[12] == kLoopbackNetwork);
+  const absl::StatusOr<sockaddr_storage> name = PeerName(connection);
+  if (!name.ok()) return false;
+  constexpr uint32_t kLoopbackNetwork = 127;
+  const in_addr& v4 = reinterpret_cast<const sockaddr_in&>(*name).sin_addr;
+  if (name->ss_family == AF_INET) return ntohl(v4.s_addr) >> 24 == kLoopbackNetwork;
+  const in6_addr& v6 = reinterpret_cast<const sockaddr_in6&>(*name).sin6_addr;
+  return name->ss_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&v6);
 }
 
 uint64_t SocketNumber(int fd) {

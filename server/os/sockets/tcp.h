@@ -26,10 +26,6 @@ absl::StatusOr<TcpListener> ListenTcp(const std::string& address, uint16_t port,
 // machine, one of each family. Blocks for the name service. NOT_FOUND if there are none.
 absl::StatusOr<std::vector<std::string>> AddressesOf(const std::string& host);
 
-// A connection of a listener, non-blocking and close-on-exec. UNAVAILABLE if no client is
-// connecting.
-absl::StatusOr<UniqueFd> AcceptTcp(int listener);
-
 // Lets small messages go out at once, and ends the connection when its peer acknowledges nothing
 // for `silence`.
 void SetTcpOptions(int connection, absl::Duration silence);

@@ -83,8 +83,4 @@ absl::StatusOr<UniqueFd> ListenUnixStream(const std::string& path, int backlog);
 // waits.
 absl::StatusOr<UniqueFd> AcceptUnixStream(int listener, int send_bytes);
 
-// The process that made the other end of a Unix connection (SO_PEERCRED); 0 if it is outside this
-// PID namespace.
-absl::StatusOr<pid_t> PeerProcess(int connection);
-
 }  // namespace bulkhead

@@ -84,8 +84,8 @@ absl::StatusOr<UniqueFd> MakeMemory(uint64_t bytes, bool is_list, MemoryMap& lis
 // Of bytes that nobody can change any more.
 absl::StatusOr<std::string> SealAndHash(const DatasetMemory& memory) {
   BULKHEAD_RETURN_IF_ERROR(SealMemory(memory.fd->get(), MemoryWriters::kNobody));
-  BULKHEAD_ASSIGN_OR_RETURN(const MemoryMap map,
-                            MemoryMap::MapReadOnly(memory.fd->get(), memory.bytes));
+  BULKHEAD_ASSIGN_OR_RETURN(const MemoryMap map, MemoryMap::Map(memory.fd->get(), memory.bytes,
+                                                                MemoryMap::Access::kRead));
   Sha256 hash;
   hash.Update({reinterpret_cast<const char*>(map.data()), memory.bytes});
   return hash.FinishHex();

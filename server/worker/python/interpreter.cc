@@ -40,23 +40,6 @@ void NoteTurn(FlightTurn turn) {
 // Shorter waits are not traced: every call makes one.
 constexpr int64_t kShortWaitNanos = 10'000;
 
-// Notes a wait for the turn, from its construction to its end, if the worker is traced.
-class TracedWait {
- public:
-  TracedWait() {
-    const FlightNotes* const writer = current_stage.writer;
-    if (writer != nullptr && writer->traced()) begin_ns_ = MonotonicNanos();
-  }
-  void End() const {
-    if (begin_ns_ == 0) return;
-    const int64_t now_ns = MonotonicNanos();
-    if (now_ns - begin_ns_ >= kShortWaitNanos) current_stage.writer->NoteTurn(begin_ns_, now_ns);
-  }
-
- private:
-  int64_t begin_ns_ = 0;  // 0: not traced
-};
-
 }  // namespace
 
 absl::StatusOr<int> Interpreter::Load(const std::string& stage,
@@ -81,9 +64,12 @@ void Interpreter::Attach() const {
 
 PythonHost::Verdict Interpreter::Call(int number, std::vector<int64_t>& words, std::string& error) {
   NoteTurn(FlightTurn::kWaiting);
-  const TracedWait wait;
+  const FlightNotes* const writer = current_stage.writer;
+  const bool traced = writer != nullptr && writer->traced();
+  const int64_t begin_ns = traced ? MonotonicNanos() : 0;
   absl::MutexLock lock(&one_at_a_time_);
-  wait.End();
+  const int64_t end_ns = traced ? MonotonicNanos() : 0;
+  if (end_ns - begin_ns >= kShortWaitNanos) writer->NoteTurn(begin_ns, end_ns);
   NoteTurn(FlightTurn::kInside);
   Attach();
   ErrorText text;  // on the stack: with 8 KiB a thread, some C libraries do not load this library

@@ -15,22 +15,7 @@ namespace bulkhead {
 // at a time runs Python.
 class Interpreter final : public PythonHost {
  public:
-  struct Functions {
-    BulkheadPythonLoad load;
-    BulkheadPythonCall call;
-    BulkheadPythonTakeLoaded take_loaded;
-    const uint64_t* loaded_count;  // number of loaded user files
-    BulkheadPythonStacks stacks;
-    BulkheadPythonNotes notes;
-    // Null unless it looks at what functions leave allocated: then the number of its reports, and
-    // where it reads how many samples were done.
-    BulkheadPythonTakeGrowth take_growth;
-    const uint64_t* growth_count;
-    uint64_t* samples;
-    BulkheadPythonEnsure ensure;
-    BulkheadPythonSave save;
-  };
-  explicit Interpreter(const Functions& functions) : functions_(functions) {}
+  explicit Interpreter(const BulkheadPython& functions) : functions_(functions) {}
 
   absl::StatusOr<int> Load(const std::string& stage,
                            const std::vector<std::string>& inputs) override;
@@ -45,7 +30,7 @@ class Interpreter final : public PythonHost {
   // than the call.
   void Attach() const;
 
-  const Functions functions_;
+  const BulkheadPython functions_;
   NoteFn note_;
   absl::Mutex one_at_a_time_;
   std::atomic<uint64_t> taken_{0};         // of *loaded_count

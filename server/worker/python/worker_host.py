@@ -97,29 +97,26 @@ def main() -> None:
         growth = Growth(allowed_folders)
     calls = Calls(growth)
     library = ctypes.CDLL(library)
-    load = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_uint64)(
-        calls.load
+    take = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p, ctypes.c_uint64)
+    # The fields of BulkheadPython (interpreter_functions.h); null where nobody looks.
+    fields = (
+        ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_uint64)(calls.load),
+        ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64)(calls.call),
+        take(user_code.take_new),
+        ctypes.pointer(user_code.count),
+        ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)(calls.write_stacks_to),
+        ctypes.CFUNCTYPE(ctypes.c_int, notes.NOTE, ctypes.c_void_p)(notes.send_to),
+        growth and take(growth.take),
+        growth and ctypes.pointer(growth.count),
+        growth and ctypes.pointer(growth.samples),
+        ctypes.pythonapi.PyGILState_Ensure,
+        ctypes.pythonapi.PyEval_SaveThread,
     )
-    call = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64)(calls.call)
-    take_new = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p, ctypes.c_uint64)(user_code.take_new)
-    stacks = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)(calls.write_stacks_to)
-    send_notes = ctypes.CFUNCTYPE(ctypes.c_int, notes.NOTE, ctypes.c_void_p)(notes.send_to)
-    # Null where nobody looks.
-    take_growth = growth and ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p, ctypes.c_uint64)(growth.take)
+    pointers = [field and ctypes.cast(field, ctypes.c_void_p) for field in fields]
     library.bulkhead_worker_run.restype = None
     library.bulkhead_worker_run(
         int(options["--control-fd"][0]),
-        load,
-        call,
-        take_new,
-        ctypes.byref(user_code.count),
-        stacks,
-        send_notes,
-        take_growth,
-        growth and ctypes.byref(growth.count),
-        growth and ctypes.byref(growth.samples),
-        ctypes.cast(ctypes.pythonapi.PyGILState_Ensure, ctypes.c_void_p),
-        ctypes.cast(ctypes.pythonapi.PyEval_SaveThread, ctypes.c_void_p),
+        (ctypes.c_void_p * len(pointers))(*pointers),
         _strings(_readable()),
         _strings(options.get("--python-path", [])),
         _strings(options.get("--native-path", [])),

@@ -13,29 +13,24 @@
 #include "server/worker/worker.h"
 #include "server/worker/worker_sandbox.h"
 
-void bulkhead_worker_run(int control_fd, BulkheadPythonLoad load, BulkheadPythonCall call,
-                         BulkheadPythonTakeLoaded take_loaded, const uint64_t* loaded_count,
-                         BulkheadPythonStacks stacks, BulkheadPythonNotes notes,
-                         BulkheadPythonTakeGrowth take_growth, const uint64_t* growth_count,
-                         uint64_t* samples, BulkheadPythonEnsure ensure, BulkheadPythonSave save,
-                         const char* const* readable, const char* const* python_paths,
-                         const char* const* native_paths) {
+// The texts of a list that ends with null.
+static std::vector<std::string> Strings(const char* const* texts) {
+  std::vector<std::string> strings;
+  for (; *texts != nullptr; ++texts) strings.emplace_back(*texts);
+  return strings;
+}
+
+void bulkhead_worker_run(int control_fd, const BulkheadPython* python, const char* const* readable,
+                         const char* const* python_paths, const char* const* native_paths) {
   bulkhead::AllocationTracker& tracker = bulkhead::AllocationTracker::Start();
   bulkhead::UserCode user_code;
-  if (load != nullptr) {
-    // Never destroyed: threads may still work when the process ends.
-    user_code.python =
-        new bulkhead::Interpreter({load, call, take_loaded, loaded_count, stacks, notes,
-                                   take_growth, growth_count, samples, ensure, save});
-  }
-  for (; *readable != nullptr; ++readable) user_code.readable.emplace_back(*readable);
-  for (; *python_paths != nullptr; ++python_paths) {
-    user_code.python_paths.emplace_back(*python_paths);
-  }
-  for (; *native_paths != nullptr; ++native_paths) {
-    user_code.native_paths.emplace_back(*native_paths);
-    user_code.readable.emplace_back(*native_paths);
-  }
+  // Never destroyed: threads may still work when the process ends.
+  if (python != nullptr) user_code.python = new bulkhead::Interpreter(*python);
+  user_code.readable = Strings(readable);
+  user_code.python_paths = Strings(python_paths);
+  user_code.native_paths = Strings(native_paths);
+  user_code.readable.insert(user_code.readable.end(), user_code.native_paths.begin(),
+                            user_code.native_paths.end());
   bulkhead::PacketSocket socket{bulkhead::UniqueFd(control_fd)};
   // Threads may still be at work: leave without running destructors.
   _exit(bulkhead::RunWorker(std::move(socket), nullptr, &tracker, std::move(user_code)));
@@ -49,8 +44,6 @@ int bulkhead_worker_confine(const char* bind, uint64_t bind_bytes, const char* b
       !bound.ParseFromString({binding, binding_bytes})) {
     return 0;
   }
-  std::vector<std::string> code;
-  for (; *readable != nullptr; ++readable) code.emplace_back(*readable);
-  bulkhead::EnterPipelineSandbox(to_bind, bound, code);
+  bulkhead::EnterPipelineSandbox(to_bind, bound, Strings(readable));
   return 1;
 }

@@ -8,14 +8,11 @@
 
 // Runs a worker to its end, and ends the process with it. Called by the interpreter that loads the
 // library (worker_host.py), which must not hold its lock, and by bulkhead-worker, which has no
-// interpreter and passes null for its functions. The path lists end with null; files below native
+// interpreter and passes null for `python`. The path lists end with null; files below native
 // paths are readable, too.
 extern "C" __attribute__((visibility("default"))) void bulkhead_worker_run(
-    int control_fd, BulkheadPythonLoad load, BulkheadPythonCall call,
-    BulkheadPythonTakeLoaded take_loaded, const uint64_t* loaded_count, BulkheadPythonStacks stacks,
-    BulkheadPythonNotes notes, BulkheadPythonTakeGrowth take_growth, const uint64_t* growth_count,
-    uint64_t* samples, BulkheadPythonEnsure ensure, BulkheadPythonSave save,
-    const char* const* readable, const char* const* python_paths, const char* const* native_paths);
+    int control_fd, const BulkheadPython* python, const char* const* readable,
+    const char* const* python_paths, const char* const* native_paths);
 
 // Puts this process, an interpreter that serves a tool (worker_host.py --serve-fd), into the
 // sandbox of a worker that gets this internal.v1.Bind and this internal.v1.PipelineBinding.

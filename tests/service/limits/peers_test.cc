@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/os/event_loop.h"
 #include "server/os/files/fd.h"
+#include "server/os/sockets/connection.h"
 #include "server/os/sockets/tcp.h"
 
 namespace bulkhead::peers_test {
@@ -43,7 +44,7 @@ class Connection {
     EXPECT_EQ(connect(client_.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
     pollfd ready{listener.fd.get(), POLLIN, 0};
     poll(&ready, 1, -1);
-    auto accepted = AcceptTcp(listener.fd.get());
+    auto accepted = AcceptConnection(listener.fd.get());
     EXPECT_TRUE(accepted.ok());
     if (accepted.ok()) server_ = *std::move(accepted);
     peers.Connected(server_.get());

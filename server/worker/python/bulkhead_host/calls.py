@@ -13,7 +13,7 @@ from bulkhead_host.functions import describe
 from bulkhead_host.memory import put_text
 from bulkhead_host.sample_random import Generators
 from bulkhead_host.stage import Stage
-from bulkhead_host.verdict import FAILED, LOAD_FAILED, LOAD_OUT_OF_MEMORY, OUT_OF_MEMORY, UNUSABLE, Refusal
+from bulkhead_host.verdict import FAILED, LOAD_FAILED, LOAD_OUT_OF_MEMORY, OUT_OF_MEMORY, Refusal
 
 
 class Calls:
@@ -33,7 +33,6 @@ class Calls:
                 import numpy.random
             except ImportError as missing:
                 raise Refusal(
-                    UNUSABLE,
                     f"{sys.executable} cannot import NumPy ({missing}); install it there, or name another interpreter "
                     "with --python",
                 ) from None
@@ -60,27 +59,23 @@ class Calls:
     def call(self, number: int, words: int, error: int, error_bytes: int) -> int:
         """Returns a verdict; `words` are Stage.run's. Writes the reason to `error`."""
         try:
-            stage = self._stages[number]
-            notes.now_runs(stage.name)
-            verdict = stage.run(words)
-            if self._growth is not None:
-                self._growth.after_call()
+            try:
+                stage = self._stages[number]
+                notes.now_runs(stage.name)
+                verdict = stage.run(words)
+                if self._growth is not None:
+                    self._growth.after_call()
+                return verdict
+            except MemoryError:
+                raise
+            except Refusal as refusal:
+                verdict, text = refusal.verdict, str(refusal)
+            except BaseException as raised:
+                verdict, text = FAILED, describe(raised)
+            put_text(text, error, error_bytes)
             return verdict
         except MemoryError:
             return OUT_OF_MEMORY
-        except Refusal as refusal:
-            verdict, text = refusal.verdict, str(refusal)
-        except BaseException as raised:
-            verdict = FAILED
-            try:
-                text = describe(raised)
-            except MemoryError:
-                return OUT_OF_MEMORY
-        try:
-            put_text(text, error, error_bytes)
-        except MemoryError:
-            return OUT_OF_MEMORY
-        return verdict
 
     def write_stacks_to(self, fd: int) -> int:
         """From now on SIGQUIT writes the stacks of all threads to `fd`, even while one holds the lock for ever."""
@@ -92,4 +87,4 @@ class Calls:
 
     def addresses(self, number: int) -> list[int]:
         """Which words of a call of this stage are addresses."""
-        return self._stages[number].addresses()
+        return self._stages[number].addresses

@@ -6,32 +6,21 @@ import errno
 import os
 import sys
 
-# By audit event: the call, and what it does.
-_PROCESS = "which starts another process"
-_NETWORK = "which opens a connection"
-_NAME = "which asks the network for a name"
-_FILE = "which changes what is known of a file"
-_CALLS = {
-    "os.system": ("os.system", _PROCESS),
-    "os.exec": ("os.exec*", _PROCESS),
-    "os.fork": ("os.fork", _PROCESS),
-    "os.forkpty": ("os.forkpty", _PROCESS),
-    "os.posix_spawn": ("os.posix_spawn", _PROCESS),
-    "pty.spawn": ("pty.spawn", _PROCESS),
-    "subprocess.Popen": ("subprocess.Popen", _PROCESS),
-    "socket.__new__": ("socket.socket", _NETWORK),
-    "socket.getaddrinfo": ("socket.getaddrinfo", _NAME),
-    "socket.gethostbyname": ("socket.gethostbyname", _NAME),
-    "socket.gethostbyaddr": ("socket.gethostbyaddr", _NAME),
-    "os.chmod": ("os.chmod", _FILE),
-    "os.chown": ("os.chown", _FILE),
-    "os.utime": ("os.utime", _FILE),
-    "os.setxattr": ("os.setxattr", _FILE),
-    "os.removexattr": ("os.removexattr", _FILE),
-    "os.truncate": ("os.truncate", _FILE),
-    "os.link": ("os.link", "which gives a file another name"),
-    "os.symlink": ("os.symlink", "which gives a file another name"),
+# By what they do, the calls as their audit events name them.
+_DENIED = {
+    "which starts another process": (
+        "os.system", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "pty.spawn", "subprocess.Popen",
+    ),
+    "which opens a connection": ("socket.__new__",),
+    "which asks the network for a name": ("socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr"),
+    "which changes what is known of a file": (
+        "os.chmod", "os.chown", "os.utime", "os.setxattr", "os.removexattr", "os.truncate",
+    ),
+    "which gives a file another name": ("os.link", "os.symlink"),
 }
+_DOES = {event: what for what, events in _DENIED.items() for event in events}
+_WRITTEN = {"os.exec": "os.exec*", "socket.__new__": "socket.socket"}  # where people call it otherwise
+
 _is_on = False
 _probes = False
 
@@ -45,9 +34,9 @@ def watch() -> None:
 
 
 def _check(event: str, _arguments: tuple) -> None:
-    call = _CALLS.get(event)
-    if call is not None and _filter_is_on():
-        error = PermissionError(errno.EPERM, f"the workers' sandbox denies {call[0]}, {call[1]}")
+    does = _DOES.get(event)
+    if does is not None and _filter_is_on():
+        error = PermissionError(errno.EPERM, f"the workers' sandbox denies {_WRITTEN.get(event, event)}, {does}")
         error.is_named = True  # type: ignore[attr-defined]
         raise error
 

@@ -12,7 +12,7 @@ import traceback
 import types
 
 from bulkhead_host.denied import is_named
-from bulkhead_host.verdict import MAX_TEXT, UNUSABLE, Refusal
+from bulkhead_host.verdict import MAX_TEXT, Refusal
 
 _MAX_FRAMES = 6
 # Landlock denies programs and TCP, too.
@@ -51,7 +51,6 @@ def _check_origin(module: str) -> None:
         found = None
     if found is None:
         raise Refusal(
-            UNUSABLE,
             f"there is no module `{top}` below a --python-path of the service ({folders})" + _near(top, _modules()),
         )
     places = list(found.submodule_search_locations or [])
@@ -59,7 +58,6 @@ def _check_origin(module: str) -> None:
         places.append(found.origin)
     if not places or not all(map(_is_allowed, places)):
         raise Refusal(
-            UNUSABLE,
             f"module `{top}` is {places[0] if places else 'part of the interpreter'}, which is not below a "
             f"--python-path of the service ({folders}); write a function of your own around it",
         )
@@ -73,22 +71,20 @@ def import_function(text: str):
     except MemoryError:
         raise
     except BaseException as error:
-        raise Refusal(UNUSABLE, import_failed(module_name, error)) from None
+        raise Refusal(import_failed(module_name, error)) from None
     for name in path.split("."):
         if not hasattr(found, name):
             raise Refusal(
-                UNUSABLE,
                 f"{module_name} ({getattr(sys.modules[module_name], '__file__', '')}) has no `{name}`"
                 + _instead(name, vars(found), module_name),
             )
         found = getattr(found, name)
         if isinstance(found, types.ModuleType):
             raise Refusal(
-                UNUSABLE,
                 f"{text} leads through another module, `{found.__name__}`; write a function of your own around it",
             )
     if not callable(found):
-        raise Refusal(UNUSABLE, f"{text} is a {type(found).__name__}, which cannot be called")
+        raise Refusal(f"{text} is a {type(found).__name__}, which cannot be called")
     _check_home(text, found)
     return found
 
@@ -96,9 +92,8 @@ def import_function(text: str):
 def _instead(name: str, known: dict, module: str) -> str:
     """The functions of the file, the nearest or the first few; not those that it imported."""
     own = [word for word, value in known.items() if callable(value) and getattr(value, "__module__", "") == module]
-    near = difflib.get_close_matches(name, own, 1)
-    if near:
-        return f"; did you mean `{near[0]}`?"
+    if near := _near(name, own):
+        return near
     if not own:
         return "; it has no functions of its own"
     more = f", … ({len(own)} in all)" if len(own) > _MOST_NAMES else ""
@@ -185,7 +180,6 @@ def _check_home(text: str, function) -> None:
     home = getattr(sys.modules.get(name), "__file__", None)
     if home is None or not _is_allowed(home):
         raise Refusal(
-            UNUSABLE,
             f"{text} is from `{name}`, which is not below a --python-path of the service "
             f"({', '.join(allowed_folders)}); write a function of your own around it",
         )

@@ -165,15 +165,11 @@ class Growth:
             return
         grown: dict = collections.defaultdict(list)
         blocks: dict = collections.Counter()
-        for key, kept in look.kept.items():
-            had = base.kept.get(key, _Kept())
+        for key in {**look.kept, **base.kept}:
+            kept, had = look.kept.get(key, _Kept()), base.kept.get(key, _Kept())
             stage, file, line = key
             grown[stage].append(((kept.bytes - had.bytes) / samples, file, line))
             blocks[stage] += kept.blocks - had.blocks
-        for key, had in base.kept.items():
-            if key not in look.kept:
-                grown[key[0]].append((-had.bytes / samples, key[1], key[2]))
-                blocks[key[0]] -= had.blocks
         all_blocks = sum(count for count in blocks.values() if count > 0)
         tables = max(0, look.tables - base.tables) / samples
         stages = []

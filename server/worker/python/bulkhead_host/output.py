@@ -6,7 +6,7 @@ import ctypes
 import types
 
 from bulkhead_host.memory import MAX_CACHED, WRITE, view_of_memory
-from bulkhead_host.verdict import OVER_BOUND, UNUSABLE, WRONG_SHAPE, Refusal
+from bulkhead_host.verdict import OVER_BOUND, WRONG_SHAPE, Refusal
 
 # Types that NumPy lacks, or has under no name that each of its versions knows.
 _WRITTEN = {"bfloat16": "ml_dtypes.bfloat16", "bool": "bool"}
@@ -57,25 +57,25 @@ class Output:
             return rows if self.of_batch else self.max_count
         if self.of_batch or not self.variable or value.ndim == 0 or value.shape[1:] != self.rest:
             raise Refusal(
-                WRONG_SHAPE,
                 f"output `{self.name}` has the shape {list(value.shape)}, but is declared as {self.declared()}; "
                 "return that shape, or correct the spec",
+                WRONG_SHAPE,
             )
         count = value.shape[0]
-        if count > self.max_count:
-            raise Refusal(
-                OVER_BOUND,
-                f"output `{self.name}` has {count} rows, more than its max_count, {self.max_count}",
-            )
+        self._check_bound(count, "rows")
         place[:count] = value
         return count
+
+    def _check_bound(self, count: int, what: str) -> None:
+        if count > self.max_count:
+            raise Refusal(f"output `{self.name}` has {count} {what}, more than its max_count, {self.max_count}", OVER_BOUND)
 
     def as_array(self, value):
         numpy = self._numpy
         if value is None:
-            raise Refusal(UNUSABLE, f"output `{self.name}` is None: does the function return it?")
+            raise Refusal(f"output `{self.name}` is None: does the function return it?")
         if isinstance(value, types.GeneratorType):
-            raise Refusal(UNUSABLE, f"output `{self.name}` is a generator: the function has to return it, not to yield")
+            raise Refusal(f"output `{self.name}` is a generator: the function has to return it, not to yield")
         is_number = isinstance(value, (bool, int, float)) or (isinstance(value, complex) and self.dtype.kind == "c")
         if is_number and self.shape == ():
             # A Python number has no NumPy type. It takes the declared one, if it fits.
@@ -85,14 +85,14 @@ class Output:
                 made = None
             if made is not None and (self.dtype.kind in "fc" or made == value):
                 return made
-            raise Refusal(WRONG_SHAPE, f"output `{self.name}` is {value!r}, which is not a {self.dtype_name}")
+            raise Refusal(f"output `{self.name}` is {value!r}, which is not a {self.dtype_name}", WRONG_SHAPE)
         try:
             return numpy.asarray(value)
         except MemoryError:
             raise
         except Exception as error:
             raise Refusal(
-                UNUSABLE, f"output `{self.name}` is a {type(value).__name__}, which NumPy cannot convert to an array: {error}"
+                f"output `{self.name}` is a {type(value).__name__}, which NumPy cannot convert to an array: {error}"
             ) from None
 
     def _same_bits(self, value, returned):
@@ -104,7 +104,6 @@ class Output:
         else:  # a list or a tensor
             found, how = f"is a {type(returned).__name__} of {value.dtype}", f"numpy.asarray(…, {wanted})"
         raise Refusal(
-            UNUSABLE,
             f"output `{self.name}` {found}, but is declared as {self.dtype_name}; convert it ({how}) or correct the spec",
         )
 
@@ -120,13 +119,7 @@ class Output:
 
     def _store_bytes(self, value, address: int) -> int:
         if not isinstance(value, (bytes, bytearray)):
-            raise Refusal(
-                UNUSABLE, f"output `{self.name}` is a {type(value).__name__}, but is declared as bytes"
-            )
-        if len(value) > self.max_count:
-            raise Refusal(
-                OVER_BOUND,
-                f"output `{self.name}` has {len(value)} bytes, more than its max_count, {self.max_count}",
-            )
+            raise Refusal(f"output `{self.name}` is a {type(value).__name__}, but is declared as bytes")
+        self._check_bound(len(value), "bytes")
         ctypes.memmove(address, bytes(value), len(value))
         return len(value)

@@ -29,7 +29,7 @@ class Stage:
         self._generators = generators
         self.function = import_function(spec["function"])
         if inspect.iscoroutinefunction(self.function) or inspect.isasyncgenfunction(self.function):
-            raise Refusal(UNUSABLE, f"{self.name} is an `async def` function, which cannot be a stage: write `def`")
+            raise Refusal(f"{self.name} is an `async def` function, which cannot be a stage: write `def`")
         self._names = spec["inputs"]
         # (dtype, dimensions); None: bytes.
         self._inputs = [_parse_input(numpy, text) for text in inputs]
@@ -43,20 +43,16 @@ class Stage:
         self._wants_epoch = "epoch" in given
         if self._wants_rng:
             self._arguments["rng"] = self._generators.rng
-        count = _FIRST_WORDS + sum(3 + (kind[1] if kind else 0) for kind in self._inputs)
+        count = _FIRST_WORDS
+        self.addresses = []  # which words of a call are addresses
+        for kind in self._inputs:
+            self.addresses.append(count)
+            count += 3 + (kind[1] if kind else 0)
+        self.addresses += range(count, count + 2 * len(self._outputs), 2)
         self._first_output = count
         self._words = struct.Struct(f"={_FIRST_WORDS}Q{count - _FIRST_WORDS + 2 * len(self._outputs)}q")
         self._calls: dict[int, memoryview] = {}
         self._memory: dict[tuple[int, int], memoryview] = {}
-
-    def addresses(self) -> list[int]:
-        """Which words of a call are addresses."""
-        places = []
-        at = _FIRST_WORDS
-        for kind in self._inputs:
-            places.append(at)
-            at += 3 + (kind[1] if kind else 0)
-        return places + [at + 2 * i for i in range(len(self._outputs))]
 
     def _check_signature(self, function: str) -> set[str]:
         """What the function takes of `rng` and `epoch`. Refuses a function that cannot take the spec's arguments."""
@@ -78,7 +74,6 @@ class Stage:
             signature.bind(*self._names, **keywords)
         except TypeError as error:
             raise Refusal(
-                UNUSABLE,
                 f"{function}{signature} cannot be called with {len(self._names)} inputs ({', '.join(self._names)})"
                 + (f" and the arguments {', '.join(sorted(self._arguments))}" if self._arguments else "")
                 + f": {error}",
@@ -117,7 +112,7 @@ class Stage:
         if len(outputs) == 1 and type(result) is not tuple:
             result = (result,)
         elif not isinstance(result, (tuple, list)) or len(result) != len(outputs):
-            raise Refusal(UNUSABLE, self._wrong_count(result))
+            raise Refusal(self._wrong_count(result))
         at = self._first_output
         if self._of_batch and len(outputs) > 1:
             result = self._apart(result, views)
@@ -193,7 +188,6 @@ class Stage:
                 continue
             name = next(name for name, one in zip(self._names, arguments) if one is view)
             raise Refusal(
-                UNUSABLE,
                 f"the function keeps its input `{name}`, or a view of it, after it returned, but the next "
                 + ("batch" if self._of_batch else "sample") + " reuses that memory. Keep a copy (.copy()) instead",
             )
@@ -203,8 +197,8 @@ def _failure(raised: BaseException) -> Refusal:
     """What an exception of the function means."""
     module = failed_module(raised)
     if module:  # a failed import is no error of the sample
-        return Refusal(UNUSABLE, import_failed(module, raised))
-    return Refusal(UNUSABLE if isinstance(raised, NoTerminal) else FAILED, describe(raised) + advice(raised))
+        return Refusal(import_failed(module, raised))
+    return Refusal(describe(raised) + advice(raised), UNUSABLE if isinstance(raised, NoTerminal) else FAILED)
 
 
 def _parse_input(numpy, text: str):

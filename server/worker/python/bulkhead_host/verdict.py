@@ -11,6 +11,6 @@ MAX_TEXT = 3000  # bytes
 class Refusal(Exception):
     """A verdict with its text."""
 
-    def __init__(self, verdict: int, text: str):
+    def __init__(self, text: str, verdict: int = UNUSABLE):
         super().__init__(text)
         self.verdict = verdict
