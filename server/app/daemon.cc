@@ -28,8 +28,8 @@
 #include "server/base/error.h"
 #include "server/base/paths/object_url.h"
 #include "server/doors/embedded_folder.h"
+#include "server/metrics/metric_table.h"
 #include "server/metrics/metrics_server.h"
-#include "server/metrics/status_collector.h"
 #include "server/os/event_loop.h"
 #include "server/os/files/fd_parcel.h"
 #include "server/os/files/filesystem.h"
@@ -240,12 +240,14 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> StartMetrics(const std::string& a
   if (address.empty()) return nullptr;
   MetricsServer::Config config;
   config.address = address;
-  config.metrics = std::make_shared<StatusCollector>([server]() -> std::optional<StatusSnapshot> {
+  config.metrics = [server] {
     std::optional<v1::GetStatusResponse> status = server->Status();
     // While the supervisor is silent its totals are not known, and totals must never go down.
-    if (!status.has_value() || status->supervisor_silent_seconds() > 0) return std::nullopt;
-    return StatusSnapshot(*std::move(status), server->RecyclingCounts());
-  });
+    if (!status.has_value() || status->supervisor_silent_seconds() > 0) {
+      return CollectMetrics(std::nullopt);
+    }
+    return CollectMetrics(StatusSnapshot(*std::move(status), server->RecyclingCounts()));
+  };
   config.is_serving = [server] { return server->is_serving(); };
   // Whoever may connect here has no name, so where names have rights this tells no status.
   if (!has_access_rights) config.status = [server] { return server->Status(); };

@@ -40,8 +40,7 @@ std::string Text(const Page& page) {
                       page.header, "Connection: close\r\n\r\n", page.body);
 }
 
-Page MetricsPage(const prometheus::Collectable& metrics) {
-  const std::vector<prometheus::MetricFamily> families = metrics.Collect();
+Page MetricsPage(const std::vector<prometheus::MetricFamily>& families) {
   if (families.empty()) {
     return {"503 Service Unavailable",
             "the supervisor does not answer, or the service has ended\n"};
@@ -116,7 +115,7 @@ absl::Status CheckMetricsAddress(absl::string_view address) {
 }
 
 MetricsServer::MetricsServer(Config config) : config_(std::move(config)) {
-  slow_pages_["/metrics"].make = [this] { return Text(MetricsPage(*config_.metrics)); };
+  slow_pages_["/metrics"].make = [this] { return Text(MetricsPage(config_.metrics())); };
   if (config_.status == nullptr) return;
   slow_pages_["/status.json"].make = [this] { return Text(StatusJsonPage(config_.status)); };
 }

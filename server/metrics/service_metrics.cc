@@ -4,7 +4,6 @@
 #include <string>
 #include <utility>
 
-#include "server/metrics/enum_label.h"
 #include "server/metrics/metric_groups.h"
 
 namespace bulkhead {
@@ -15,36 +14,28 @@ double Seconds(const google::protobuf::Timestamp& time) {
 }
 
 void ReadExits(const StatusView& view, Series& series) {
-  std::map<int, uint64_t> counts;
-  for (const v1::ExitCount& count : view.status().exit_counts()) {
+  std::map<v1::ExitCause, uint64_t> counts;
+  for (const v1::ExitCount& count : view.status.exit_counts()) {
     counts[count.cause()] += count.count();
   }
-  // All causes from the start: a rate needs the zero before the first.
-  for (const auto& [cause, name] : EnumLabels(*v1::ExitCause_descriptor(), "EXIT_CAUSE_")) {
-    series.Add({name}, static_cast<double>(counts[cause]));
-  }
+  AddCounts(counts, "EXIT_CAUSE_", series);
 }
 
 void ReadRecyclings(const StatusView& view, Series& series) {
-  std::map<int, int> counts;
-  for (const v1::Recycling& recycling : view.status().recent_recyclings()) {
+  std::map<v1::RecycleCause, uint64_t> counts;
+  for (const v1::Recycling& recycling : view.status.recent_recyclings()) {
     ++counts[recycling.cause()];
   }
-  for (const auto& [cause, name] : EnumLabels(*v1::RecycleCause_descriptor(), "RECYCLE_CAUSE_")) {
-    series.Add({name}, counts[cause]);
-  }
+  AddCounts(counts, "RECYCLE_CAUSE_", series);
 }
 
 void ReadRecyclingCounts(const StatusView& view, Series& series) {
-  for (const auto& [cause, name] : EnumLabels(*v1::RecycleCause_descriptor(), "RECYCLE_CAUSE_")) {
-    const auto count = view.recyclings().find(static_cast<v1::RecycleCause>(cause));
-    series.Add({name}, count == view.recyclings().end() ? 0 : static_cast<double>(count->second));
-  }
+  AddCounts(view.recyclings, "RECYCLE_CAUSE_", series);
 }
 
 void ReadLastRecycling(const StatusView& view, Series& series) {
-  if (view.status().recent_recyclings().empty()) return;
-  const v1::Recycling& last = *view.status().recent_recyclings().rbegin();
+  if (view.status.recent_recyclings().empty()) return;
+  const v1::Recycling& last = *view.status.recent_recyclings().rbegin();
   series.Add({"start"}, last.start_seconds());
   series.Add({"bind"}, last.bind_seconds());
   series.Add({"warm"}, last.warm_seconds());
@@ -53,7 +44,7 @@ void ReadLastRecycling(const StatusView& view, Series& series) {
 }
 
 void ReadPromises(const StatusView& view, Series& series) {
-  const v1::MemoryBudget& memory = view.status().memory();
+  const v1::MemoryBudget& memory = view.status.memory();
   series.Add({"supervisor"}, static_cast<double>(memory.supervisor_bytes()));
   series.Add({"arenas"}, static_cast<double>(memory.arena_bytes()));
   series.Add({"quotas"}, static_cast<double>(memory.quota_bytes()));
@@ -62,7 +53,7 @@ void ReadPromises(const StatusView& view, Series& series) {
 
 void ReadSandbox(const StatusView& view, Series& series) {
   std::map<std::string, bool> parts;  // of two with one name, active only when both are
-  for (const v1::SandboxPart& part : view.status().containment().sandbox()) {
+  for (const v1::SandboxPart& part : view.status.containment().sandbox()) {
     const auto [entry, is_new] = parts.emplace(LabelValue(part.name()), part.active());
     if (!is_new) entry->second = entry->second && part.active();
   }
@@ -75,7 +66,7 @@ std::vector<Metric> Processes() {
       {"bulkhead_build_info",
        "Version of the service and name of its run, as the log has it; always 1.",
        [](const StatusView& view, Series& series) {
-         series.Add({LabelValue(view.status().version()), LabelValue(view.status().boot_id())}, 1);
+         series.Add({LabelValue(view.status.version()), LabelValue(view.status.boot_id())}, 1);
        },
        {"version", "boot"}},
       {"bulkhead_start_time_seconds", "When the service started, since 1970.",
@@ -93,8 +84,8 @@ std::vector<Metric> Processes() {
       {"bulkhead_memory_reading_age_seconds",
        "How long ago the memory of the supervisor and of workers was read; the oldest reading.",
        [](const StatusView& view, Series& series) {
-         double oldest = view.status().supervisor().age_seconds();
-         for (const v1::WorkerStatus& worker : view.status().workers()) {
+         double oldest = view.status.supervisor().age_seconds();
+         for (const v1::WorkerStatus& worker : view.status.workers()) {
            oldest = std::max(oldest, worker.usage().age_seconds());
          }
          series.Add({}, oldest);
@@ -162,7 +153,7 @@ std::vector<Metric> Limits() {
       {"bulkhead_containment_info",
        "How quotas are enforced on this machine; always 1.",
        [](const StatusView& view, Series& series) {
-         const std::string& level = view.status().containment().quota_level();
+         const std::string& level = view.status.containment().quota_level();
          if (!level.empty()) series.Add({LabelValue(level)}, 1);
        },
        {"quota_level"}},
