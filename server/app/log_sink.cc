@@ -4,9 +4,7 @@
 #include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
 
-#include <memory>
 #include <mutex>
-#include <string>
 #include <utility>
 
 #include "server/app/log_format.h"
