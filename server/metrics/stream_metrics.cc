@@ -48,30 +48,22 @@ void ReadPipelineInfo(const StatusView& view, Series& series) {
 
 // What a dashboard or an alert takes the increase of begins at 0: a series that begins with its
 // first event has none. Rarer reasons begin with their first event.
-constexpr std::pair<v1::StreamCount::Event, absl::string_view> kCountedFromZero[] = {
-    {v1::StreamCount::EVENT_OPENED, "new"},
-    {v1::StreamCount::EVENT_OPENED, "resumed"},
-    {v1::StreamCount::EVENT_REFUSED, reason::kSpecInvalid},
-    {v1::StreamCount::EVENT_REFUSED, reason::kFileNotFound},
-    {v1::StreamCount::EVENT_REFUSED, reason::kPathNotAllowed},
-    {v1::StreamCount::EVENT_REFUSED, reason::kCursorMismatch},
-    {v1::StreamCount::EVENT_REFUSED, reason::kBudgetExceeded},
-    {v1::StreamCount::EVENT_REFUSED, reason::kAccessDenied},
-    {v1::StreamCount::EVENT_REFUSED, reason::kOpenedTooOften},
-    {v1::StreamCount::EVENT_REFUSED, reason::kTooManyCalls},
-    {v1::StreamCount::EVENT_ENDED, "finished"},
-    {v1::StreamCount::EVENT_ENDED, "closed"},
-    {v1::StreamCount::EVENT_ENDED, "gone"},
-    {v1::StreamCount::EVENT_ENDED, reason::kSuperseded},
-    {v1::StreamCount::EVENT_ENDED, reason::kStreamIdle},
-    {v1::StreamCount::EVENT_ENDED, reason::kStorageStalled},
-    {v1::StreamCount::EVENT_ENDED, reason::kWorkerCrashLoop},
-    {v1::StreamCount::EVENT_ENDED, reason::kTooManySubstitutions},
+const std::map<v1::StreamCount::Event, std::vector<absl::string_view>> kCountedFromZero = {
+    {v1::StreamCount::EVENT_OPENED, {"new", "resumed"}},
+    {v1::StreamCount::EVENT_REFUSED,
+     {reason::kSpecInvalid, reason::kFileNotFound, reason::kPathNotAllowed, reason::kCursorMismatch,
+      reason::kBudgetExceeded, reason::kAccessDenied, reason::kOpenedTooOften,
+      reason::kTooManyCalls}},
+    {v1::StreamCount::EVENT_ENDED,
+     {"finished", "closed", "gone", reason::kSuperseded, reason::kStreamIdle,
+      reason::kStorageStalled, reason::kWorkerCrashLoop, reason::kTooManySubstitutions}},
 };
 
 void ReadStreamCounts(const StatusView& view, Series& series) {
   std::map<std::pair<v1::StreamCount::Event, absl::string_view>, uint64_t> counts;
-  for (const auto& what : kCountedFromZero) counts[what] = 0;
+  for (const auto& [event, reasons] : kCountedFromZero) {
+    for (const absl::string_view why : reasons) counts[{event, why}] = 0;
+  }
   for (const v1::StreamCount& counted : view.status.stream_counts()) {
     counts[{counted.event(), counted.reason()}] = counted.count();
   }
