@@ -14,7 +14,10 @@
 namespace bulkhead {
 
 // The parts of MetricTable().
-std::vector<Metric> ServiceMetrics();
+std::vector<Metric> ProcessMetrics();
+std::vector<Metric> SampleMetrics();
+std::vector<Metric> EndMetrics();
+std::vector<Metric> LimitMetrics();
 std::vector<Metric> WorkerMetrics();
 std::vector<Metric> StreamMetrics();
 std::vector<Metric> StageMetrics();

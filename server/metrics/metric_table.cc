@@ -16,8 +16,8 @@ prometheus::MetricType TypeOf(const Metric& metric) {
 const std::vector<Metric>& MetricTable() {
   static const std::vector<Metric>& table = *[] {
     auto* metrics = new std::vector<Metric>;
-    for (auto group : {ServiceMetrics, WorkerMetrics, StreamMetrics, PipelineMetrics, StageMetrics,
-                       DecodeMetrics}) {
+    for (auto group : {ProcessMetrics, SampleMetrics, EndMetrics, LimitMetrics, WorkerMetrics,
+                       StreamMetrics, PipelineMetrics, StageMetrics, DecodeMetrics}) {
       for (Metric& metric : group()) metrics->push_back(std::move(metric));
     }
     metrics->push_back({"bulkhead_series_left_out", "Series that this scrape had no room for.",

@@ -189,9 +189,8 @@ void MetricsServer::MakeRoom() {
                                    [](const auto& one) { return !one.second.is_read; });
   if (oldest != connections_.end()) return Close(oldest->first);
   // All have asked. One that is still being answered has no time yet.
-  const auto slowest = std::min_element(
-      connections_.begin(), connections_.end(),
-      [](const auto& a, const auto& b) { return a.second.took_ns < b.second.took_ns; });
+  const auto slowest = std::ranges::min_element(connections_, {},
+                                                [](const auto& one) { return one.second.took_ns; });
   if (slowest->second.took_ns != INT64_MAX) Close(slowest->first);
 }
 

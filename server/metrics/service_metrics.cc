@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <map>
 #include <string>
-#include <utility>
 
 #include "server/metrics/metric_groups.h"
 
@@ -60,8 +59,9 @@ void ReadSandbox(const StatusView& view, Series& series) {
   for (const auto& [name, active] : parts) series.Add({name}, active ? 1 : 0);
 }
 
-// A metric without labels: one number of the status.
-std::vector<Metric> Processes() {
+}  // namespace
+
+std::vector<Metric> ProcessMetrics() {
   return {
       {"bulkhead_build_info",
        "Version of the service and name of its run, as the log has it; always 1.",
@@ -96,7 +96,7 @@ std::vector<Metric> Processes() {
   };
 }
 
-std::vector<Metric> Samples() {
+std::vector<Metric> SampleMetrics() {
   return {
       {"bulkhead_samples_produced_total", "Samples that workers finished.",
        Number([](const auto& status) { return status.samples_produced(); })},
@@ -114,7 +114,7 @@ std::vector<Metric> Samples() {
   };
 }
 
-std::vector<Metric> Ends() {
+std::vector<Metric> EndMetrics() {
   return {
       {"bulkhead_worker_exits_total", "Ends of workers by cause.", ReadExits, {"cause"}},
       {"bulkhead_limit_events_total",
@@ -140,7 +140,7 @@ std::vector<Metric> Ends() {
   };
 }
 
-std::vector<Metric> Limits() {
+std::vector<Metric> LimitMetrics() {
   return {
       {"bulkhead_memory_budget_bytes", "Largest sum of the promises.",
        Number([](const auto& status) { return status.memory().budget_bytes(); })},
@@ -162,16 +162,6 @@ std::vector<Metric> Limits() {
        ReadSandbox,
        {"part"}},
   };
-}
-
-}  // namespace
-
-std::vector<Metric> ServiceMetrics() {
-  std::vector<Metric> metrics;
-  for (auto group : {Processes, Samples, Ends, Limits}) {
-    for (Metric& metric : group()) metrics.push_back(std::move(metric));
-  }
-  return metrics;
 }
 
 }  // namespace bulkhead

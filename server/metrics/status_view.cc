@@ -1,6 +1,7 @@
 #include "server/metrics/status_view.h"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 #include <tuple>
 
@@ -15,12 +16,6 @@ constexpr size_t kMaxLabelBytes = 128;
 constexpr size_t kRandomDigits = 8;
 
 using PlaceKey = std::pair<std::string, uint32_t>;
-
-bool IsNewer(const v1::WorkerStatus* a, const v1::WorkerStatus* b) {
-  // Only workers that serve compete for a role; the standby comes in front, as the newest.
-  return std::make_tuple(a->standby(), a->generation(), !a->draining()) >
-         std::make_tuple(b->standby(), b->generation(), !b->draining());
-}
 
 using Stages = std::vector<StatusView::Shown<v1::StageUsage>>;
 
@@ -99,7 +94,10 @@ void StatusView::AddWorkers() {
     }
   }
   for (auto& [place, rivals] : slots) {
-    std::sort(rivals.begin(), rivals.end(), IsNewer);
+    // Only workers that serve compete for a role; the standby comes in front, as the newest.
+    std::ranges::sort(rivals, std::greater(), [](const auto* worker) {
+      return std::tuple(worker->standby(), worker->generation(), !worker->draining());
+    });
     std::set<std::string> taken;
     for (const v1::WorkerStatus* worker : rivals) {
       const char* role = worker->standby()             ? "standby"
@@ -133,9 +131,8 @@ void StatusView::AddStreams() {
     jobs[{LabelValue(JobName(name.first)), name.second}].push_back(stream);
   }
   for (auto& [job, same] : jobs) {
-    std::stable_sort(same.begin(), same.end(), [](const auto* a, const auto* b) {
-      return a->opened().seconds() < b->opened().seconds();
-    });
+    std::ranges::stable_sort(same, {},
+                             [](const auto* stream) { return stream->opened().seconds(); });
     size_t number = 0;
     for (const v1::StreamStatus* stream : same) {
       const std::string name =

@@ -12,7 +12,6 @@
 #include "server/base/limits.h"
 #include "server/base/record_name.h"
 #include "server/spec/bytes_changes.h"
-#include "server/spec/stage_signature.h"
 
 namespace bulkhead {
 namespace {
@@ -36,8 +35,7 @@ absl::Status Mismatch(absl::string_view verdict, absl::string_view what, absl::s
 // Digest of the file with that name; empty if it is not among `files`.
 template <typename Files>
 std::string DigestIn(const Files& files, const std::string& name) {
-  const auto found =
-      std::ranges::find_if(files, [&](const v1::CodeFile& file) { return file.name() == name; });
+  const auto found = std::ranges::find(files, name, &v1::CodeFile::name);
   return found == files.end() ? "" : found->digest();
 }
 
@@ -178,7 +176,7 @@ std::vector<v1::CodeFile> CodeOf(const v1::Cursor& cursor, const PreparedPipelin
       code.push_back(file);
     }
   }
-  std::ranges::sort(code, [](const auto& a, const auto& b) { return a.name() < b.name(); });
+  std::ranges::sort(code, {}, &v1::CodeFile::name);
   return code;
 }
 

@@ -73,10 +73,7 @@ absl::Status ChangeQuarantine(const v1::QuarantineRequest& request, QuarantineSt
 void AddQuarantine(std::vector<v1::QuarantinedRecord> records, v1::GetStatusResponse& status) {
   constexpr size_t kShown = 32;
   status.set_samples_quarantined(records.size());
-  const auto is_older = [](const auto& a, const auto& b) {
-    return a.time().seconds() < b.time().seconds();
-  };
-  std::stable_sort(records.begin(), records.end(), is_older);
+  std::ranges::stable_sort(records, {}, [](const auto& one) { return one.time().seconds(); });
   const size_t first = records.size() > kShown ? records.size() - kShown : 0;
   for (size_t i = first; i < records.size(); ++i) {
     *status.add_quarantined() = std::move(records[i]);

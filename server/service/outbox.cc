@@ -84,8 +84,8 @@ bool Outbox::Beat(absl::Duration silent) {
 
 void Outbox::Release(uint64_t through_sequence) {
   absl::MutexLock lock(&mutex_);
-  const auto through = std::ranges::find_if(
-      unreleased_, [&](const auto& sent) { return sent.first == through_sequence; });
+  const auto through =
+      std::ranges::find(unreleased_, through_sequence, [](const auto& sent) { return sent.first; });
   if (through == unreleased_.end()) return;  // released before, or never sent
   for (auto sent = unreleased_.begin(); sent != through + 1; ++sent) {
     unreleased_bytes_ -= sent->second;

@@ -110,8 +110,7 @@ bool KeepsClasses(absl::string_view path) {
 // Whether the output of this name has the source's labels, as numbers or one-hot.
 bool IsLabel(const PreparedPipeline& prepared, const std::string& name) {
   const auto path_in = [&](const std::vector<FeatureSignature>& features) {
-    const auto found = std::ranges::find_if(
-        features, [&](const FeatureSignature& feature) { return feature.name == name; });
+    const auto found = std::ranges::find(features, name, &FeatureSignature::name);
     return found == features.end() ? std::string() : found->path;
   };
   for (const SourceSignature& source : prepared.signature.sources) {
@@ -124,14 +123,6 @@ bool IsLabel(const PreparedPipeline& prepared, const std::string& name) {
     }
   }
   return true;
-}
-
-// With all mistakes in the spec, as from ParseSpec.
-absl::Status NormalizeAndInfer(v1::PipelineSpec& spec) {
-  SpecProblems problems;
-  Normalize(spec, problems);
-  InferSignature(spec, problems);
-  return problems.ToStatus();
 }
 
 // `status`, of data that were looked for, with the place in the spec that names them.
@@ -184,10 +175,14 @@ absl::StatusOr<PreparedPipeline> Preparer::Understand(const v1::SpecInput& input
           ParseSpec(input.text().text(), name.empty() ? "spec" : name, prepared.notes));
       break;
     }
-    case v1::SpecInput::kSpec:
+    case v1::SpecInput::kSpec: {
       prepared.spec = input.spec();
-      BULKHEAD_RETURN_IF_ERROR(NormalizeAndInfer(prepared.spec));
+      SpecProblems problems;  // all mistakes in the spec, as from ParseSpec
+      Normalize(prepared.spec, problems);
+      InferSignature(prepared.spec, problems);
+      BULKHEAD_RETURN_IF_ERROR(problems.ToStatus());
       break;
+    }
     case v1::SpecInput::INPUT_NOT_SET:
       return ProtocolViolation("the request has no spec");
   }

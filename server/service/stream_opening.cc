@@ -10,7 +10,6 @@
 #include "server/os/monotonic_wait.h"
 #include "server/service/cursor_check.h"
 #include "server/service/stream_config.h"
-#include "server/spec/source_chain.h"
 
 namespace bulkhead {
 namespace {
