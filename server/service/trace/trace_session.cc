@@ -28,11 +28,7 @@ absl::StatusOr<absl::Duration> DurationOf(const v1::TraceRequest& request) {
 }  // namespace
 
 void TraceSession::OnRequest(grpc::ByteBuffer bytes) {
-  const absl::Status begun = Begin(bytes);
-  if (!begun.ok()) {
-    FinishWith(begun);
-    return;
-  }
+  if (const absl::Status begun = Begin(bytes); !begun.ok()) return FinishWith(begun);
   CallAfter(context_.loop, absl::ZeroDuration(), this, &TraceSession::Look);
 }
 
