@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <cstdint>
 #include <set>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "server/app/mistake.h"
 #include "server/base/error.h"
 #include "server/metrics/metrics_server.h"
 #include "server/service/access/access_rights.h"
@@ -18,8 +17,6 @@
 
 namespace bulkhead {
 namespace {
-
-absl::Status Wrong(const std::string& what) { return absl::InvalidArgumentError(what); }
 
 bool IsLoopback(const std::string& host) {
   return host == "localhost" || absl::StartsWith(host, "127.") || host == "[::1]";
@@ -43,43 +40,41 @@ absl::Status CheckAddress(const DaemonOptions& options, const std::string& addre
   const std::string tls = TlsOption(options);
   if (absl::StartsWith(address, "unix:")) {
     if (absl::StripPrefix(absl::StripPrefix(address, "unix:"), "//").empty()) {
-      return Wrong(absl::StrCat("--listen ", address, ": the path is missing; write unix:/path"));
+      return Mistake("--listen ", address, ": the path is missing; write unix:/path");
     }
     if (tls.empty()) return absl::OkStatus();
-    return Wrong(absl::StrCat(tls, " is for TCP, and the service listens on ", address,
-                              ", which only its own user can reach; give --listen HOST:PORT, or "
-                              "leave it out"));
+    return Mistake(tls, " is for TCP, and the service listens on ", address,
+                   ", which only its own user can reach; give --listen HOST:PORT, or leave it out");
   }
   const size_t colon = address.rfind(':');
   uint32_t port = 0;
   if (colon == std::string::npos || !absl::SimpleAtoi(address.substr(colon + 1), &port) ||
       port > 65535) {
-    return Wrong(absl::StrCat("--listen ", address,
-                              ": write unix:/path, or an address with a port from 0 to 65535, such "
-                              "as 127.0.0.1:7077"));
+    return Mistake(
+        "--listen ", address,
+        ": write unix:/path, or an address with a port from 0 to 65535, such as 127.0.0.1:7077");
   }
   const bool loopback = IsLoopback(address.substr(0, colon));
   if (!tls.empty()) {
     if (!options.insecure_tcp) return absl::OkStatus();
-    return Wrong(absl::StrCat("--insecure-tcp is for TCP without TLS, and ", tls,
-                              " for TCP with it; leave one of them out"));
+    return Mistake("--insecure-tcp is for TCP without TLS, and ", tls,
+                   " for TCP with it; leave one of them out");
   }
   if (!loopback) {
-    return Wrong(absl::StrCat(
-        "--listen ", address,
-        ": beyond the loopback only TLS is spoken, and clients must show who they are; give "
-        "--tls-cert, --tls-key, --tls-client-ca and --allow-stream NAME (docs/security.md), or "
-        "listen on unix:/path"));
+    return Mistake("--listen ", address,
+                   ": beyond the loopback only TLS is spoken, and clients must show who "
+                   "they are; give --tls-cert, --tls-key, --tls-client-ca and "
+                   "--allow-stream NAME (docs/security.md), or listen on unix:/path");
   }
   if (options.insecure_tcp && options.allow_datasets) {
-    return Wrong(
+    return Mistake(
         "--allow-datasets with --insecure-tcp: every local user could run code as the service's; "
         "listen on unix:/path, or give certificates (docs/security.md)");
   }
   if (!options.insecure_tcp) {
-    return Wrong(absl::StrCat("--listen ", address,
-                              ": any local user could connect there; say --insecure-tcp if that is "
-                              "meant, or listen on unix:/path"));
+    return Mistake("--listen ", address,
+                   ": any local user could connect there; say --insecure-tcp if that is "
+                   "meant, or listen on unix:/path");
   }
   return absl::OkStatus();
 }
@@ -89,9 +84,9 @@ absl::Status CheckMetrics(const DaemonOptions& options) {
   BULKHEAD_RETURN_IF_ERROR(CheckMetricsAddress(options.metrics));
   const bool loopback = IsLoopback(options.metrics.substr(0, options.metrics.rfind(':')));
   if (loopback || options.insecure_metrics) return absl::OkStatus();
-  return Wrong(absl::StrCat("--metrics ", options.metrics,
-                            ": anyone who can connect could read them; give --insecure-metrics to "
-                            "allow that, or serve them on 127.0.0.1"));
+  return Mistake("--metrics ", options.metrics,
+                 ": anyone who can connect could read them; give --insecure-metrics to "
+                 "allow that, or serve them on 127.0.0.1");
 }
 
 // The right `code` and the switch for what it allows belong together.
@@ -100,18 +95,18 @@ absl::Status CheckDatasets(const DaemonOptions& options) {
   const bool by_token = std::find(rights.begin(), rights.end(), "code") != rights.end();
   const bool granted = by_token || !options.allow_code.empty();
   if (!options.dataset_bytes.empty() && !options.allow_datasets) {
-    return Wrong(
+    return Mistake(
         "--dataset-bytes without --allow-datasets: the service takes no datasets of clients; give "
         "both, or leave --dataset-bytes out");
   }
   if (granted && !options.allow_datasets) {
-    return Wrong(absl::StrCat(by_token ? "--token-rights code" : "--allow-code",
-                              " without --allow-datasets: the service takes no code of clients; "
-                              "give both, or leave the right out"));
+    return Mistake(by_token ? "--token-rights code" : "--allow-code",
+                   " without --allow-datasets: the service takes no code of clients; "
+                   "give both, or leave the right out");
   }
   if (!options.allow_datasets || TlsOption(options).empty()) return absl::OkStatus();
   if (granted) return absl::OkStatus();
-  return Wrong(
+  return Mistake(
       "--allow-datasets, but no client has the right to bring code; give --allow-code NAME, or "
       "--token-rights code for those with the token");
 }
@@ -121,36 +116,35 @@ absl::StatusOr<TlsFiles::Paths> PathsOf(const DaemonOptions& options) {
   TlsFiles::Paths paths{options.tls_cert, options.tls_key, options.tls_client_ca,
                         options.token_instead_of_certificate};
   if (paths.certificate.empty() || paths.key.empty()) {
-    return Wrong(absl::StrCat(TlsOption(options), " without ",
-                              paths.certificate.empty() ? "--tls-cert" : "--tls-key",
-                              ": TLS needs the service's certificate and its key"));
+    return Mistake(TlsOption(options), " without ",
+                   paths.certificate.empty() ? "--tls-cert" : "--tls-key",
+                   ": TLS needs the service's certificate and its key");
   }
   const bool names = !options.allow_stream.empty() || !options.allow_status.empty() ||
                      !options.allow_operate.empty() || !options.allow_code.empty();
   for (const auto* allowed : {&options.allow_stream, &options.allow_status, &options.allow_operate,
                               &options.allow_code}) {
     if (std::find(allowed->begin(), allowed->end(), "") == allowed->end()) continue;
-    return Wrong(
+    return Mistake(
         "--allow-stream, --allow-status, --allow-operate and --allow-code: a name is empty, which "
         "would allow certificates without a name; write the name, or leave the option out");
   }
   if (names && paths.client_ca.empty()) {
-    return Wrong(
+    return Mistake(
         "--allow-stream, --allow-status, --allow-operate and --allow-code name clients by their "
         "certificates; give the authority that signs these with --tls-client-ca");
   }
   if (!options.token_rights.empty() && paths.token.empty()) {
-    return Wrong("--token-rights without --token-instead-of-certificate: there is no token");
+    return Mistake("--token-rights without --token-instead-of-certificate: there is no token");
   }
   if (!paths.client_ca.empty() && !names) {
-    return Wrong(
+    return Mistake(
         "--tls-client-ca without a name: no client would have a right; give --allow-stream NAME, "
         "--allow-status NAME, --allow-operate NAME or, with --allow-datasets, --allow-code NAME, "
-        "where NAME is in a client's certificate "
-        "(* allows every one that the authority signed)");
+        "where NAME is in a client's certificate (* allows every one that the authority signed)");
   }
   if (paths.client_ca.empty() && paths.token.empty()) {
-    return Wrong(
+    return Mistake(
         "--tls-cert alone does not say who may connect; give --tls-client-ca and --allow-stream "
         "NAME, or, for clients without certificates, --token-instead-of-certificate FILE");
   }

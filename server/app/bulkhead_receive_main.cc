@@ -9,11 +9,11 @@
 
 #include <csignal>
 #include <cstdio>
-#include <cstring>
+#include <map>
 #include <memory>
 #include <string>
 
-#include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -33,21 +33,14 @@ struct ReceiveOptions {
   int ready_fd = -1;
 };
 
+// All three options are needed.
 bool ParseReceiveOptions(int argc, char** argv, ReceiveOptions& options) {
-  bool understood = argc == 7;
-  for (int i = 1; understood && i + 1 < argc; i += 2) {
-    if (std::strcmp(argv[i], "--listen") == 0) {
-      options.address = argv[i + 1];
-    } else if (std::strcmp(argv[i], "--watch-pid") == 0) {
-      understood = absl::SimpleAtoi(argv[i + 1], &options.watch_pid);
-    } else if (std::strcmp(argv[i], "--ready-fd") == 0) {
-      understood = absl::SimpleAtoi(argv[i + 1], &options.ready_fd);
-    } else {
-      understood = false;
-    }
-  }
-  return understood && options.address.rfind("unix:/", 0) == 0 && options.watch_pid > 0 &&
-         options.ready_fd >= 0;
+  std::map<std::string, std::string> given;
+  for (int i = 1; i + 1 < argc; i += 2) given[argv[i]] = argv[i + 1];
+  options.address = given["--listen"];
+  return argc == 7 && absl::StartsWith(options.address, "unix:/") &&
+         absl::SimpleAtoi(given["--watch-pid"], &options.watch_pid) && options.watch_pid > 0 &&
+         absl::SimpleAtoi(given["--ready-fd"], &options.ready_fd) && options.ready_fd >= 0;
 }
 
 // SIGTERM as a descriptor. It is blocked in every thread that is started from now on.

@@ -7,10 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <map>
-#include <string>
 #include <type_traits>
-#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -20,6 +17,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "server/app/config_file.h"
+#include "server/app/mistake.h"
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
 #include "server/base/nearest_name.h"
@@ -116,8 +114,7 @@ absl::Status TakeFromEnvironment(CLI::App& app, OptionOrigins& origins) {
     origins.by_name[name] = "by " + variable;
     const bool is_flag = option->get_expected_max() == 0;
     if (is_flag && absl::string_view(value) != "true" && absl::string_view(value) != "false") {
-      return absl::InvalidArgumentError(
-          absl::StrCat(variable, "=", value, ": is not a boolean; write true or false"));
+      return Mistake(variable, "=", value, ": is not a boolean; write true or false");
     }
     if (option->get_expected_max() > 1) {
       for (const absl::string_view item : absl::StrSplit(value, ',', absl::SkipWhitespace())) {
@@ -129,7 +126,7 @@ absl::Status TakeFromEnvironment(CLI::App& app, OptionOrigins& origins) {
     try {
       option->run_callback();
     } catch (const CLI::ParseError& error) {
-      return absl::InvalidArgumentError(absl::StrCat(variable, ": ", error.what()));
+      return Mistake(variable, ": ", error.what());
     }
   }
   return absl::OkStatus();
@@ -146,9 +143,8 @@ absl::Status TakeTheRest(CLI::App& app, DaemonOptions& options) {
 // "unknown option '--worker'; did you mean '--workers'?"
 std::string UnknownArgument(const CLI::App& app) {
   const std::vector<std::string> rest = app.remaining();
-  const auto option = std::find_if(rest.begin(), rest.end(), [](const std::string& word) {
-    return absl::StartsWith(word, "-");
-  });
+  const auto option = std::ranges::find_if(
+      rest, [](const std::string& word) { return absl::StartsWith(word, "-"); });
   if (option == rest.end()) {
     return absl::StrCat("'", rest.empty() ? "" : rest[0],
                         "' is too much; options begin with --, and `bulkheadd --help` lists them");
@@ -164,6 +160,12 @@ std::string UnknownArgument(const CLI::App& app) {
       near.empty() ? "`bulkheadd --help` lists all" : absl::StrCat("did you mean '", near, "'?"));
 }
 
+// Adds an option whose default stands in the help.
+template <typename Value>
+CLI::Option* AddShown(CLI::App& app, const char* name, Value& value, const std::string& help) {
+  return app.add_option(name, value, help)->capture_default_str();
+}
+
 // Where it is reached, and what it may read and keep.
 void DefinePlaces(CLI::App& app, DaemonOptions& options) {
   app.add_option(
@@ -171,8 +173,8 @@ void DefinePlaces(CLI::App& app, DaemonOptions& options) {
       "YAML file of options (docs/service.md). The command line takes precedence over the "
       "environment (BULKHEADD_WORKER_QUOTA for --worker-quota), and that over the file");
   app.add_option("--listen", options.listen,
-                 "Address: unix:/path, or HOST:PORT with --tls-cert (port 0 chooses one). "
-                 "Default: unix:$XDG_RUNTIME_DIR/bulkhead/loader.sock, or "
+                 "Address: unix:/path, or HOST:PORT with --tls-cert (port 0 chooses one). Default: "
+                 "unix:$XDG_RUNTIME_DIR/bulkhead/loader.sock, or "
                  "unix:/tmp/bulkhead-UID/loader.sock without that variable");
   app.add_option("--root", options.roots,
                  "Folder whose files specs may read, or URL below which they may read objects "
@@ -180,25 +182,21 @@ void DefinePlaces(CLI::App& app, DaemonOptions& options) {
   app.add_option("--cache-dir", options.cache_dir,
                  "Folder for record indexes, seek entries, coefficients and what is kept of object "
                  "stores. Default: $XDG_CACHE_HOME/bulkhead");
-  app.add_option("--cache-bytes", options.cache_bytes,
-                 "Disk space, such as 4GiB: three quarters for seek entries of JPEG images, which "
-                 "speed up random crops, and a quarter for record indexes. 0: keep no seek "
-                 "entries, and do not limit indexes")
-      ->capture_default_str();
-  app.add_option("--coefficient-cache-bytes", options.coefficient_cache_bytes,
-                 "Disk space, such as 300GiB, for coefficients of JPEG images: with them later "
-                 "epochs decode twice as fast. They take twice the space of the files; what has "
-                 "no room is decoded as before. auto: 16GiB, but at most a tenth of what is free "
-                 "on the disk. 0: keep none")
-      ->capture_default_str();
-  app.add_option("--block-cache-bytes", options.block_cache_bytes,
-                 "Disk space, such as 300GiB, for data read from object stores (s3://, gs://, "
-                 "http://), which later epochs then read from the disk. auto: 16GiB, but at most "
-                 "a tenth of what is free on the disk. 0: keep only what is about to be read")
-      ->capture_default_str();
-  app.add_option("--stage-cache-bytes", options.stage_cache_bytes,
-                 "Disk space for `cache` stages, such as 100GiB. 0: they keep nothing")
-      ->capture_default_str();
+  AddShown(app, "--cache-bytes", options.cache_bytes,
+           "Disk space, such as 4GiB: three quarters for seek entries of JPEG images, which speed "
+           "up random crops, and a quarter for record indexes. 0: keep no seek entries, and do not "
+           "limit indexes");
+  AddShown(
+      app, "--coefficient-cache-bytes", options.coefficient_cache_bytes,
+      "Disk space, such as 300GiB, for coefficients of JPEG images: with them later epochs decode "
+      "twice as fast. They take twice the space of the files; what has no room is decoded as "
+      "before. auto: 16GiB, but at most a tenth of what is free on the disk. 0: keep none");
+  AddShown(app, "--block-cache-bytes", options.block_cache_bytes,
+           "Disk space, such as 300GiB, for data read from object stores (s3://, gs://, http://), "
+           "which later epochs then read from the disk. auto: 16GiB, but at most a tenth of what "
+           "is free on the disk. 0: keep only what is about to be read");
+  AddShown(app, "--stage-cache-bytes", options.stage_cache_bytes,
+           "Disk space for `cache` stages, such as 100GiB. 0: they keep nothing");
 }
 
 // Workers and their limits.
@@ -208,77 +206,61 @@ void DefineWorkers(CLI::App& app, DaemonOptions& options) {
                  "many as its clients need and the memory budget holds")
       ->transform(kIsWorkers)
       ->option_text("NUMBER|auto [auto]");
-  app.add_option("--threads", options.threads, "Decode threads of each worker")
-      ->check(Between(1, 256))
-      ->capture_default_str();
-  app.add_option("--worker-extra-threads", options.worker_extra_threads,
-                 "Threads that your stages' libraries may run in a worker, besides its own; a "
-                 "worker with more is ended")
-      ->check(Between(0, 4096))
-      ->capture_default_str();
-  app.add_option("--worker-quota", options.worker_quota,
-                 "Memory limit of one worker, such as 512MiB")
-      ->check(kIsSize)
-      ->capture_default_str();
-  app.add_option("--quota-enforcement", options.quota_enforcement,
-                 "best-effort: limit workers by the means of this machine, and report the level; "
-                 "require_cgroup: do not start unless each worker can have a cgroup; off: no "
-                 "limits, to measure their cost")
-      ->check(CLI::IsMember({"best-effort", "require_cgroup", "off"}))
-      ->capture_default_str();
-  app.add_option("--sandbox", options.sandbox,
-                 "Parts of the workers' sandbox: all, none, or a comma-separated list of seccomp, "
-                 "landlock and capabilities")
-      ->capture_default_str();
-  app.add_option("--worker-hang-timeout", options.hang_seconds,
-                 "Kill and replace a worker after this many seconds at one sample")
-      ->check(Between(0.1, 86400.0, " seconds"))
-      ->capture_default_str();
+  AddShown(app, "--threads", options.threads, "Decode threads of each worker")
+      ->check(Between(1, 256));
+  AddShown(app, "--worker-extra-threads", options.worker_extra_threads,
+           "Threads that your stages' libraries may run in a worker, besides its own; a worker "
+           "with more is ended")
+      ->check(Between(0, 4096));
+  AddShown(app, "--worker-quota", options.worker_quota,
+           "Memory limit of one worker, such as 512MiB")
+      ->check(kIsSize);
+  AddShown(app, "--quota-enforcement", options.quota_enforcement,
+           "best-effort: limit workers by the means of this machine, and report the level; "
+           "require_cgroup: do not start unless each worker can have a cgroup; off: no limits, to "
+           "measure their cost")
+      ->check(CLI::IsMember({"best-effort", "require_cgroup", "off"}));
+  AddShown(app, "--sandbox", options.sandbox,
+           "Parts of the workers' sandbox: all, none, or a comma-separated list of seccomp, "
+           "landlock and capabilities");
+  AddShown(app, "--worker-hang-timeout", options.hang_seconds,
+           "Kill and replace a worker after this many seconds at one sample")
+      ->check(Between(0.1, 86400.0, " seconds"));
 }
 
 // How long clients may be idle, and how often they may open streams.
 void DefineTimeouts(CLI::App& app, DaemonOptions& options) {
-  app.add_option(
-         "--idle-timeout", options.idle_seconds,
-         "When others need its memory, a stream whose client took no batch for this many seconds "
-         "gives up its workers, then its place; it gets them back when it is read again")
-      ->check(Between(0.1, 1e9, " seconds"))
-      ->capture_default_str();
-  app.add_option("--share-window", options.share_window,
-                 "Made batches that streams opened with `share` keep for those behind; one that is "
-                 "further behind makes its own. 0: streams share nothing")
-      ->check(Between(0, 64, " batches"))
-      ->capture_default_str();
-  app.add_option(
-         "--open-rate", options.openings_per_second,
-         absl::StrCat("Openings per second that one client may sustain: streams opened and "
-                      "specs described. Bursts: ",
-                      OpenRate::kBurstOfConnection, " per connection, ", OpenRate::kBurstOfClient,
-                      " per client. A client is identified by its certificate's name; "
-                      "without one, by its process on a Unix socket or its host over TCP. "
-                      "0: no limit"))
-      ->check(Between(0.0, 1e6))
-      ->capture_default_str();
-  app.add_option("--connection-idle-timeout", options.connection_idle_seconds,
-                 "Close a client's connection after this many seconds without a call")
-      ->check(Between(0.1, 86400.0, " seconds"))
-      ->capture_default_str();
+  AddShown(app, "--idle-timeout", options.idle_seconds,
+           "When others need its memory, a stream whose client took no batch for this many seconds "
+           "gives up its workers, then its place; it gets them back when it is read again")
+      ->check(Between(0.1, 1e9, " seconds"));
+  AddShown(app, "--share-window", options.share_window,
+           "Made batches that streams opened with `share` keep for those behind; one that is "
+           "further behind makes its own. 0: streams share nothing")
+      ->check(Between(0, 64, " batches"));
+  AddShown(app, "--open-rate", options.openings_per_second,
+           absl::StrCat("Openings per second that one client may sustain: streams opened and specs "
+                        "described. Bursts: ",
+                        OpenRate::kBurstOfConnection, " per connection, ", OpenRate::kBurstOfClient,
+                        " per client. A client is identified by its certificate's name; without "
+                        "one, by its process on a Unix socket or its host over TCP. 0: no limit"))
+      ->check(Between(0.0, 1e6));
+  AddShown(app, "--connection-idle-timeout", options.connection_idle_seconds,
+           "Close a client's connection after this many seconds without a call")
+      ->check(Between(0.1, 86400.0, " seconds"));
 }
 
 // When workers are replaced, and what all memory is.
 void DefineRecycling(CLI::App& app, DaemonOptions& options) {
-  app.add_option("--recycle-samples", options.recycle_samples,
-                 "Replace a worker after this many samples. 0: never")
-      ->capture_default_str();
-  app.add_option("--recycle-age", options.recycle_age_seconds,
-                 "Replace a worker after this many seconds. 0: never")
-      ->check(Between(0.0, 1e9, " seconds"))
-      ->capture_default_str();
-  app.add_option("--recycle-slowdown", options.recycle_slowdown,
-                 "Replace a worker when a stage takes this many times as long as when the worker "
-                 "was new. 0: never")
-      ->check(Between(0.0, 1e6))
-      ->capture_default_str();
+  AddShown(app, "--recycle-samples", options.recycle_samples,
+           "Replace a worker after this many samples. 0: never");
+  AddShown(app, "--recycle-age", options.recycle_age_seconds,
+           "Replace a worker after this many seconds. 0: never")
+      ->check(Between(0.0, 1e9, " seconds"));
+  AddShown(app, "--recycle-slowdown", options.recycle_slowdown,
+           "Replace a worker when a stage takes this many times as long as when the worker was "
+           "new. 0: never")
+      ->check(Between(0.0, 1e6));
   app.add_option("--recycle-growth", options.recycle_growth,
                  "Replace a worker whose memory grows before it reaches its quota; false: let it "
                  "be killed at its quota")
@@ -303,13 +285,13 @@ void DefineRecycling(CLI::App& app, DaemonOptions& options) {
 void DefineAccess(CLI::App& app, DaemonOptions& options) {
   app.add_flag("--allow-fault-stages", options.allow_fault_stages,
                "Allow specs with `fault` stages, which leak, crash or hang on purpose, for tests");
-  app.add_flag("--allow-datasets", options.allow_datasets,
-               "Take datasets of clients with the right `code`: pickled code and data, which "
-               "workers of --python run in their sandbox; over TCP from clients with certificates "
-               "or the token");
-  app.add_option("--dataset-bytes", options.dataset_bytes,
-                 "Memory for such datasets, all together, such as 8GiB; it counts towards "
-                 "--memory-budget")
+  app.add_flag(
+      "--allow-datasets", options.allow_datasets,
+      "Take datasets of clients with the right `code`: pickled code and data, which workers of "
+      "--python run in their sandbox; over TCP from clients with certificates or the token");
+  app.add_option(
+         "--dataset-bytes", options.dataset_bytes,
+         "Memory for such datasets, all together, such as 8GiB; it counts towards --memory-budget")
       ->check(kIsSize)
       ->default_str("1GiB");
   app.add_flag("--insecure-tcp", options.insecure_tcp,
@@ -321,10 +303,10 @@ void DefineAccess(CLI::App& app, DaemonOptions& options) {
   app.add_option("--tls-key", options.tls_key, "PEM file with the key of --tls-cert");
   app.add_option("--tls-client-ca", options.tls_client_ca,
                  "PEM file of the authority that signs clients' certificates");
-  app.add_option("--allow-stream", options.allow_stream,
-                 "Name in a client's certificate (an alternative name, else the common name) that "
-                 "may stream and describe specs; repeatable; * allows every certificate "
-                 "that --tls-client-ca signed");
+  app.add_option(
+      "--allow-stream", options.allow_stream,
+      "Name in a client's certificate (an alternative name, else the common name) that may stream "
+      "and describe specs; repeatable; * allows every certificate that --tls-client-ca signed");
   app.add_option("--allow-status", options.allow_status,
                  "Like --allow-stream: name that may ask for the status; repeatable");
   app.add_option("--allow-operate", options.allow_operate,
@@ -377,10 +359,9 @@ void DefinePrograms(CLI::App& app, DaemonOptions& options) {
 void DefineProcess(CLI::App& app, DaemonOptions& options) {
   app.add_flag("--embedded", options.embedded,
                "Serve the trainers of one user on this machine: read what the user may read");
-  app.add_option(
-      "--dataset", options.dataset,
-      "With --embedded: files in the trainer's memory, its dataset, the lists of its sampler, and "
-      "other datasets of a mixture, which Python stages may read");
+  app.add_option("--dataset", options.dataset,
+                 "With --embedded: files in the trainer's memory, its dataset, the lists of its "
+                 "sampler, and other datasets of a mixture, which Python stages may read");
   app.add_option("--watch-pid", options.watch_pid,
                  "Exit when this process, which must be the parent, has ended");
   app.add_option("--watch-lock", options.watch_lock,
@@ -388,13 +369,11 @@ void DefineProcess(CLI::App& app, DaemonOptions& options) {
                  "that several processes share");
   app.add_option("--ready-fd", options.ready_fd,
                  "Write 'ready ADDRESS' to this descriptor once the service listens");
-  app.add_option("--log-level", options.log_level, "trace, debug, info, warn, err or off")
-      ->check(CLI::IsMember({"trace", "debug", "info", "warn", "err", "off"}))
-      ->capture_default_str();
-  app.add_option("--log-format", options.log_format,
-                 "text, or json: an object with time, level and text on each line")
-      ->check(CLI::IsMember({"text", "json"}))
-      ->capture_default_str();
+  AddShown(app, "--log-level", options.log_level, "trace, debug, info, warn, err or off")
+      ->check(CLI::IsMember({"trace", "debug", "info", "warn", "err", "off"}));
+  AddShown(app, "--log-format", options.log_format,
+           "text, or json: an object with time, level and text on each line")
+      ->check(CLI::IsMember({"text", "json"}));
   app.add_option(
       "--log-file", options.log_file,
       "Write the log to this file as well; when it exceeds 2 MiB, its older half is removed");
@@ -429,13 +408,12 @@ absl::StatusOr<DaemonOptions> OptionsOf(int argc, char** argv, std::optional<int
     BULKHEAD_RETURN_IF_ERROR(TakeTheRest(app, options));
     return options;
   } catch (const CLI::ExtrasError&) {
-    return absl::InvalidArgumentError(UnknownArgument(app));
+    return Mistake(UnknownArgument(app));
   } catch (const CLI::Success& asked) {  // --help, --version
     exit_code = app.exit(asked);
     return options;
   } catch (const CLI::ParseError& error) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(error.what(), "; `bulkheadd --help` tells more"));
+    return Mistake(error.what(), "; `bulkheadd --help` tells more");
   }
 }
 
@@ -476,7 +454,7 @@ std::vector<std::string> UnknownVariables() {
     const absl::string_view rest = absl::StripPrefix(name, kVariable);
     const bool is_link = absl::StartsWith(rest, "PORT") || absl::StartsWith(rest, "SERVICE_");
     if (!absl::StartsWith(name, kVariable) || is_link ||
-        std::find(known.begin(), known.end(), name) != known.end()) {
+        std::ranges::find(known, name) != known.end()) {
       continue;
     }
     const std::string near = NearestName(name, known);

@@ -6,7 +6,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -16,6 +15,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "server/app/mistake.h"
 #include "server/base/error.h"
 #include "server/base/nearest_name.h"
 #include "server/spec/yaml/yaml_tree.h"
@@ -54,8 +54,7 @@ class FileReader {
   }
 
   absl::Status Error(const YamlMark& mark, const std::string& key, const std::string& what) const {
-    return absl::InvalidArgumentError(
-        absl::StrCat(Place(mark), ": ", key, key.empty() ? "" : ": ", what));
+    return Mistake(Place(mark), ": ", key, key.empty() ? "" : ": ", what);
   }
 
  private:
@@ -65,11 +64,10 @@ class FileReader {
 
   absl::Status ReadEntry(const std::string& name, const YamlMark& mark, const YamlNode& value,
                          int depth) {
-    const bool known = std::find(names_.begin(), names_.end(), name) != names_.end();
+    const bool known = std::ranges::find(names_, name) != names_.end();
     // `python` is an option, and so is `python: {path: …}`.
-    const bool has_longer = std::any_of(names_.begin(), names_.end(), [&](const std::string& one) {
-      return absl::StartsWith(one, name + "-");
-    });
+    const bool has_longer = std::ranges::any_of(
+        names_, [&](const std::string& one) { return absl::StartsWith(one, name + "-"); });
     if (value.kind == YamlNode::Kind::kMap && (!known || has_longer)) {
       return ReadMapping(value, name, depth + 1);
     }
@@ -130,21 +128,19 @@ class FileReader {
 absl::StatusOr<std::string> ReadText(const std::string& path) {
   std::error_code unknown;
   if (std::filesystem::exists(path, unknown) && !std::filesystem::is_regular_file(path, unknown)) {
-    return absl::InvalidArgumentError(  // a FIFO would be waited for
-        absl::StrCat(path, ": the configuration cannot be read: it is no file"));
+    // A FIFO would be waited for.
+    return Mistake(path, ": the configuration cannot be read: it is no file");
   }
   std::ifstream file(path);
   if (!file) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": the configuration cannot be read: ", std::strerror(errno)));
+    return Mistake(path, ": the configuration cannot be read: ", std::strerror(errno));
   }
   std::string text(kMaxFileBytes + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<size_t>(file.gcount()));
-  if (file.bad()) return absl::InvalidArgumentError(absl::StrCat(path, ": cannot be read"));
+  if (file.bad()) return Mistake(path, ": cannot be read");
   if (text.size() > kMaxFileBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": a configuration has at most ", kMaxFileBytes, " bytes"));
+    return Mistake(path, ": a configuration has at most ", kMaxFileBytes, " bytes");
   }
   return text;
 }

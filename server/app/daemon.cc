@@ -28,8 +28,8 @@
 #include "server/base/error.h"
 #include "server/base/paths/object_url.h"
 #include "server/doors/embedded_folder.h"
+#include "server/metrics/metric_table.h"
 #include "server/metrics/metrics_server.h"
-#include "server/metrics/status_collector.h"
 #include "server/os/event_loop.h"
 #include "server/os/files/fd_parcel.h"
 #include "server/os/files/filesystem.h"
@@ -52,10 +52,7 @@ constexpr absl::Duration kLockTick = absl::Seconds(1);   // between looks at --w
 UniqueFd WatchSignals() {
   sigset_t signals;
   sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
-  sigaddset(&signals, SIGHUP);
-  sigaddset(&signals, SIGUSR1);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR1}) sigaddset(&signals, signal);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);  // a file beyond `ulimit -f` is refused with an error, too
@@ -145,8 +142,8 @@ void Reload(const Reloaded& running, const ReadOptions& read_options) {
     spdlog::info("SIGHUP: log level, rights and TLS files were read again");
   } else {
     spdlog::error(
-        "SIGHUP: log level and rights were read again; the TLS files that were valid last "
-        "stay in use: {}",
+        "SIGHUP: log level and rights were read again; the TLS files that were valid last stay in "
+        "use: {}",
         std::string(files.message()));
   }
   const DaemonOptions& before = running.options;
@@ -160,35 +157,28 @@ void Reload(const Reloaded& running, const ReadOptions& read_options) {
   spdlog::warn("SIGHUP: other options have changed, too; they take effect at the next start");
 }
 
-// How many workers a pipeline has: "2", "2 to 8".
-struct WorkersRange {
-  uint64_t first = 0;
-  uint64_t most = 0;
-
-  std::string Text() const {
-    return absl::StrCat(first, first < most ? absl::StrCat(" to ", most) : "");
-  }
-};
-
 // The first line of the log: what the service is, and what it may take.
 void SayWhatItIs(LoaderServer& server, const ServiceLimits& limits) {
   const v1::GetStatusResponse status = server.Status().value_or(v1::GetStatusResponse());
   const v1::MemoryBudget& memory = status.memory();
-  const WorkersRange asked = {limits.workers,
-                              limits.tuning.has_value() ? limits.tuning->most : limits.workers};
+  const uint64_t most = limits.tuning.has_value() ? limits.tuning->most : limits.workers;
+  // How many workers a pipeline has, if there are at most so many: "2", "2 to 8".
+  const auto workers = [&](uint64_t fitting) {
+    const uint64_t first = std::min<uint64_t>(limits.workers, fitting);
+    const uint64_t last = std::min(most, fitting);
+    return absl::StrCat(first, first < last ? absl::StrCat(" to ", last) : "");
+  };
   // Beside nothing else.
   const uint64_t promised = memory.supervisor_bytes() + memory.replacement_bytes();
   const uint64_t held = (memory.budget_bytes() - std::min(memory.budget_bytes(), promised)) /
                         limits.worker_quota_bytes;
-  const WorkersRange workers = {std::min(asked.first, held), std::min(asked.most, held)};
   spdlog::info(
       "listening on {}; {} workers × {} threads for each pipeline, each with a quota of {} ({}), "
-      "in "
-      "a memory budget of {}{}; bulkheadd {}, boot {}",
-      server.address(), workers.Text(), limits.threads, FormatBytes(limits.worker_quota_bytes),
+      "in a memory budget of {}{}; bulkheadd {}, boot {}",
+      server.address(), workers(held), limits.threads, FormatBytes(limits.worker_quota_bytes),
       status.containment().quota_level(), FormatBytes(memory.budget_bytes()),
-      held < asked.most ? absl::StrCat(", which holds no more of ", asked.Text()) : "",
-      status.version(), status.boot_id());
+      held < most ? absl::StrCat(", which holds no more of ", workers(most)) : "", status.version(),
+      status.boot_id());
 }
 
 // Logs what the service is doing, unless it is still writing such a log.
@@ -240,12 +230,14 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> StartMetrics(const std::string& a
   if (address.empty()) return nullptr;
   MetricsServer::Config config;
   config.address = address;
-  config.metrics = std::make_shared<StatusCollector>([server]() -> std::optional<StatusSnapshot> {
+  config.metrics = [server] {
     std::optional<v1::GetStatusResponse> status = server->Status();
     // While the supervisor is silent its totals are not known, and totals must never go down.
-    if (!status.has_value() || status->supervisor_silent_seconds() > 0) return std::nullopt;
-    return StatusSnapshot(*std::move(status), server->RecyclingCounts());
-  });
+    if (!status.has_value() || status->supervisor_silent_seconds() > 0) {
+      return CollectMetrics(std::nullopt);
+    }
+    return CollectMetrics(StatusSnapshot(*std::move(status), server->RecyclingCounts()));
+  };
   config.is_serving = [server] { return server->is_serving(); };
   // Whoever may connect here has no name, so where names have rights this tells no status.
   if (!has_access_rights) config.status = [server] { return server->Status(); };
@@ -292,8 +284,8 @@ absl::Status RunDaemon(const DaemonOptions& options, LogOutput& log, ReadOptions
   for (const std::string& root : options.roots) {
     if (IsObjectUrl(root) || access(root.c_str(), R_OK | X_OK) == 0) continue;
     spdlog::warn(
-        "--root {}: the service's user, {}, may not read it ({}); streams of files there "
-        "will fail: let that user read the folder and all above it",
+        "--root {}: the service's user, {}, may not read it ({}); streams of files there will "
+        "fail: let that user read the folder and all above it",
         root, geteuid(), std::strerror(errno));
   }
   BULKHEAD_ASSIGN_OR_RETURN(const std::unique_ptr<MetricsServer> metrics,

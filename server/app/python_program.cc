@@ -39,6 +39,10 @@ absl::StatusOr<std::string> FindInterpreter(const std::string& asked) {
                                           "--python PROGRAM"));
 }
 
+std::string LibraryFolder(const std::string& worker_program) {
+  return absl::StrCat(worker_program.substr(0, worker_program.rfind('/')), "/../lib");
+}
+
 // The user's other settings stay.
 std::vector<std::string> PythonEnvironment(const std::string& libraries) {
   std::vector<std::string> environment = PythonVariables();
@@ -56,11 +60,13 @@ std::vector<std::string> PythonEnvironment(const std::string& libraries) {
 
 }  // namespace
 
-absl::StatusOr<WorkerProgram> PythonWorkerProgram(const PythonOptions& options) {
+absl::StatusOr<WorkerProgram> PythonWorkerProgram(const DaemonOptions& options,
+                                                  const std::string& worker_program,
+                                                  const std::vector<std::string>& python_paths,
+                                                  const std::vector<std::string>& native_paths) {
   WorkerProgram program;
-  BULKHEAD_ASSIGN_OR_RETURN(program.path, FindInterpreter(options.interpreter));
-  const std::string& worker = options.worker_program;
-  const std::string wanted = absl::StrCat(worker.substr(0, worker.rfind('/')), "/../lib");
+  BULKHEAD_ASSIGN_OR_RETURN(program.path, FindInterpreter(options.python));
+  const std::string wanted = LibraryFolder(worker_program);
   const auto libraries = RealPath(wanted);
   const std::string host = libraries.ok() ? *libraries + "/bulkhead/worker_host.py" : "";
   if (!libraries.ok() || access(host.c_str(), R_OK) != 0) {
@@ -70,20 +76,15 @@ absl::StatusOr<WorkerProgram> PythonWorkerProgram(const PythonOptions& options) 
   }
   // -B: a worker writes no files.
   program.args = {"-B", host, absl::StrCat("--library=", *libraries, "/libbulkhead_worker.so")};
-  for (const std::string& folder : options.python_paths) {
-    program.args.push_back("--python-path=" + folder);
-  }
-  for (const std::string& folder : options.native_paths) {
-    program.args.push_back("--native-path=" + folder);
-  }
-  if (options.trace) program.args.emplace_back("--trace-python");
+  for (const std::string& folder : python_paths) program.args.push_back("--python-path=" + folder);
+  for (const std::string& folder : native_paths) program.args.push_back("--native-path=" + folder);
+  if (options.trace_python) program.args.emplace_back("--trace-python");
   program.environment = PythonEnvironment(*libraries);
   return program;
 }
 
 absl::StatusOr<std::string> FolderOfDatasets(const std::string& worker_program) {
-  const std::string wanted = absl::StrCat(worker_program.substr(0, worker_program.rfind('/')),
-                                          "/../lib/bulkhead/datasets");
+  const std::string wanted = LibraryFolder(worker_program) + "/bulkhead/datasets";
   absl::StatusOr<std::string> folder = RealPath(wanted);
   if (folder.ok()) return folder;
   return absl::NotFoundError(absl::StrCat("--allow-datasets needs the files in ", wanted,

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "server/app/access_config.h"
+#include "server/app/mistake.h"
 #include "server/app/python_program.h"
 #include "server/base/byte_size.h"
 #include "server/base/error.h"
@@ -38,9 +39,8 @@ constexpr uint64_t kDatasetBytes = uint64_t{1} << 30;  // unless --dataset-bytes
 // Messages to workers hold folders as UTF-8 text.
 absl::Status CheckText(absl::string_view option, const std::string& folder) {
   if (FirstByteThatIsNoText(folder) == absl::string_view::npos) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(option, " ", Printable(folder),
-                   ": the name is not UTF-8; rename the folder, or name another"));
+  return Mistake(option, " ", Printable(folder),
+                 ": the name is not UTF-8; rename the folder, or name another");
 }
 
 absl::StatusOr<std::string> CacheDir(const DaemonOptions& options) {
@@ -49,16 +49,14 @@ absl::StatusOr<std::string> CacheDir(const DaemonOptions& options) {
     BULKHEAD_ASSIGN_OR_RETURN(folder, UserCacheFolder());
   }
   if (absl::Status made = MakeDirectories(folder); !made.ok()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the cache folder cannot be used: ", std::string(made.message()),
-                     "; give another --cache-dir"));
+    return Mistake("the cache folder cannot be used: ", made.message(),
+                   "; give another --cache-dir");
   }
   BULKHEAD_ASSIGN_OR_RETURN(folder, RealPath(folder));
   BULKHEAD_RETURN_IF_ERROR(CheckText("--cache-dir", folder));
   if (absl::Status own = TakeOwnFolder(folder); !own.ok()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the cache folder cannot be trusted: ", std::string(own.message()),
-                     "; or give another --cache-dir"));
+    return Mistake("the cache folder cannot be trusted: ", own.message(),
+                   "; or give another --cache-dir");
   }
   return folder;
 }
@@ -70,11 +68,10 @@ absl::StatusOr<std::vector<std::string>> Folders(const char* option,
   for (const std::string& name : names) {
     const auto path = RealPath(name);
     if (!path.ok()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(option, " ", std::string(path.status().message())));  // it names the path
+      return Mistake(option, " ", path.status().message());  // it names the path
     }
     if (const auto info = StatFile(*path); !info.ok() || !info->is_directory) {
-      return absl::InvalidArgumentError(absl::StrCat(option, " ", name, " is not a folder"));
+      return Mistake(option, " ", name, " is not a folder");
     }
     BULKHEAD_RETURN_IF_ERROR(CheckText(option, *path));
     folders.push_back(*path);
@@ -84,13 +81,10 @@ absl::StatusOr<std::vector<std::string>> Folders(const char* option,
 
 // Checks a URL below which objects may be read: "s3://bucket" or "s3://bucket/prefix".
 absl::Status CheckObjectRoot(const std::string& url) {
-  const auto invalid = [](absl::string_view why) {
-    return absl::InvalidArgumentError(absl::StrCat("--root ", why));
-  };
+  const auto invalid = [](absl::string_view why) { return Mistake("--root ", why); };
   if (absl::EndsWith(url, "://")) {
-    return invalid(absl::StrCat(url,
-                                ": names no bucket or host; write s3://BUCKET, or "
-                                "s3://BUCKET/PREFIX"));
+    return invalid(
+        absl::StrCat(url, ": names no bucket or host; write s3://BUCKET, or s3://BUCKET/PREFIX"));
   }
   if (url.find_first_of("*?[") != std::string::npos) {
     return invalid(absl::StrCat(ShownUrl(url),
@@ -124,13 +118,13 @@ absl::StatusOr<uint64_t> DatasetBytes(const DaemonOptions& options,
   BULKHEAD_ASSIGN_OR_RETURN(const uint64_t bytes, ParseBytes(options.dataset_bytes));
   const uint64_t others = memory.supervisor_bytes + 2 * memory.replacement_bytes;
   if (bytes <= memory.budget_bytes - others) return bytes;
-  return absl::InvalidArgumentError(absl::StrCat(
-      "--dataset-bytes ", options.dataset_bytes, " is a part of the memory budget of ",
-      FormatBytes(memory.budget_bytes), ", which has ", FormatBytes(memory.budget_bytes - others),
-      " beside supervisor ", FormatBytes(memory.supervisor_bytes), ", a worker ",
-      FormatBytes(memory.replacement_bytes), " and one replacement ",
-      FormatBytes(memory.replacement_bytes),
-      "; give less, a larger --memory-budget or a smaller --worker-quota"));
+  return Mistake("--dataset-bytes ", options.dataset_bytes, " is a part of the memory budget of ",
+                 FormatBytes(memory.budget_bytes), ", which has ",
+                 FormatBytes(memory.budget_bytes - others), " beside supervisor ",
+                 FormatBytes(memory.supervisor_bytes), ", a worker ",
+                 FormatBytes(memory.replacement_bytes), " and one replacement ",
+                 FormatBytes(memory.replacement_bytes),
+                 "; give less, a larger --memory-budget or a smaller --worker-quota");
 }
 
 // The memory that the service may use of this machine or container.
@@ -142,11 +136,9 @@ absl::StatusOr<MemoryBudget::Config> Budget(const DaemonOptions& options, uint64
   const uint64_t usable = MemoryBudget::UsableOf(memory.limit_bytes);
   const std::string limit = FormatBytes(memory.limit_bytes);
   if (worker_quota > usable) {
-    return absl::InvalidArgumentError(absl::StrCat("--worker-quota ", options.worker_quota,
-                                                   " is more than 90% of the memory "
-                                                   "limit of ",
-                                                   limit, ", ", FormatBytes(usable),
-                                                   "; give a smaller one"));
+    return Mistake("--worker-quota ", options.worker_quota,
+                   " is more than 90% of the memory limit of ", limit, ", ", FormatBytes(usable),
+                   "; give a smaller one");
   }
   std::string origin = "--memory-budget";
   if (!options.memory_budget.empty()) {
@@ -159,19 +151,17 @@ absl::StatusOr<MemoryBudget::Config> Budget(const DaemonOptions& options, uint64
     origin = absl::StrCat("80% of the memory limit of ", limit);
   }
   if (memory.budget_bytes > usable) {
-    return absl::InvalidArgumentError(absl::StrCat("--memory-budget ", options.memory_budget,
-                                                   " is more than 90% of the memory "
-                                                   "limit of ",
-                                                   limit, ", ", FormatBytes(usable),
-                                                   "; the rest is for page cache and the kernel"));
+    return Mistake("--memory-budget ", options.memory_budget,
+                   " is more than 90% of the memory limit of ", limit, ", ", FormatBytes(usable),
+                   "; the rest is for page cache and the kernel");
   }
   if (const auto fits = MemoryBudget::Create(memory); !fits.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the memory budget of ", FormatBytes(memory.budget_bytes), " (", origin,
-        ") holds not one worker: supervisor ", FormatBytes(kSupervisorBytes), " + worker ",
-        FormatBytes(worker_quota), " + one replacement ", FormatBytes(worker_quota), " = ",
-        FormatBytes(kSupervisorBytes + 2 * worker_quota),
-        "; give a larger --memory-budget or a smaller --worker-quota"));
+    return Mistake("the memory budget of ", FormatBytes(memory.budget_bytes), " (", origin,
+                   ") holds not one worker: supervisor ", FormatBytes(kSupervisorBytes),
+                   " + worker ", FormatBytes(worker_quota), " + one replacement ",
+                   FormatBytes(worker_quota), " = ",
+                   FormatBytes(kSupervisorBytes + 2 * worker_quota),
+                   "; give a larger --memory-budget or a smaller --worker-quota");
   }
   return memory;
 }
@@ -189,10 +179,9 @@ absl::StatusOr<ServiceLimits> Limits(const DaemonOptions& options) {
   limits.attribution = options.attribution;
   BULKHEAD_ASSIGN_OR_RETURN(limits.worker_quota_bytes, ParseBytes(options.worker_quota));
   if (limits.worker_quota_bytes < kMinQuotaBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--worker-quota ", options.worker_quota,
-                     ": a worker without any sample takes 20 MiB; give it at least ",
-                     kMinQuotaBytes >> 20, "MiB"));
+    return Mistake("--worker-quota ", options.worker_quota,
+                   ": a worker without any sample takes 20 MiB; give it at least ",
+                   kMinQuotaBytes >> 20, "MiB");
   }
   BULKHEAD_ASSIGN_OR_RETURN(limits.memory, Budget(options, limits.worker_quota_bytes));
   return limits;
@@ -212,7 +201,7 @@ absl::StatusOr<internal::v1::Sandbox> ParseSandbox(const std::string& text) {
 absl::Status AddDataset(const DaemonOptions& options, WorkerProgram& program) {
   if (options.dataset.empty()) return absl::OkStatus();
   if (!options.embedded) {
-    return absl::InvalidArgumentError("--dataset is for a service with --embedded");
+    return Mistake("--dataset is for a service with --embedded");
   }
   for (const std::string& path : options.dataset) {
     BULKHEAD_ASSIGN_OR_RETURN(const FileInfo dataset, StatFile(path));
@@ -260,11 +249,11 @@ absl::Status ConfigureUserCode(const DaemonOptions& options, LoaderServer::Confi
   }
   if (python_paths.empty()) {
     if (options.python.empty()) return absl::OkStatus();
-    return absl::InvalidArgumentError(
+    return Mistake(
         "--python without --python-path: name the folders that functions may be imported from");
   }
-  absl::StatusOr<WorkerProgram> program = PythonWorkerProgram(
-      {options.python, config.worker_program, python_paths, native_paths, options.trace_python});
+  absl::StatusOr<WorkerProgram> program =
+      PythonWorkerProgram(options, config.worker_program, python_paths, native_paths);
   if (program.ok()) {
     config.limits.no_python.clear();
     config.supervisor.python_program = *std::move(program);
@@ -289,8 +278,7 @@ absl::StatusOr<Supervisor::Config::Cache> Cache(const char* option, const std::s
   const absl::StatusOr<uint64_t> size =
       chosen ? ParseBytes(bytes == "0" ? "0B" : bytes) : UsualCacheBytes(folder);
   if (!size.ok()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(option, " ", bytes, ": ", std::string(size.status().message())));
+    return Mistake(option, " ", bytes, ": ", size.status().message());
   }
   if (chosen && *size == 0) {
     cache.reason = absl::StrCat(option, " is 0");

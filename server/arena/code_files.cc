@@ -61,8 +61,8 @@ absl::StatusOr<std::string> CodeFolders::PathOf(const std::string& name) const {
       BULKHEAD_RETURN_IF_ERROR(UnlessAbsent(path.status(), name));
       continue;
     }
-    const bool inside = std::any_of(folders_.begin(), folders_.end(),
-                                    [&](const auto& allowed) { return IsBeneath(*path, allowed); });
+    const bool inside = std::ranges::any_of(
+        folders_, [&](const auto& allowed) { return IsBeneath(*path, allowed); });
     if (inside) return *path;
   }
   return "";
@@ -87,7 +87,7 @@ std::string CodeDigest(absl::string_view sha256_hex) {
 }
 
 bool IsCodeDigest(absl::string_view digest) {
-  return digest.size() <= kDigestDigits && std::all_of(digest.begin(), digest.end(), [](char c) {
+  return digest.size() <= kDigestDigits && std::ranges::all_of(digest, [](char c) {
            return absl::ascii_isxdigit(static_cast<unsigned char>(c));
          });
 }
@@ -114,9 +114,8 @@ bool IsCodeName(absl::string_view name) {
   if (name.empty() || name.size() > kMostCodeNameBytes || !IsPrintable(name)) return false;
   absl::ConsumePrefix(&name, "/");
   const std::vector<absl::string_view> parts = absl::StrSplit(name, '/');
-  return std::none_of(parts.begin(), parts.end(), [](absl::string_view part) {
-    return part.empty() || part == "." || part == "..";
-  });
+  return std::ranges::none_of(
+      parts, [](absl::string_view part) { return part.empty() || part == "." || part == ".."; });
 }
 
 absl::Status CodeChanged(const std::string& name, const std::string& before,
@@ -125,8 +124,7 @@ absl::Status CodeChanged(const std::string& name, const std::string& before,
       absl::StatusCode::kFailedPrecondition, reason::kCodeChanged,
       absl::StrCat(Printable(name), " was changed while the stream ran: one worker runs ",
                    Printable(before), ", another would run ", Printable(now),
-                   "; open the stream again, and from a cursor with "
-                   "allow_changed_bytes"),
+                   "; open the stream again, and from a cursor with allow_changed_bytes"),
       {{"file", name}});
 }
 

@@ -1,6 +1,5 @@
 #include "server/arena/flight_recorder.h"
 
-#include <algorithm>
 #include <cstring>
 #include <new>
 #include <utility>

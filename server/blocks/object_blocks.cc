@@ -7,14 +7,12 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
-#include <memory>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "server/base/checksum.h"
 #include "server/base/error.h"
 #include "server/base/read_fault.h"
-#include "server/os/files/filesystem.h"
 #include "server/os/files/read_ahead.h"
 
 namespace bulkhead {

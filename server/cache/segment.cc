@@ -5,9 +5,6 @@
 #include <atomic>
 #include <bit>
 #include <cstring>
-#include <limits>
-#include <optional>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "server/base/checksum.h"

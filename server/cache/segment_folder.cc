@@ -46,12 +46,9 @@ void SegmentFolder::FindSegments(bool earlier) {
     int64_t mtime_ns = 0;
   };
   // Others may have removed some.
-  segments_.erase(std::remove_if(segments_.begin(), segments_.end(),
-                                 [](const auto& segment) {
-                                   return !segment->lent &&
-                                          !IsFileAt(segment->reading.get(), segment->path);
-                                 }),
-                  segments_.end());
+  std::erase_if(segments_, [](const auto& segment) {
+    return !segment->lent && !IsFileAt(segment->reading.get(), segment->path);
+  });
   std::vector<Found> found;
   for (const std::string& name : NamesIn(config_.folder)) {
     if (!absl::StartsWith(name, config_.prefix + "-") || !absl::EndsWith(name, kSuffix)) continue;
@@ -65,14 +62,12 @@ void SegmentFolder::FindSegments(bool earlier) {
       found.push_back({path, *domain, info->mtime_ns});
     }
   }
-  std::sort(found.begin(), found.end(),
-            [](const Found& a, const Found& b) { return a.mtime_ns < b.mtime_ns; });
+  std::ranges::sort(found, {}, &Found::mtime_ns);
   for (const Found& file : found) Adopt(file.path, file.domain, earlier);
 }
 
 bool SegmentFolder::IsKnown(const std::string& path) const {
-  return std::any_of(segments_.begin(), segments_.end(),
-                     [&](const auto& segment) { return segment->path == path; });
+  return std::ranges::any_of(segments_, [&](const auto& segment) { return segment->path == path; });
 }
 
 void SegmentFolder::Adopt(const std::string& path, const std::string& domain, bool earlier) {
@@ -122,14 +117,13 @@ std::shared_ptr<SegmentFolder::Segment> SegmentFolder::FindWithRoom(const std::s
 }
 
 bool SegmentFolder::HasWriter(const std::string& domain) const {
-  return std::any_of(segments_.begin(), segments_.end(), [&](const auto& segment) {
-    return segment->lent && segment->domain == domain;
-  });
+  return std::ranges::any_of(
+      segments_, [&](const auto& segment) { return segment->lent && segment->domain == domain; });
 }
 
 bool SegmentFolder::RemoveOldest(const std::string& domain) {
   const auto find = [&](auto may_go) {
-    return std::find_if(segments_.begin(), segments_.end(), [&](const auto& segment) {
+    return std::ranges::find_if(segments_, [&](const auto& segment) {
       return !segment->lent && may_go(*segment) && TakeLock(*segment);
     });
   };
@@ -171,9 +165,7 @@ absl::StatusOr<UniqueFd> SegmentFolder::CreateFile() {
   if (!absl::IsNotFound(file.status())) return file;
   // The folder was removed. Lent segments stay with their users; the others are closed, which frees
   // their blocks.
-  segments_.erase(std::remove_if(segments_.begin(), segments_.end(),
-                                 [](const auto& segment) { return !segment->lent; }),
-                  segments_.end());
+  std::erase_if(segments_, [](const auto& segment) { return !segment->lent; });
   BULKHEAD_RETURN_IF_ERROR(MakeDirectories(config_.folder));
   BULKHEAD_RETURN_IF_ERROR(TakeOwnFolder(config_.folder));
   return CreateUnnamedFile(config_.folder);

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "server/base/error.h"
 #include "server/os/files/fd_parcel.h"
 #include "server/os/sockets/connection.h"
 #include "server/os/sockets/tcp.h"
@@ -22,21 +23,19 @@ constexpr int kConnectionsPerTurn = 64;
 absl::StatusOr<std::unique_ptr<Acceptor>> Acceptor::OpenUnix(std::shared_ptr<EventLoop> loop,
                                                              const std::string& path,
                                                              Handler handler) {
-  absl::StatusOr<UniqueFd> listener = ListenUnixStream(path, kBacklog);
-  if (!listener.ok()) return listener.status();
-  return Begin(std::unique_ptr<Acceptor>(new Acceptor(
-      std::move(loop), *std::move(listener),
-      [](int fd) { return AcceptUnixStream(fd, kSendBytes); }, path, std::move(handler))));
+  BULKHEAD_ASSIGN_OR_RETURN(UniqueFd listener, ListenUnixStream(path, kBacklog));
+  return Begin(new Acceptor(
+      std::move(loop), std::move(listener), [](int fd) { return AcceptUnixStream(fd, kSendBytes); },
+      path, std::move(handler)));
 }
 
 absl::StatusOr<std::unique_ptr<Acceptor>> Acceptor::OpenTcp(std::shared_ptr<EventLoop> loop,
                                                             const std::string& address,
                                                             uint16_t& port, Handler handler) {
-  absl::StatusOr<TcpListener> listener = ListenTcp(address, port, kBacklog);
-  if (!listener.ok()) return listener.status();
-  port = listener->port;
-  return Begin(std::unique_ptr<Acceptor>(new Acceptor(std::move(loop), std::move(listener->fd),
-                                                      AcceptConnection, "", std::move(handler))));
+  BULKHEAD_ASSIGN_OR_RETURN(TcpListener listener, ListenTcp(address, port, kBacklog));
+  port = listener.port;
+  return Begin(new Acceptor(std::move(loop), std::move(listener.fd), AcceptConnection, "",
+                            std::move(handler)));
 }
 
 Acceptor::Acceptor(std::shared_ptr<EventLoop> loop, UniqueFd listener, AcceptOne accept_one,
@@ -47,9 +46,9 @@ Acceptor::Acceptor(std::shared_ptr<EventLoop> loop, UniqueFd listener, AcceptOne
       file_(std::move(path)),
       handler_(std::move(handler)) {}
 
-std::unique_ptr<Acceptor> Acceptor::Begin(std::unique_ptr<Acceptor> acceptor) {
-  acceptor->loop_->Post([raw = acceptor.get()] { raw->Listen(); });
-  return acceptor;
+std::unique_ptr<Acceptor> Acceptor::Begin(Acceptor* acceptor) {
+  acceptor->loop_->Post([acceptor] { acceptor->Listen(); });
+  return std::unique_ptr<Acceptor>(acceptor);
 }
 
 Acceptor::~Acceptor() { Close(); }

@@ -1,7 +1,6 @@
 #include "server/doors/arena_client.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "server/base/error.h"
 #include "server/os/sockets/seqpacket.h"

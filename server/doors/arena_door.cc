@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "server/os/files/filesystem.h"
 #include "server/os/files/random_name.h"
 #include "server/os/sockets/seqpacket.h"
 

@@ -41,9 +41,8 @@ void RemoveMeetingFolder(const std::string& folder) {
   const absl::StatusOr<UniqueFd> lock = OpenFile(spawn, /*writable=*/true);
   if (!lock.ok() || !TryLockFile(lock->get()) || !IsFileAt(lock->get(), spawn)) return;
   const std::vector<std::string> names = NamesIn(folder);
-  const bool empty = std::all_of(names.begin(), names.end(), [](const std::string& name) {
-    return name == "spawn" || name == "current";
-  });
+  const bool empty = std::ranges::all_of(
+      names, [](const std::string& name) { return name == "spawn" || name == "current"; });
   if (!empty) return;
   RemoveFile(folder + "/current");
   RemoveFile(spawn);

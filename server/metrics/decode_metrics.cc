@@ -2,21 +2,17 @@
 // entries, and what cache stages keep.
 #include <map>
 
-#include "server/metrics/enum_label.h"
 #include "server/metrics/metric_groups.h"
 
 namespace bulkhead {
 namespace {
 
 void ReadFiles(const StatusView& view, Series& series) {
-  std::map<int, uint64_t> counts;
-  for (const v1::JpegDecodes::Files& files : view.status().jpeg().files()) {
+  std::map<v1::JpegDecoder, uint64_t> counts;
+  for (const v1::JpegDecodes::Files& files : view.status.jpeg().files()) {
     counts[files.decoder()] += files.count();
   }
-  // All reasons from the start: a rate needs the zero before the first.
-  for (const auto& [decoder, name] : EnumLabels(*v1::JpegDecoder_descriptor(), "JPEG_DECODER_")) {
-    series.Add({name}, static_cast<double>(counts[decoder]));
-  }
+  AddCounts(counts, "JPEG_DECODER_", series);
 }
 
 }  // namespace

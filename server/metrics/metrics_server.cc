@@ -41,8 +41,7 @@ std::string Text(const Page& page) {
                       page.header, "Connection: close\r\n\r\n", page.body);
 }
 
-Page MetricsPage(const prometheus::Collectable& metrics) {
-  const std::vector<prometheus::MetricFamily> families = metrics.Collect();
+Page MetricsPage(const std::vector<prometheus::MetricFamily>& families) {
   if (families.empty()) {
     return {"503 Service Unavailable",
             "the supervisor does not answer, or the service has ended\n"};
@@ -117,7 +116,7 @@ absl::Status CheckMetricsAddress(absl::string_view address) {
 }
 
 MetricsServer::MetricsServer(Config config) : config_(std::move(config)) {
-  slow_pages_["/metrics"].make = [this] { return Text(MetricsPage(*config_.metrics)); };
+  slow_pages_["/metrics"].make = [this] { return Text(MetricsPage(config_.metrics())); };
   if (config_.status == nullptr) return;
   slow_pages_["/status.json"].make = [this] { return Text(StatusJsonPage(config_.status)); };
 }
@@ -191,9 +190,8 @@ void MetricsServer::MakeRoom() {
                                    [](const auto& one) { return !one.second.is_read; });
   if (oldest != connections_.end()) return Close(oldest->first);
   // All have asked. One that is still being answered has no time yet.
-  const auto slowest = std::min_element(
-      connections_.begin(), connections_.end(),
-      [](const auto& a, const auto& b) { return a.second.took_ns < b.second.took_ns; });
+  const auto slowest = std::ranges::min_element(connections_, {},
+                                                [](const auto& one) { return one.second.took_ns; });
   if (slowest->second.took_ns != INT64_MAX) Close(slowest->first);
 }
 

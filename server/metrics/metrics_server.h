@@ -1,6 +1,6 @@
 #pragma once
 
-#include <prometheus/collectable.h>
+#include <prometheus/metric_family.h>
 
 #include <cstdint>
 #include <functional>
@@ -9,7 +9,6 @@
 #include <optional>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -43,8 +42,7 @@ class MetricsServer {
     // "127.0.0.1:9464", "[::1]:9464", "0.0.0.0:9464"; port 0 chooses one.
     std::string address;
     // All are called from this object's threads, and live until it is destroyed.
-    std::shared_ptr<const prometheus::Collectable>
-        metrics;  // collects none once the service has ended
+    std::function<std::vector<prometheus::MetricFamily>()> metrics;  // none: the service has ended
     std::function<bool()> is_serving;
     // The status; absent once the service has ended. Null: this server does not tell it.
     std::function<std::optional<v1::GetStatusResponse>()> status;

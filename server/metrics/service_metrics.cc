@@ -2,9 +2,7 @@
 #include <algorithm>
 #include <map>
 #include <string>
-#include <utility>
 
-#include "server/metrics/enum_label.h"
 #include "server/metrics/metric_groups.h"
 
 namespace bulkhead {
@@ -15,36 +13,28 @@ double Seconds(const google::protobuf::Timestamp& time) {
 }
 
 void ReadExits(const StatusView& view, Series& series) {
-  std::map<int, uint64_t> counts;
-  for (const v1::ExitCount& count : view.status().exit_counts()) {
+  std::map<v1::ExitCause, uint64_t> counts;
+  for (const v1::ExitCount& count : view.status.exit_counts()) {
     counts[count.cause()] += count.count();
   }
-  // All causes from the start: a rate needs the zero before the first.
-  for (const auto& [cause, name] : EnumLabels(*v1::ExitCause_descriptor(), "EXIT_CAUSE_")) {
-    series.Add({name}, static_cast<double>(counts[cause]));
-  }
+  AddCounts(counts, "EXIT_CAUSE_", series);
 }
 
 void ReadRecyclings(const StatusView& view, Series& series) {
-  std::map<int, int> counts;
-  for (const v1::Recycling& recycling : view.status().recent_recyclings()) {
+  std::map<v1::RecycleCause, uint64_t> counts;
+  for (const v1::Recycling& recycling : view.status.recent_recyclings()) {
     ++counts[recycling.cause()];
   }
-  for (const auto& [cause, name] : EnumLabels(*v1::RecycleCause_descriptor(), "RECYCLE_CAUSE_")) {
-    series.Add({name}, counts[cause]);
-  }
+  AddCounts(counts, "RECYCLE_CAUSE_", series);
 }
 
 void ReadRecyclingCounts(const StatusView& view, Series& series) {
-  for (const auto& [cause, name] : EnumLabels(*v1::RecycleCause_descriptor(), "RECYCLE_CAUSE_")) {
-    const auto count = view.recyclings().find(static_cast<v1::RecycleCause>(cause));
-    series.Add({name}, count == view.recyclings().end() ? 0 : static_cast<double>(count->second));
-  }
+  AddCounts(view.recyclings, "RECYCLE_CAUSE_", series);
 }
 
 void ReadLastRecycling(const StatusView& view, Series& series) {
-  if (view.status().recent_recyclings().empty()) return;
-  const v1::Recycling& last = *view.status().recent_recyclings().rbegin();
+  if (view.status.recent_recyclings().empty()) return;
+  const v1::Recycling& last = *view.status.recent_recyclings().rbegin();
   series.Add({"start"}, last.start_seconds());
   series.Add({"bind"}, last.bind_seconds());
   series.Add({"warm"}, last.warm_seconds());
@@ -53,7 +43,7 @@ void ReadLastRecycling(const StatusView& view, Series& series) {
 }
 
 void ReadPromises(const StatusView& view, Series& series) {
-  const v1::MemoryBudget& memory = view.status().memory();
+  const v1::MemoryBudget& memory = view.status.memory();
   series.Add({"supervisor"}, static_cast<double>(memory.supervisor_bytes()));
   series.Add({"arenas"}, static_cast<double>(memory.arena_bytes()));
   series.Add({"quotas"}, static_cast<double>(memory.quota_bytes()));
@@ -62,20 +52,21 @@ void ReadPromises(const StatusView& view, Series& series) {
 
 void ReadSandbox(const StatusView& view, Series& series) {
   std::map<std::string, bool> parts;  // of two with one name, active only when both are
-  for (const v1::SandboxPart& part : view.status().containment().sandbox()) {
+  for (const v1::SandboxPart& part : view.status.containment().sandbox()) {
     const auto [entry, is_new] = parts.emplace(LabelValue(part.name()), part.active());
     if (!is_new) entry->second = entry->second && part.active();
   }
   for (const auto& [name, active] : parts) series.Add({name}, active ? 1 : 0);
 }
 
-// A metric without labels: one number of the status.
-std::vector<Metric> Processes() {
+}  // namespace
+
+std::vector<Metric> ProcessMetrics() {
   return {
       {"bulkhead_build_info",
        "Version of the service and name of its run, as the log has it; always 1.",
        [](const StatusView& view, Series& series) {
-         series.Add({LabelValue(view.status().version()), LabelValue(view.status().boot_id())}, 1);
+         series.Add({LabelValue(view.status.version()), LabelValue(view.status.boot_id())}, 1);
        },
        {"version", "boot"}},
       {"bulkhead_start_time_seconds", "When the service started, since 1970.",
@@ -93,8 +84,8 @@ std::vector<Metric> Processes() {
       {"bulkhead_memory_reading_age_seconds",
        "How long ago the memory of the supervisor and of workers was read; the oldest reading.",
        [](const StatusView& view, Series& series) {
-         double oldest = view.status().supervisor().age_seconds();
-         for (const v1::WorkerStatus& worker : view.status().workers()) {
+         double oldest = view.status.supervisor().age_seconds();
+         for (const v1::WorkerStatus& worker : view.status.workers()) {
            oldest = std::max(oldest, worker.usage().age_seconds());
          }
          series.Add({}, oldest);
@@ -105,7 +96,7 @@ std::vector<Metric> Processes() {
   };
 }
 
-std::vector<Metric> Samples() {
+std::vector<Metric> SampleMetrics() {
   return {
       {"bulkhead_samples_produced_total", "Samples that workers finished.",
        Number([](const auto& status) { return status.samples_produced(); })},
@@ -123,7 +114,7 @@ std::vector<Metric> Samples() {
   };
 }
 
-std::vector<Metric> Ends() {
+std::vector<Metric> EndMetrics() {
   return {
       {"bulkhead_worker_exits_total", "Ends of workers by cause.", ReadExits, {"cause"}},
       {"bulkhead_limit_events_total",
@@ -149,7 +140,7 @@ std::vector<Metric> Ends() {
   };
 }
 
-std::vector<Metric> Limits() {
+std::vector<Metric> LimitMetrics() {
   return {
       {"bulkhead_memory_budget_bytes", "Largest sum of the promises.",
        Number([](const auto& status) { return status.memory().budget_bytes(); })},
@@ -162,7 +153,7 @@ std::vector<Metric> Limits() {
       {"bulkhead_containment_info",
        "How quotas are enforced on this machine; always 1.",
        [](const StatusView& view, Series& series) {
-         const std::string& level = view.status().containment().quota_level();
+         const std::string& level = view.status.containment().quota_level();
          if (!level.empty()) series.Add({LabelValue(level)}, 1);
        },
        {"quota_level"}},
@@ -171,16 +162,6 @@ std::vector<Metric> Limits() {
        ReadSandbox,
        {"part"}},
   };
-}
-
-}  // namespace
-
-std::vector<Metric> ServiceMetrics() {
-  std::vector<Metric> metrics;
-  for (auto group : {Processes, Samples, Ends, Limits}) {
-    for (Metric& metric : group()) metrics.push_back(std::move(metric));
-  }
-  return metrics;
 }
 
 }  // namespace bulkhead

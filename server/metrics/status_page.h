@@ -3,7 +3,6 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "bulkhead/v1/loader.pb.h"
 
 namespace bulkhead {

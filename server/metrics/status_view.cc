@@ -1,9 +1,9 @@
 #include "server/metrics/status_view.h"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 #include <tuple>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -15,29 +15,29 @@ constexpr size_t kMaxLabelBytes = 128;
 // At the end of a stream's default name, behind its process.
 constexpr size_t kRandomDigits = 8;
 
-// Workers of one place, the newest first.
 using PlaceKey = std::pair<std::string, uint32_t>;
-using Workers = std::vector<const v1::WorkerStatus*>;
 
-bool IsNewer(const v1::WorkerStatus* a, const v1::WorkerStatus* b) {
-  // Only workers that serve compete for a role; the standby comes in front, as the newest.
-  return std::make_tuple(a->standby(), a->generation(), !a->draining()) >
-         std::make_tuple(b->standby(), b->generation(), !b->draining());
-}
+using Stages = std::vector<StatusView::Shown<v1::StageUsage>>;
 
-std::vector<StatusView::Stage> StagesOf(
-    const google::protobuf::RepeatedPtrField<v1::StageUsage>& usages,
-    const std::vector<std::string>& labels) {
-  std::vector<StatusView::Stage> stages;
+// Adds those of a worker or place that has these labels.
+void AddStages(const google::protobuf::RepeatedPtrField<v1::StageUsage>& usages,
+               const std::vector<std::string>& labels, Stages& stages) {
   std::set<std::string> names;
   for (const v1::StageUsage& usage : usages) {
     const std::string name = LabelValue(usage.stage());
     if (!names.insert(name).second) continue;
-    StatusView::Stage stage{&usage, labels};
-    stage.labels.push_back(name);
-    stages.push_back(std::move(stage));
+    stages.push_back({&usage, labels});
+    stages.back().labels.push_back(name);
   }
-  return stages;
+}
+
+// The last of each pipeline's.
+template <typename Message>
+std::map<std::string, const Message*> ByPipeline(
+    const google::protobuf::RepeatedPtrField<Message>& messages) {
+  std::map<std::string, const Message*> last;
+  for (const Message& message : messages) last[LabelValue(message.pipeline())] = &message;
+  return last;
 }
 
 }  // namespace
@@ -65,34 +65,41 @@ std::string JobName(const std::string& stream) {
   return has_process ? std::string(job) : stream;
 }
 
-StatusView::StatusView(StatusSnapshot snapshot) : snapshot_(std::move(snapshot)) {
+StatusView::StatusView(StatusSnapshot snapshot) : StatusSnapshot(std::move(snapshot)) {
   AddWorkers();
   AddPlaces();
   AddStreams();
-  AddVerdicts();
+  for (const auto& [pipeline, verdict] : ByPipeline(status.verdicts())) {
+    verdicts.push_back({verdict, {pipeline, LabelValue(verdict->stage())}});
+  }
+  for (const auto& [pipeline, tuning] : ByPipeline(status.tunings())) {
+    tunings.push_back({tuning, {pipeline}});
+  }
 }
 
 void StatusView::AddWorkers() {
-  std::map<PlaceKey, Workers> places;
+  std::map<PlaceKey, std::vector<const v1::WorkerStatus*>> slots;
   uint32_t index_workers = 0;
   const auto add = [this](const v1::WorkerStatus* worker, const std::string& pipeline,
                           uint32_t slot, const char* role) {
-    Worker entry{worker, {pipeline, std::to_string(slot), role}, {}};
-    entry.stages = StagesOf(worker->stages(), entry.labels);
-    workers_.push_back(std::move(entry));
+    workers.push_back({worker, {pipeline, std::to_string(slot), role}});
+    AddStages(worker->stages(), workers.back().labels, stages);
   };
-  for (const v1::WorkerStatus& worker : status().workers()) {
+  for (const v1::WorkerStatus& worker : status.workers()) {
     if (worker.role() == "index") {
       // They have no slots; the first of them is 0, whichever process that is.
       add(&worker, "", index_workers++, "index");
     } else {
-      places[{LabelValue(worker.pipeline()), worker.slot()}].push_back(&worker);
+      slots[{LabelValue(worker.pipeline()), worker.slot()}].push_back(&worker);
     }
   }
-  for (auto& [place, workers] : places) {
-    std::sort(workers.begin(), workers.end(), IsNewer);
+  for (auto& [place, rivals] : slots) {
+    // Only workers that serve compete for a role; the standby comes in front, as the newest.
+    std::ranges::sort(rivals, std::greater(), [](const auto* worker) {
+      return std::tuple(worker->standby(), worker->generation(), !worker->draining());
+    });
     std::set<std::string> taken;
-    for (const v1::WorkerStatus* worker : workers) {
+    for (const v1::WorkerStatus* worker : rivals) {
       const char* role = worker->standby()             ? "standby"
                          : taken.count("serving") == 0 ? "serving"
                                                        : "leaving";
@@ -102,13 +109,13 @@ void StatusView::AddWorkers() {
 }
 
 void StatusView::AddPlaces() {
-  std::map<PlaceKey, const v1::PlaceTotals*> places;
-  for (const v1::PlaceTotals& place : status().places()) {
-    places[{LabelValue(place.pipeline()), place.slot()}] = &place;
+  std::map<PlaceKey, const v1::PlaceTotals*> last;
+  for (const v1::PlaceTotals& place : status.places()) {
+    last[{LabelValue(place.pipeline()), place.slot()}] = &place;
   }
-  for (const auto& [key, totals] : places) {
-    std::vector<std::string> labels = {key.first, std::to_string(key.second)};
-    places_.push_back({totals, labels, StagesOf(totals->stages(), labels)});
+  for (const auto& [key, totals] : last) {
+    places.push_back({totals, {key.first, std::to_string(key.second)}});
+    AddStages(totals->stages(), places.back().labels, place_stages);
   }
 }
 
@@ -116,33 +123,22 @@ void StatusView::AddStreams() {
   using Name = std::pair<std::string, uint32_t>;  // and rank
   // Of a stream and its successor the successor.
   std::map<Name, const v1::StreamStatus*> named;
-  for (const v1::StreamStatus& stream : status().streams()) {
+  for (const v1::StreamStatus& stream : status.streams()) {
     named[{stream.name(), stream.rank()}] = &stream;
   }
   std::map<Name, std::vector<const v1::StreamStatus*>> jobs;
   for (const auto& [name, stream] : named) {
     jobs[{LabelValue(JobName(name.first)), name.second}].push_back(stream);
   }
-  for (auto& [job, streams] : jobs) {
-    std::stable_sort(streams.begin(), streams.end(), [](const auto* a, const auto* b) {
-      return a->opened().seconds() < b->opened().seconds();
-    });
+  for (auto& [job, same] : jobs) {
+    std::ranges::stable_sort(same, {},
+                             [](const auto* stream) { return stream->opened().seconds(); });
     size_t number = 0;
-    for (const v1::StreamStatus* stream : streams) {
+    for (const v1::StreamStatus* stream : same) {
       const std::string name =
           ++number == 1 ? job.first : absl::StrCat(job.first, " (", number, ")");
-      streams_.push_back({stream, {name, std::to_string(job.second)}});
+      streams.push_back({stream, {name, std::to_string(job.second)}});
     }
-  }
-}
-
-void StatusView::AddVerdicts() {
-  std::map<std::string, const v1::Verdict*> verdicts;
-  for (const v1::Verdict& verdict : status().verdicts()) {
-    verdicts[LabelValue(verdict.pipeline())] = &verdict;
-  }
-  for (const auto& [pipeline, verdict] : verdicts) {
-    verdicts_.push_back({verdict, {pipeline, LabelValue(verdict->stage())}});
   }
 }
 

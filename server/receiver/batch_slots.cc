@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "server/base/error.h"
 
@@ -35,19 +36,6 @@ BatchSlots::BatchSlots(v1::BatchSchema schema, std::shared_ptr<Arena> arena, uin
   for (uint32_t slot = 0; slot < usable; ++slot) free_.insert(free_.end(), slot);
 }
 
-std::deque<BatchSlots::Range> BatchSlots::RangesOf(uint64_t samples) const {
-  std::deque<Range> ranges;
-  if (samples == schema_.batch_size() && schema_.batch_bytes() > 0) {
-    ranges.push_back({0, schema_.batch_bytes()});
-  } else if (samples < schema_.batch_size()) {
-    for (const v1::TensorSchema& tensor : schema_.tensors()) {
-      const uint64_t bytes = samples * tensor.sample_bytes();
-      if (bytes > 0) ranges.push_back({tensor.batch_offset(), bytes});
-    }
-  }
-  return ranges;
-}
-
 absl::StatusOr<BatchSlots::Added> BatchSlots::Add(client_internal::PartView part) {
   if (part.has_header != !missing_.has_value()) return Misplaced();
   if (part.has_header) {
@@ -56,7 +44,7 @@ absl::StatusOr<BatchSlots::Added> BatchSlots::Add(client_internal::PartView part
   }
   if (part.data_bytes > 0) {
     if (missing_->empty()) return Misplaced();
-    Range& next = missing_->front();
+    PayloadRange& next = missing_->front();
     // A schema that lies about its tensors does not lead out of the slot, either.
     const uint64_t room = arena_->slot_bytes() - std::min(part.offset, arena_->slot_bytes());
     if (part.offset != next.offset || part.data_bytes > std::min(next.bytes, room) ||
@@ -75,13 +63,13 @@ absl::StatusOr<BatchSlots::Added> BatchSlots::Add(client_internal::PartView part
 absl::StatusOr<bool> BatchSlots::Begin(const std::string& header) {
   if (free_.empty()) return false;
   if (!header_.ParseFromString(header)) return Misplaced();
-  std::deque<Range> missing = RangesOf(header_.sample_count());
+  const std::vector<PayloadRange> ranges = PayloadRanges(schema_, header_.sample_count());
   uint64_t bytes = 0;
-  for (const Range& range : missing) bytes += range.bytes;
+  for (const PayloadRange& range : ranges) bytes += range.bytes;
   if (bytes != header_.payload_bytes()) return Misplaced();
   slot_ = *free_.begin();
   free_.erase(free_.begin());
-  missing_ = std::move(missing);
+  missing_.emplace(ranges.begin(), ranges.end());
   return true;
 }
 

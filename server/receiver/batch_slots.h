@@ -10,6 +10,7 @@
 #include "bulkhead/v1/loader.pb.h"
 #include "client/cpp/internal/rpc/wire.h"
 #include "server/arena/arena.h"
+#include "server/arena/payload_ranges.h"
 
 namespace bulkhead {
 
@@ -44,16 +45,9 @@ class BatchSlots {
   void Free(uint32_t slot) { free_.insert(slot); }
 
  private:
-  struct Range {
-    uint64_t offset = 0;
-    uint64_t bytes = 0;
-  };
-
   BatchSlots(v1::BatchSchema schema, std::shared_ptr<Arena> arena, uint32_t usable);
 
   absl::StatusOr<bool> Begin(const std::string& header);
-  // Where a batch of so many samples lies in a slot, in order.
-  std::deque<Range> RangesOf(uint64_t samples) const;
 
   v1::BatchSchema schema_;
 
@@ -61,7 +55,7 @@ class BatchSlots {
   std::set<uint32_t> free_;  // the lowest is used first, so that few pages are touched
   v1::BatchHeader header_;
   uint32_t slot_ = 0;
-  std::optional<std::deque<Range>> missing_;  // of the batch; absent between batches
+  std::optional<std::deque<PayloadRange>> missing_;  // of the batch; absent between batches
 };
 
 }  // namespace bulkhead

@@ -5,7 +5,8 @@
 #include <algorithm>
 #include <memory>
 #include <string>
-#include <vector>
+
+#include "server/arena/payload_ranges.h"
 
 namespace bulkhead {
 namespace {
@@ -20,21 +21,6 @@ constexpr uint32_t kResponsePartKey = 15 << 3 | 2;
 constexpr uint32_t kPartHeaderKey = 1 << 3 | 2;
 constexpr uint32_t kPartOffsetKey = 2 << 3 | 0;
 constexpr uint32_t kPartDataKey = 15 << 3 | 2;
-
-struct Range {
-  uint64_t offset = 0;
-  uint64_t bytes = 0;
-};
-
-std::vector<Range> PayloadRanges(const v1::BatchSchema& schema, uint64_t sample_count) {
-  if (sample_count == schema.batch_size()) return {{0, schema.batch_bytes()}};
-  std::vector<Range> ranges;
-  for (const v1::TensorSchema& tensor : schema.tensors()) {
-    const uint64_t bytes = sample_count * tensor.sample_bytes();
-    if (bytes > 0) ranges.push_back({tensor.batch_offset(), bytes});
-  }
-  return ranges;
-}
 
 // Encodes everything that precedes a message's data.
 std::string EncodeHead(const v1::BatchHeader* header, uint64_t offset, uint64_t data_bytes) {
@@ -77,7 +63,7 @@ grpc::Slice ExternalSlice(const Hold& hold, uint64_t offset, uint64_t bytes) {
 
 uint64_t PayloadBytes(const v1::BatchSchema& schema, uint64_t sample_count) {
   uint64_t bytes = 0;
-  for (const Range& range : PayloadRanges(schema, sample_count)) bytes += range.bytes;
+  for (const PayloadRange& range : PayloadRanges(schema, sample_count)) bytes += range.bytes;
   return bytes;
 }
 
@@ -85,7 +71,7 @@ std::deque<grpc::ByteBuffer> FrameBatch(const v1::BatchSchema& schema, ReadyBatc
   batch.header.set_payload_bytes(PayloadBytes(schema, batch.header.sample_count()));
   std::deque<grpc::ByteBuffer> frames;
   const v1::BatchHeader* header = &batch.header;
-  for (const Range& range : PayloadRanges(schema, batch.header.sample_count())) {
+  for (const PayloadRange& range : PayloadRanges(schema, batch.header.sample_count())) {
     for (uint64_t done = 0; done < range.bytes;) {
       const uint64_t bytes = std::min(range.bytes - done, kMaxDataBytes);
       const uint64_t offset = range.offset + done;

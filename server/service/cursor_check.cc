@@ -1,7 +1,9 @@
 #include "server/service/cursor_check.h"
 
 #include <algorithm>
+#include <map>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "server/arena/code_files.h"
@@ -10,7 +12,6 @@
 #include "server/base/limits.h"
 #include "server/base/record_name.h"
 #include "server/spec/bytes_changes.h"
-#include "server/spec/stage_signature.h"
 
 namespace bulkhead {
 namespace {
@@ -20,25 +21,21 @@ constexpr char kOtherData[] = "the cursor belongs to other data, or to another o
 // Enough of a fingerprint to see that two differ.
 absl::string_view Short(absl::string_view fingerprint) { return fingerprint.substr(0, 8); }
 
-absl::Status Mismatch(absl::string_view verdict, absl::string_view what, absl::string_view mine,
-                      absl::string_view theirs, absl::string_view advice) {
-  return MakeError(absl::StatusCode::kFailedPrecondition, reason::kCursorMismatch,
-                   absl::StrCat(verdict, ": its ", what, " is ", theirs, ", this stream's is ",
-                                mine, "; ", advice));
+absl::Status Unfit(absl::string_view why, std::map<std::string, std::string> metadata = {}) {
+  return MakeError(absl::StatusCode::kFailedPrecondition, reason::kCursorMismatch, why,
+                   std::move(metadata));
 }
 
-absl::Status MadeByAnotherRelease(absl::string_view changed) {
-  return MakeError(absl::StatusCode::kFailedPrecondition, reason::kCursorMismatch,
-                   absl::StrCat("the cursor's batches were made by another release, which made "
-                                "other bytes: since then these changed: ",
-                                changed, "; allow_changed_bytes goes on all the same"));
+absl::Status Mismatch(absl::string_view verdict, absl::string_view what, absl::string_view mine,
+                      absl::string_view theirs, absl::string_view advice) {
+  return Unfit(absl::StrCat(verdict, ": its ", what, " is ", theirs, ", this stream's is ", mine,
+                            "; ", advice));
 }
 
 // Digest of the file with that name; empty if it is not among `files`.
 template <typename Files>
 std::string DigestIn(const Files& files, const std::string& name) {
-  const auto found = std::find_if(files.begin(), files.end(),
-                                  [&](const v1::CodeFile& file) { return file.name() == name; });
+  const auto found = std::ranges::find(files, name, &v1::CodeFile::name);
   return found == files.end() ? "" : found->digest();
 }
 
@@ -47,8 +44,7 @@ absl::Status CheckCode(const v1::Cursor& cursor, const std::vector<v1::CodeFile>
   for (const v1::CodeFile& file : cursor.code()) {
     const std::string digest = DigestIn(on_disk, file.name());
     if (digest == file.digest()) continue;
-    return MakeError(
-        absl::StatusCode::kFailedPrecondition, reason::kCursorMismatch,
+    return Unfit(
         absl::StrCat("the cursor's batches were made by other code: ", Printable(file.name()), " ",
                      digest.empty() ? "is not there any more" : "was changed since",
                      "; allow_changed_bytes goes on all the same"),
@@ -66,18 +62,17 @@ bool IsUnordered(const v1::PipelineSpec& spec) {
 absl::Status CheckCodeNames(const v1::Cursor& cursor) {
   const auto is_name = [](const v1::CodeFile& file) { return IsCodeName(file.name()); };
   const bool few = static_cast<size_t>(cursor.code_size()) <= kMostCodeFiles;
-  if (few && std::all_of(cursor.code().begin(), cursor.code().end(), is_name)) {
+  if (few && std::ranges::all_of(cursor.code(), is_name)) {
     return absl::OkStatus();
   }
-  return MakeError(absl::StatusCode::kFailedPrecondition, reason::kCursorMismatch,
-                   absl::StrCat("the cursor is damaged: its code must name at most ",
-                                kMostCodeFiles, " files, by printable paths without '..'"));
+  return Unfit(absl::StrCat("the cursor is damaged: its code must name at most ", kMostCodeFiles,
+                            " files, by printable paths without '..'"));
 }
 
 absl::Status CheckCursor(const v1::Open& open, const PreparedPipeline& prepared) {
   const v1::Cursor& cursor = open.cursor();
   if (std::string problem = CursorVersionProblem(cursor.version()); !problem.empty()) {
-    return MakeError(absl::StatusCode::kFailedPrecondition, reason::kCursorMismatch, problem);
+    return Unfit(problem);
   }
   if (cursor.samples_per_epoch() != prepared.samples_per_epoch) {
     return Mismatch(kOtherData, "number of samples per epoch",
@@ -95,15 +90,13 @@ absl::Status CheckCursor(const v1::Open& open, const PreparedPipeline& prepared)
   }
   constexpr uint64_t kMostEpochs = uint64_t{1} << 62;
   if (cursor.epoch() > kMostEpochs) {
-    return MakeError(
-        absl::StatusCode::kFailedPrecondition, reason::kCursorMismatch,
+    return Unfit(
         absl::StrCat("the cursor is damaged: it says that ", cursor.epoch(), " epochs are done"));
   }
   if (cursor.substitutions() / prepared.samples_per_epoch > cursor.epoch() + 1) {
-    return MakeError(absl::StatusCode::kFailedPrecondition, reason::kCursorMismatch,
-                     absl::StrCat("the cursor is damaged: it says that ", cursor.substitutions(),
-                                  " samples were substituted by epoch ", cursor.epoch(), ", of ",
-                                  prepared.samples_per_epoch, " each"));
+    return Unfit(absl::StrCat("the cursor is damaged: it says that ", cursor.substitutions(),
+                              " samples were substituted by epoch ", cursor.epoch(), ", of ",
+                              prepared.samples_per_epoch, " each"));
   }
   if (!open.allow_changed_bytes()) {
     BULKHEAD_RETURN_IF_ERROR(CheckCode(cursor, prepared.code_on_disk));
@@ -114,7 +107,12 @@ absl::Status CheckCursor(const v1::Open& open, const PreparedPipeline& prepared)
     const std::string changed = ChangedSince(prepared.spec, [&](const std::string& earlier) {
       return FingerprintWithCode(earlier, code) == cursor.bytes_fingerprint();
     });
-    if (!changed.empty()) return MadeByAnotherRelease(changed);
+    if (!changed.empty()) {
+      return Unfit(
+          absl::StrCat("the cursor's batches were made by another release, which made other bytes: "
+                       "since then these changed: ",
+                       changed, "; allow_changed_bytes goes on all the same"));
+    }
     return Mismatch("the cursor's batches were made by another pipeline", "bytes fingerprint",
                     Short(fingerprint), Short(cursor.bytes_fingerprint()),
                     "stages, outputs or the error policy differ; allow_changed_bytes goes on "
@@ -132,40 +130,28 @@ absl::Status CheckCompleted(const v1::Open& open, const PreparedPipeline& prepar
                             uint64_t world_size, uint64_t batches_left) {
   const v1::Cursor& cursor = open.cursor();
   if (cursor.completed().empty()) return absl::OkStatus();
-  if (open.assigned()) {
-    return MakeError(
-        absl::StatusCode::kFailedPrecondition, reason::kCursorMismatch,
-        absl::StrCat("the cursor stands between batches that were delivered out of turn (",
-                     cursor.completed_size(),
-                     " of them): go on with one service until a cursor has none, the end of an "
-                     "epoch at the latest"));
-  }
+  const std::string between =
+      absl::StrCat("the cursor stands between batches that were delivered out of turn (",
+                   cursor.completed_size(), " of them)");
+  constexpr absl::string_view kUntil =
+      " until a cursor has none, the end of an epoch at the latest";
+  if (open.assigned()) return Unfit(absl::StrCat(between, ": go on with one service", kUntil));
   if (!IsUnordered(prepared.spec)) {
-    return MakeError(
-        absl::StatusCode::kFailedPrecondition, reason::kCursorMismatch,
-        absl::StrCat("the cursor stands between batches that were delivered out of turn (",
-                     cursor.completed_size(),
-                     " of them): go on with `deterministic: false` until a ",
-                     "cursor has none, the end of an epoch at the latest"));
+    return Unfit(absl::StrCat(between, ": go on with `deterministic: false`", kUntil));
   }
   if (cursor.batch_size() != prepared.spec.batch().size() || cursor.world_size() != world_size) {
-    return MakeError(
-        absl::StatusCode::kFailedPrecondition, reason::kCursorMismatch,
-        absl::StrCat("the cursor stands between batches that were delivered out of turn (",
-                     cursor.completed_size(),
-                     " of them), so it can only be resumed with its batch ", "size ",
-                     cursor.batch_size(), " and world size ", cursor.world_size(),
-                     "; this stream has ", prepared.spec.batch().size(), " and ", world_size));
+    return Unfit(absl::StrCat(between, ", so it can only be resumed with its batch size ",
+                              cursor.batch_size(), " and world size ", cursor.world_size(),
+                              "; this stream has ", prepared.spec.batch().size(), " and ",
+                              world_size));
   }
   uint64_t before = 0;
   for (const uint32_t batch : cursor.completed()) {
     if (batch <= before || batch > kMaxBatchesAhead || batch >= batches_left) {
-      return MakeError(
-          absl::StatusCode::kFailedPrecondition, reason::kCursorMismatch,
-          absl::StrCat("the cursor is damaged: it says that batch ", batch,
-                       " behind it was delivered, where ascending numbers from 1, at most ",
-                       kMaxBatchesAhead, " and below the ", batches_left,
-                       " batches that are left, make sense"));
+      return Unfit(absl::StrCat(
+          "the cursor is damaged: it says that batch ", batch,
+          " behind it was delivered, where ascending numbers from 1, at most ", kMaxBatchesAhead,
+          " and below the ", batches_left, " batches that are left, make sense"));
     }
     before = batch;
   }
@@ -190,8 +176,7 @@ std::vector<v1::CodeFile> CodeOf(const v1::Cursor& cursor, const PreparedPipelin
       code.push_back(file);
     }
   }
-  std::sort(code.begin(), code.end(),
-            [](const auto& a, const auto& b) { return a.name() < b.name(); });
+  std::ranges::sort(code, {}, &v1::CodeFile::name);
   return code;
 }
 

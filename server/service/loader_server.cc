@@ -7,7 +7,6 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -24,6 +23,7 @@
 #include "server/service/access/tls_credentials.h"
 #include "server/service/index_builds.h"
 #include "server/service/limits/call_rate.h"
+#include "server/service/memory_trim.h"
 
 namespace bulkhead {
 namespace {
@@ -53,91 +53,89 @@ constexpr int kUnaskedBytes = 16 << 10;
 constexpr int kTlsFrameBytes = 9 << 10;
 static_assert(kTlsFrameBytes - 100 > 8 << 10);  // 100: what gRPC leaves for the header and the tag
 
+absl::StatusOr<std::shared_ptr<void>> Shared(absl::StatusOr<MemoryClaim> claim) {
+  if (!claim.ok()) return claim.status();
+  return std::make_shared<MemoryClaim>(*std::move(claim));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<LoaderServer>> LoaderServer::Start(Config config) {
   std::unique_ptr<LoaderServer> server(new LoaderServer(std::move(config)));
-  server->boot_id_ = RandomName(kBootIdBytes);
-  Supervisor::Config supervisor = server->config_.supervisor;
-  supervisor.name = server->boot_id_;
-  supervisor.worker_program = server->config_.worker_program;
-  supervisor.max_index_workers = server->config_.limits.workers;
-  supervisor.memory = server->config_.limits.memory;
-  supervisor.index_worker_quota_bytes = server->config_.limits.worker_quota_bytes;
-  if (supervisor.io == nullptr) {
-    BULKHEAD_ASSIGN_OR_RETURN(supervisor.io, IoThread::Start());
-  }
-  server->io_ = supervisor.io;
-  ObjectFetcher::Config objects = server->config_.objects;
-  objects.admit = [raw = server.get()]() -> absl::StatusOr<std::shared_ptr<void>> {
-    BULKHEAD_ASSIGN_OR_RETURN(MemoryClaim claim,
-                              raw->supervisor_->AdmitProcess(raw->config_.objects.quota_bytes));
-    return std::make_shared<MemoryClaim>(std::move(claim));
-  };
-  server->objects_ = std::make_unique<ObjectFetcher>(std::move(objects));
-  BULKHEAD_ASSIGN_OR_RETURN(server->supervisor_, Supervisor::Start(std::move(supervisor)));
-  DatasetStore::Config datasets = server->config_.datasets;
-  datasets.admit = [raw = server.get()](uint64_t bytes) -> absl::StatusOr<std::shared_ptr<void>> {
-    BULKHEAD_ASSIGN_OR_RETURN(MemoryClaim claim, raw->supervisor_->AdmitDataset(bytes));
-    return std::make_shared<MemoryClaim>(std::move(claim));
-  };
-  datasets.end_idle = [raw = server.get()] { return raw->supervisor_->EndIdleWithDataset(); };
-  server->datasets_ = std::make_unique<DatasetStore>(std::move(datasets));
-  const ServiceLimits& limits = server->config_.limits;
-  server->indexes_ = std::make_unique<IndexStore>(
-      IndexFolder::Config{server->config_.cache_dir, server->config_.index_bytes, FdLimit() / 2},
-      [builds = IndexBuilds(limits.workers, limits.worker_quota_bytes, server->supervisor_.get())](
-          auto&&... arguments) { return builds.Run(arguments...); },
-      server->objects_.get());
-  server->preparer_ = std::make_unique<Preparer>(limits, server->config_.roots,
-                                                 server->indexes_.get(), server->objects_.get());
-  server->quarantine_ = std::make_shared<QuarantineStore>(server->config_.cache_dir);
-  BULKHEAD_ASSIGN_OR_RETURN(server->loop_, EventLoop::Create());
-  BULKHEAD_RETURN_IF_ERROR(
-      StartThread([loop = server->loop_] { loop->Run(); }, server->loop_thread_));
-  std::unique_ptr<UnixAddressLock> address_lock;
-  if (const std::string path = server->UnixPath(); !path.empty()) {
-    BULKHEAD_ASSIGN_OR_RETURN(address_lock, UnixAddressLock::Take(path));
-  }
-  server->memory_trim_ = std::make_unique<MemoryTrim>(server->loop_.get());
-  server->memory_trim_->Start();
-  server->OpenArenaDoor();
-  SessionContext context;
-  context.preparer = server->preparer_.get();
-  context.supervisor = server->supervisor_.get();
-  context.sessions = &server->sessions_;
-  context.request_memory = &server->request_memory_;
-  context.directory = &server->directory_;
-  context.stream_counts = &server->stream_counts_;
-  context.refusal_lines = &server->refusal_lines_;
-  context.access = server->config_.access;
-  context.peers = &server->peers_;
-  context.datasets = server->datasets_.get();
-  context.door = server->door_.get();
-  context.loop = server->loop_.get();
-  context.quarantine = server->quarantine_;
-  context.io = server->io_;
-  context.storage = &server->storage_;
-  context.boot_id = server->boot_id_;
-  server->service_ = std::make_unique<LoaderService>(
-      std::move(context), server->config_.log_lines_dropped, server->config_.openings_per_second);
-  server->health_ =
-      std::make_unique<HealthService>(server->config_.access, server->peers_, *server->loop_,
-                                      [server = server.get()] { return server->is_serving(); });
-  BULKHEAD_RETURN_IF_ERROR(server->Listen());
-  server->loop_->Post([server = server.get()] { server->WatchDatasets(); });
-  if (server->config_.tls != nullptr) {
-    server->loop_->Post([server = server.get()] { server->RefreshTls(); });
-  }
-  {
-    absl::MutexLock lock(&server->status_mutex_);
-    server->has_status_ = true;
-  }
-  server->serving_ = true;
+  BULKHEAD_RETURN_IF_ERROR(server->MakeParts());
+  BULKHEAD_RETURN_IF_ERROR(server->Serve());
   return server;
 }
 
-LoaderServer::LoaderServer(Config config) : config_(std::move(config)) {}
+absl::Status LoaderServer::MakeParts() {
+  const ServiceLimits& limits = config_.limits;
+  Supervisor::Config supervisor = config_.supervisor;
+  supervisor.name = boot_id_;
+  supervisor.worker_program = config_.worker_program;
+  supervisor.max_index_workers = limits.workers;
+  supervisor.memory = limits.memory;
+  supervisor.index_worker_quota_bytes = limits.worker_quota_bytes;
+  if (supervisor.io == nullptr) {
+    BULKHEAD_ASSIGN_OR_RETURN(supervisor.io, IoThread::Start());
+  }
+  io_ = supervisor.io;
+  ObjectFetcher::Config objects = config_.objects;
+  objects.admit = [this] { return Shared(supervisor_->AdmitProcess(config_.objects.quota_bytes)); };
+  objects_ = std::make_unique<ObjectFetcher>(std::move(objects));
+  BULKHEAD_ASSIGN_OR_RETURN(supervisor_, Supervisor::Start(std::move(supervisor)));
+  DatasetStore::Config datasets = config_.datasets;
+  datasets.admit = [this](uint64_t bytes) { return Shared(supervisor_->AdmitDataset(bytes)); };
+  datasets.end_idle = [this] { return supervisor_->EndIdleWithDataset(); };
+  datasets_ = std::make_unique<DatasetStore>(std::move(datasets));
+  indexes_ = std::make_unique<IndexStore>(
+      IndexFolder::Config{config_.cache_dir, config_.index_bytes, FdLimit() / 2},
+      IndexBuilder(limits.workers, limits.worker_quota_bytes, supervisor_.get()), objects_.get());
+  preparer_ = std::make_unique<Preparer>(limits, config_.roots, indexes_.get(), objects_.get());
+  quarantine_ = std::make_shared<QuarantineStore>(config_.cache_dir);
+  BULKHEAD_ASSIGN_OR_RETURN(loop_, EventLoop::Create());
+  return StartThread([loop = loop_] { loop->Run(); }, loop_thread_);
+}
+
+absl::Status LoaderServer::Serve() {
+  std::unique_ptr<UnixAddressLock> address_lock;
+  if (const std::string path = UnixPath(); !path.empty()) {
+    BULKHEAD_ASSIGN_OR_RETURN(address_lock, UnixAddressLock::Take(path));
+  }
+  TrimMemoryWhenIdle(loop_.get());
+  OpenArenaDoor();
+  service_ =
+      std::make_unique<LoaderService>(SessionContext{.preparer = preparer_.get(),
+                                                     .supervisor = supervisor_.get(),
+                                                     .sessions = &sessions_,
+                                                     .request_memory = &request_memory_,
+                                                     .directory = &directory_,
+                                                     .stream_counts = &stream_counts_,
+                                                     .refusal_lines = &refusal_lines_,
+                                                     .access = config_.access,
+                                                     .peers = &peers_,
+                                                     .datasets = datasets_.get(),
+                                                     .door = door_.get(),
+                                                     .loop = loop_.get(),
+                                                     .quarantine = quarantine_,
+                                                     .io = io_,
+                                                     .storage = &storage_,
+                                                     .boot_id = boot_id_},
+                                      config_.log_lines_dropped, config_.openings_per_second);
+  health_ = std::make_unique<HealthService>(config_.access, peers_, *loop_,
+                                            [this] { return is_serving(); });
+  BULKHEAD_RETURN_IF_ERROR(Listen());
+  loop_->Post([this] { WatchDatasets(); });
+  if (config_.tls != nullptr) loop_->Post([this] { RefreshTls(); });
+  {
+    absl::MutexLock lock(&status_mutex_);
+    has_status_ = true;
+  }
+  serving_ = true;
+  return absl::OkStatus();
+}
+
+LoaderServer::LoaderServer(Config config)
+    : config_(std::move(config)), boot_id_(RandomName(kBootIdBytes)) {}
 
 LoaderServer::~LoaderServer() { Shutdown(absl::ZeroDuration()); }
 
@@ -175,19 +173,21 @@ absl::Status LoaderServer::Listen() {
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
   builder.SetMaxReceiveMessageSize(kMaxRequestBytes);
   builder.SetResourceQuota(grpc::ResourceQuota("requests").Resize(kMostUnfinishedBytes));
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kUnaskedBytes);
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
-                             static_cast<int>(SessionRegistry::kMaxSessionsOfOne));
-  const auto keepalive_ms = static_cast<int>(absl::ToInt64Milliseconds(kKeepalive));
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, keepalive_ms);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, keepalive_ms);
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
-                             static_cast<int>(absl::ToInt64Milliseconds(kHandshake)));
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS,
-                             static_cast<int>(absl::ToInt64Milliseconds(config_.idle_connection)));
-  builder.AddChannelArgument(GRPC_ARG_TSI_MAX_FRAME_SIZE, kTlsFrameBytes);
+  const auto ms = [](absl::Duration duration) {
+    return static_cast<int>(absl::ToInt64Milliseconds(duration));
+  };
+  const std::pair<const char*, int> arguments[] = {
+      {GRPC_ARG_HTTP2_BDP_PROBE, 0},
+      {GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kUnaskedBytes},
+      {GRPC_ARG_MAX_CONCURRENT_STREAMS, SessionRegistry::kMaxSessionsOfOne},
+      {GRPC_ARG_KEEPALIVE_TIME_MS, ms(kKeepalive)},
+      {GRPC_ARG_KEEPALIVE_TIMEOUT_MS, ms(kKeepalive)},
+      {GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0},
+      {GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, ms(kHandshake)},
+      {GRPC_ARG_MAX_CONNECTION_IDLE_MS, ms(config_.idle_connection)},
+      {GRPC_ARG_TSI_MAX_FRAME_SIZE, kTlsFrameBytes},
+  };
+  for (const auto& [name, value] : arguments) builder.AddChannelArgument(name, value);
   credentials_ = config_.tls == nullptr ? grpc::InsecureServerCredentials()
                                         : std::make_shared<TlsCredentials>(config_.tls);
   using Entries = grpc::ServerBuilder::experimental_type;

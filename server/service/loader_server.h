@@ -27,7 +27,6 @@
 #include "server/service/limits/open_rate.h"
 #include "server/service/limits/peers.h"
 #include "server/service/loader_service.h"
-#include "server/service/memory_trim.h"
 #include "server/service/preparation.h"
 #include "server/supervisor/supervisor.h"
 
@@ -101,6 +100,9 @@ class LoaderServer {
 
  private:
   explicit LoaderServer(Config config);
+  // The steps of Start: the parts that work for the service, then what clients reach.
+  absl::Status MakeParts();
+  absl::Status Serve();
 
   // Path of its socket; empty on TCP.
   std::string UnixPath() const;
@@ -122,6 +124,7 @@ class LoaderServer {
   void OpenArenaDoor();
 
   const Config config_;
+  const std::string boot_id_;
   std::shared_ptr<QuarantineStore> quarantine_;
   std::shared_ptr<IoThread> io_;
   StorageWatch storage_{StorageWatch::Config()};
@@ -138,9 +141,7 @@ class LoaderServer {
   RepeatedLines refusal_lines_;
   Peers peers_;
   grpc::CallbackGenericService unknown_methods_;  // as gRPC refuses them, but counted
-  std::string boot_id_;
-  std::shared_ptr<EventLoop> loop_;  // for the door and the sessions' timers
-  std::unique_ptr<MemoryTrim> memory_trim_;
+  std::shared_ptr<EventLoop> loop_;               // for the door and the sessions' timers
   std::thread loop_thread_;
   std::unique_ptr<ArenaDoor> door_;
   std::unique_ptr<LoaderService> service_;

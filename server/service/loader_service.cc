@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -16,22 +15,18 @@
 #include "server/base/version.h"
 #include "server/service/calls/describe_session.h"
 #include "server/service/raw_messages.h"
-#include "server/service/rpc_error.h"
 #include "server/service/stream_session.h"
 #include "server/service/trace/trace_session.h"
 
 namespace bulkhead {
 namespace {
 
-// gRPC names a connection that was passed to it "fd:12", which means nothing to a reader.
-std::string PeerName(const grpc::CallbackServerContext& rpc) {
+// With the peer's name, if it has one. gRPC names a connection that was passed to it "fd:12", which
+// means nothing to a reader.
+std::string PeerName(const grpc::CallbackServerContext& rpc, const std::string& name = "") {
   std::string peer = rpc.peer();
-  return absl::StartsWith(peer, "fd:") ? "unix:" : peer;
-}
-
-// Adds the peer's process or name, if known.
-std::string PeerName(const grpc::CallbackServerContext& rpc, const std::string& name) {
-  return name.empty() ? PeerName(rpc) : absl::StrCat(name, " at ", PeerName(rpc));
+  if (absl::StartsWith(peer, "fd:")) peer = "unix:";
+  return name.empty() ? peer : absl::StrCat(name, " at ", peer);
 }
 
 // For the cache folder's disk to save a change of the quarantine.
@@ -78,10 +73,7 @@ absl::Status ChangeQuarantine(const v1::QuarantineRequest& request, QuarantineSt
 void AddQuarantine(std::vector<v1::QuarantinedRecord> records, v1::GetStatusResponse& status) {
   constexpr size_t kShown = 32;
   status.set_samples_quarantined(records.size());
-  const auto is_older = [](const auto& a, const auto& b) {
-    return a.time().seconds() < b.time().seconds();
-  };
-  std::stable_sort(records.begin(), records.end(), is_older);
+  std::ranges::stable_sort(records, {}, [](const auto& one) { return one.time().seconds(); });
   const size_t first = records.size() > kShown ? records.size() - kShown : 0;
   for (size_t i = first; i < records.size(); ++i) {
     *status.add_quarantined() = std::move(records[i]);
@@ -144,11 +136,15 @@ RawCall* LoaderService::Refuse(const absl::Status& status) {
   return LateRefusal::Start(status, context_.loop, &late_refusals_);
 }
 
+RawCall* LoaderService::Begin(const std::shared_ptr<RequestCall>& call, uint64_t session) {
+  return RequestCall::Start(call, context_.loop,
+                            [sessions = context_.sessions, session] { sessions->Remove(session); });
+}
+
 RawCall* LoaderService::Describe(grpc::CallbackServerContext* rpc) {
   const auto caller = AdmitCaller(*rpc, Right::kStream);
   if (!caller.ok()) return Refuse(caller.status());
-  return RequestCall::Start(
-      std::make_shared<DescribeSession>(context_, caller->client, caller->session), context_.loop);
+  return Begin(std::make_shared<DescribeSession>(context_, caller->client), caller->session);
 }
 
 RawCall* LoaderService::Stream(grpc::CallbackServerContext* rpc) {
@@ -164,8 +160,7 @@ RawCall* LoaderService::Stream(grpc::CallbackServerContext* rpc) {
 RawCall* LoaderService::Trace(grpc::CallbackServerContext* rpc) {
   const auto caller = AdmitCaller(*rpc, Right::kStatus);
   if (!caller.ok()) return Refuse(caller.status());
-  return RequestCall::Start(std::make_shared<TraceSession>(context_, caller->session),
-                            context_.loop);
+  return Begin(std::make_shared<TraceSession>(context_), caller->session);
 }
 
 RawCall* LoaderService::PutDataset(grpc::CallbackServerContext* rpc) {
@@ -192,9 +187,11 @@ RawCall* LoaderService::Ask(grpc::CallbackServerContext* rpc, Right right,
   const absl::Status added =
       caller.ok() ? context_.sessions->TryAddQuestion(caller->client) : caller.status();
   if (!added.ok()) return Refuse(added);
-  return RequestCall::Start(std::make_shared<Question>(context_, caller->client, &question_pace_,
-                                                       kQuestionInterval, std::move(answer)),
-                            context_.loop);
+  return RequestCall::Start(
+      std::make_shared<Question>(context_.loop, context_.sessions, caller->client,
+                                 Question::Pace{&question_pace_, kQuestionInterval},
+                                 std::move(answer)),
+      context_.loop);
 }
 
 absl::StatusOr<grpc::ByteBuffer> LoaderService::AnswerStatus(const grpc::ByteBuffer& bytes) {

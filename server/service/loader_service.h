@@ -2,7 +2,7 @@
 
 #include <cstdint>
 #include <functional>
-#include <utility>
+#include <memory>
 
 #include "absl/time/time.h"
 #include "bulkhead/v1/loader.pb.h"
@@ -51,6 +51,8 @@ class LoaderService final : public RawService {
   // The same of a caller that has got a place for a session; see OpenRate and SessionRegistry.
   absl::StatusOr<Caller> AdmitCaller(const grpc::CallbackServerContext& rpc, Right right);
   RawCall* Refuse(const absl::Status& status);
+  // Begins a call that has the place `session`, until it is done.
+  RawCall* Begin(const std::shared_ptr<RequestCall>& call, uint64_t session);
 
   const SessionContext context_;
   const std::function<uint64_t()> log_lines_dropped_;

@@ -1,7 +1,6 @@
 #include "server/service/outbox.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "server/arena/note.h"
@@ -85,9 +84,8 @@ bool Outbox::Beat(absl::Duration silent) {
 
 void Outbox::Release(uint64_t through_sequence) {
   absl::MutexLock lock(&mutex_);
-  const auto through = std::find_if(unreleased_.begin(), unreleased_.end(), [&](const auto& sent) {
-    return sent.first == through_sequence;
-  });
+  const auto through =
+      std::ranges::find(unreleased_, through_sequence, [](const auto& sent) { return sent.first; });
   if (through == unreleased_.end()) return;  // released before, or never sent
   for (auto sent = unreleased_.begin(); sent != through + 1; ++sent) {
     unreleased_bytes_ -= sent->second;
@@ -115,12 +113,10 @@ std::shared_ptr<Assignments> Outbox::ExpectAssignments() {
 absl::Status Outbox::Assign(const v1::Assign& assign) {
   absl::MutexLock lock(&mutex_);
   if (assignments_ == nullptr || !open_) {
-    return MakeError(absl::StatusCode::kInvalidArgument, reason::kProtocolViolation,
-                     "Assign needs Open.assigned, and comes after the answer to Open");
+    return ProtocolViolation("Assign needs Open.assigned, and comes after the answer to Open");
   }
   if (!assignments_->Add(assign)) {
-    return MakeError(
-        absl::StatusCode::kInvalidArgument, reason::kProtocolViolation,
+    return ProtocolViolation(
         absl::StrCat("more than ", Assignments::kMostWaiting, " batches wait to be begun"));
   }
   NoteWaits(/*released=*/false);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <climits>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -12,13 +11,13 @@
 #include "server/base/record_name.h"
 #include "server/data/data_finder.h"
 #include "server/data/found_objects.h"
+#include "server/service/raw_messages.h"
 #include "server/spec/fingerprint.h"
 #include "server/spec/memory_plan.h"
 #include "server/spec/normalize/normalize.h"
 #include "server/spec/selection.h"
 #include "server/spec/source_chain.h"
 #include "server/spec/stage_signature.h"
-#include "server/spec/yaml/yaml.h"
 #include "server/spec/yaml/yaml_tree.h"
 #include "server/stages/declaration/spec_error.h"
 
@@ -111,9 +110,7 @@ bool KeepsClasses(absl::string_view path) {
 // Whether the output of this name has the source's labels, as numbers or one-hot.
 bool IsLabel(const PreparedPipeline& prepared, const std::string& name) {
   const auto path_in = [&](const std::vector<FeatureSignature>& features) {
-    const auto found =
-        std::find_if(features.begin(), features.end(),
-                     [&](const FeatureSignature& feature) { return feature.name == name; });
+    const auto found = std::ranges::find(features, name, &FeatureSignature::name);
     return found == features.end() ? std::string() : found->path;
   };
   for (const SourceSignature& source : prepared.signature.sources) {
@@ -126,14 +123,6 @@ bool IsLabel(const PreparedPipeline& prepared, const std::string& name) {
     }
   }
   return true;
-}
-
-// With all mistakes in the spec, as from ParseSpec.
-absl::Status NormalizeAndInfer(v1::PipelineSpec& spec) {
-  SpecProblems problems;
-  Normalize(spec, problems);
-  InferSignature(spec, problems);
-  return problems.ToStatus();
 }
 
 // `status`, of data that were looked for, with the place in the spec that names them.
@@ -186,13 +175,16 @@ absl::StatusOr<PreparedPipeline> Preparer::Understand(const v1::SpecInput& input
           ParseSpec(input.text().text(), name.empty() ? "spec" : name, prepared.notes));
       break;
     }
-    case v1::SpecInput::kSpec:
+    case v1::SpecInput::kSpec: {
       prepared.spec = input.spec();
-      BULKHEAD_RETURN_IF_ERROR(NormalizeAndInfer(prepared.spec));
+      SpecProblems problems;  // all mistakes in the spec, as from ParseSpec
+      Normalize(prepared.spec, problems);
+      InferSignature(prepared.spec, problems);
+      BULKHEAD_RETURN_IF_ERROR(problems.ToStatus());
       break;
+    }
     case v1::SpecInput::INPUT_NOT_SET:
-      return MakeError(absl::StatusCode::kInvalidArgument, reason::kProtocolViolation,
-                       "the request has no spec");
+      return ProtocolViolation("the request has no spec");
   }
   if (!limits_.allow_fault_stages) BULKHEAD_RETURN_IF_ERROR(RefuseFaultStages(prepared.spec));
   BULKHEAD_RETURN_IF_ERROR(RefuseUserStages(prepared.spec, limits_));
@@ -205,8 +197,6 @@ absl::StatusOr<PreparedPipeline> Preparer::Understand(const v1::SpecInput& input
   BULKHEAD_ASSIGN_OR_RETURN(prepared.memory, PlanMemory(prepared.signature, options));
   BULKHEAD_RETURN_IF_ERROR(CheckQuota(prepared.signature, limits_));
   BULKHEAD_RETURN_IF_ERROR(CheckFitsAlone(prepared.memory, limits_.memory));
-  prepared.tuning = limits_.tuning;
-  prepared.attribution = limits_.attribution;
   prepared.bytes_fingerprint = BytesFingerprint(prepared.spec);
   if (prepared.spec.source().has_range()) {
     if (!UserCodeOf(prepared.spec).empty()) AddRootsOfRange(roots_, prepared.resolved);
@@ -224,7 +214,7 @@ absl::StatusOr<PreparedPipeline> Preparer::Understand(const v1::SpecInput& input
 
 absl::StatusOr<std::vector<v1::CodeFile>> Preparer::ReadCode(
     std::vector<std::string> names, const FindCancelledFn& cancelled) const {
-  std::sort(names.begin(), names.end());
+  std::ranges::sort(names);
   names.erase(std::unique(names.begin(), names.end()), names.end());
   std::vector<v1::CodeFile> files;
   for (const std::string& name : names) {

@@ -56,8 +56,6 @@ struct PreparedPipeline {
   // The present content of the user files known from earlier workers and the cursor.
   std::vector<v1::CodeFile> code_on_disk;
   v1::MemoryPlan memory;
-  std::optional<TuningLimits> tuning;  // as in ServiceLimits
-  bool attribution = true;
   // The indexes and selections of `resolved`, open for its workers; see IndexStore::KeepOpen.
   std::vector<SharedFd> index_fds;
 };

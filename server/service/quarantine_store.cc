@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -187,8 +186,7 @@ bool QuarantineStore::Flush(const std::shared_ptr<QuarantineStore>& store, IoThr
 bool QuarantineStore::FullFor(const std::string& bytes_fingerprint) const {
   if (entries_.size() >= kMaxEntries) return true;
   const auto same = [&](const auto& entry) { return entry.first.second == bytes_fingerprint; };
-  return static_cast<size_t>(std::count_if(entries_.begin(), entries_.end(), same)) >=
-         QuarantineSet::kMaxRecords;
+  return static_cast<size_t>(std::ranges::count_if(entries_, same)) >= QuarantineSet::kMaxRecords;
 }
 
 absl::Status QuarantineStore::Add(const v1::QuarantinedRecord& record,
@@ -222,8 +220,7 @@ void QuarantineStore::Clear(const std::vector<std::string>& records) {
   for (const std::string& record : records) names.push_back(CanonicalRecordName(record));
   absl::MutexLock lock(&mutex_);
   for (auto entry = entries_.begin(); entry != entries_.end();) {
-    const bool meant =
-        names.empty() || std::find(names.begin(), names.end(), entry->first.first) != names.end();
+    const bool meant = names.empty() || std::ranges::find(names, entry->first.first) != names.end();
     if (!meant) {
       ++entry;
       continue;

@@ -77,12 +77,13 @@ class FieldCounter {
   bool too_many_ = false;
 };
 
-absl::Status Unparsable() {
-  return MakeError(absl::StatusCode::kInvalidArgument, reason::kProtocolViolation,
-                   "a message could not be parsed");
-}
+absl::Status Unparsable() { return ProtocolViolation("a message could not be parsed"); }
 
 }  // namespace
+
+absl::Status ProtocolViolation(absl::string_view what) {
+  return MakeError(absl::StatusCode::kInvalidArgument, reason::kProtocolViolation, what);
+}
 
 absl::Status CheckRequest(const grpc::ByteBuffer& bytes, const google::protobuf::Descriptor* type) {
   grpc::ByteBuffer counted = bytes;  // shares them
@@ -90,8 +91,8 @@ absl::Status CheckRequest(const grpc::ByteBuffer& bytes, const google::protobuf:
   FieldCounter counter(&reader);
   const bool sound = reader.status().ok() && counter.Count(type);
   if (counter.too_many()) {
-    return MakeError(absl::StatusCode::kInvalidArgument, reason::kProtocolViolation,
-                     absl::StrCat("the request has more than ", kMostRequestFields, " fields"));
+    return ProtocolViolation(
+        absl::StrCat("the request has more than ", kMostRequestFields, " fields"));
   }
   return sound ? absl::OkStatus() : Unparsable();
 }

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 
 namespace bulkhead {
 
@@ -14,6 +15,9 @@ namespace bulkhead {
 // element of a list is two bytes on the wire and a hundred in memory. The largest request that
 // makes sense, a specification with a hundred thousand files, has fewer.
 inline constexpr uint64_t kMostRequestFields = 120'000;
+
+// INVALID_ARGUMENT (PROTOCOL_VIOLATION): what a client sent, or did not send.
+absl::Status ProtocolViolation(absl::string_view what);
 
 // Counts the fields of what a client sent, which may be anything, without keeping any.
 // INVALID_ARGUMENT (PROTOCOL_VIOLATION) for more than kMostRequestFields, and for what is not such

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -122,17 +121,15 @@ std::string RecentLooks::Cause(const Look& before, const Look& now, const std::s
   if (!IsServed(status, pipeline)) {
     return "no worker serves: they start, or wait for a restart after a death";
   }
-  const auto stages = now.stages.find(pipeline);
-  const auto earlier = before.stages.find(pipeline);
-  std::string cause = "the workers are busy with nothing that is counted";
-  if (stages != now.stages.end()) {
-    const Busiest busiest = BusiestOf(
-        earlier == before.stages.end() ? std::map<std::string, double>() : earlier->second,
-        stages->second);
-    if (!busiest.stage.empty()) {
-      cause = absl::StrCat(busiest.stage, " takes ", Percent(busiest.share), " of their time");
-    }
-  }
+  const auto stages_at = [&](const Look& look) {
+    const auto found = look.stages.find(pipeline);
+    return found == look.stages.end() ? std::map<std::string, double>() : found->second;
+  };
+  const Busiest busiest = BusiestOf(stages_at(before), stages_at(now));
+  const std::string cause =
+      busiest.stage.empty()
+          ? "the workers are busy with nothing that is counted"
+          : absl::StrCat(busiest.stage, " takes ", Percent(busiest.share), " of their time");
   const double seconds = static_cast<double>(now.time_ns - before.time_ns) / 1e9;
   const double used = (now.cpu_seconds - before.cpu_seconds) / seconds;
   if (used >= kAllUsed * cpus_) {

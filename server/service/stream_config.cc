@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
@@ -17,6 +16,7 @@
 #include "server/base/record_name.h"
 #include "server/os/files/filesystem.h"
 #include "server/service/cursor_check.h"
+#include "server/service/raw_messages.h"
 #include "server/spec/selection.h"
 #include "server/spec/source_chain.h"
 #include "server/spec/stage_signature.h"
@@ -109,14 +109,10 @@ absl::Status CheckStreamName(const std::string& name) {
 absl::StatusOr<BatchPlan> PlanBatches(const v1::Open& open, const PreparedPipeline& prepared) {
   const uint64_t world_size = std::max(open.world_size(), 1u);
   if (open.rank() >= world_size) {
-    return MakeError(
-        absl::StatusCode::kInvalidArgument, reason::kProtocolViolation,
+    return ProtocolViolation(
         absl::StrCat("rank ", open.rank(), " is not below the world size ", world_size));
   }
-  if (open.name().empty()) {
-    return MakeError(absl::StatusCode::kInvalidArgument, reason::kProtocolViolation,
-                     "the stream has no name");
-  }
+  if (open.name().empty()) return ProtocolViolation("the stream has no name");
   if (open.has_cursor()) BULKHEAD_RETURN_IF_ERROR(CheckCursor(open, prepared));
   BatchPlan::Config config;
   config.samples_per_epoch = prepared.samples_per_epoch;
@@ -131,14 +127,6 @@ absl::StatusOr<BatchPlan> PlanBatches(const v1::Open& open, const PreparedPipeli
       CheckCompleted(open, prepared, world_size, plan.batches_left_in_first_epoch()));
   BULKHEAD_RETURN_IF_ERROR(plan.Check());
   return plan;
-}
-
-absl::StatusOr<QuarantineSet> QuarantineAtOpen(const v1::Open& open,
-                                               const PreparedPipeline& prepared,
-                                               const QuarantineStore& store) {
-  BULKHEAD_ASSIGN_OR_RETURN(QuarantineSet set, QuarantineOf(open.cursor()));
-  BULKHEAD_RETURN_IF_ERROR(store.AddTo(set, prepared.bytes_fingerprint));
-  return set;
 }
 
 v1::Opened MakeOpened(const v1::Open& open, const PreparedPipeline& prepared, const BatchPlan& plan,
@@ -217,10 +205,8 @@ PipelineConfig MakePipelineConfig(const PreparedPipeline& prepared) {
   config.key = hash.FinishHex();
   config.name = config.key.substr(0, 8);
   config.workers = prepared.memory.workers();
-  config.tuning = prepared.tuning;
   config.threads = prepared.memory.threads_per_worker();
   config.quota_bytes = prepared.memory.worker_quota_bytes();
-  config.attribution = prepared.attribution;
   config.stages = {StageLabels(prepared.spec), CacheLabels(prepared.spec),
                    DecodeLabels(prepared.spec)};
   config.stage_code = CodeOfStages(prepared.spec);

@@ -6,9 +6,9 @@
 
 #include "absl/status/statusor.h"
 #include "bulkhead/v1/loader.pb.h"
+#include "server/base/quarantine_set.h"
 #include "server/sampler/batch_plan.h"
 #include "server/service/preparation.h"
-#include "server/service/quarantine_store.h"
 #include "server/supervisor/leases/stream.h"
 #include "server/supervisor/pool/pipeline_config.h"
 
@@ -23,19 +23,13 @@ absl::Status CheckStreamName(const std::string& name);
 // epoch has no batch).
 absl::StatusOr<BatchPlan> PlanBatches(const v1::Open& open, const PreparedPipeline& prepared);
 
-// The quarantine set when the stream opens: the records of the cursor, and those that the service
-// has stored. RESOURCE_EXHAUSTED (QUARANTINE_FULL).
-absl::StatusOr<QuarantineSet> QuarantineAtOpen(const v1::Open& open,
-                                               const PreparedPipeline& prepared,
-                                               const QuarantineStore& store);
-
 // The answer to Open.
 v1::Opened MakeOpened(const v1::Open& open, const PreparedPipeline& prepared, const BatchPlan& plan,
                       const QuarantineSet& quarantined, const std::string& boot_id);
 
-// The supervisor's configs of the pipeline and of the stream; the caller adds arena, observer, peer
-// and quarantine. `owner`: the caller's name; streams of different owners share no batches.
-// `can_share`: the service lets streams share batches.
+// The supervisor's configs of the pipeline and of the stream; the caller adds the service's limits,
+// arena, observer, peer and quarantine. `owner`: the caller's name; streams of different owners
+// share no batches. `can_share`: the service lets streams share batches.
 PipelineConfig MakePipelineConfig(const PreparedPipeline& prepared);
 
 // An arena with more slots than the client needs is no larger.

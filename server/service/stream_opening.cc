@@ -3,7 +3,6 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -11,7 +10,6 @@
 #include "server/os/monotonic_wait.h"
 #include "server/service/cursor_check.h"
 #include "server/service/stream_config.h"
-#include "server/spec/source_chain.h"
 
 namespace bulkhead {
 namespace {
@@ -85,6 +83,8 @@ absl::Status StreamOpening::Open(v1::Open& open, RequestMemory::Place& place, Se
       },
       cancelled));
   PipelineConfig pipeline = MakePipelineConfig(prepared);
+  pipeline.tuning = preparer.limits().tuning;
+  pipeline.attribution = preparer.limits().attribution;
   if (open.brief()) MakeBrief(pipeline);
   if (!open.datasets().empty()) {
     BULKHEAD_RETURN_IF_ERROR(caller_.code);
@@ -100,7 +100,7 @@ absl::Status StreamOpening::Open(v1::Open& open, RequestMemory::Place& place, Se
     pipeline.code = prepared.code_on_disk;
   }
   BULKHEAD_ASSIGN_OR_RETURN(const BatchPlan plan, PlanBatches(open, prepared));
-  BULKHEAD_RETURN_IF_ERROR(QuarantineOf(open.cursor()).status());
+  BULKHEAD_ASSIGN_OR_RETURN(QuarantineSet quarantined, QuarantineOf(open.cursor()));
   BULKHEAD_RETURN_IF_ERROR(CheckTransport(open));
   PoolSeat tried;
   if (user_code) {
@@ -118,8 +118,7 @@ absl::Status StreamOpening::Open(v1::Open& open, RequestMemory::Place& place, Se
     prepared.bytes_fingerprint = FingerprintWithCode(prepared.bytes_fingerprint, prepared.code);
   }
   QuarantineStore::RefreshWithin(context_.quarantine, *context_.io, kRefreshPatience);
-  BULKHEAD_ASSIGN_OR_RETURN(const QuarantineSet quarantined,
-                            QuarantineAtOpen(open, prepared, *context_.quarantine));
+  BULKHEAD_RETURN_IF_ERROR(context_.quarantine->AddTo(quarantined, prepared.bytes_fingerprint));
   prepared.memory.set_workers(admission.worker_count);
   BULKHEAD_ASSIGN_OR_RETURN(
       const std::shared_ptr<Arena> arena,

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
+#include "server/service/calls/call_after.h"
 #include "server/service/calls/request_call.h"
 #include "server/service/raw_messages.h"
 #include "server/service/rpc_error.h"
@@ -22,10 +23,6 @@ constexpr absl::Duration kLastWords = absl::Seconds(1);
 constexpr absl::string_view kOrderOfMessages =
     "the first message must be Open, every later one Release or Assign";
 
-absl::Status ProtocolViolation(absl::string_view what) {
-  return MakeError(absl::StatusCode::kInvalidArgument, reason::kProtocolViolation, what);
-}
-
 std::string PeerOf(const Caller& caller) {
   return caller.process == 0 ? caller.peer
                              : absl::StrCat(caller.peer, " (process ", caller.process, ")");
@@ -37,7 +34,7 @@ StreamSession* StreamSession::Start(const SessionContext& context, grpc::Callbac
                                     Caller caller) {
   std::shared_ptr<StreamSession> session(new StreamSession(context, rpc, std::move(caller)));
   session->self_ = session;
-  session->ExpectOpen();  // before Open can come
+  CallAfter(context.loop, kOpenPatience, session.get(), &StreamSession::OnLate);
   session->StartRead(&session->incoming_);
   return session.get();
 }
@@ -83,27 +80,15 @@ absl::Status StreamSession::OnRequest(const v1::StreamRequest& request) {
   return absl::OkStatus();
 }
 
-void StreamSession::ExpectOpen() {
-  context_.loop->Post([weak = weak_from_this()] {
-    const auto self = weak.lock();
-    if (self == nullptr) return;
-    *self->open_timer_ = self->context_.loop->After(kOpenPatience, [weak] {
-      if (const auto late = weak.lock()) {
-        late->Evict(ProtocolViolation(
-            absl::StrCat("no Open came within ", absl::ToInt64Seconds(kOpenPatience), " s")));
-      }
-    });
-  });
+void StreamSession::OnLate() {
+  if (opened_) return;
+  Evict(ProtocolViolation(
+      absl::StrCat("no Open came within ", absl::ToInt64Seconds(kOpenPatience), " s")));
 }
 
 void StreamSession::HandleOpen(grpc::ByteBuffer bytes) {
   opened_ = true;
-  context_.loop->Post([weak = weak_from_this()] {
-    const auto self = weak.lock();
-    if (self == nullptr) return;
-    self->context_.loop->Cancel(*self->open_timer_);
-    self->Beat();
-  });
+  CallAfter(context_.loop, absl::ZeroDuration(), this, &StreamSession::Beat);
   const absl::Status started =
       context_.sessions->StartThread([self = self_, bytes = std::move(bytes)]() mutable {
         const absl::Status status = self->Open(std::move(bytes));
@@ -138,9 +123,7 @@ absl::Status StreamSession::Open(grpc::ByteBuffer bytes) {
 void StreamSession::Beat() {
   if (const absl::Status stalled = caller_->Stalled(); !stalled.ok()) Evict(stalled);
   if (!outbox_.Beat(context_.supervisor->SilentFor())) return;
-  context_.loop->After(kHeartbeat, [weak = weak_from_this()] {
-    if (const auto self = weak.lock()) self->Beat();
-  });
+  CallAfter(context_.loop, kHeartbeat, this, &StreamSession::Beat);
 }
 
 void StreamSession::OnFailed(const absl::Status& status) {
@@ -159,11 +142,7 @@ void StreamSession::OnFailed(const absl::Status& status) {
 std::shared_ptr<Legacy> StreamSession::Evict(const absl::Status& status) {
   outbox_.Evict(status);
   std::shared_ptr<Legacy> legacy = claims_.End(/*bequeath=*/true);
-  context_.loop->Post([loop = context_.loop, weak = weak_from_this()] {
-    loop->After(kLastWords, [weak] {
-      if (const auto self = weak.lock()) self->Cut();
-    });
-  });
+  CallAfter(context_.loop, kLastWords, this, &StreamSession::Cut);
   return legacy;
 }
 
@@ -178,7 +157,6 @@ void StreamSession::OnDone() {
     absl::MutexLock lock(&mutex_);
     rpc_ = nullptr;
   }
-  context_.loop->Post([loop = context_.loop, timer = open_timer_] { loop->Cancel(*timer); });
   SessionRegistry* const sessions = context_.sessions;
   const uint64_t id = id_;
   self_.reset();  // may delete this

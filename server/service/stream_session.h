@@ -3,6 +3,7 @@
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/server_callback.h>
 
+#include <atomic>
 #include <memory>
 #include <string>
 
@@ -68,8 +69,8 @@ class StreamSession final : public RawCall,
   absl::Status Open(grpc::ByteBuffer bytes);
   // A message behind Open. INVALID_ARGUMENT (PROTOCOL_VIOLATION).
   absl::Status OnRequest(const v1::StreamRequest& request);
-  // Ends the call unless Open comes soon, since a call without Open takes a place for nothing.
-  void ExpectOpen();
+  // Ends the call if Open has not come, since a call without Open takes a place for nothing.
+  void OnLate();
   // Sends a heartbeat, every second. Ends the call if the preparing thread's storage hangs.
   void Beat();
   // Ends the stream, and the call with `status`, at once; drops what is queued. Returns what is
@@ -85,9 +86,7 @@ class StreamSession final : public RawCall,
   // The preparing thread, as StorageWatch knows it.
   const std::shared_ptr<StorageWatch::Caller> caller_ = std::make_shared<StorageWatch::Caller>();
   grpc::ByteBuffer incoming_;
-  bool opened_ = false;  // used by the reading side
-  // Used by the loop; outlives the session.
-  const std::shared_ptr<EventLoop::TimerId> open_timer_ = std::make_shared<EventLoop::TimerId>(0);
+  std::atomic<bool> opened_{false};  // Open has come
   StreamLog log_;
   Outbox outbox_;
   StreamClaims claims_;

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "server/base/checksum.h"
-#include "server/metrics/status_collector.h"
+#include "server/metrics/metric_table.h"
 #include "server/metrics/status_page.h"
 #include "tests/metrics/http_get.h"
 
@@ -30,7 +30,7 @@ class MetricsServerTest : public ::testing::Test {
   std::unique_ptr<MetricsServer> StartWithPatience(absl::Duration patience) {
     MetricsServer::Config config;
     config.address = "127.0.0.1:0";
-    config.metrics = std::make_shared<StatusCollector>([this] { return Status(); });
+    config.metrics = [this] { return CollectMetrics(Status()); };
     config.is_serving = [this] { return serving_.load(); };
     config.status = [this] { return Status(); };
     config.patience = patience;
@@ -106,7 +106,7 @@ TEST_F(MetricsServerTest, TheStatusIsJsonThatNoBrowserTakesForAPage) {
 TEST_F(MetricsServerTest, AStatusThatIsNotForEverybodyIsForNobodyHere) {
   MetricsServer::Config config;
   config.address = "127.0.0.1:0";
-  config.metrics = std::make_shared<StatusCollector>([this] { return Status(); });
+  config.metrics = [this] { return CollectMetrics(Status()); };
   config.is_serving = [] { return true; };
   const auto server = MetricsServer::Start(std::move(config)).value();
   for (const char* path : {"/", "/status.json"}) {
@@ -202,13 +202,13 @@ TEST_F(MetricsServerTest, HalfSentRequestsHoldUpNobody) {
 }
 
 // More than fits into a connection.
-class LongMetrics : public prometheus::Collectable {
+class LongMetrics {
  public:
   explicit LongMetrics(size_t bytes = 16 << 20) : bytes_(bytes) {}
   // Pages that were made.
   int count() const { return count_; }
 
-  std::vector<prometheus::MetricFamily> Collect() const override {
+  std::vector<prometheus::MetricFamily> Collect() const {
     ++count_;
     prometheus::MetricFamily family{"long",
                                     std::string(bytes_, 'x'),
@@ -225,7 +225,7 @@ class LongMetrics : public prometheus::Collectable {
 TEST_F(MetricsServerTest, WhoEndsSendingGetsTheWholeAnswer) {
   MetricsServer::Config config;
   config.address = "127.0.0.1:0";
-  config.metrics = std::make_shared<LongMetrics>();
+  config.metrics = [] { return LongMetrics().Collect(); };
   config.is_serving = [] { return true; };
   const auto server = MetricsServer::Start(std::move(config)).value();
   for (const bool ends_first : {true, false}) {
@@ -257,7 +257,7 @@ TEST_F(MetricsServerTest, OfTooManyThatReadNothingTheSlowestGoes) {
   MetricsServer::Config config;
   config.address = "127.0.0.1:0";
   const auto metrics = std::make_shared<LongMetrics>(6 << 20);
-  config.metrics = metrics;
+  config.metrics = [metrics] { return metrics->Collect(); };
   config.is_serving = [] { return true; };
   config.patience = absl::Hours(1);
   const auto server = MetricsServer::Start(std::move(config)).value();

@@ -19,14 +19,14 @@ v1::WorkerStatus& AddWorker(v1::GetStatusResponse& status, uint32_t slot, uint32
 
 std::vector<std::vector<std::string>> WorkerLabels(const StatusView& view) {
   std::vector<std::vector<std::string>> labels;
-  for (const StatusView::Worker& worker : view.workers()) labels.push_back(worker.labels);
+  for (const auto& worker : view.workers) labels.push_back(worker.labels);
   return labels;
 }
 
 TEST(StatusViewTest, AnEmptyStatusHasNothing) {
   const StatusView view{v1::GetStatusResponse()};
-  EXPECT_THAT(view.workers(), IsEmpty());
-  EXPECT_THAT(view.streams(), IsEmpty());
+  EXPECT_THAT(view.workers, IsEmpty());
+  EXPECT_THAT(view.streams, IsEmpty());
 }
 
 TEST(StatusViewTest, NamesWorkersByPlaceNotByProcess) {
@@ -47,9 +47,9 @@ TEST(StatusViewTest, TellsWorkersOfOneSlotApart) {
   ASSERT_THAT(WorkerLabels(view),
               ElementsAre(ElementsAre("abcd", "0", "standby"), ElementsAre("abcd", "0", "serving"),
                           ElementsAre("abcd", "0", "leaving")));
-  EXPECT_EQ(view.workers()[0].status->generation(), 3);
-  EXPECT_EQ(view.workers()[1].status->generation(), 2);
-  EXPECT_EQ(view.workers()[2].status->generation(), 1);
+  EXPECT_EQ(view.workers[0].status->generation(), 3);
+  EXPECT_EQ(view.workers[1].status->generation(), 2);
+  EXPECT_EQ(view.workers[2].status->generation(), 1);
 }
 
 TEST(StatusViewTest, OfWorkersThatNothingTellsApartOneIsLeft) {
@@ -74,8 +74,8 @@ TEST(StatusViewTest, AStageHasItsWorkersLabelsAndItsName) {
   worker.add_stages()->set_stage("stages[0] resize");
   worker.add_stages()->set_stage("source");  // said twice: the first counts
   const StatusView view(status);
-  ASSERT_EQ(view.workers().size(), 1);
-  const auto& stages = view.workers()[0].stages;
+  ASSERT_EQ(view.workers.size(), 1);
+  const auto& stages = view.stages;
   ASSERT_EQ(stages.size(), 2);
   EXPECT_THAT(stages[0].labels, ElementsAre("abcd", "4", "serving", "source"));
   EXPECT_THAT(stages[1].labels, ElementsAre("abcd", "4", "serving", "stages[0] resize"));
@@ -91,10 +91,10 @@ TEST(StatusViewTest, OfStreamsWithOneNameTheLaterIsLeft) {
   }
   status.add_streams()->set_name("train");
   const StatusView view(status);
-  ASSERT_EQ(view.streams().size(), 2);
-  EXPECT_THAT(view.streams()[0].labels, ElementsAre("train", "0"));
-  EXPECT_THAT(view.streams()[1].labels, ElementsAre("train", "3"));
-  EXPECT_EQ(view.streams()[1].status->epoch(), 2);
+  ASSERT_EQ(view.streams.size(), 2);
+  EXPECT_THAT(view.streams[0].labels, ElementsAre("train", "0"));
+  EXPECT_THAT(view.streams[1].labels, ElementsAre("train", "3"));
+  EXPECT_EQ(view.streams[1].status->epoch(), 2);
 }
 
 TEST(StatusViewTest, StreamsAreNamedByTheirJobsInTheOrderOfOpening) {
@@ -107,10 +107,10 @@ TEST(StatusViewTest, StreamsAreNamedByTheirJobsInTheOrderOfOpening) {
   add("py-host-100-0123abcd", 20);
   add("py-host-99-ffff0000", 10);
   const StatusView view(status);
-  ASSERT_EQ(view.streams().size(), 2);
-  EXPECT_THAT(view.streams()[0].labels, ElementsAre("py-host", "0"));
-  EXPECT_EQ(view.streams()[0].status->opened().seconds(), 10);
-  EXPECT_THAT(view.streams()[1].labels, ElementsAre("py-host (2)", "0"));
+  ASSERT_EQ(view.streams.size(), 2);
+  EXPECT_THAT(view.streams[0].labels, ElementsAre("py-host", "0"));
+  EXPECT_EQ(view.streams[0].status->opened().seconds(), 10);
+  EXPECT_THAT(view.streams[1].labels, ElementsAre("py-host (2)", "0"));
 }
 
 TEST(JobNameTest, LeavesOutTheProcess) {

@@ -7,6 +7,8 @@
 #include "absl/strings/str_join.h"
 #include "server/base/cursor_version.h"
 #include "server/base/error.h"
+#include "server/service/cursor_check.h"
+#include "server/service/quarantine_store.h"
 
 namespace bulkhead {
 namespace {
@@ -438,7 +440,12 @@ TEST(MoreSlotsTest, ThereAreAsManyAsTheWorkersCanFill) {
 }
 
 std::string CursorOf(const v1::Open& open, const QuarantineStore& store) {
-  const auto set = QuarantineAtOpen(open, Prepared(), store);
+  auto set = QuarantineOf(open.cursor());
+  if (const absl::Status added =
+          set.ok() ? store.AddTo(*set, Prepared().bytes_fingerprint) : set.status();
+      !added.ok()) {
+    set = added;
+  }
   if (!set.ok()) return GetErrorInfo(set.status())->reason;
   const v1::Opened opened =
       MakeOpened(open, Prepared(), *PlanBatches(open, Prepared()), *set, "boot");

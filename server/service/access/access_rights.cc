@@ -1,7 +1,5 @@
 #include "server/service/access/access_rights.h"
 
-#include <vector>
-
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
@@ -14,19 +12,17 @@ namespace {
 
 constexpr char kTokenName[] = "the token";
 
-const char* CallsOf(Right right) {
-  switch (right) {
-    case Right::kStream:
-      return "stream or describe specs";
-    case Right::kStatus:
-      return "ask for the status";
-    case Right::kOperate:
-      return "recycle workers or see and change the quarantine";
-    case Right::kCode:
-      return "bring code";
-  }
-  return "";
-}
+// By Right.
+struct RightText {
+  const char* name;
+  const char* calls;
+};
+constexpr RightText kRights[kRightCount] = {
+    {"stream", "stream or describe specs"},
+    {"status", "ask for the status"},
+    {"operate", "recycle workers or see and change the quarantine"},
+    {"code", "bring code"},
+};
 
 // The names in the connection's certificate: its alternative names or, if it has none, its common
 // name.
@@ -55,34 +51,7 @@ absl::Status Unknown(absl::string_view why) {
 
 }  // namespace
 
-const char* RightName(Right right) {
-  switch (right) {
-    case Right::kStream:
-      return "stream";
-    case Right::kStatus:
-      return "status";
-    case Right::kOperate:
-      return "operate";
-    case Right::kCode:
-      return "code";
-  }
-  return "";
-}
-
-const std::string* AccessRights::Granted::Find(const std::vector<std::string>& callers,
-                                               Right right) const {
-  absl::MutexLock lock(&mutex);
-  const std::set<std::string>& allowed = names[static_cast<size_t>(right)];
-  for (const std::string& name : callers) {
-    if (allowed.count(name) > 0 || allowed.count("*") > 0) return &name;
-  }
-  return nullptr;
-}
-
-bool AccessRights::Granted::HasToken(Right right) const {
-  absl::MutexLock lock(&mutex);
-  return of_token.count(right) > 0;
-}
+const char* RightName(Right right) { return kRights[static_cast<size_t>(right)].name; }
 
 void AccessRights::Replace(const AccessRights& other) const {
   Names names;
@@ -116,11 +85,19 @@ absl::Status AccessRights::CheckAny(const grpc::ServerContextBase& call) const {
 
 absl::StatusOr<std::string> AccessRights::CheckOne(const Identity& caller, Right right) const {
   const auto& [names, token] = caller;
-  if (const std::string* const name = granted_->Find(names, right)) return Printable(*name);
+  bool token_suffices = false;
+  {
+    absl::MutexLock lock(&granted_->mutex);
+    const std::set<std::string>& allowed = granted_->names[static_cast<size_t>(right)];
+    for (const std::string& name : names) {
+      if (allowed.contains(name) || allowed.contains("*")) return Printable(name);
+    }
+    token_suffices = granted_->of_token.contains(right);
+  }
   const auto files = files_->current();  // a copy, since they may be replaced
   const std::string& known = files->token;
   const bool knows_token = !known.empty() && !token.empty() && SameSecret(token, known);
-  if (knows_token && granted_->HasToken(right)) return std::string(kTokenName);
+  if (knows_token && token_suffices) return std::string(kTokenName);
   if (names.empty() && !knows_token) {
     if (known.empty()) return Unknown("this call comes without a client certificate");
     return Unknown(token.empty()
@@ -136,10 +113,10 @@ absl::StatusOr<std::string> AccessRights::CheckOne(const Identity& caller, Right
                                  ? absl::StrCat("--token-rights with ", RightName(right))
                                  : absl::StrCat("--allow-", RightName(right), " ",
                                                 Printable(names[0].substr(0, kMostShown)));
-  return MakeError(
-      absl::StatusCode::kPermissionDenied, reason::kAccessDenied,
-      absl::StrCat(who, " may not ", CallsOf(right), " here; bulkheadd allows it by ", option),
-      {{"right", RightName(right)}});
+  return MakeError(absl::StatusCode::kPermissionDenied, reason::kAccessDenied,
+                   absl::StrCat(who, " may not ", kRights[static_cast<size_t>(right)].calls,
+                                " here; bulkheadd allows it by ", option),
+                   {{"right", RightName(right)}});
 }
 
 }  // namespace bulkhead

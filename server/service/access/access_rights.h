@@ -62,12 +62,7 @@ class AccessRights {
     Granted(Names by_name, TokenRights by_token)
         : names(std::move(by_name)), of_token(std::move(by_token)) {}
 
-    // The first of the names that has the right; null if none has.
-    const std::string* Find(const std::vector<std::string>& callers, Right right) const
-        ABSL_LOCKS_EXCLUDED(mutex);
-    bool HasToken(Right right) const ABSL_LOCKS_EXCLUDED(mutex);
-
-    mutable absl::Mutex mutex;
+    absl::Mutex mutex;
     Names names ABSL_GUARDED_BY(mutex);
     TokenRights of_token ABSL_GUARDED_BY(mutex);
   };

@@ -20,19 +20,16 @@ namespace bulkhead {
 // stays in use, so files need not be replaced all at once. Thread-safe.
 class TlsFiles {
  public:
-  struct Paths {
+  // Of each file its path, or what is in it.
+  struct Files {
     std::string certificate;  // PEM; the service's own first, then those that signed it
     std::string key;          // PEM
     std::string client_ca;    // PEM; signs clients' certificates. Empty: clients need none
     std::string token;        // one line, the same in the clients' file. Empty: there is none
+    bool operator==(const Files&) const = default;
   };
-  struct Content {
-    std::string certificate;
-    std::string key;
-    std::string client_ca;
-    std::string token;  // without surrounding spaces
-    bool operator==(const Content&) const = default;
-  };
+  using Paths = Files;
+  using Content = Files;  // the token without surrounding spaces
 
   // A shorter token could be guessed.
   static constexpr size_t kFewestTokenBytes = 16;

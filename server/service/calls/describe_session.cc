@@ -5,6 +5,7 @@
 
 #include "server/base/error.h"
 #include "server/sampler/batch_plan.h"
+#include "server/service/calls/call_after.h"
 #include "server/service/raw_messages.h"
 #include "server/service/rpc_error.h"
 #include "server/spec/selection.h"
@@ -18,7 +19,8 @@ constexpr absl::Duration kLook = absl::Seconds(1);
 
 void DescribeSession::OnRequest(grpc::ByteBuffer bytes) {
   const absl::Status started = context_.sessions->StartThread(
-      [session = WeakSelf().lock(), bytes = std::move(bytes)]() mutable {
+      [session = std::static_pointer_cast<DescribeSession>(shared_from_this()),
+       bytes = std::move(bytes)]() mutable {
         const StorageWatch::Scope watched(session->context_.storage, session->caller_);
         absl::StatusOr<v1::Description> description = session->Describe(std::move(bytes));
         if (description.ok()) {
@@ -29,19 +31,10 @@ void DescribeSession::OnRequest(grpc::ByteBuffer bytes) {
         session->FinishWith(description.status());
       });
   if (started.ok()) {
-    context_.loop->Post([weak = WeakSelf()] {
-      if (const auto self = weak.lock()) self->Look();
-    });
+    CallAfter(context_.loop, absl::ZeroDuration(), this, &DescribeSession::Look);
   } else {
     FinishWith(started);
   }
-}
-
-void DescribeSession::OnDone() {
-  SessionRegistry* const sessions = context_.sessions;
-  const uint64_t id = id_;
-  RequestCall::OnDone();  // may delete this
-  sessions->Remove(id);
 }
 
 void DescribeSession::Look() {
@@ -54,9 +47,7 @@ void DescribeSession::Look() {
     FinishWith(stalled);
     return;
   }
-  context_.loop->After(kLook, [weak = WeakSelf()] {
-    if (const auto self = weak.lock()) self->Look();
-  });
+  CallAfter(context_.loop, kLook, this, &DescribeSession::Look);
 }
 
 namespace {
@@ -112,8 +103,8 @@ absl::StatusOr<v1::Description> DescribeSession::Describe(grpc::ByteBuffer bytes
     config.last = prepared.spec.batch().last();
     description.set_samples_per_epoch(prepared.samples_per_epoch);
     description.set_batches_per_epoch(BatchPlan(config).batches_per_epoch());
+    AddSelections(prepared, description);
   }
-  if (prepared.samples_per_epoch > 0) AddSelections(prepared, description);
   *description.mutable_spec() = std::move(prepared.spec);
   return description;
 }

@@ -18,20 +18,16 @@ namespace bulkhead {
 // One call of Loader.Describe. Works on a thread of its own; writes Progress, then the Description.
 class DescribeSession final : public RequestCall {
  public:
-  // A call of `client`. Its id in context.sessions is `id`.
-  DescribeSession(const SessionContext& context, const std::string& client, uint64_t id)
-      : context_(context), client_(client), id_(id) {}
+  // A call of `client`, which has a place in context.sessions.
+  DescribeSession(const SessionContext& context, const std::string& client)
+      : context_(context), client_(client) {}
 
   void OnWriteDone(bool ok) override;
-  void OnDone() override;
 
  private:
   void OnRequest(grpc::ByteBuffer bytes) override;
   void OnGone() override;
   void FinishWith(const absl::Status& status) override ABSL_LOCKS_EXCLUDED(mutex_);
-  std::weak_ptr<DescribeSession> WeakSelf() {
-    return std::static_pointer_cast<DescribeSession>(shared_from_this());
-  }
 
   absl::StatusOr<v1::Description> Describe(grpc::ByteBuffer bytes);
   void Enqueue(const v1::DescribeResponse& response) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -41,7 +37,6 @@ class DescribeSession final : public RequestCall {
 
   const SessionContext context_;
   const std::string client_;
-  const uint64_t id_;
   RequestMemory::Place place_;  // until the answer is written
   std::atomic<bool> gone_{false};
   const std::shared_ptr<StorageWatch::Caller> caller_ = std::make_shared<StorageWatch::Caller>();

@@ -1,9 +1,8 @@
 #pragma once
 
 #include <functional>
-#include <string>
-#include <utility>
 
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "server/os/event_loop.h"
 #include "server/service/access/access_rights.h"
@@ -31,9 +30,9 @@ class HealthService final : public RawService {
                 std::function<bool()> is_serving);
 
  private:
-  class Check;
-
   RawCall* Begin(grpc::CallbackServerContext* rpc);
+  // Does not block.
+  absl::StatusOr<grpc::ByteBuffer> Answer(const grpc::ByteBuffer& bytes) const;
 
   const AccessRights access_;
   Peers& peers_;

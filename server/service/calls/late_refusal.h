@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "server/os/event_loop.h"
+#include "server/service/calls/call_after.h"
 #include "server/service/calls/raw_service.h"
 #include "server/service/rpc_error.h"
 
@@ -46,11 +47,7 @@ class LateRefusal final : public RawCall, public std::enable_shared_from_this<La
       refusal->End();
       return refusal.get();
     }
-    loop->Post([loop, weak = refusal->weak_from_this()] {
-      loop->After(LateRefusals::kDelay, [weak] {
-        if (const auto late = weak.lock()) late->End();
-      });
-    });
+    CallAfter(loop, LateRefusals::kDelay, refusal.get(), &LateRefusal::End);
     return refusal.get();
   }
 

@@ -1,5 +1,8 @@
 #include "server/service/calls/question.h"
 
+#include <algorithm>
+#include <memory>
+
 #include "server/service/rpc_error.h"
 
 namespace bulkhead {
@@ -7,17 +10,17 @@ namespace bulkhead {
 void Question::OnRequest(grpc::ByteBuffer bytes) {
   const auto self = std::static_pointer_cast<Question>(shared_from_this());
   auto work = [self, bytes = std::move(bytes)] { self->Work(bytes); };
-  const absl::Duration wait = pace_->Take(client_, interval_, MonotonicNanos());
+  const absl::Duration wait =
+      std::min(pace_.longest, pace_.clients->Take(client_, pace_.interval, MonotonicNanos()));
   if (wait == absl::ZeroDuration()) {
     work();
   } else {
-    loop_->Post([loop = loop_, wait, work = std::move(work)]() mutable {
-      loop->After(wait, std::move(work));
-    });
+    loop_->Post([loop = loop_, wait, work = std::move(work)] { loop->After(wait, work); });
   }
 }
 
 void Question::Work(const grpc::ByteBuffer& bytes) {
+  if (sessions_ == nullptr) return End(answer_(bytes));
   const auto self = std::static_pointer_cast<Question>(shared_from_this());
   const absl::Status started =
       sessions_->StartThread([self, bytes] { self->End(self->answer_(bytes)); });
@@ -25,11 +28,8 @@ void Question::Work(const grpc::ByteBuffer& bytes) {
 }
 
 void Question::End(absl::StatusOr<grpc::ByteBuffer> answer) {
-  {
-    absl::MutexLock lock(&mutex_);
-    if (std::exchange(finished_, true)) return;
-  }
-  sessions_->RemoveQuestion(client_);
+  if (ended_.exchange(true)) return;
+  if (sessions_ != nullptr) sessions_->RemoveQuestion(client_);
   if (answer.ok()) {
     response_ = *std::move(answer);
     StartWriteAndFinish(&response_, grpc::WriteOptions(), grpc::Status::OK);

@@ -3,29 +3,23 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "server/base/error.h"
+#include "server/service/calls/call_after.h"
+#include "server/service/raw_messages.h"
 
 namespace bulkhead {
-namespace {
-
-absl::Status NoRequest(absl::string_view why) {
-  return MakeError(absl::StatusCode::kInvalidArgument, reason::kProtocolViolation, why);
-}
-
-}  // namespace
-
-RawCall* RequestCall::Start(const std::shared_ptr<RequestCall>& call, EventLoop* loop) {
+RawCall* RequestCall::Start(const std::shared_ptr<RequestCall>& call, EventLoop* loop,
+                            std::function<void()> on_done) {
   call->self_ = call;
-  loop->Post([loop, weak = std::weak_ptr<RequestCall>(call)] {
-    loop->After(kPatience, [weak] {
-      const auto late = weak.lock();
-      if (late == nullptr || late->came_) return;
-      late->FinishWith(NoRequest(
-          absl::StrCat("the request did not come within ", absl::ToInt64Seconds(kPatience), " s")));
-    });
-  });
+  call->on_done_ = std::move(on_done);
+  CallAfter(loop, kPatience, call.get(), &RequestCall::OnLate);
   call->StartRead(&call->request_);
   return call.get();
+}
+
+void RequestCall::OnLate() {
+  if (came_) return;
+  FinishWith(ProtocolViolation(
+      absl::StrCat("the request did not come within ", absl::ToInt64Seconds(kPatience), " s")));
 }
 
 void RequestCall::OnReadDone(bool ok) {
@@ -33,7 +27,7 @@ void RequestCall::OnReadDone(bool ok) {
   if (ok) {
     OnRequest(std::exchange(request_, grpc::ByteBuffer()));
   } else {
-    FinishWith(NoRequest("the call has no request"));
+    FinishWith(ProtocolViolation("the call has no request"));
   }
 }
 
@@ -43,6 +37,12 @@ void RequestCall::OnCancel() {
   } else {
     FinishWith(absl::CancelledError("the client is gone"));
   }
+}
+
+void RequestCall::OnDone() {
+  const std::function<void()> on_done = std::move(on_done_);
+  self_.reset();  // may delete this
+  if (on_done != nullptr) on_done();
 }
 
 }  // namespace bulkhead

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 
 #include "absl/status/status.h"
@@ -16,13 +17,15 @@ class RequestCall : public RawCall, public std::enable_shared_from_this<RequestC
   // For the whole request to come: what is there of it takes memory.
   static constexpr absl::Duration kPatience = absl::Seconds(30);
 
-  // Reads the request of `call`, and returns it, for gRPC. `loop` outlives it.
-  static RawCall* Start(const std::shared_ptr<RequestCall>& call, EventLoop* loop);
+  // Reads the request of `call`, and returns it, for gRPC. `loop` outlives it. `on_done`: called
+  // when gRPC is done with it; may be null.
+  static RawCall* Start(const std::shared_ptr<RequestCall>& call, EventLoop* loop,
+                        std::function<void()> on_done = nullptr);
 
   void OnReadDone(bool ok) final;
   void OnCancel() final;
   // May delete this.
-  void OnDone() override { self_.reset(); }
+  void OnDone() final;
 
  protected:
   // The request is there. Must not block.
@@ -33,7 +36,10 @@ class RequestCall : public RawCall, public std::enable_shared_from_this<RequestC
   virtual void OnGone() { FinishWith(absl::CancelledError("the client is gone")); }
 
  private:
+  void OnLate();
+
   std::shared_ptr<RequestCall> self_;  // until OnDone
+  std::function<void()> on_done_;
   grpc::ByteBuffer request_;
   std::atomic<bool> came_{false};
 };

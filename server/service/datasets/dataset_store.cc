@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "server/base/byte_size.h"
@@ -11,6 +10,7 @@
 #include "server/base/record_name.h"
 #include "server/os/files/filesystem.h"
 #include "server/os/monotonic_wait.h"
+#include "server/service/raw_messages.h"
 
 namespace bulkhead {
 namespace {
@@ -27,8 +27,7 @@ bool IsDataset(const std::string& id) { return IsHex(id, kDigestDigits); }
 bool IsList(const std::string& id) { return IsHex(id, kListDigits); }
 
 absl::Status Impossible(absl::string_view what) {
-  return MakeError(absl::StatusCode::kInvalidArgument, reason::kProtocolViolation,
-                   absl::StrCat("a part of a dataset: ", what));
+  return ProtocolViolation(absl::StrCat("a part of a dataset: ", what));
 }
 
 absl::Status NoRoom(uint64_t bytes, absl::string_view room, absl::string_view advice) {
@@ -163,10 +162,9 @@ absl::Status DatasetStore::Finish(const Key& key, Kept& kept) {
   checked.key().second.clear();
   checked.mapped().state = State::kWhole;
   entries_.insert(std::move(checked));  // unless another client's was whole sooner
-  for (auto it = entries_.begin(); it != entries_.end();) {
-    const bool needless = it->first.first == id && it->second.state == State::kFilled;
-    it = needless ? entries_.erase(it) : std::next(it);
-  }
+  std::erase_if(entries_, [&](const auto& entry) {
+    return entry.first.first == id && entry.second.state == State::kFilled;
+  });
   return absl::OkStatus();
 }
 

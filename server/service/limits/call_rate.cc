@@ -2,8 +2,6 @@
 
 #include <grpcpp/server_context.h>
 
-#include <iterator>
-
 #include "server/os/event_loop.h"
 
 namespace bulkhead {
@@ -33,9 +31,8 @@ CallRate::Calls* CallRate::Find(Known& known, const std::string& name, RateLimit
   const auto found = known.find(name);
   if (found != known.end()) return &found->second;
   if (known.size() >= kMostKnown) {
-    for (auto it = known.begin(); it != known.end();) {
-      it = it->second.rate.IsFull(now_ns) ? known.erase(it) : std::next(it);
-    }
+    std::erase_if(known,
+                  [&](const auto& one) { return RateLimit(one.second.rate).IsFull(now_ns); });
     if (known.size() >= kMostKnown) return nullptr;
   }
   return &known.emplace(name, Calls{fresh}).first->second;

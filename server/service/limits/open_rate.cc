@@ -20,17 +20,11 @@ absl::Status OpenRate::Take(const std::string& connection, const std::string& cl
 }
 
 bool OpenRate::TakeOf(Known& known, const std::string& name, double burst, int64_t now_ns) {
-  auto found = known.find(name);
-  if (found == known.end()) {
-    if (known.size() >= kMostKnown) {
-      for (auto it = known.begin(); it != known.end();) {
-        it = it->second.IsFull(now_ns) ? known.erase(it) : std::next(it);
-      }
-      if (known.size() >= kMostKnown) return false;
-    }
-    found = known.emplace(name, RateLimit(per_second_, burst)).first;
+  if (known.size() >= kMostKnown && !known.contains(name)) {
+    std::erase_if(known, [&](const auto& one) { return RateLimit(one.second).IsFull(now_ns); });
+    if (known.size() >= kMostKnown) return false;
   }
-  return found->second.Take(now_ns);
+  return known.try_emplace(name, per_second_, burst).first->second.Take(now_ns);
 }
 
 }  // namespace bulkhead

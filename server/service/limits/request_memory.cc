@@ -53,21 +53,18 @@ void RequestMemory::AwaitTurn(const std::string& client) {
 absl::Status RequestMemory::Take(const std::string& client, uint64_t bytes) {
   const auto found = of_clients_.find(client);
   const uint64_t of_client = found == of_clients_.end() ? 0 : found->second;
+  const auto refusal = [&](const std::string& others, uint64_t held, uint64_t most,
+                           absl::string_view whose) {
+    return MakeError(
+        absl::StatusCode::kResourceExhausted, reason::kTooManyCalls,
+        absl::StrCat("this request takes ", FormatBytes(bytes), " and ", others, " ",
+                     FormatBytes(held), "; the service has ", FormatBytes(most), " for requests",
+                     whose, ". Try again, or write patterns instead of lists of files"));
+  };
   if (bytes > kMostBytesOfOne - of_client) {
-    return MakeError(
-        absl::StatusCode::kResourceExhausted, reason::kTooManyCalls,
-        absl::StrCat("this request takes ", FormatBytes(bytes), " and others of ", client, " ",
-                     FormatBytes(of_client), "; the service has ", FormatBytes(kMostBytesOfOne),
-                     " for requests of one client. Try again, or write patterns instead of lists "
-                     "of files"));
+    return refusal("others of " + client, of_client, kMostBytesOfOne, " of one client");
   }
-  if (bytes > kMostBytes - bytes_) {
-    return MakeError(
-        absl::StatusCode::kResourceExhausted, reason::kTooManyCalls,
-        absl::StrCat("this request takes ", FormatBytes(bytes), " and those of others ",
-                     FormatBytes(bytes_), "; the service has ", FormatBytes(kMostBytes),
-                     " for requests. Try again, or write patterns instead of lists of files"));
-  }
+  if (bytes > kMostBytes - bytes_) return refusal("those of others", bytes_, kMostBytes, "");
   bytes_ += bytes;
   if (bytes > 0) of_clients_[client] += bytes;
   return absl::OkStatus();

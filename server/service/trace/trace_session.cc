@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
+#include "server/service/calls/call_after.h"
 #include "server/service/raw_messages.h"
 #include "server/service/rpc_error.h"
 
@@ -27,14 +28,8 @@ absl::StatusOr<absl::Duration> DurationOf(const v1::TraceRequest& request) {
 }  // namespace
 
 void TraceSession::OnRequest(grpc::ByteBuffer bytes) {
-  const absl::Status begun = Begin(bytes);
-  if (!begun.ok()) {
-    FinishWith(begun);
-    return;
-  }
-  context_.loop->Post([weak = WeakSelf()] {
-    if (const auto self = weak.lock()) self->Look();
-  });
+  if (const absl::Status begun = Begin(bytes); !begun.ok()) return FinishWith(begun);
+  CallAfter(context_.loop, absl::ZeroDuration(), this, &TraceSession::Look);
 }
 
 absl::Status TraceSession::Begin(const grpc::ByteBuffer& bytes) {
@@ -46,12 +41,8 @@ absl::Status TraceSession::Begin(const grpc::ByteBuffer& bytes) {
   return absl::OkStatus();
 }
 
-void TraceSession::OnDone() {
+TraceSession::~TraceSession() {
   if (trace_ != 0) context_.supervisor->trace_log().Drop(trace_);
-  SessionRegistry* const sessions = context_.sessions;
-  const uint64_t id = id_;
-  RequestCall::OnDone();  // may delete this
-  sessions->Remove(id);
 }
 
 void TraceSession::Look() {
@@ -78,9 +69,7 @@ void TraceSession::Look() {
       }
     }
   }
-  context_.loop->After(kTraceLook, [weak = WeakSelf()] {
-    if (const auto self = weak.lock()) self->Look();
-  });
+  CallAfter(context_.loop, kTraceLook, this, &TraceSession::Look);
 }
 
 void TraceSession::FinishWith(const absl::Status& status) {

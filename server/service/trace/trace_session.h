@@ -3,7 +3,6 @@
 #include <grpcpp/support/byte_buffer.h>
 
 #include <cstdint>
-#include <memory>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -21,18 +20,15 @@ class TraceSession final : public RequestCall {
   static constexpr absl::Duration kDefaultDuration = absl::Seconds(5);
   static constexpr absl::Duration kMostDuration = absl::Seconds(60);
 
-  // Its id in context.sessions is `id`.
-  TraceSession(const SessionContext& context, uint64_t id) : context_(context), id_(id) {}
+  // It has a place in context.sessions.
+  explicit TraceSession(const SessionContext& context) : context_(context) {}
+  ~TraceSession() override;
 
   void OnWriteDone(bool ok) override;
-  void OnDone() override;
 
  private:
   void OnRequest(grpc::ByteBuffer bytes) override;
   void FinishWith(const absl::Status& status) override ABSL_LOCKS_EXCLUDED(mutex_);
-  std::weak_ptr<TraceSession> WeakSelf() {
-    return std::static_pointer_cast<TraceSession>(shared_from_this());
-  }
 
   absl::Status Begin(const grpc::ByteBuffer& bytes);
   // Sends the next part, if there is one. Repeats itself.
@@ -40,7 +36,6 @@ class TraceSession final : public RequestCall {
   void FinishLocked(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const SessionContext context_;
-  const uint64_t id_;
   uint64_t trace_ = 0;       // its number in the log; 0: not begun
   int64_t deadline_ns_ = 0;  // by then even a busy supervisor has ended it
 

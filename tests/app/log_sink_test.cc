@@ -1,4 +1,4 @@
-#include "server/app/log_format.h"
+#include "server/app/log_sink.h"
 
 #include <gmock/gmock.h>
 #include <google/protobuf/struct.pb.h>

@@ -1,5 +1,3 @@
-#include "server/metrics/status_collector.h"
-
 #include <prometheus/text_serializer.h>
 
 #include <set>
@@ -19,10 +17,8 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-std::string TextOf(const v1::GetStatusResponse& status,
-                   size_t max_series = StatusCollector::kMaxSeries) {
-  const StatusCollector collector([&status] { return status; }, max_series);
-  return prometheus::TextSerializer().Serialize(collector.Collect());
+std::string TextOf(const v1::GetStatusResponse& status, size_t max_series = kMaxSeries) {
+  return prometheus::TextSerializer().Serialize(CollectMetrics(status, max_series));
 }
 
 // The lines of a text that are series.
@@ -59,7 +55,7 @@ v1::WorkerStatus MakeWorker(uint32_t slot) {
   return worker;
 }
 
-TEST(StatusCollectorTest, AWorkersSeriesNameItsPlace) {
+TEST(CollectMetricsTest, AWorkersSeriesNameItsPlace) {
   v1::GetStatusResponse status;
   *status.add_workers() = MakeWorker(3);
   const auto series = SeriesOf(TextOf(status));
@@ -99,7 +95,7 @@ v1::PlaceTotals MakePlace(uint32_t slot) {
   return place;
 }
 
-TEST(StatusCollectorTest, APlacesCountersAreThoseOfAllItsWorkers) {
+TEST(CollectMetricsTest, APlacesCountersAreThoseOfAllItsWorkers) {
   v1::GetStatusResponse status;
   *status.add_workers() = MakeWorker(3);
   *status.add_places() = MakePlace(3);
@@ -117,7 +113,7 @@ TEST(StatusCollectorTest, APlacesCountersAreThoseOfAllItsWorkers) {
   }
 }
 
-TEST(StatusCollectorTest, AWorkerWithoutAProcessHasNoMemory) {
+TEST(CollectMetricsTest, AWorkerWithoutAProcessHasNoMemory) {
   v1::GetStatusResponse status;
   v1::WorkerStatus& worker = *status.add_workers();
   worker.set_state(v1::WORKER_STATE_BACKOFF);
@@ -127,7 +123,7 @@ TEST(StatusCollectorTest, AWorkerWithoutAProcessHasNoMemory) {
 }
 
 // docs/metrics.md says how many series to expect.
-TEST(StatusCollectorTest, TheNumberOfSeriesIsTheOneInTheDocs) {
+TEST(CollectMetricsTest, TheNumberOfSeriesIsTheOneInTheDocs) {
   v1::GetStatusResponse status;
   auto added = [&, before = SeriesOf(TextOf(status)).size()]() mutable {
     const size_t now = SeriesOf(TextOf(status)).size();
@@ -160,7 +156,7 @@ TEST(StatusCollectorTest, TheNumberOfSeriesIsTheOneInTheDocs) {
   }
 }
 
-TEST(StatusCollectorTest, AStreamsSlotsAreCountedByState) {
+TEST(CollectMetricsTest, AStreamsSlotsAreCountedByState) {
   v1::GetStatusResponse status;
   v1::StreamStatus& stream = *status.add_streams();
   stream.set_name("train");
@@ -198,7 +194,7 @@ TEST(StatusCollectorTest, AStreamsSlotsAreCountedByState) {
   }
 }
 
-TEST(StatusCollectorTest, TheServicesOwnNumbers) {
+TEST(CollectMetricsTest, TheServicesOwnNumbers) {
   v1::GetStatusResponse status;
   status.set_version("1.2.3");
   status.set_boot_id("0a1b");
@@ -255,7 +251,7 @@ TEST(StatusCollectorTest, TheServicesOwnNumbers) {
   }
 }
 
-TEST(StatusCollectorTest, EveryCauseOfAnExitIsThereBeforeTheFirst) {
+TEST(CollectMetricsTest, EveryCauseOfAnExitIsThereBeforeTheFirst) {
   v1::GetStatusResponse status;
   v1::ExitCount& count = *status.add_exit_counts();
   count.set_cause(v1::EXIT_CAUSE_OUT_OF_MEMORY);
@@ -270,7 +266,7 @@ TEST(StatusCollectorTest, EveryCauseOfAnExitIsThereBeforeTheFirst) {
   }
 }
 
-TEST(StatusCollectorTest, RecyclingsByCauseAndWhatTheLastOneTook) {
+TEST(CollectMetricsTest, RecyclingsByCauseAndWhatTheLastOneTook) {
   v1::GetStatusResponse status;
   for (const auto cause :
        {v1::RECYCLE_CAUSE_GROWTH, v1::RECYCLE_CAUSE_AGE, v1::RECYCLE_CAUSE_AGE}) {
@@ -287,17 +283,15 @@ TEST(StatusCollectorTest, RecyclingsByCauseAndWhatTheLastOneTook) {
   EXPECT_THAT(text, HasSubstr(R"(bulkhead_last_recycling_seconds{phase="touch"} 0.25)"));
 }
 
-TEST(StatusCollectorTest, RecyclingsAreCountedSinceTheStart) {
-  const StatusCollector collector([] {
-    return StatusSnapshot(v1::GetStatusResponse(), {{v1::RECYCLE_CAUSE_GROWTH, 4711}});
-  });
-  const std::string text = prometheus::TextSerializer().Serialize(collector.Collect());
+TEST(CollectMetricsTest, RecyclingsAreCountedSinceTheStart) {
+  const std::string text = prometheus::TextSerializer().Serialize(
+      CollectMetrics(StatusSnapshot(v1::GetStatusResponse(), {{v1::RECYCLE_CAUSE_GROWTH, 4711}})));
   EXPECT_THAT(text, HasSubstr("# TYPE bulkhead_recyclings_total counter"));
   EXPECT_THAT(text, HasSubstr(R"(bulkhead_recyclings_total{cause="growth"} 4711)"));
   EXPECT_THAT(text, HasSubstr(R"(bulkhead_recyclings_total{cause="share"} 0)"));
 }
 
-TEST(StatusCollectorTest, AVerdictHasItsStageAndItsGrowth) {
+TEST(CollectMetricsTest, AVerdictHasItsStageAndItsGrowth) {
   v1::GetStatusResponse status;
   v1::Verdict& verdict = *status.add_verdicts();
   verdict.set_pipeline("photos");
@@ -325,7 +319,7 @@ TEST(StatusCollectorTest, AVerdictHasItsStageAndItsGrowth) {
   }
 }
 
-TEST(StatusCollectorTest, AStreamTellsWhoWaitsAndHowItsBatchesCome) {
+TEST(CollectMetricsTest, AStreamTellsWhoWaitsAndHowItsBatchesCome) {
   v1::GetStatusResponse status;
   v1::StreamStatus& stream = *status.add_streams();
   stream.set_name("py-host-4711-ab12cd34");
@@ -355,7 +349,7 @@ TEST(StatusCollectorTest, AStreamTellsWhoWaitsAndHowItsBatchesCome) {
   }
 }
 
-TEST(StatusCollectorTest, StreamsAreCountedByTheirFate) {
+TEST(CollectMetricsTest, StreamsAreCountedByTheirFate) {
   v1::GetStatusResponse status;
   v1::StreamCount& count = *status.add_stream_counts();
   count.set_event(v1::StreamCount::EVENT_REFUSED);
@@ -365,13 +359,13 @@ TEST(StatusCollectorTest, StreamsAreCountedByTheirFate) {
               HasSubstr(R"(bulkhead_streams_total{event="refused",reason="BUDGET_EXCEEDED"} 7)"));
 }
 
-TEST(StatusCollectorTest, WhatIsCommonlyCountedBeginsAtNought) {
+TEST(CollectMetricsTest, WhatIsCommonlyCountedBeginsAtNought) {
   const auto series = SeriesOf(TextOf({}));
   EXPECT_THAT(series, Contains(R"(bulkhead_streams_total{event="opened",reason="new"} 0)"));
   EXPECT_THAT(series, Contains(R"(bulkhead_streams_total{event="ended",reason="SUPERSEDED"} 0)"));
 }
 
-TEST(StatusCollectorTest, AStagesRunTimesAreThoseOfAllPlaces) {
+TEST(CollectMetricsTest, AStagesRunTimesAreThoseOfAllPlaces) {
   v1::GetStatusResponse status;
   for (uint32_t slot = 0; slot < 2; ++slot) {
     v1::PlaceTotals& place = *status.add_places();
@@ -389,7 +383,7 @@ TEST(StatusCollectorTest, AStagesRunTimesAreThoseOfAllPlaces) {
               Contains(absl::StrCat("bulkhead_pipeline_stage_run_seconds_sum", labels, "} 0.5")));
 }
 
-TEST(StatusCollectorTest, AHistogramWithoutRoomIsLeftOutWhole) {
+TEST(CollectMetricsTest, AHistogramWithoutRoomIsLeftOutWhole) {
   v1::GetStatusResponse status;
   v1::PlaceTotals& place = *status.add_places();
   AddDurations({}, 0, *place.add_stages()->mutable_run_times());
@@ -404,7 +398,7 @@ TEST(StatusCollectorTest, AHistogramWithoutRoomIsLeftOutWhole) {
   EXPECT_THAT(room_for(14), HasSubstr("bulkhead_pipeline_stage_run_seconds_bucket"));
 }
 
-TEST(StatusCollectorTest, ContainmentSaysItsLevelAndItsParts) {
+TEST(CollectMetricsTest, ContainmentSaysItsLevelAndItsParts) {
   v1::GetStatusResponse status;
   status.mutable_containment()->set_quota_level("kernel-total");
   for (const bool active : {true, false}) {
@@ -418,12 +412,11 @@ TEST(StatusCollectorTest, ContainmentSaysItsLevelAndItsParts) {
   EXPECT_THAT(text, HasSubstr(R"(bulkhead_sandbox_active{part="landlock"} 0)"));
 }
 
-TEST(StatusCollectorTest, WhatIsGoneHasNoSeries) {
+TEST(CollectMetricsTest, WhatIsGoneHasNoSeries) {
   v1::GetStatusResponse status;
   *status.add_workers() = MakeWorker(0);
   status.add_streams()->set_name("train");
-  const StatusCollector collector([&] { return status; });
-  const auto text = [&] { return prometheus::TextSerializer().Serialize(collector.Collect()); };
+  const auto text = [&] { return TextOf(status); };
   EXPECT_THAT(text(), HasSubstr("slot=\"0\""));
   EXPECT_THAT(text(), HasSubstr("stream=\"train\""));
   status.clear_workers();
@@ -432,7 +425,7 @@ TEST(StatusCollectorTest, WhatIsGoneHasNoSeries) {
   EXPECT_THAT(text(), Not(HasSubstr("stream=\"train\"")));
 }
 
-TEST(StatusCollectorTest, HasNoMoreSeriesThanItsBoundAndSaysSo) {
+TEST(CollectMetricsTest, HasNoMoreSeriesThanItsBoundAndSaysSo) {
   v1::GetStatusResponse status;
   for (uint32_t slot = 0; slot < 1024; ++slot) {
     *status.add_workers() = MakeWorker(slot);
@@ -445,14 +438,14 @@ TEST(StatusCollectorTest, HasNoMoreSeriesThanItsBoundAndSaysSo) {
   const size_t all = SeriesOf(whole).size();
   const std::string text = TextOf(status);
   // The bound, and the series that says what is missing.
-  EXPECT_EQ(SeriesOf(text).size(), StatusCollector::kMaxSeries + 1);
-  EXPECT_THAT(text, HasSubstr(absl::StrCat("\nbulkhead_series_left_out ",
-                                           all - 1 - StatusCollector::kMaxSeries, "\n")));
+  EXPECT_EQ(SeriesOf(text).size(), kMaxSeries + 1);
+  EXPECT_THAT(text,
+              HasSubstr(absl::StrCat("\nbulkhead_series_left_out ", all - 1 - kMaxSeries, "\n")));
   // What matters most has its place.
   EXPECT_THAT(text, HasSubstr(R"(bulkhead_worker_memory_bytes{pipeline="abcd",slot="999")"));
 }
 
-TEST(StatusCollectorTest, NoTwoSeriesAreTheSame) {
+TEST(CollectMetricsTest, NoTwoSeriesAreTheSame) {
   v1::GetStatusResponse status;
   for (int i = 0; i < 3; ++i) {
     *status.add_workers() = MakeWorker(0);
@@ -468,7 +461,7 @@ TEST(StatusCollectorTest, NoTwoSeriesAreTheSame) {
   EXPECT_GT(names.size(), 30);
 }
 
-TEST(StatusCollectorTest, NamesOfClientsCannotForgeSeries) {
+TEST(CollectMetricsTest, NamesOfClientsCannotForgeSeries) {
   v1::GetStatusResponse status;
   status.add_streams()->set_name("a\"} 1\nforged 1\n\\");
   for (const std::string& series : SeriesOf(TextOf(status))) {
@@ -476,9 +469,8 @@ TEST(StatusCollectorTest, NamesOfClientsCannotForgeSeries) {
   }
 }
 
-TEST(StatusCollectorTest, AServiceThatEndedHasNoMetrics) {
-  const StatusCollector collector([] { return std::nullopt; });
-  EXPECT_THAT(collector.Collect(), IsEmpty());
+TEST(CollectMetricsTest, AServiceThatEndedHasNoMetrics) {
+  EXPECT_THAT(CollectMetrics(std::nullopt), IsEmpty());
 }
 
 }  // namespace
