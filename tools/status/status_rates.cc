@@ -1,6 +1,7 @@
 #include "tools/status/status_rates.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 
 namespace bulkhead::tools {
@@ -68,8 +69,7 @@ StatusRates::Pipeline PipelineRates(const Work& before, const Work& now, double 
     all += busy;
   }
   for (StatusRates::Stage& stage : rates.stages) stage.share = all > 0 ? stage.share / all : 0;
-  std::stable_sort(rates.stages.begin(), rates.stages.end(),
-                   [](const auto& a, const auto& b) { return a.share > b.share; });
+  std::ranges::stable_sort(rates.stages, std::greater(), &StatusRates::Stage::share);
   return rates;
 }
 

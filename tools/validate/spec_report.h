@@ -15,7 +15,10 @@
 #include "server/spec/yaml/yaml.h"
 #include "tools/validate/cache_report.h"
 
-namespace bulkhead {
+namespace bulkhead::tools {
+
+// How many records have each class, by the label's feature and the name of the class.
+using ClassCounts = std::map<std::string, std::map<std::string, uint64_t>>;
 
 // How many records a spec selects, and the fingerprint of its processing, which the data's names of
 // classes belong to.
@@ -25,23 +28,17 @@ struct DataCounts {
   // Of a mixture: of each source that has a selection of its own, in their order.
   std::vector<v1::SelectionCounts> selections;
   std::string bytes_fingerprint;
-  // How many records have each class, before the selection, by the label's feature and the name of
-  // the class; empty where that is not known.
-  std::map<std::string, std::map<std::string, uint64_t>> classes;
+  ClassCounts classes;  // before the selection; empty where they are not known
 };
 
 // Counts the records that a normalized spec selects; its relative paths start from `base_dir`.
 using CountDataFn = std::function<absl::StatusOr<DataCounts>(const v1::PipelineSpec& spec,
                                                              const std::string& base_dir)>;
-// The same as the service at `target` counts them.
-using CountAtFn = std::function<absl::StatusOr<DataCounts>(
-    const std::string& target, const v1::PipelineSpec& spec, const std::string& base_dir)>;
 
 // How --data looks at the data; null: not at all.
 struct DataLook {
   CountDataFn count;
-  CountAtFn count_at;  // instead of `count` with --target
-  LookAtKeptFn kept;   // asked about specs with a cache stage
+  LookAtKeptFn kept;  // asked about specs with a cache stage
 };
 
 // A valid spec, and what follows from it.
@@ -65,4 +62,4 @@ std::vector<std::string> Warnings(const std::string& name, const SpecReport& rep
 // "samples", "rows" or "extents", as clients call it; "normalized_by_client".
 std::string PackingOf(const v1::TensorSchema& tensor);
 
-}  // namespace bulkhead
+}  // namespace bulkhead::tools

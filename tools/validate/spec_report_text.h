@@ -8,7 +8,7 @@
 #include "google/protobuf/struct.pb.h"
 #include "tools/validate/spec_report.h"
 
-namespace bulkhead {
+namespace bulkhead::tools {
 
 // For people: outputs, counts, memory; a line each, and indented. `name` is the spec's file.
 void PrintReport(const std::string& name, const SpecReport& report, std::ostream& out);
@@ -20,4 +20,4 @@ void AddProblems(const absl::Status& status, google::protobuf::Struct& object);
 // JSON with the keys of every object in order, so that equal reports give equal text.
 std::string SortedJson(const google::protobuf::Value& value);
 
-}  // namespace bulkhead
+}  // namespace bulkhead::tools
