@@ -12,7 +12,7 @@
 #include "tests/support/test_dir.h"
 #include "tools/common/command_line.h"
 #include "tools/common/commands.h"
-#include "tools/validate/validate_command.h"
+#include "tools/validate/spec_report.h"
 
 namespace bulkhead::tools {
 namespace {

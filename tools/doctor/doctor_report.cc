@@ -14,6 +14,8 @@ namespace {
 
 using Kind = DoctorRun::Kind;
 
+constexpr const char* kKindNames[] = {"whole", "prefix", "alone"};  // by Kind
+
 // "0.31 ms", "0.31 → 0.95 ms" where it changed; empty: not known.
 std::string TimeText(const TimeTrend& time) {
   if (time.first_seconds == 0 && time.last_seconds == 0) return "";
@@ -33,17 +35,6 @@ TextRow TextRowOf(const DoctorRow& row) {
           row.note};
 }
 
-std::string KindName(Kind kind) {
-  switch (kind) {
-    case Kind::kPrefix:
-      return "prefix";
-    case Kind::kAlone:
-      return "alone";
-    default:
-      return "whole";
-  }
-}
-
 JsonObject JudgedJson(const Diagnosis& diagnosis, const JudgedStage& stage) {
   const auto code = diagnosis.code.find(stage.name);
   return JsonObject()
@@ -61,7 +52,7 @@ JsonObject JudgedJson(const Diagnosis& diagnosis, const JudgedStage& stage) {
 JsonObject RunJson(const Diagnosis& diagnosis, const DoctorRun& run) {
   const auto judged = [&](const JudgedStage& stage) { return JudgedJson(diagnosis, stage); };
   return JsonObject()
-      .Add("kind", KindName(run.kind))
+      .Add("kind", kKindNames[static_cast<size_t>(run.kind)])
       .Add("title", run.title)
       .Add("stage", run.stage)
       .Add("ran", run.ran)

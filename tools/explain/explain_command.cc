@@ -126,11 +126,7 @@ std::vector<ExplainedFeature> PackedBy(const v1::PipelineSpec& spec,
     });
     if (feature.packed_at != path || !delivered) continue;
     ExplainedFeature& explained = packed.emplace_back(Explain(feature));
-    if (feature.packing == v1::PACKING_ROWS) {
-      absl::StrAppend(&explained.what, ", without padding");
-    } else {
-      absl::StrAppend(&explained.what, " or smaller");
-    }
+    explained.what += feature.packing == v1::PACKING_ROWS ? ", without padding" : " or smaller";
   }
   return packed;
 }

@@ -12,7 +12,7 @@
 #include "tools/common/commands.h"
 #include "tools/common/own_services.h"
 #include "tools/common/status_message.h"
-#include "tools/status/status_looks.h"
+#include "tools/status/status_rates.h"
 #include "tools/status/status_text.h"
 
 namespace bulkhead::tools {

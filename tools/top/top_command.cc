@@ -9,7 +9,7 @@
 #include "server/base/error.h"
 #include "tools/common/commands.h"
 #include "tools/common/own_services.h"
-#include "tools/status/status_looks.h"
+#include "tools/status/status_rates.h"
 #include "tools/top/terminal_screen.h"
 #include "tools/top/top_screen.h"
 

@@ -4,12 +4,14 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <ostream>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "bulkhead/v1/loader.pb.h"
 #include "bulkhead/v1/pipeline.pb.h"
+#include "google/protobuf/struct.pb.h"
 #include "server/spec/memory_plan.h"
 #include "server/spec/signature.h"
 #include "server/spec/yaml/yaml.h"
@@ -61,5 +63,23 @@ std::vector<std::string> Warnings(const std::string& name, const SpecReport& rep
 
 // "samples", "rows" or "extents", as clients call it; "normalized_by_client".
 std::string PackingOf(const v1::TensorSchema& tensor);
+
+// For people: outputs, counts, memory; a line each, and indented. `name` is the spec's file.
+void PrintReport(const std::string& name, const SpecReport& report, std::ostream& out);
+
+// For programs: what `bulkhead validate --json` says of a valid spec, and of one that is not.
+void AddReport(const std::string& name, const SpecReport& report, google::protobuf::Struct& object);
+void AddProblems(const absl::Status& status, google::protobuf::Struct& object);
+
+// JSON with the keys of every object in order, so that equal reports give equal text.
+std::string SortedJson(const google::protobuf::Value& value);
+
+// Checks each spec file ("-" is standard input) and writes to `out` what its batches will be, as a
+// table or, with `json`, as one JSON array with an object a file. Problems go to `err`, one a line
+// ("file:line:column: what is wrong"); with `json` they are in the objects as well. Returns the
+// exit code: 0 when all are valid, else 1. Looks at the specs only, and at their data as `look`
+// can; errors of its `count` make a spec invalid.
+int ValidateFiles(const std::vector<std::string>& files, bool json, const DataLook& look,
+                  std::ostream& out, std::ostream& err);
 
 }  // namespace bulkhead::tools

@@ -10,7 +10,7 @@
 #include "server/base/error.h"
 #include "server/base/record_name.h"
 #include "server/spec/fingerprint.h"
-#include "tools/validate/spec_report_text.h"
+#include "tools/validate/spec_report.h"
 
 namespace bulkhead::tools {
 namespace {

@@ -9,7 +9,7 @@
 #include "server/spec/selection.h"
 #include "server/spec/source_chain.h"
 #include "tools/common/text_table.h"
-#include "tools/validate/spec_report_text.h"
+#include "tools/validate/spec_report.h"
 
 namespace bulkhead::tools {
 namespace {

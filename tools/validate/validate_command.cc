@@ -1,5 +1,3 @@
-#include "tools/validate/validate_command.h"
-
 #include <cstdio>
 #include <functional>
 #include <iostream>
@@ -14,7 +12,7 @@
 #include "tools/common/commands.h"
 #include "tools/purity/purity_check.h"
 #include "tools/validate/data_look.h"
-#include "tools/validate/spec_report_text.h"
+#include "tools/validate/spec_report.h"
 
 namespace bulkhead::tools {
 namespace {
