@@ -11,10 +11,6 @@
 #include "tools/common/command_line.h"
 #include "tools/common/commands.h"
 #include "tools/completion/completion_command.h"
-#include "tools/explain/kept_look.h"
-#include "tools/purity/purity_check.h"
-#include "tools/validate/count_records.h"
-#include "tools/validate/validate_command.h"
 
 namespace bulkhead::tools {
 namespace {
@@ -41,28 +37,12 @@ Command Root() {
   root.options = {{"--version", "Print the version", {.word = "", .take = [](const std::string&) {
                                                         return "";
                                                       }}}};
-  root.commands = {InspectCommand(),
-                   StreamCommand(),
-                   ValidateCommand({CountHere, CountAt, LookAtKept}, CheckPurity),
-                   ScanCommand(),
-                   SchemaCommand(),
-                   DoctorCommand(),
-                   ExplainCommand(),
-                   PreviewCommand(),
-                   IndexCommand(),
-                   OrderCommand(),
-                   SynthCommand(),
-                   PackCommand(),
-                   BenchCommand(),
-                   CursorCommand(),
-                   ReplayCommand(),
-                   StatusCommand(),
-                   TopCommand(),
-                   TraceCommand(),
-                   HealthCommand(),
-                   RecycleCommand(),
-                   QuarantineCommand(),
-                   CompletionCommand(Root)};
+  root.commands = {InspectCommand(),    StreamCommand(),        ValidateCommand(), ScanCommand(),
+                   SchemaCommand(),     DoctorCommand(),        ExplainCommand(),  PreviewCommand(),
+                   IndexCommand(),      OrderCommand(),         SynthCommand(),    PackCommand(),
+                   BenchCommand(),      CursorCommand(),        ReplayCommand(),   StatusCommand(),
+                   TopCommand(),        TraceCommand(),         HealthCommand(),   RecycleCommand(),
+                   QuarantineCommand(), CompletionCommand(Root)};
   return root;
 }
 

@@ -9,7 +9,6 @@
 
 #include "tools/doctor/curve_chart.h"
 #include "tools/doctor/diagnosis.h"
-#include "tools/doctor/doctor_page.h"
 #include "tools/doctor/doctor_report.h"
 #include "tools/doctor/judgement.h"
 #include "tools/doctor/stage_input.h"

@@ -1,4 +1,4 @@
-#include "tools/synth/size_range.h"
+#include "tools/synth/dataset.h"
 
 #include <gtest/gtest.h>
 

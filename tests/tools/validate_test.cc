@@ -11,9 +11,10 @@
 #include "gmock/gmock.h"
 #include "tests/support/test_dir.h"
 #include "tools/common/command_line.h"
-#include "tools/validate/validate_command.h"
+#include "tools/common/commands.h"
+#include "tools/validate/spec_report.h"
 
-namespace bulkhead {
+namespace bulkhead::tools {
 namespace {
 
 using ::testing::HasSubstr;
@@ -307,11 +308,11 @@ TEST_F(ValidateTest, WarnsOfInterleavingWhatDoesNotSuit) {
 }
 
 TEST_F(ValidateTest, TheCommandSetsTheExitCode) {
-  const tools::Command validate = ValidateCommand({}, nullptr);
+  const Command validate = ValidateCommand();
   testing::internal::CaptureStderr();
-  EXPECT_EQ(tools::RunCommandLine(validate, {Write("bad.yaml", "sorce: 1\n")}), 1);
+  EXPECT_EQ(RunCommandLine(validate, {Write("bad.yaml", "sorce: 1\n")}), 1);
   EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr(":1:1: sorce"));
 }
 
 }  // namespace
-}  // namespace bulkhead
+}  // namespace bulkhead::tools

@@ -3,8 +3,7 @@
 #include "tools/common/options.h"
 
 // The subcommands of `bulkhead`, each defined in a folder of its name. Each call makes one with
-// arguments of its own. Those of other forms are in validate/validate_command.h and
-// completion/completion_command.h.
+// arguments of its own. The one of another form is in completion/completion_command.h.
 namespace bulkhead::tools {
 
 Command BenchCommand();  // in measure
@@ -27,5 +26,6 @@ Command StreamCommand();
 Command SynthCommand();
 Command TopCommand();
 Command TraceCommand();
+Command ValidateCommand();
 
 }  // namespace bulkhead::tools

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -17,8 +18,8 @@ namespace {
 using Kind = DoctorRun::Kind;
 
 bool Crashed(const DoctorRun& run) {
-  return std::any_of(run.trial.deaths.begin(), run.trial.deaths.end(),
-                     [](const TrialDeath& death) { return !death.over_quota; });
+  return std::ranges::find(run.trial.deaths, false, &TrialDeath::over_quota) !=
+         run.trial.deaths.end();
 }
 
 // Where else than in `seen` the same was seen: "; so it does alone".
@@ -28,9 +29,9 @@ std::string Elsewhere(const Diagnosis& diagnosis, const DoctorRun& seen, const s
   if (seen.kind == Kind::kAlone) return text;
   for (const DoctorRun& run : diagnosis.runs) {
     if (run.kind != Kind::kAlone || run.stage != stage || !run.ran) continue;
-    const bool alone = std::any_of(
-        run.judged.stages.begin(), run.judged.stages.end(),
-        [&](const JudgedStage& judged) { return judged.name == stage && shows(judged); });
+    const bool alone = std::ranges::any_of(run.judged.stages, [&](const JudgedStage& judged) {
+      return judged.name == stage && shows(judged);
+    });
     text = alone ? "; so it does alone" : "; alone it does not";
   }
   return text;
@@ -78,8 +79,7 @@ void AddDeaths(const Diagnosis& diagnosis, const DoctorRun& run, std::vector<std
 void AddStages(const Diagnosis& diagnosis, const DoctorRun& run, std::vector<std::string>& said) {
   std::vector<JudgedStage> stages = run.judged.stages;
   stages.push_back(run.judged.process);
-  std::stable_sort(stages.begin(), stages.end(),
-                   [](const auto& a, const auto& b) { return a.kept_bytes > b.kept_bytes; });
+  std::ranges::stable_sort(stages, std::greater(), &JudgedStage::kept_bytes);
   for (const JudgedStage& stage : stages) {
     if (stage.memory == v1::VERDICT_KIND_LEAK && !stage.name.empty()) {
       said.push_back(absl::StrCat(diagnosis.Named(stage.name), " keeps ",
@@ -104,8 +104,7 @@ void AddStages(const Diagnosis& diagnosis, const DoctorRun& run, std::vector<std
 
 // What is uncertain of an uncertain run: the process, or else a stage.
 const JudgedStage& Unsteady(const JudgedTrial& judged) {
-  const auto stage = std::find_if(judged.stages.begin(), judged.stages.end(),
-                                  [](const JudgedStage& one) { return one.IsUncertain(); });
+  const auto stage = std::ranges::find_if(judged.stages, &JudgedStage::IsUncertain);
   return judged.process.IsUncertain() || stage == judged.stages.end() ? judged.process : *stage;
 }
 
@@ -120,18 +119,14 @@ std::string LeastSeen(const DoctorRun& whole) {
 }  // namespace
 
 bool DoctorRun::IsFault() const {
-  const auto& stages = judged.stages;
   return ran && (!trial.error.ok() || !trial.deaths.empty() || judged.process.IsFault() ||
-                 std::any_of(stages.begin(), stages.end(),
-                             [](const JudgedStage& stage) { return stage.IsFault(); }));
+                 std::ranges::any_of(judged.stages, &JudgedStage::IsFault));
 }
 
 bool DoctorRun::IsUncertain() const {
-  const auto& stages = judged.stages;
   return ran &&
          (judged.process.IsUncertain() || judged.process.memory == v1::VERDICT_KIND_WARM_UP ||
-          std::any_of(stages.begin(), stages.end(),
-                      [](const JudgedStage& stage) { return stage.IsUncertain(); }));
+          std::ranges::any_of(judged.stages, &JudgedStage::IsUncertain));
 }
 
 std::string DoctorRun::Word() const {
@@ -167,8 +162,7 @@ std::string Diagnosis::Setting() const {
 
 int Diagnosis::ExitCode() const {
   // What is uncertain with fewer stages alone is the noise of a run that is soon over.
-  const bool any_fault =
-      std::any_of(runs.begin(), runs.end(), [](const DoctorRun& run) { return run.IsFault(); });
+  const bool any_fault = std::ranges::any_of(runs, &DoctorRun::IsFault);
   return any_fault || runs[0].IsUncertain() ? 1 : 0;
 }
 

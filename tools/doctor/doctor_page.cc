@@ -1,7 +1,6 @@
-#include "tools/doctor/doctor_page.h"
-
 #include <algorithm>
 #include <cmath>
+#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -47,31 +46,23 @@ std::string MemoryNumber(double bytes) {
 
 std::string TimeNumber(double seconds) { return absl::StrFormat("%.3g ms", seconds * 1e3); }
 
-std::string Line(const std::string& name, const std::string& time, const std::string& kept,
-                 const std::string& word, bool marked, const std::string& note) {
-  return absl::StrCat("<tr><td>", Escaped(name), "</td><td>", Escaped(time), "</td><td>",
-                      Escaped(kept), "</td><td", marked ? " class=\"bad\"" : "", ">", Escaped(word),
-                      "</td><td class=\"faint\">", Escaped(note), "</td></tr>\n");
+std::string Table(const std::vector<DoctorRow>& rows) {
+  std::string table =
+      "<div class=\"card\"><table>\n"
+      "<tr><th></th><th>time a sample</th><th>kept a sample</th><th>verdict</th><th></th></tr>\n";
+  for (const DoctorRow& row : rows) {
+    absl::StrAppend(&table, "<tr><td>", Escaped(row.name), "</td><td>", Escaped(row.time),
+                    "</td><td>", Escaped(row.kept), "</td><td", row.marked ? " class=\"bad\"" : "",
+                    ">", Escaped(row.word), "</td><td class=\"faint\">", Escaped(row.note),
+                    "</td></tr>\n");
+  }
+  return table + "</table></div>\n";
 }
 
-std::string StageLine(const Diagnosis& diagnosis, const JudgedStage& stage) {
-  const DoctorRun& whole = diagnosis.runs[0];
-  const bool fails = stage.name.empty() && !whole.trial.error.ok();
-  return Line(diagnosis.Named(stage.name, "all of the worker"), TimeText(stage.time),
-              KeptText(stage), fails ? whole.Word() : stage.Word(), fails || stage.IsFault(), "");
+// Of a run, on the page.
+std::string TitleOf(const DoctorRun& run) {
+  return run.kind == DoctorRun::Kind::kAlone ? absl::StrCat(run.title, ", alone") : run.title;
 }
-
-std::string RunLine(const DoctorRun& run) {
-  const JudgedStage& process = run.judged.process;
-  const std::string title =
-      run.kind == DoctorRun::Kind::kAlone ? absl::StrCat(run.title, ", alone") : run.title;
-  if (!run.ran) return Line(title, "", "", "did not run", false, run.note);
-  return Line(title, TimeText(process.time), KeptText(process), run.Word(), run.IsFault(),
-              run.note);
-}
-
-constexpr char kColumns[] =
-    "<tr><th></th><th>time a sample</th><th>kept a sample</th><th>verdict</th><th></th></tr>\n";
 
 // By name, in the order of the judged stages, what each look shows.
 std::vector<Curve> StageCurves(const DoctorRun& run, double (*value)(const StageCounters& before,
@@ -125,7 +116,6 @@ std::string Charts(const DoctorRun& run) {
 }  // namespace
 
 std::string DoctorPage(const Diagnosis& diagnosis) {
-  const DoctorRun& whole = diagnosis.runs[0];
   std::string page = absl::StrCat(kPageHead, "<title>bulkhead doctor: ", Escaped(diagnosis.spec),
                                   "</title>\n<h1>", Escaped(diagnosis.spec),
                                   "</h1>\n<p class=\"faint\">", Escaped(diagnosis.Setting()), "; ",
@@ -134,25 +124,18 @@ std::string DoctorPage(const Diagnosis& diagnosis) {
     absl::StrAppend(&page, "<div", diagnosis.ExitCode() == 0 ? "" : " class=\"bad\"", ">",
                     Escaped(sentence), ".</div>\n");
   }
-  absl::StrAppend(&page, "</div>\n<h2>The whole spec, by stage</h2>\n<div class=\"card\"><table>\n",
-                  kColumns);
-  for (const JudgedStage& stage : whole.judged.stages) {
-    absl::StrAppend(&page, StageLine(diagnosis, stage));
-  }
-  for (const std::string& stage : diagnosis.joined) {
-    absl::StrAppend(&page, Line(stage, "", "", "-", false, kJoined));
-  }
-  absl::StrAppend(&page, StageLine(diagnosis, whole.judged.process), "</table></div>\n",
-                  "<h2>The worker of other runs</h2>\n<div class=\"card\"><table>\n", kColumns);
+  std::vector<DoctorRow> others;
   for (size_t i = 1; i < diagnosis.runs.size(); ++i) {
-    absl::StrAppend(&page, RunLine(diagnosis.runs[i]));
+    DoctorRow& row = others.emplace_back(RunRow(diagnosis.runs[i]));
+    row.name = TitleOf(diagnosis.runs[i]);
+    if (!diagnosis.runs[i].ran) row.word = diagnosis.runs[i].Word();
   }
-  absl::StrAppend(&page, "</table></div>\n");
+  absl::StrAppend(&page, "</div>\n<h2>The whole spec, by stage</h2>\n", Table(StageRows(diagnosis)),
+                  "<h2>The worker of other runs</h2>\n", Table(others));
   for (const DoctorRun& run : diagnosis.runs) {
     if (!run.ran) continue;
-    absl::StrAppend(&page, "<h2>", Escaped(run.title),
-                    run.kind == DoctorRun::Kind::kAlone ? ", alone" : "",
-                    "</h2>\n<div class=\"card\">", Charts(run), "</div>\n");
+    absl::StrAppend(&page, "<h2>", Escaped(TitleOf(run)), "</h2>\n<div class=\"card\">",
+                    Charts(run), "</div>\n");
   }
   return page;
 }

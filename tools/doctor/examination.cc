@@ -42,6 +42,20 @@ void Rename(const std::string& name, const std::string& whole_name, Trial& trial
   }
 }
 
+std::vector<std::string> ServiceArguments(const ExaminationOptions& options) {
+  std::vector<std::string> flags = options.user_code.ServiceArguments();
+  const auto add = [&](const char* flag, const std::string& value) {
+    if (!value.empty()) flags.insert(flags.end(), {flag, value});
+  };
+  add("--worker-quota", options.quota);
+  add("--memory-budget", options.budget);
+  // A worker has to show what it does for as long as it can.
+  add("--recycle-growth", "false");
+  add("--recycle-slowdown", "0");
+  flags.push_back("--allow-fault-stages");
+  return flags;
+}
+
 // The runs of one spec, one after the other.
 class Examination {
  public:
@@ -63,7 +77,8 @@ class Examination {
     line_.Finish(absl::StrCat(CountText(diagnosis_.runs.size(), "run"), " done"));
     diagnosis_.spec = options_.spec;
     diagnosis_.samples = options_.samples;
-    diagnosis_.sandbox = options_.sandbox.empty() ? "all" : options_.sandbox;
+    const std::string& sandbox = options_.user_code.sandbox;
+    diagnosis_.sandbox = sandbox.empty() ? "all" : sandbox;
     diagnosis_.code = CodeOfStages(spec_);
     diagnosis_.joined = JoinedStages();
     return std::move(diagnosis_);
@@ -76,8 +91,8 @@ class Examination {
     std::vector<std::string> joined;
     for (int i = 0; i < spec_.stages_size() && whole.samples > 0; ++i) {
       const std::string label = StageLabel(spec_, i);
-      const bool named = std::any_of(whole.stages.begin(), whole.stages.end(),
-                                     [&](const JudgedStage& stage) { return stage.name == label; });
+      const bool named =
+          std::ranges::find(whole.stages, label, &JudgedStage::name) != whole.stages.end();
       if (!named && !TraitsOf(spec_.stages(i)).keeps_samples) joined.push_back(label);
     }
     return joined;
@@ -153,7 +168,7 @@ absl::StatusOr<Diagnosis> Examine(const ExaminationOptions& options, ProgressLin
   // For the inputs of single stages.
   BULKHEAD_ASSIGN_OR_RETURN(const TemporaryFolder folder, TemporaryFolder::Make("doctor"));
   BULKHEAD_ASSIGN_OR_RETURN(const auto service,
-                            OwnService::Start(/*workers=*/1, options.service_args));
+                            OwnService::Start(/*workers=*/1, ServiceArguments(options)));
   return Examination(options, std::move(spec), *service, folder.path(), line).Run();
 }
 

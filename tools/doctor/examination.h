@@ -2,10 +2,10 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "tools/common/progress_line.h"
+#include "tools/common/user_code_options.h"
 #include "tools/doctor/diagnosis.h"
 #include "tools/doctor/stage_input.h"
 
@@ -13,10 +13,11 @@ namespace bulkhead::tools {
 
 struct ExaminationOptions {
   std::string spec;
-  uint64_t samples = 0;                   // of each run
-  InputChoice input;                      // of stages that run alone
-  std::string sandbox;                    // its parts, as --sandbox has them; empty: all
-  std::vector<std::string> service_args;  // of bulkheadd
+  uint64_t samples = 2000;  // of each run
+  InputChoice input;        // of stages that run alone
+  std::string quota;        // of the worker; empty: that of bulkheadd
+  std::string budget;       // of the service; empty: likewise
+  UserCodeOptions user_code;
 };
 
 // Runs the spec whole, its prefixes, and each of its common stages alone, in workers of a service

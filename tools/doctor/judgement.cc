@@ -117,9 +117,7 @@ JudgedTrial Judge(const Trial& trial) {
   for (const TrialDeath& death : trial.deaths) {
     if (!death.over_quota) ++deaths[death.stage];
   }
-  const auto most =
-      std::max_element(trial.workers.begin(), trial.workers.end(),
-                       [](const auto& a, const auto& b) { return a.samples() < b.samples(); });
+  const auto most = std::ranges::max_element(trial.workers, {}, &WorkerLooks::samples);
   const WorkerLooks none;
   const WorkerLooks& worker = most == trial.workers.end() ? none : *most;
   const uint64_t from = JudgedFrom(worker);
@@ -140,8 +138,7 @@ JudgedTrial Judge(const Trial& trial) {
     judged.stages.back().deaths = deaths[name];
     leaks |= judged.stages.back().Keeps();
   }
-  std::sort(judged.stages.begin(), judged.stages.end(),
-            [](const auto& a, const auto& b) { return IsBefore(a.name, b.name); });
+  std::ranges::sort(judged.stages, IsBefore, &JudgedStage::name);
   judged.process = JudgeOne("", process, from, TimesOf(worker, ""));
   judged.process.deaths = deaths[""];
   if (judged.process.Keeps() && !leaks) judged.process.memory = v1::VERDICT_KIND_RETENTION;

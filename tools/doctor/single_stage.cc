@@ -170,8 +170,7 @@ absl::StatusOr<SingleStage> MakeSingleStage(const v1::PipelineSpec& spec, int nu
   std::vector<Read> reads;
   std::vector<std::string> told;
   for (const std::string& name : StageReads(stage)) {
-    const auto feature = std::find_if(features.begin(), features.end(),
-                                      [&](const auto& each) { return each.name == name; });
+    const auto feature = std::ranges::find(features, name, &FeatureSignature::name);
     if (feature == features.end()) continue;
     if (feature->kind == FeatureSignature::Kind::kEncoded && feature->max_bytes == 0) {
       return CannotRunAlone(absl::StrCat("it takes `", name,

@@ -27,10 +27,11 @@ uint64_t BytesOf(v1::DType dtype, const std::vector<int64_t>& shape) {
   return bytes;
 }
 
-template <typename Number>
-void Fill(std::mt19937_64& random, Number (*make)(std::mt19937_64&), std::string& bytes) {
+template <typename Make>
+void Fill(std::string& bytes, const Make& make) {
+  using Number = decltype(make());
   for (size_t at = 0; at + sizeof(Number) <= bytes.size(); at += sizeof(Number)) {
-    const Number number = make(random);
+    const Number number = make();
     std::memcpy(bytes.data() + at, &number, sizeof(number));
   }
 }
@@ -40,24 +41,13 @@ void FillRandom(v1::DType dtype, std::mt19937_64& random, std::string& bytes) {
   switch (dtype) {
     case v1::DTYPE_FLOAT32:
     case v1::DTYPE_COMPLEX64:
-      return Fill<float>(
-          random,
-          [](std::mt19937_64& from) {
-            return static_cast<float>(from() >> 40) / static_cast<float>(1 << 24);
-          },
-          bytes);
+      return Fill(bytes, [&] { return static_cast<float>(random() >> 40) / 0x1p24f; });
     case v1::DTYPE_FLOAT64:
     case v1::DTYPE_COMPLEX128:
-      return Fill<double>(
-          random,
-          [](std::mt19937_64& from) {
-            return static_cast<double>(from() >> 11) / static_cast<double>(uint64_t{1} << 53);
-          },
-          bytes);
+      return Fill(bytes, [&] { return static_cast<double>(random() >> 11) / 0x1p53; });
     case v1::DTYPE_UINT8:
     case v1::DTYPE_INT8:
-      return Fill<uint8_t>(
-          random, [](std::mt19937_64& from) { return static_cast<uint8_t>(from()); }, bytes);
+      return Fill(bytes, [&] { return static_cast<uint8_t>(random()); });
     case v1::DTYPE_FLOAT16:
     case v1::DTYPE_BFLOAT16:
       return;  // zeros: they have no type in C++

@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "bulkhead/error.h"
 #include "bulkhead/loader.h"
+#include "client/cpp/internal/rpc/public_types.h"
 #include "server/base/byte_size.h"
 #include "server/base/element_type.h"
 #include "server/base/error.h"
@@ -39,17 +40,18 @@ namespace bulkhead::tools {
 namespace {
 
 constexpr char kExplainExamples[] =
-    "Samples are made in one thread of a process in the workers' sandbox, first with every\n"
-    "stage by itself and then as workers run them. The memory is that with which a service,\n"
-    "started for this, admits the stream. Python functions run in a separate interpreter; their\n"
-    "times include the transfer to it, which is shorter in a worker. Of data in object stores\n"
-    "it also shows what each order reads; the times are without the network.\n"
-    "\n"
-    "Examples:\n"
-    "  bulkhead explain train.yaml\n"
-    "  bulkhead explain train.yaml --batch-sizes 1,2,4 --samples 1000\n"
-    "  bulkhead explain train.yaml --workers 4 --json\n"
-    "  bulkhead explain train.yaml --python-path code\n";
+    R"(Samples are made in one thread of a process in the workers' sandbox, first with every
+stage by itself and then as workers run them. The memory is that with which a service,
+started for this, admits the stream. Python functions run in a separate interpreter; their
+times include the transfer to it, which is shorter in a worker. Of data in object stores
+it also shows what each order reads; the times are without the network.
+
+Examples:
+  bulkhead explain train.yaml
+  bulkhead explain train.yaml --batch-sizes 1,2,4 --samples 1000
+  bulkhead explain train.yaml --workers 4 --json
+  bulkhead explain train.yaml --python-path code
+)";
 
 constexpr absl::Duration kExplainDeadline = absl::Seconds(60);
 constexpr absl::Duration kProbe = absl::Seconds(30);  // longest look at what workers hold
@@ -101,8 +103,7 @@ ExplainedFeature Explain(const FeatureSignature& feature) {
 void AddStep(const SourceChain::Step& step, const std::vector<FeatureSignature>& after,
              std::vector<ExplainedStage>& stages) {
   const std::string name = absl::StrCat(step.path, " ", StageName(*step.stage));
-  auto row = std::find_if(stages.begin(), stages.end(),
-                          [&](const ExplainedStage& stage) { return stage.name == name; });
+  auto row = std::ranges::find(stages, name, &ExplainedStage::name);
   if (row == stages.end()) row = stages.insert(row, {name, {}, 0});
   for (const FeatureSignature& feature : after) {
     if (StepGives(step, feature)) row->gives.push_back(Explain(feature));
@@ -125,11 +126,7 @@ std::vector<ExplainedFeature> PackedBy(const v1::PipelineSpec& spec,
     });
     if (feature.packed_at != path || !delivered) continue;
     ExplainedFeature& explained = packed.emplace_back(Explain(feature));
-    if (feature.packing == v1::PACKING_ROWS) {
-      absl::StrAppend(&explained.what, ", without padding");
-    } else {
-      absl::StrAppend(&explained.what, " or smaller");
-    }
+    explained.what += feature.packing == v1::PACKING_ROWS ? ", without padding" : " or smaller";
   }
   return packed;
 }
@@ -248,15 +245,7 @@ absl::StatusOr<StreamMemory> PlanOfRefused(const ExplainArguments& arguments,
     BULKHEAD_ASSIGN_OR_RETURN(options.worker_quota_bytes, ParseBytes(arguments.quota));
   }
   BULKHEAD_ASSIGN_OR_RETURN(const v1::MemoryPlan plan, PlanMemory(signature, options));
-  StreamMemory memory;
-  memory.slot_bytes = plan.slot_bytes();
-  memory.slot_count = plan.slot_count();
-  memory.arena_bytes = plan.arena_bytes();
-  memory.sample_bytes = plan.sample_bytes();
-  memory.workers = plan.workers();
-  memory.threads_per_worker = plan.threads_per_worker();
-  memory.worker_quota_bytes = plan.worker_quota_bytes();
-  return memory;
+  return client_internal::ToStreamMemory(plan);
 }
 
 // By what the service that would run the spec here says of it, and by what its workers hold while

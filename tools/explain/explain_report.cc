@@ -7,30 +7,10 @@
 #include "absl/strings/str_join.h"
 #include "server/base/byte_size.h"
 #include "tools/common/machine.h"
+#include "tools/common/text_table.h"
 
 namespace bulkhead::tools {
 namespace {
-
-using Row = std::vector<std::string>;
-
-// Columns as wide as they need be; the first is on the left, those in `right` on the right.
-std::string Table(const std::vector<Row>& rows, const std::vector<bool>& right) {
-  std::vector<size_t> widths(right.size());
-  for (const Row& row : rows) {
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  }
-  std::string text;
-  for (const Row& row : rows) {
-    std::string line;
-    for (size_t i = 0; i < row.size(); ++i) {
-      const int width = static_cast<int>(widths[i]) * (right[i] ? 1 : -1);
-      absl::StrAppendFormat(&line, "  %*s", width, row[i]);
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    absl::StrAppend(&text, line, "\n");
-  }
-  return text;
-}
 
 std::string Milliseconds(double seconds) { return absl::StrFormat("%.3f ms", seconds * 1e3); }
 
@@ -87,12 +67,12 @@ std::string AgainLine(const Explanation& explanation) {
 
 std::string StageTable(const Explanation& explanation) {
   const std::vector<uint64_t> sizes = BatchSizes(explanation);
-  Row head = {"stage", "time", "share", "gives", "", "a sample"};
+  TextRow head = {"stage", "time", "share", "gives", "", "a sample"};
   for (const uint64_t size : sizes) head.push_back(absl::StrCat("batch of ", size));
-  std::vector<Row> rows = {head};
+  std::vector<TextRow> rows = {head};
   for (const ExplainedStage& stage : explanation.stages) {
     const double share = stage.seconds / std::max(1e-12, explanation.unfused_seconds);
-    Row row(head.size());
+    TextRow row(head.size());
     row[0] = stage.name;
     row[1] = stage.joined ? "with the above" : Milliseconds(stage.seconds);
     row[2] = stage.joined ? "" : absl::StrFormat("%.0f%%", 100 * share);
@@ -102,13 +82,13 @@ std::string StageTable(const Explanation& explanation) {
       row[5] = SampleSize(feature);
       for (size_t i = 0; i < sizes.size(); ++i) row[6 + i] = BatchSize(feature, sizes[i]);
       rows.push_back(std::move(row));
-      row = Row(head.size());
+      row = TextRow(head.size());
     }
     if (stage.gives.empty()) rows.push_back(std::move(row));
   }
   std::vector<bool> right(head.size(), true);
   for (const size_t left : {0, 3, 4}) right[left] = false;
-  return Table(rows, right);
+  return TextTable(rows, right);
 }
 
 // "arena: label, arena: path".
@@ -134,7 +114,7 @@ uint64_t ServiceBytes(const Explanation& explanation) {
 
 std::string MemoryTable(const Explanation& explanation) {
   const RankedMemory ranked = RankMemory(explanation.memory);
-  std::vector<Row> rows = {{"what", "over shared memory", "over gRPC", "how"}};
+  std::vector<TextRow> rows = {{"what", "over shared memory", "over gRPC", "how"}};
   const auto add = [&](const std::string& what, const ExplainedMemory& part,
                        const std::string& how) {
     rows.push_back({what, FormatBytes(part.shm_bytes), FormatBytes(part.grpc_bytes), how});
@@ -152,7 +132,7 @@ std::string MemoryTable(const Explanation& explanation) {
   rows.push_back({"left of the budget", FormatBytes(left), FormatBytes(left),
                   absl::StrCat("of ", FormatBytes(budget),
                                " on this machine, which the client's part does not touch")});
-  const std::string table = Table(rows, {false, true, true, false});
+  const std::string table = TextTable(rows, {false, true, true, false});
   if (!explanation.refused.empty()) {
     return absl::StrCat(
         table, "  it does not fit, so the service refuses the stream: ", explanation.refused, "\n");
@@ -168,12 +148,12 @@ std::string MemoryTable(const Explanation& explanation) {
 }
 
 std::string BatchTable(const Explanation& explanation) {
-  std::vector<Row> rows = {{"batch size", "a batch", "arena", "client over gRPC"}};
+  std::vector<TextRow> rows = {{"batch size", "a batch", "arena", "client over gRPC"}};
   for (const ExplainedBatch& batch : explanation.batches) {
     rows.push_back({absl::StrCat(batch.size), FormatBytes(batch.batch_bytes),
                     FormatBytes(batch.arena_bytes), FormatBytes(batch.client_grpc_bytes)});
   }
-  return Table(rows, {true, true, true, true});
+  return TextTable(rows, {true, true, true, true});
 }
 
 // What each order reads of object stores; nothing without any.
@@ -183,7 +163,7 @@ std::string ReadingTable(const Explanation& explanation) {
                         "\n");
   }
   if (explanation.readings.empty()) return "";
-  std::vector<Row> rows = {{"order", "a sample", "its record", "requests a sample", ""}};
+  std::vector<TextRow> rows = {{"order", "a sample", "its record", "requests a sample", ""}};
   for (const ExplainedReading& reading : explanation.readings) {
     rows.push_back(
         {reading.order, FormatBytes(reading.sample_bytes), FormatBytes(reading.record_bytes),
@@ -192,7 +172,7 @@ std::string ReadingTable(const Explanation& explanation) {
   return absl::StrCat(
       "\nread from the object stores, while the block cache has none of it; it is read in blocks "
       "of\n16 KiB, and ranges of blocks by one request\n",
-      Table(rows, {false, true, true, true, false}));
+      TextTable(rows, {false, true, true, true, false}));
 }
 
 JsonObject ReadingJson(const ExplainedReading& reading) {

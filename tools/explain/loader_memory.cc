@@ -1,6 +1,7 @@
 #include "tools/explain/loader_memory.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -80,8 +81,7 @@ ExplainedMemory SumOf(const std::vector<ExplainedMemory>& parts) {
 RankedMemory RankMemory(std::vector<ExplainedMemory> parts) {
   RankedMemory ranked;
   ranked.together = SumOf(parts);
-  std::stable_sort(parts.begin(), parts.end(),
-                   [](const auto& a, const auto& b) { return Larger(a) > Larger(b); });
+  std::ranges::stable_sort(parts, std::greater(), Larger);
   const auto is_small = [&](const ExplainedMemory& part) {
     return !part.of_client && Larger(part) < Larger(ranked.together) / kWorthALine;
   };

@@ -113,10 +113,9 @@ void BlockCount::Add(std::vector<ObjectPart> batch) {
   for (const ObjectPart& part : batch) {
     if (of_table(part)) ReadObjects(part);
   }
-  batch.erase(std::remove_if(batch.begin(), batch.end(), of_table), batch.end());
-  std::sort(batch.begin(), batch.end(), [](const ObjectPart& a, const ObjectPart& b) {
-    return std::tie(a.key, a.begin) < std::tie(b.key, b.begin);
-  });
+  std::erase_if(batch, of_table);
+  std::ranges::sort(batch, {},
+                    [](const ObjectPart& part) { return std::tie(part.key, part.begin); });
   for (size_t i = 0; i < batch.size();) {
     const ObjectPart& first = batch[i];
     uint64_t end = first.end;

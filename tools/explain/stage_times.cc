@@ -55,19 +55,13 @@ class Stopwatch : public StageObserver {
     if (sizes_ != nullptr) sizes_->Reset();
   }
   const std::vector<double>& seconds() const { return seconds_; }
-  // Since Reset.
+  // Since Reset, as far as a tool tells them.
   WorkCounts counts() const {
     WorkCounts counts = counts_;
     const jpeg::DecodeCounts& before = counts_before_.jpeg;
     counts.jpeg.crops -= before.crops;
-    counts.jpeg.entries_found -= before.entries_found;
-    counts.jpeg.entries_made -= before.entries_made;
-    counts.jpeg.coefficients_found -= before.coefficients_found;
-    counts.jpeg.coefficients_made -= before.coefficients_made;
-    counts.jpeg.unread -= before.unread;
     counts.jpeg.mcus -= before.mcus;
     counts.jpeg.mcus_read -= before.mcus_read;
-    for (size_t i = 0; i < before.files.size(); ++i) counts.jpeg.files[i] -= before.files[i];
     counts.kept_found -= counts_before_.kept_found;
     return counts;
   }

@@ -16,6 +16,17 @@
 namespace bulkhead::tools {
 namespace {
 
+constexpr char kHealthExamples[] =
+    R"(Asks gRPC's health check; over TLS any right is enough. Certificates come from a
+target file or the environment (BULKHEAD_TLS_CA, BULKHEAD_TLS_CERT, BULKHEAD_TLS_KEY).
+
+Examples:
+  bulkhead health
+  bulkhead health --target unix:/run/bulkhead/loader.sock --timeout 1
+  bulkhead health --target loader.yaml
+  bulkhead health --target fleet.yaml --wait 600
+)";
+
 struct HealthArguments {
   std::string target;
   double timeout_seconds = 5;
@@ -58,28 +69,19 @@ absl::StatusOr<int> Run(const HealthArguments& arguments) {
 
 Command HealthCommand() {
   const auto arguments = std::make_shared<HealthArguments>();
-  return {
-      .name = "health",
-      .about = "Check whether a service serves, for probes: exit code 0 or 1",
-      .more =
-          "Asks gRPC's health check; over TLS any right is enough. Certificates come from a\n"
-          "target file or the environment (BULKHEAD_TLS_CA, BULKHEAD_TLS_CERT, BULKHEAD_TLS_KEY).\n"
-          "\n"
-          "Examples:\n"
-          "  bulkhead health\n"
-          "  bulkhead health --target unix:/run/bulkhead/loader.sock --timeout 1\n"
-          "  bulkhead health --target loader.yaml\n"
-          "  bulkhead health --target fleet.yaml --wait 600\n",
-      .options =
-          {FoundTargetOption(arguments->target),
-           {"--timeout", "Seconds in which the service must answer",
-            Seconds(arguments->timeout_seconds)},
-           {"--wait",
-            "Seconds in which it may begin to serve: asks again each second while it is away, "
-            "or a name has no address",
-            Seconds(arguments->wait_seconds)},
-           {"--json", "Print JSON", Flag(arguments->json)}},
-      .run = [arguments] { return Run(*arguments); }};
+  return {.name = "health",
+          .about = "Check whether a service serves, for probes: exit code 0 or 1",
+          .more = kHealthExamples,
+          .options =
+              {FoundTargetOption(arguments->target),
+               {"--timeout", "Seconds in which the service must answer",
+                Seconds(arguments->timeout_seconds)},
+               {"--wait",
+                "Seconds in which it may begin to serve: asks again each second while it is away, "
+                "or a name has no address",
+                Seconds(arguments->wait_seconds)},
+               {"--json", "Print JSON", Flag(arguments->json)}},
+          .run = [arguments] { return Run(*arguments); }};
 }
 
 }  // namespace bulkhead::tools

@@ -23,7 +23,6 @@
 #include "tools/common/status_message.h"
 #include "tools/index/publish.h"
 #include "tools/local/local_pipeline.h"
-#include "tools/local/longer_spec.h"
 
 namespace bulkhead::tools {
 namespace {

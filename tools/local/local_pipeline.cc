@@ -16,6 +16,15 @@
 #include "tools/local/own_run.h"
 
 namespace bulkhead::tools {
+namespace {
+
+SpecSource SourceOf(const v1::PipelineSpec& spec, const std::string& path) {
+  SpecSource source = SpecText(SpecToYaml(spec));
+  source.base_dir = SpecFolder(path);
+  return source;
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<LocalPipeline>> LocalPipeline::Create(const v1::PipelineSpec& spec,
                                                                      const std::string& base_dir,
@@ -70,6 +79,16 @@ std::string SpecFolder(const std::string& path) {
   const std::string folder = std::filesystem::absolute(path).parent_path().string();
   const auto real = RealPath(folder);
   return real.ok() ? *real : folder;
+}
+
+SpecSource EndlessSpec(v1::PipelineSpec spec, const std::string& path) {
+  spec.clear_epochs();
+  return SourceOf(spec, path);
+}
+
+SpecSource SpecOfMoreEpochs(v1::PipelineSpec spec, uint64_t more, const std::string& path) {
+  if (spec.has_epochs()) spec.set_epochs(spec.epochs() + more);
+  return SourceOf(spec, path);
 }
 
 }  // namespace bulkhead::tools

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "bulkhead/loader.h"
 #include "bulkhead/v1/pipeline.pb.h"
 #include "server/pipeline/pipeline.h"
 #include "server/spec/signature.h"
@@ -60,5 +61,12 @@ absl::StatusOr<v1::PipelineSpec> ReadSpecFile(const std::string& path);
 
 // The folder from which relative paths in the spec `path` start.
 std::string SpecFolder(const std::string& path);
+
+// What the file at `path` held, made `spec`, as a stream without an end: however fast it is served,
+// it lasts as long as the measurement.
+SpecSource EndlessSpec(v1::PipelineSpec spec, const std::string& path);
+
+// The same with so many epochs more than it says.
+SpecSource SpecOfMoreEpochs(v1::PipelineSpec spec, uint64_t more, const std::string& path);
 
 }  // namespace bulkhead::tools

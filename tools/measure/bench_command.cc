@@ -13,33 +13,33 @@
 #include "tools/common/service_options.h"
 #include "tools/common/stream_run.h"
 #include "tools/local/local_pipeline.h"
-#include "tools/local/longer_spec.h"
 #include "tools/measure/bench_report.h"
 #include "tools/measure/decode_limit.h"
 #include "tools/measure/in_process.h"
 #include "tools/measure/leak.h"
-#include "tools/measure/leak_report.h"
 #include "tools/measure/recovery.h"
 
 namespace bulkhead::tools {
 namespace {
 
 constexpr char kRunExamples[] =
-    "samples_per_second and bytes_per_second are measured from the arrival of the first batch to\n"
-    "that of the last, so they exclude start-up; first_batch_seconds is start-up, from the start\n"
-    "of this process. Memory values are the highest seen, without arenas.\n"
-    "\n"
-    "Examples:\n"
-    "  bulkhead bench run photos/tfrecord.yaml --json\n"
-    "  bulkhead bench run train.yaml --batches 200 --workers 2 --threads 1\n"
-    "  bulkhead bench run train.yaml --epochs-before 1\n"
-    "  bulkhead bench run train.yaml --in-process --threads 2\n"
-    "  bulkhead bench run train.yaml --target unix:/run/bulkhead/bulkhead.sock\n";
+    R"(samples_per_second and bytes_per_second are measured from the arrival of the first batch to
+that of the last, so they exclude start-up; first_batch_seconds is start-up, from the start
+of this process. Memory values are the highest seen, without arenas.
+
+Examples:
+  bulkhead bench run photos/tfrecord.yaml --json
+  bulkhead bench run train.yaml --batches 200 --workers 2 --threads 1
+  bulkhead bench run train.yaml --epochs-before 1
+  bulkhead bench run train.yaml --in-process --threads 2
+  bulkhead bench run train.yaml --target unix:/run/bulkhead/bulkhead.sock
+)";
 
 constexpr char kLimitExamples[] =
-    "Examples:\n"
-    "  bulkhead bench decode-limit photos/folder\n"
-    "  bulkhead bench decode-limit photos/folder --threads 2 --repeat 3 --json\n";
+    R"(Examples:
+  bulkhead bench decode-limit photos/folder
+  bulkhead bench decode-limit photos/folder --threads 2 --repeat 3 --json
+)";
 
 struct RunArguments {
   std::string spec;
@@ -52,13 +52,11 @@ struct RunArguments {
 };
 
 absl::StatusOr<StreamRunReport> RunAsLibrary(const RunArguments& arguments) {
-  InProcessOptions options;
-  options.spec = arguments.spec;
-  options.threads = std::max(1u, arguments.service.threads);
-  options.code = arguments.service.code;
-  options.batches = arguments.batches;
-  options.digest = !arguments.no_digest;
-  return RunInProcess(options);
+  return RunInProcess({.spec = arguments.spec,
+                       .threads = std::max(1u, arguments.service.threads),
+                       .batches = arguments.batches,
+                       .digest = !arguments.no_digest,
+                       .code = arguments.service.code});
 }
 
 absl::StatusOr<StreamRunReport> RunThroughService(const RunArguments& arguments) {
@@ -118,13 +116,13 @@ Command RunCommand() {
 }
 
 constexpr char kRecoveryExamples[] =
-    "Starts services of its own, takes batches as fast as they come, and kills with SIGKILL at\n"
-    "random times. A figure is the longest gap between two batches after the kill, less the "
-    "median\n"
-    "gap, in seconds.\n"
-    "\n"
-    "Examples:\n"
-    "  bulkhead bench recovery photos/tfrecord.yaml --json\n";
+    R"(Starts services of its own, takes batches as fast as they come, and kills with SIGKILL at
+random times. A figure is the longest gap between two batches after the kill, less the median
+gap, in seconds.
+
+Examples:
+  bulkhead bench recovery photos/tfrecord.yaml --json
+)";
 
 struct RecoveryArguments {
   RecoveryOptions options;
@@ -162,15 +160,16 @@ Command RecoveryCommand() {
 }
 
 constexpr char kLeakExamples[] =
-    "Starts two services with one worker of one thread each: in one a stage leaks with every\n"
-    "sample, in the other it maps, touches and unmaps as much memory. They take turns. The spec's\n"
-    "`epochs` is ignored.\n"
-    "\n"
-    "Examples:\n"
-    "  bulkhead bench leak photos/tfrecord.yaml\n"
-    "  bulkhead bench leak photos/tfrecord.yaml --samples 20000 --json\n"
-    "  bulkhead bench leak photos/tfrecord.yaml --fault python --every 20\n"
-    "  taskset -c 0 bulkhead bench leak photos/tfrecord.yaml   with one core for all\n";
+    R"(Starts two services with one worker of one thread each: in one a stage leaks with every
+sample, in the other it maps, touches and unmaps as much memory. They take turns. The spec's
+`epochs` is ignored.
+
+Examples:
+  bulkhead bench leak photos/tfrecord.yaml
+  bulkhead bench leak photos/tfrecord.yaml --samples 20000 --json
+  bulkhead bench leak photos/tfrecord.yaml --fault python --every 20
+  taskset -c 0 bulkhead bench leak photos/tfrecord.yaml   with one core for all
+)";
 
 struct LeakArguments {
   LeakOptions options;

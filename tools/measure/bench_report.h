@@ -6,6 +6,7 @@
 #include "tools/common/json.h"
 #include "tools/common/stream_run.h"
 #include "tools/measure/decode_limit.h"
+#include "tools/measure/leak.h"
 #include "tools/measure/recovery.h"
 
 namespace bulkhead::tools {
@@ -26,5 +27,11 @@ JsonObject RecoveryJson(const RecoveryReport& report, const RecoveryOptions& opt
 
 // The same for people.
 std::string RecoveryText(const RecoveryReport& report);
+
+// The result of `bench leak`.
+JsonObject LeakJson(const LeakReport& report, const LeakOptions& options);
+
+// The same for people, with the memory curves of both runs; ends with a newline.
+std::string LeakText(const LeakReport& report, const LeakOptions& options);
 
 }  // namespace bulkhead::tools

@@ -8,6 +8,7 @@
 
 #include "server/base/checksum.h"
 #include "server/base/error.h"
+#include "server/sampler/batch_plan.h"
 #include "tools/common/clock.h"
 #include "tools/common/machine.h"
 #include "tools/common/output_bytes.h"
@@ -17,36 +18,11 @@
 namespace bulkhead::tools {
 namespace {
 
-// Batches of all epochs, by number.
-class BatchCounter {
- public:
-  BatchCounter(const v1::PipelineSpec& spec, const LocalPipeline& local)
-      : size_(spec.batch().size()), samples_(local.samples_per_epoch()) {
-    per_epoch_ = spec.batch().last() == v1::LAST_BATCH_DROP ? samples_ / size_
-                                                            : (samples_ + size_ - 1) / size_;
-  }
-
-  uint64_t size() const { return size_; }
-  uint64_t per_epoch() const { return per_epoch_; }
-  // Of the first sample, through all epochs.
-  uint64_t PositionOf(uint64_t batch) const { return EpochOf(batch) * samples_ + FirstOf(batch); }
-  uint64_t EpochOf(uint64_t batch) const { return batch / per_epoch_; }
-  uint64_t FirstOf(uint64_t batch) const { return batch % per_epoch_ * size_; }
-  uint32_t CountOf(uint64_t batch) const {
-    return static_cast<uint32_t>(std::min(size_, samples_ - FirstOf(batch)));
-  }
-
- private:
-  uint64_t size_;
-  uint64_t samples_;
-  uint64_t per_epoch_;
-};
-
 // Threads take batches by turns and hand them in by number.
 class Run {
  public:
-  Run(const LocalPipeline& local, const BatchCounter& batches, uint64_t wanted, bool digest)
-      : local_(local), batches_(batches), wanted_(wanted), digest_(digest) {}
+  Run(const LocalPipeline& local, const BatchPlan& plan, uint64_t wanted, bool digest)
+      : local_(local), plan_(plan), wanted_(wanted), digest_(digest) {}
 
   absl::StatusOr<StreamRunReport> Finish(uint32_t threads) {
     std::vector<std::thread> running;
@@ -67,16 +43,19 @@ class Run {
 
  private:
   void Work() {
-    LocalThread thread(local_, batches_.size());
-    thread.WillProduce(0, batches_.PositionOf(wanted_));
+    LocalThread thread(local_, local_.schema().batch_size());
+    const BatchRange end = plan_.At(wanted_);
+    thread.WillProduce(0, end.epoch * local_.samples_per_epoch() + end.first_position);
     std::vector<std::byte> memory(local_.schema().batch_bytes());
     while (true) {
       std::unique_lock lock(mutex_);
       if (next_ == wanted_ || !status_.ok()) return;
       const uint64_t batch = next_++;
       lock.unlock();
-      const absl::Status status = thread.Produce(batches_.EpochOf(batch), batches_.FirstOf(batch),
-                                                 batches_.CountOf(batch), memory.data());
+      const BatchRange range = plan_.At(batch);
+      const absl::Status status =
+          thread.Produce(range.epoch, range.first_position,
+                         static_cast<uint32_t>(range.valid_count), memory.data());
       lock.lock();
       if (!status.ok()) {
         if (status_.ok()) status_ = status;
@@ -85,15 +64,14 @@ class Run {
       }
       turn_.wait(lock, [&] { return done_ == batch || !status_.ok(); });
       if (!status_.ok()) return;
-      Count(batch, memory.data());
+      Count(range.valid_count, memory.data());
       ++done_;
       turn_.notify_all();
     }
   }
 
-  void Count(uint64_t batch, const std::byte* memory) {
+  void Count(uint64_t samples, const std::byte* memory) {
     const absl::Time now = SteadyNow();
-    const uint64_t samples = batches_.CountOf(batch);
     uint64_t bytes = 0;
     ForEachOutput(local_.schema(), memory, samples, [&](absl::string_view output) {
       bytes += output.size();
@@ -114,7 +92,7 @@ class Run {
   }
 
   const LocalPipeline& local_;
-  const BatchCounter& batches_;
+  const BatchPlan& plan_;
   const uint64_t wanted_;
   const bool digest_;
 
@@ -137,13 +115,15 @@ absl::StatusOr<StreamRunReport> RunInProcess(const InProcessOptions& options) {
   BULKHEAD_ASSIGN_OR_RETURN(const v1::PipelineSpec spec, ReadSpecFile(options.spec));
   BULKHEAD_ASSIGN_OR_RETURN(const auto local, LocalPipeline::Create(spec, SpecFolder(options.spec),
                                                                     {.code = options.code}));
-  const BatchCounter batches(spec, *local);
+  const BatchPlan plan({.samples_per_epoch = local->samples_per_epoch(),
+                        .batch_size = spec.batch().size(),
+                        .last = spec.batch().last()});
   const uint64_t epochs = spec.has_epochs() ? spec.epochs() : 1;
-  const uint64_t wanted = options.batches > 0 ? options.batches : epochs * batches.per_epoch();
-  if (batches.per_epoch() == 0) {
+  const uint64_t wanted = options.batches > 0 ? options.batches : epochs * plan.batches_per_epoch();
+  if (plan.batches_per_epoch() == 0) {
     return absl::OutOfRangeError("an epoch has not one whole batch; lower batch.size");
   }
-  return Run(*local, batches, wanted, options.digest).Finish(options.threads);
+  return Run(*local, plan, wanted, options.digest).Finish(options.threads);
 }
 
 }  // namespace bulkhead::tools

@@ -39,21 +39,22 @@ size_t BytesInBlocks() {
 // One service and its trainer.
 class Leg {
  public:
-  Leg(LeakStage stage, Transport transport) : stage_(std::move(stage)), transport_(transport) {}
-
   static absl::StatusOr<std::unique_ptr<Leg>> Start(const LeakOptions& options,
                                                     const std::string& fault) {
-    BULKHEAD_ASSIGN_OR_RETURN(
-        LeakStage stage, LeakStage::Create({options.spec, fault, options.leak, options.every}));
-    auto leg = std::make_unique<Leg>(std::move(stage), options.transport);
-    std::vector<std::string> arguments = leg->stage_.service_arguments();
+    auto leg = std::make_unique<Leg>();
+    BULKHEAD_ASSIGN_OR_RETURN(leg->stage_, MakeLeakStage(options, fault));
+    std::vector<std::string> arguments = leg->stage_.service_arguments;
     arguments.insert(arguments.end(), {"--worker-quota", options.quota});
     for (std::string& argument : options.code.ServiceArguments()) {
       arguments.push_back(std::move(argument));
     }
     BULKHEAD_ASSIGN_OR_RETURN(leg->service_, OwnService::Start(1, std::move(arguments)));
     leg->watch_ = std::make_unique<MemoryWatch>(leg->service_->pid());
-    BULKHEAD_RETURN_IF_ERROR(leg->Open());
+    LoaderOptions loader;
+    loader.spec = leg->stage_.spec;
+    loader.target = leg->service_->target();
+    loader.transport = options.transport;
+    BULKHEAD_ASSIGN_OR_RETURN(leg->loader_, Loader::Open(std::move(loader)));
     return leg;
   }
 
@@ -99,6 +100,9 @@ class Leg {
   LeakRun Finish(const v1::GetStatusResponse& status) {
     run_.looks = watch_->looks();
     run_.limit_events = status.limit_events();
+    run_.trainer_slope = Slope(trainer_bytes_);
+    run_.trainer_blocks_slope = Slope(trainer_blocks_);
+    run_.supervisor_slope = Slope(supervisor_bytes_);
     run_.worker_peak_bytes = watch_->worker_peak_bytes();
     run_.gap_seconds.assign(
         gap_seconds_.begin(),
@@ -112,20 +116,7 @@ class Leg {
     return std::move(run_);
   }
 
-  SlopeEstimate TrainerSlope() const { return Slope(trainer_bytes_); }
-  SlopeEstimate TrainerBlocksSlope() const { return Slope(trainer_blocks_); }
-  SlopeEstimate SupervisorSlope() const { return Slope(supervisor_bytes_); }
-
  private:
-  absl::Status Open() {
-    LoaderOptions options;
-    options.spec = stage_.spec();
-    options.target = service_->target();
-    options.transport = transport_;
-    BULKHEAD_ASSIGN_OR_RETURN(loader_, Loader::Open(std::move(options)));
-    return absl::OkStatus();
-  }
-
   SlopeEstimate Slope(const std::vector<double>& bytes) const {
     const size_t count = std::min(batches_, bytes.size());
     // Until then the service's history of replacements, which is bounded, fills up.
@@ -133,8 +124,7 @@ class Leg {
     return TheilSen({bytes.begin() + warm_up, bytes.begin() + static_cast<std::ptrdiff_t>(count)});
   }
 
-  const LeakStage stage_;
-  const Transport transport_;
+  LeakStage stage_;
   std::unique_ptr<OwnService> service_;
   std::unique_ptr<MemoryWatch> watch_;
   std::unique_ptr<Loader> loader_;
@@ -200,9 +190,6 @@ absl::StatusOr<LeakReport> MeasureLeak(const LeakOptions& options,
   BULKHEAD_ASSIGN_OR_RETURN(const v1::GetStatusResponse leaking_status, leaking->Status());
   BULKHEAD_ASSIGN_OR_RETURN(const v1::GetStatusResponse control_status, control->Status());
   AddRecyclings(leaking_status, report);
-  report.trainer_slope = leaking->TrainerSlope();
-  report.trainer_blocks_slope = leaking->TrainerBlocksSlope();
-  report.supervisor_slope = leaking->SupervisorSlope();
   report.leaking = leaking->Finish(leaking_status);
   report.control = control->Finish(control_status);
   std::vector<double> ratios;

@@ -34,6 +34,10 @@ struct LeakRun {
   std::vector<MemoryWatch::Look> looks;    // over its whole life
   uint64_t limit_events = 0;
   uint64_t worker_peak_bytes = 0;
+  // After two fifths of the batches.
+  SlopeEstimate trainer_slope;         // bytes a batch
+  SlopeEstimate trainer_blocks_slope;  // of what malloc gave out in the trainer
+  SlopeEstimate supervisor_slope;
 };
 
 struct LeakReport {
@@ -51,10 +55,6 @@ struct LeakReport {
   // average.
   std::string stage;
   double stage_bytes = 0;
-  // While the worker leaked, after two fifths of the batches.
-  SlopeEstimate trainer_slope;         // bytes a batch
-  SlopeEstimate trainer_blocks_slope;  // of what malloc gave out in the trainer
-  SlopeEstimate supervisor_slope;
 };
 
 // Streams the spec with a stage that leaks from one service of its own, and from another with a

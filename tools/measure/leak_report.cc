@@ -1,10 +1,9 @@
-#include "tools/measure/leak_report.h"
-
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "server/base/byte_size.h"
 #include "tools/common/machine.h"
 #include "tools/common/stream_run.h"
+#include "tools/measure/bench_report.h"
 #include "tools/measure/memory_chart.h"
 
 namespace bulkhead::tools {
@@ -67,9 +66,9 @@ JsonObject LeakJson(const LeakReport& report, const LeakOptions& options) {
       .Add("blamed_stage_bytes", report.stage_bytes)
       .Add("slope_bytes_per_batch",
            JsonObject()
-               .Add("trainer", SlopeJson(report.trainer_slope))
-               .Add("trainer_blocks", SlopeJson(report.trainer_blocks_slope))
-               .Add("supervisor", SlopeJson(report.supervisor_slope)))
+               .Add("trainer", SlopeJson(report.leaking.trainer_slope))
+               .Add("trainer_blocks", SlopeJson(report.leaking.trainer_blocks_slope))
+               .Add("supervisor", SlopeJson(report.leaking.supervisor_slope)))
       .Add("leak", options.leak)
       .Add("leak_every_samples", options.every)
       .Add("machine", DescribeMachine())
@@ -108,9 +107,9 @@ std::string LeakText(const LeakReport& report, const LeakOptions& options) {
         milliseconds("start"), milliseconds("bind"), milliseconds("warm"), milliseconds("touch"),
         milliseconds("reap"));
   }
-  absl::StrAppend(&text, "\ntrainer: ", SlopeText(report.trainer_slope), ", in malloc's blocks ",
-                  SlopeText(report.trainer_blocks_slope),
-                  "; supervisor: ", SlopeText(report.supervisor_slope), "\n");
+  absl::StrAppend(&text, "\ntrainer: ", SlopeText(report.leaking.trainer_slope),
+                  ", in malloc's blocks ", SlopeText(report.leaking.trainer_blocks_slope),
+                  "; supervisor: ", SlopeText(report.leaking.supervisor_slope), "\n");
   if (!report.stage.empty()) {
     absl::StrAppend(&text, "blamed: ", report.stage, ", which held ",
                     FormatBytes(static_cast<uint64_t>(report.stage_bytes)),

@@ -9,73 +9,72 @@
 #include "server/base/error.h"
 #include "server/spec/signature.h"
 #include "tools/local/local_pipeline.h"
-#include "tools/local/longer_spec.h"
 
 namespace bulkhead::tools {
 namespace {
 
 constexpr char kModule[] = "bulkhead_leak";
+// Behind its SIZE and EVERY.
+constexpr char kModuleText[] = R"(PRIVATE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+PAGES = bytes(len(range(0, SIZE, mmap.PAGESIZE)))
+kept, calls = [], 0
 
-void SetFault(const LeakStage::Options& options, v1::Fault& stage) {
-  if (options.fault == "leak") stage.set_leak(options.bytes);
-  if (options.fault == "leak_mmap") stage.set_leak_mmap(options.bytes);
-  if (options.fault == "touch") stage.set_touch(options.bytes);
-  if (options.every > 1) stage.set_every(options.every);
+
+def is_due():
+    global calls
+    calls += 1
+    return calls % EVERY == 0
+
+
+def leak(_):
+    if is_due():
+        kept.append(b'\1' * SIZE)
+    return 0
+
+
+def touch(_):
+    if is_due():
+        with mmap.mmap(-1, SIZE, flags=PRIVATE) as memory:
+            memory[::mmap.PAGESIZE] = PAGES
+    return 0
+)";
+
+absl::Status WriteModule(const std::string& folder, uint64_t bytes, uint64_t every) {
+  std::ofstream module(absl::StrCat(folder, "/", kModule, ".py"));
+  module << "import mmap\n\nSIZE, EVERY = " << bytes << ", " << every << "\n" << kModuleText;
+  module.close();
+  if (!module) return absl::UnavailableError(absl::StrCat(folder, ": cannot be written"));
+  return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::StatusOr<LeakStage> LeakStage::Create(const Options& options) {
+absl::StatusOr<LeakStage> MakeLeakStage(const LeakOptions& options, const std::string& fault) {
   LeakStage leak;
+  leak.service_arguments = {"--allow-fault-stages"};
   BULKHEAD_ASSIGN_OR_RETURN(v1::PipelineSpec spec, ReadSpecFile(options.spec));
-  BULKHEAD_ASSIGN_OR_RETURN(const uint64_t bytes, ParseBytes(options.bytes));
-  if (absl::StartsWith(options.fault, "python")) {
-    BULKHEAD_RETURN_IF_ERROR(leak.WriteModule(bytes, options.every));
+  BULKHEAD_ASSIGN_OR_RETURN(const uint64_t bytes, ParseBytes(options.leak));
+  if (absl::StartsWith(fault, "python")) {
+    BULKHEAD_ASSIGN_OR_RETURN(leak.folder, TemporaryFolder::Make("leak"));
+    BULKHEAD_RETURN_IF_ERROR(WriteModule(leak.folder.path(), bytes, options.every));
+    leak.service_arguments.insert(leak.service_arguments.end(),
+                                  {"--python-path", leak.folder.path()});
     BULKHEAD_ASSIGN_OR_RETURN(const PipelineSignature signature, InferSignature(spec));
     v1::Python& stage = *spec.add_stages()->mutable_python();
-    stage.set_function(absl::StrCat(kModule, ":", options.fault == "python" ? "leak" : "touch"));
+    stage.set_function(absl::StrCat(kModule, ":", fault == "python" ? "leak" : "touch"));
     stage.add_inputs(signature.schema.tensors(0).name());
     v1::StageOutput& output = *stage.add_outputs();
     output.set_name("leaked");
     output.set_dtype(v1::DTYPE_INT64);
   } else {
-    SetFault(options, *spec.add_stages()->mutable_fault());
+    v1::Fault& stage = *spec.add_stages()->mutable_fault();
+    if (fault == "leak") stage.set_leak(options.leak);
+    if (fault == "leak_mmap") stage.set_leak_mmap(options.leak);
+    if (fault == "touch") stage.set_touch(options.leak);
+    if (options.every > 1) stage.set_every(options.every);
   }
-  leak.spec_ = EndlessSpec(std::move(spec), options.spec);
+  leak.spec = EndlessSpec(std::move(spec), options.spec);
   return leak;
-}
-
-absl::Status LeakStage::WriteModule(uint64_t bytes, uint64_t every) {
-  BULKHEAD_ASSIGN_OR_RETURN(folder_, TemporaryFolder::Make("leak"));
-  std::ofstream module(absl::StrCat(folder_.path(), "/", kModule, ".py"));
-  module << "import mmap\n\n"
-         << "SIZE, EVERY = " << bytes << ", " << every << "\n"
-         << "PRIVATE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS\n"
-         << "PAGES = bytes(len(range(0, SIZE, mmap.PAGESIZE)))\n"
-         << "kept, calls = [], 0\n\n\n"
-         << "def is_due():\n"
-         << "    global calls\n"
-         << "    calls += 1\n"
-         << "    return calls % EVERY == 0\n\n\n"
-         << "def leak(_):\n"
-         << "    if is_due():\n"
-         << "        kept.append(b'\\1' * SIZE)\n"
-         << "    return 0\n\n\n"
-         << "def touch(_):\n"
-         << "    if is_due():\n"
-         << "        with mmap.mmap(-1, SIZE, flags=PRIVATE) as memory:\n"
-         << "            memory[::mmap.PAGESIZE] = PAGES\n"
-         << "    return 0\n";
-  module.close();
-  if (!module) return absl::UnavailableError(absl::StrCat(folder_.path(), ": cannot be written"));
-  return absl::OkStatus();
-}
-
-std::vector<std::string> LeakStage::service_arguments() const {
-  std::vector<std::string> arguments = {"--allow-fault-stages"};
-  const std::string& folder = folder_.path();
-  if (!folder.empty()) arguments.insert(arguments.end(), {"--python-path", folder});
-  return arguments;
 }
 
 }  // namespace bulkhead::tools

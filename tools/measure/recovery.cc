@@ -19,7 +19,6 @@
 #include "tools/common/clock.h"
 #include "tools/common/stream_run.h"
 #include "tools/local/local_pipeline.h"
-#include "tools/local/longer_spec.h"
 #include "tools/measure/own_service.h"
 
 namespace bulkhead::tools {

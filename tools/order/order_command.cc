@@ -30,14 +30,15 @@ namespace bulkhead::tools {
 namespace {
 
 constexpr char kOrderExamples[] =
-    "Records are numbered through all files of the source, or of all sources of a mixture, after\n"
-    "filter, split, skip and take. The files are indexed in this process;\n"
-    "records are read only with --feature.\n"
-    "\n"
-    "Examples:\n"
-    "  bulkhead order train.yaml                      longest run from a single file\n"
-    "  bulkhead order train.yaml --png order.png      position and record, as a picture\n"
-    "  bulkhead order train.yaml --feature label --png labels.png\n";
+    R"(Records are numbered through all files of the source, or of all sources of a mixture, after
+filter, split, skip and take. The files are indexed in this process;
+records are read only with --feature.
+
+Examples:
+  bulkhead order train.yaml                      longest run from a single file
+  bulkhead order train.yaml --png order.png      position and record, as a picture
+  bulkhead order train.yaml --feature label --png labels.png
+)";
 
 constexpr uint64_t kMaxDots = 20'000;
 constexpr size_t kMaxFileBorders = 50;

@@ -33,13 +33,13 @@ struct Axis {
 
 bool IsFinite(const PlotPoint& point) { return std::isfinite(point.x) && std::isfinite(point.y); }
 
-template <typename Get>
-void Fit(const std::vector<PlotPoint>& points, const Get& get, Axis& axis) {
+void Fit(const std::vector<PlotPoint>& points, double PlotPoint::*coordinate, Axis& axis) {
   bool first = true;
   for (const PlotPoint& point : points) {
     if (!IsFinite(point)) continue;
-    axis.low = first ? get(point) : std::min(axis.low, get(point));
-    axis.high = first ? get(point) : std::max(axis.high, get(point));
+    const double value = point.*coordinate;
+    axis.low = first ? value : std::min(axis.low, value);
+    axis.high = first ? value : std::max(axis.high, value);
     first = false;
   }
 }
@@ -79,10 +79,8 @@ void DrawScatter(const ScatterPlot& plot, Image& image) {
   // Some air between the outermost dots and the frame.
   Axis x{0, 1, kFrame.left + 8.0, kFrame.width - 16.0};
   Axis y{0, 1, kFrame.bottom() - 8.0, -(kFrame.height - 16.0)};
-  Fit(
-      plot.points, [](const PlotPoint& point) { return point.x; }, x);
-  Fit(
-      plot.points, [](const PlotPoint& point) { return point.y; }, y);
+  Fit(plot.points, &PlotPoint::x, x);
+  Fit(plot.points, &PlotPoint::y, y);
   DrawAxes(plot, x, y, canvas);
 
   const int dot = plot.points.size() <= 4000 ? 3 : 2;

@@ -205,7 +205,7 @@ absl::Status CheckLabels(const PipelineSignature& signature, const std::string& 
                            "the whole image are printed below it");
   }
   return MakeError(absl::StatusCode::kInvalidArgument, reason::kInvalidArgument,
-                   absl::StrCat("--labels ", labels, ": ", problem), {});
+                   absl::StrCat("--labels ", labels, ": ", problem));
 }
 
 std::vector<PreviewBox> BoxesOf(const Batch& batch, uint64_t sample,

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -34,6 +35,22 @@
 
 namespace bulkhead::tools {
 namespace {
+
+constexpr char kPreviewExamples[] =
+    R"(A service produces the samples with the stages, seeds and order of a training run. Below
+each image are its position and its other outputs. Declared boxes are drawn with their
+labels: of the outputs with one whole number for each box, the one with label, class or
+category in its name, else the first. Prints the smallest, largest and mean value of every
+output, and which values of floats are drawn black and white: 0 to 1, -1 to 1 or 0 to 255
+where all lie within, else the least to the largest. An image of 2, 4, 6, 9 to 24 channels,
+or a stack of images, is drawn as several, side by side. With --stages, images of different
+sizes are padded to one size.
+
+Examples:
+  bulkhead preview train.yaml --out sheet.png
+  bulkhead preview train.yaml --out sheet.png --epoch 3 --start 5000 --samples 36
+  bulkhead preview train.yaml --out stages.png --stages --samples 6
+)";
 
 constexpr absl::Duration kPreviewDeadline = absl::Seconds(300);
 
@@ -69,8 +86,7 @@ absl::StatusOr<std::unique_ptr<Loader>> OpenAt(const v1::PipelineSpec& spec,
   if (arguments.start >= loader->info().samples_per_epoch) {
     return MakeError(absl::StatusCode::kInvalidArgument, reason::kInvalidArgument,
                      absl::StrCat("--start ", arguments.start, ": an epoch has positions 0 to ",
-                                  loader->info().samples_per_epoch - 1),
-                     {});
+                                  loader->info().samples_per_epoch - 1));
   }
   BULKHEAD_ASSIGN_OR_RETURN(v1::Cursor cursor, ParseCursor(loader->info().cursor, "cursor"));
   loader.reset();
@@ -93,8 +109,7 @@ absl::StatusOr<const Tensor*> ImagesOf(const Batch& batch, const std::string& na
   return MakeError(absl::StatusCode::kInvalidArgument, reason::kInvalidArgument,
                    name.empty() ? absl::StrCat("no output looks like images; outputs: ", names)
                                 : absl::StrCat("no output called '", name,
-                                               "' looks like images; outputs: ", names),
-                   {});
+                                               "' looks like images; outputs: ", names));
 }
 
 // What came: samples to draw, and what is said of the outputs.
@@ -161,7 +176,7 @@ absl::StatusOr<Taken> Take(const v1::PipelineSpec& spec, const PreviewArguments&
   }
   if (!cells.empty()) return taken;
   return MakeError(absl::StatusCode::kOutOfRange, reason::kInvalidArgument,
-                   "no batch came from that place to the end of the epoch", {});
+                   "no batch came from that place to the end of the epoch");
 }
 
 // How the numbers of an output were drawn, behind `prefix`; empty: as they are.
@@ -184,8 +199,7 @@ absl::StatusOr<std::string> ValuesHere(const PreviewArguments& arguments) {
   BULKHEAD_ASSIGN_OR_RETURN(const v1::PipelineSpec spec, ReadSpec(arguments));
   const std::vector<StageSpec> stages =
       CutBehindStages(spec, arguments.values_of, arguments.side, arguments.labels);
-  const auto last = std::find_if(stages.rbegin(), stages.rend(),
-                                 [](const StageSpec& stage) { return stage.boxed; });
+  const auto last = std::find_if(stages.rbegin(), stages.rend(), std::mem_fn(&StageSpec::boxed));
   if (last == stages.rend()) return "";
   BULKHEAD_ASSIGN_OR_RETURN(const auto values,
                             ValuesBehindStages(last->spec, last->image,
@@ -201,10 +215,8 @@ absl::StatusOr<std::string> ValuesHere(const PreviewArguments& arguments) {
 // affair, or a sample cannot be made.
 std::map<int, ImageValues> RealValues(const std::vector<StageSpec>& stages,
                                       const PreviewArguments& arguments, const std::string& image) {
-  if (std::none_of(stages.begin(), stages.end(), [](const auto& stage) { return stage.boxed; }) ||
-      !arguments.service.target.empty()) {
-    return {};
-  }
+  const bool any_boxed = std::ranges::any_of(stages, &StageSpec::boxed);
+  if (!any_boxed || !arguments.service.target.empty()) return {};
   const auto spec = ReadSpec(arguments);
   if (!spec.ok()) return {};
   const auto data =
@@ -259,7 +271,7 @@ absl::StatusOr<PreviewSheet> StageSheet(const v1::PipelineSpec& spec,
   }
   if (columns.empty()) {
     return MakeError(absl::StatusCode::kInvalidArgument, reason::kInvalidArgument,
-                     absl::StrCat("no stage makes an image called '", image, "'"), {});
+                     absl::StrCat("no stage makes an image called '", image, "'"));
   }
   sheet.columns = columns.size();
   size_t rows = columns[0].size();
@@ -339,27 +351,7 @@ Command PreviewCommand() {
   Command command{
       .name = "preview",
       .about = "Draw the samples that a trainer will get, as one PNG sheet",
-      .more =
-          "A service produces the samples with the stages, seeds and order of a training run. "
-          "Below\n"
-          "each image are its position and its other outputs. Declared boxes are drawn with "
-          "their\n"
-          "labels: of the outputs with one whole number for each box, the one with label, class "
-          "or\n"
-          "category in its name, else the first. Prints the smallest, largest and mean value of "
-          "every\n"
-          "output, and which values of floats are drawn black and white: 0 to 1, -1 to 1 or 0 to "
-          "255\n"
-          "where all lie within, else the least to the largest. An image of 2, 4, 6, 9 to 24 "
-          "channels,\n"
-          "or a stack of images, is drawn as several, side by side. With --stages, images of "
-          "different\n"
-          "sizes are padded to one size.\n"
-          "\n"
-          "Examples:\n"
-          "  bulkhead preview train.yaml --out sheet.png\n"
-          "  bulkhead preview train.yaml --out sheet.png --epoch 3 --start 5000 --samples 36\n"
-          "  bulkhead preview train.yaml --out stages.png --stages --samples 6\n",
+      .more = kPreviewExamples,
       .options =
           {{"SPEC", "The spec, YAML or JSON", SpecPath(arguments->spec), true},
            {"--out", "The PNG file to write", OutputPath(arguments->out, ".png"), true},

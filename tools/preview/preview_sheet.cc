@@ -148,8 +148,7 @@ absl::StatusOr<std::string> PreviewPng(const PreviewSheet& sheet) {
   if (width * height > kMaxPixels) {
     return MakeError(absl::StatusCode::kInvalidArgument, reason::kInvalidArgument,
                      absl::StrCat("the sheet would have ", width, " x ", height,
-                                  " pixels: ask for fewer --samples or a smaller --cell"),
-                     {});
+                                  " pixels: ask for fewer --samples or a smaller --cell"));
   }
   Image image;
   const MutableImageView view =

@@ -23,6 +23,7 @@ namespace {
 
 // What is seen of an image behind one stage.
 struct Seen {
+  int stage = 0;     // its number in the spec
   size_t value = 0;  // of those that the stage works on
   v1::DType dtype = v1::DTYPE_UINT8;
   int channels = 0;
@@ -69,14 +70,12 @@ class Watcher final : public StageObserver {
   std::vector<double> numbers_;
 };
 
-// The common stages that work on `image`, by their observer's numbers: their numbers in the spec,
-// and which of their values it is.
-std::map<uint32_t, std::pair<int, Seen>> StagesOf(const v1::PipelineSpec& spec,
-                                                  const LocalPipeline& local,
-                                                  const std::string& image) {
+// The common stages that work on `image`, by their observer's numbers: nothing is seen yet.
+std::map<uint32_t, Seen> StagesOf(const v1::PipelineSpec& spec, const LocalPipeline& local,
+                                  const std::string& image) {
   const SourceChain chain = SourceChains(spec)[0];
   const std::vector<std::string> names = local.pipeline().StageNames();
-  std::map<uint32_t, std::pair<int, Seen>> stages;
+  std::map<uint32_t, Seen> stages;
   for (size_t step = chain.own_steps; step < chain.steps.size(); ++step) {
     const v1::Stage& stage = *chain.steps[step].stage;
     const auto found = std::find(names.begin(), names.end(),
@@ -88,7 +87,7 @@ std::map<uint32_t, std::pair<int, Seen>> StagesOf(const v1::PipelineSpec& spec,
     int number = 0;
     while (absl::StrCat("stages[", number, "]") != chain.steps[step].path) ++number;
     stages[StageObserver::kFirstStage + static_cast<uint32_t>(found - names.begin())] = {
-        number, {.value = static_cast<size_t>(feature - features.begin())}};
+        .stage = number, .value = static_cast<size_t>(feature - features.begin())};
   }
   return stages;
 }
@@ -101,10 +100,7 @@ absl::StatusOr<std::map<int, ImageValues>> ValuesBehindStages(const v1::Pipeline
   BULKHEAD_ASSIGN_OR_RETURN(
       const auto local,
       LocalPipeline::Create(spec, samples.base_dir, {false, samples.code, /*confine=*/true}));
-  const std::map<uint32_t, std::pair<int, Seen>> stages = StagesOf(spec, *local, image);
-  std::map<uint32_t, Seen> wanted;
-  for (const auto& [running, stage] : stages) wanted[running] = stage.second;
-  Watcher watcher(std::move(wanted));
+  Watcher watcher(StagesOf(spec, *local, image));
   LocalThread thread(*local);
   thread.context().observer = &watcher;
   std::vector<std::byte> sample(local->schema().batch_bytes());
@@ -116,8 +112,8 @@ absl::StatusOr<std::map<int, ImageValues>> ValuesBehindStages(const v1::Pipeline
   }
   std::map<int, ImageValues> values;
   for (const auto& [running, seen] : watcher.seen()) {
-    values[stages.at(running).first] = {
-        absl::StrCat(DTypeName(seen.dtype), " [any,any,", seen.channels, "]"), seen.stats};
+    values[seen.stage] = {absl::StrCat(DTypeName(seen.dtype), " [any,any,", seen.channels, "]"),
+                          seen.stats};
   }
   return values;
 }

@@ -73,8 +73,7 @@ std::vector<StageSpec> CutBehindStages(const v1::PipelineSpec& spec, const std::
     const SourceSignature& source = signature->sources[0];
     const size_t behind = source.features_after.size() - (sized ? 0 : 1);
     const std::vector<FeatureSignature>& features = source.FeaturesBefore(behind);
-    const auto feature = std::find_if(features.begin(), features.end(),
-                                      [&](const auto& each) { return each.name == image; });
+    const auto feature = std::ranges::find(features, image, &FeatureSignature::name);
     // A feature says which stage had it last.
     if (feature == features.end() || feature->path.rfind(absl::StrCat("stages[", i, "]"), 0) != 0) {
       continue;

@@ -24,12 +24,8 @@ std::optional<std::string> FirstDifference(const StageTrace& one, const StageTra
 }
 
 void Blame(const std::string& stage, std::string example, PurityReport& report) {
-  auto known = std::find_if(report.impure.begin(), report.impure.end(),
-                            [&](const ImpureStage& impure) { return impure.stage == stage; });
-  if (known == report.impure.end()) {
-    report.impure.push_back({stage, 0, {}});
-    known = std::prev(report.impure.end());
-  }
+  auto known = std::ranges::find(report.impure, stage, &ImpureStage::stage);
+  if (known == report.impure.end()) known = report.impure.insert(known, {stage, 0, {}});
   ++known->samples;
   if (known->examples.size() < ImpureStage::kExamples) {
     known->examples.push_back(std::move(example));

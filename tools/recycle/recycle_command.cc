@@ -19,6 +19,15 @@
 namespace bulkhead::tools {
 namespace {
 
+constexpr char kRecycleExamples[] =
+    R"(A fresh worker starts and warms up beside each one and takes over; the old one ends when it
+has finished its work. Exits with 1 when there is no such worker.
+
+Examples:
+  bulkhead recycle
+  bulkhead recycle --slot 2 --target unix:/run/bulkhead.sock
+)";
+
 constexpr absl::Duration kRecycleDeadline = absl::Seconds(30);
 
 struct RecycleArguments {
@@ -73,14 +82,7 @@ Command RecycleCommand() {
   return {
       .name = "recycle",
       .about = "Replace a service's workers, without a gap in its streams",
-      .more =
-          "A fresh worker starts and warms up beside each one and takes over; the old one "
-          "ends when it\n"
-          "has finished its work. Exits with 1 when there is no such worker.\n"
-          "\n"
-          "Examples:\n"
-          "  bulkhead recycle\n"
-          "  bulkhead recycle --slot 2 --target unix:/run/bulkhead.sock\n",
+      .more = kRecycleExamples,
       .options = {FoundTargetOption(arguments->target),
                   {"--pipeline", "Only workers of this pipeline, by its name in `bulkhead status`",
                    Text(arguments->pipeline, "NAME")},

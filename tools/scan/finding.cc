@@ -1,7 +1,5 @@
 #include "tools/scan/finding.h"
 
-#include <utility>
-
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -40,10 +38,6 @@ Finding FindingOf(const std::string& reason, const std::map<std::string, std::st
           reason,
           std::string(absl::StripPrefix(message, prefix)),
           ""};
-}
-
-Finding FileFindingOf(const std::string& file, const std::string& reason, std::string message) {
-  return FindingOf(reason, {{"file", file}}, std::move(message));
 }
 
 }  // namespace bulkhead::tools

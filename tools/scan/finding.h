@@ -24,11 +24,9 @@ struct Finding {
   JsonObject Json() const;
 };
 
-// Of an error's metadata; `position`, which says nothing to those who look at data, is taken off
-// the message.
+// Of an error's metadata, of which a whole file that could not be found or indexed has `file`
+// alone; `position`, which says nothing to those who look at data, is taken off the message.
 Finding FindingOf(const std::string& reason, const std::map<std::string, std::string>& metadata,
                   std::string message);
-// Of a whole file, which could not be found or indexed.
-Finding FileFindingOf(const std::string& file, const std::string& reason, std::string message);
 
 }  // namespace bulkhead::tools

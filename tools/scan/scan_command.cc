@@ -2,7 +2,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,25 +14,23 @@
 #include "tools/common/service_options.h"
 #include "tools/local/local_pipeline.h"
 #include "tools/scan/exclusion.h"
-#include "tools/scan/good_spec.h"
 #include "tools/scan/scan_run.h"
 
 namespace bulkhead::tools {
 namespace {
 
 constexpr char kScanExamples[] =
-    "Makes each record of the spec's data into a sample once, in sandboxed workers of a service "
-    "of\n"
-    "its own, and prints those that are missing, empty, damaged or refused by a stage. Images are\n"
-    "decoded whole, even if a crop needs only a part.\n"
-    "\n"
-    "Exit code: 0 when all are good, 1 when one is not or the scan failed.\n"
-    "\n"
-    "Examples:\n"
-    "  bulkhead scan train.yaml\n"
-    "  bulkhead scan train.yaml --exclude-list data/good.txt     the list without its bad lines\n"
-    "  bulkhead scan train.yaml --write-spec good.yaml           the spec without its bad "
-    "records\n";
+    R"(Makes each record of the spec's data into a sample once, in sandboxed workers of a service of
+its own, and prints those that are missing, empty, damaged or refused by a stage. Images are
+decoded whole, even if a crop needs only a part.
+
+Exit code: 0 when all are good, 1 when one is not or the scan failed.
+
+Examples:
+  bulkhead scan train.yaml
+  bulkhead scan train.yaml --exclude-list data/good.txt     the list without its bad lines
+  bulkhead scan train.yaml --write-spec good.yaml           the spec without its bad records
+)";
 
 struct ScanArguments {
   std::string spec;
@@ -67,14 +64,12 @@ void PrintJson(const std::string& spec, uint64_t records, const std::vector<Find
 absl::Status RunScan(const ScanArguments& arguments, std::vector<Finding>& findings) {
   BULKHEAD_ASSIGN_OR_RETURN(const v1::PipelineSpec spec, ReadSpecFile(arguments.spec));
   const std::string base_dir = SpecFolder(arguments.spec);
-  std::optional<Exclusion> exclusion;
-  if (!arguments.exclude_list.empty()) {
-    BULKHEAD_ASSIGN_OR_RETURN(exclusion, Exclusion::To(arguments.exclude_list, spec, base_dir));
+  const std::string& exclude_list = arguments.exclude_list;
+  const std::string& good_spec = arguments.write_spec;
+  if (!exclude_list.empty()) {
+    BULKHEAD_RETURN_IF_ERROR(CheckExclusion(exclude_list, spec, base_dir));
   }
-  std::optional<GoodSpec> good_spec;
-  if (!arguments.write_spec.empty()) {
-    BULKHEAD_ASSIGN_OR_RETURN(good_spec, GoodSpec::To(arguments.write_spec, arguments.spec));
-  }
+  if (!good_spec.empty()) BULKHEAD_RETURN_IF_ERROR(CheckGoodSpec(good_spec, arguments.spec));
   ProgressLine line;
   ScanOptions options;
   options.service = arguments.service.Embedded();
@@ -91,13 +86,16 @@ absl::Status RunScan(const ScanArguments& arguments, std::vector<Finding>& findi
   BULKHEAD_ASSIGN_OR_RETURN(const uint64_t records, Scan(spec, base_dir, options));
   line.Finish(Summary(records, findings));
   if (arguments.json) PrintJson(arguments.spec, records, findings);
-  if (good_spec.has_value()) {
-    BULKHEAD_ASSIGN_OR_RETURN(const std::string written, good_spec->Write(spec, findings));
+  if (!good_spec.empty()) {
+    BULKHEAD_ASSIGN_OR_RETURN(const std::string written,
+                              WriteGoodSpec(good_spec, arguments.spec, spec, findings));
     std::fprintf(stderr, "%s\n", written.c_str());
   }
-  if (!exclusion.has_value()) return absl::OkStatus();
-  BULKHEAD_RETURN_IF_ERROR(exclusion->Write(findings));
-  std::fprintf(stderr, "%s\n", exclusion->NextStep(findings).c_str());
+  if (!exclude_list.empty()) {
+    BULKHEAD_ASSIGN_OR_RETURN(const std::string written,
+                              WriteExclusion(exclude_list, spec, base_dir, findings));
+    std::fprintf(stderr, "%s\n", written.c_str());
+  }
   return absl::OkStatus();
 }
 

@@ -1,5 +1,6 @@
 #include "tools/scan/scan_run.h"
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
@@ -16,10 +17,13 @@
 #include "server/base/record_name.h"
 #include "server/data/object_fetcher.h"
 #include "server/data/source_resolver.h"
+#include "server/spec/normalize/normalize.h"
 #include "server/spec/record_files.h"
+#include "server/spec/selection.h"
+#include "server/spec/signature.h"
+#include "server/spec/source_signature.h"
 #include "server/spec/yaml/yaml.h"
 #include "tools/local/local_objects.h"
-#include "tools/scan/scan_spec.h"
 
 namespace bulkhead::tools {
 namespace {
@@ -103,8 +107,8 @@ class SourceScan {
         *files.Add() = pattern;
       } else {
         const auto info = GetErrorInfo(found.status());
-        Tell(FileFindingOf(pattern, info.has_value() ? info->reason : "",
-                           std::string(found.status().message())));
+        Tell(FindingOf(info.has_value() ? info->reason : "", {{"file", pattern}},
+                       std::string(found.status().message())));
       }
     }
     return !files.empty();
@@ -134,8 +138,8 @@ class SourceScan {
     }
     // A finding is about a file, not about the service, whose log an error of a stream ends with.
     const absl::string_view message = status.message();
-    Tell(FileFindingOf(file, why,
-                       std::string(message.substr(0, message.find("; the log of the ")))));
+    Tell(FindingOf(why, {{"file", file}},
+                   std::string(message.substr(0, message.find("; the log of the ")))));
     spec_.add_exclude(name);
     return true;
   }
@@ -184,6 +188,58 @@ class SourceScan {
   uint64_t openings_ = 0;
   bool opened_ = false;  // the last of them
 };
+
+// Source `number` of a mixture, as a spec of its own.
+v1::PipelineSpec Alone(const v1::PipelineSpec& spec, int number) {
+  const v1::MixedSource& mixed = spec.source().mixture().sources(number);
+  v1::PipelineSpec alone = spec;
+  *alone.mutable_exclude() = SelectionOf(spec, number).exclude();
+  *alone.mutable_source() = mixed.source();
+  *alone.mutable_features() = mixed.features();
+  *alone.mutable_filter() = mixed.filter();
+  alone.clear_split();
+  if (mixed.has_split()) *alone.mutable_split() = mixed.split();
+  alone.set_skip(mixed.skip());
+  alone.clear_take();
+  if (mixed.has_take()) alone.set_take(mixed.take());
+  *alone.mutable_stages() = mixed.stages();
+  alone.mutable_stages()->MergeFrom(spec.stages());
+  auto& outputs = *alone.mutable_outputs();
+  outputs.erase(std::remove(outputs.begin(), outputs.end(), kSourceIdFeature), outputs.end());
+  return alone;
+}
+
+absl::StatusOr<v1::PipelineSpec> ForScan(v1::PipelineSpec spec) {
+  spec.mutable_order()->mutable_sequential();
+  spec.set_epochs(1);
+  spec.clear_deterministic();
+  spec.mutable_batch()->set_last(v1::LAST_BATCH_PARTIAL);
+  spec.mutable_errors()->set_policy(v1::ERROR_ACTION_BLANK);
+  spec.mutable_errors()->set_max_fraction(1);
+  v1::PipelineSpec plain = spec;
+  plain.clear_batch_stages();
+  // Outputs may be what batch stages make, or bounded by them alone.
+  if (Normalize(plain).ok() && InferSignature(plain).ok()) return plain;
+  BULKHEAD_RETURN_IF_ERROR(Normalize(spec));
+  BULKHEAD_RETURN_IF_ERROR(InferSignature(spec).status());
+  return spec;
+}
+
+// Specs that together make every record of the normalized `spec` into a sample once, one for each
+// source: in the source's own order, without batch stages, and with what is bad left blank. In the
+// spec of a mixture's source its own stages and the common ones are numbered as one list.
+// SPEC_INVALID when a source cannot stand alone.
+absl::StatusOr<std::vector<v1::PipelineSpec>> ScanSpecs(const v1::PipelineSpec& spec) {
+  std::vector<v1::PipelineSpec> specs;
+  if (!spec.source().has_mixture()) {
+    BULKHEAD_ASSIGN_OR_RETURN(specs.emplace_back(), ForScan(spec));
+    return specs;
+  }
+  for (int i = 0; i < spec.source().mixture().sources_size(); ++i) {
+    BULKHEAD_ASSIGN_OR_RETURN(specs.emplace_back(), ForScan(Alone(spec, i)));
+  }
+  return specs;
+}
 
 }  // namespace
 

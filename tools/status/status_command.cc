@@ -12,11 +12,24 @@
 #include "tools/common/commands.h"
 #include "tools/common/own_services.h"
 #include "tools/common/status_message.h"
-#include "tools/status/status_looks.h"
+#include "tools/status/status_rates.h"
 #include "tools/status/status_text.h"
 
 namespace bulkhead::tools {
 namespace {
+
+constexpr char kStatusExamples[] =
+    R"(Rates are those of a second between two looks, or since the look before with --every;
+whole batches are counted, so of large ones --every 10 tells more. A stage holds what it
+allocated; of that, pages that were never touched are no memory of the worker.
+
+Examples:
+  bulkhead status
+  bulkhead status --all
+  bulkhead status --target unix:/run/bulkhead.sock
+  bulkhead status --every 2
+  bulkhead status --json
+)";
 
 constexpr absl::Duration kStatusDeadline = absl::Seconds(30);
 
@@ -100,19 +113,7 @@ Command StatusCommand() {
           .about =
               "Show what a service is doing: who waits for whom, workers, their memory and time by "
               "stage, deaths and their causes",
-          .more =
-              "Rates are those of a second between two looks, or since the look before with "
-              "--every;\n"
-              "whole batches are counted, so of large ones --every 10 tells more. A stage holds "
-              "what it\n"
-              "allocated; of that, pages that were never touched are no memory of the worker.\n"
-              "\n"
-              "Examples:\n"
-              "  bulkhead status\n"
-              "  bulkhead status --all\n"
-              "  bulkhead status --target unix:/run/bulkhead.sock\n"
-              "  bulkhead status --every 2\n"
-              "  bulkhead status --json\n",
+          .more = kStatusExamples,
           .options = {FoundTargetOption(arguments->target),
                       {"--all",
                        "A line for each service of yours on this machine",

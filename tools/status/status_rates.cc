@@ -1,10 +1,19 @@
 #include "tools/status/status_rates.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "server/base/error.h"
+#include "tools/common/clock.h"
+#include "tools/common/status_message.h"
 
 namespace bulkhead::tools {
 namespace {
+
+constexpr absl::Duration kDeadline = absl::Seconds(30);
 
 // What was added to a counter, which starts again from 0 with its owner.
 double Added(double before, double now) { return now < before ? now : now - before; }
@@ -68,8 +77,7 @@ StatusRates::Pipeline PipelineRates(const Work& before, const Work& now, double 
     all += busy;
   }
   for (StatusRates::Stage& stage : rates.stages) stage.share = all > 0 ? stage.share / all : 0;
-  std::stable_sort(rates.stages.begin(), rates.stages.end(),
-                   [](const auto& a, const auto& b) { return a.share > b.share; });
+  std::ranges::stable_sort(rates.stages, std::greater(), &StatusRates::Stage::share);
   return rates;
 }
 
@@ -96,6 +104,25 @@ StatusRates RatesBetween(const v1::GetStatusResponse& before, const v1::GetStatu
     rates.pipelines.back().name = name;
   }
   return rates;
+}
+
+absl::Status StatusLooks::Look() {
+  BULKHEAD_ASSIGN_OR_RETURN(v1::GetStatusResponse now,
+                            GetStatusMessage(target_, kDeadline, /*fresh_memory=*/true));
+  const absl::Time time = SteadyNow();
+  if (time_ != absl::InfinitePast()) {
+    rates_ = RatesBetween(status_, now, absl::ToDoubleSeconds(time - time_));
+  }
+  status_ = std::move(now);
+  time_ = time;
+  return absl::OkStatus();
+}
+
+absl::Status StatusLooks::LookTwice() {
+  BULKHEAD_RETURN_IF_ERROR(Look());
+  if (status_.streams().empty()) return absl::OkStatus();
+  absl::SleepFor(kPause);
+  return Look();
 }
 
 }  // namespace bulkhead::tools

@@ -28,11 +28,12 @@ namespace bulkhead::tools {
 namespace {
 
 constexpr char kStreamExamples[] =
-    "Examples:\n"
-    "  bulkhead stream train.yaml                        a spec of your own\n"
-    "  bulkhead stream photos/                           a folder; its sub-folders are classes\n"
-    "  bulkhead stream train.txt                         a list: path, then labels\n"
-    "  bulkhead stream 'data/train-*.tfrecord' --feature image=img_raw\n";
+    R"(Examples:
+  bulkhead stream train.yaml                        a spec of your own
+  bulkhead stream photos/                           a folder; its sub-folders are classes
+  bulkhead stream train.txt                         a list: path, then labels
+  bulkhead stream 'data/train-*.tfrecord' --feature image=img_raw
+)";
 
 struct StreamArguments {
   std::vector<std::string> data;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 
 namespace bulkhead::tools {
 
@@ -16,6 +17,12 @@ struct SizeRange {
   int max_width = 600;
   int max_height = 500;
 };
+inline constexpr int kMinSide = 16;
+inline constexpr int kMaxSide = 16384;
+
+// Reads "640x480" or "320x240..640x480" (smallest to largest width and height). False, and `size`
+// untouched, when it is neither.
+bool ParseSizeRange(absl::string_view text, SizeRange& size);
 
 struct SynthOptions {
   std::string out;  // folder

@@ -1,10 +1,9 @@
-#include "tools/synth/size_range.h"
-
 #include <string>
 #include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
+#include "tools/synth/dataset.h"
 
 namespace bulkhead::tools {
 namespace {

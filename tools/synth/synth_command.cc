@@ -10,17 +10,17 @@
 #include "tools/common/machine.h"
 #include "tools/common/progress_line.h"
 #include "tools/synth/dataset.h"
-#include "tools/synth/size_range.h"
 
 namespace bulkhead::tools {
 namespace {
 
 constexpr char kSynthExamples[] =
-    "Examples:\n"
-    "  bulkhead synth photos                        1,000 photos as folder, list and TFRecords\n"
-    "  bulkhead synth big --count 20000 --size 1024x768 --classes 100\n"
-    "  bulkhead synth faces --schema face           img_raw, label, bbox; with and without faces\n"
-    "  bulkhead synth numbers --schema range        0 … 9999 in five TFRecords\n";
+    R"(Examples:
+  bulkhead synth photos                        1,000 photos as folder, list and TFRecords
+  bulkhead synth big --count 20000 --size 1024x768 --classes 100
+  bulkhead synth faces --schema face           img_raw, label, bbox; with and without faces
+  bulkhead synth numbers --schema range        0 … 9999 in five TFRecords
+)";
 
 absl::Status RunSynth(const SynthOptions& options, bool json) {
   const absl::Time begin = SteadyNow();

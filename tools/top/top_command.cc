@@ -1,5 +1,6 @@
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -8,12 +9,22 @@
 #include "server/base/error.h"
 #include "tools/common/commands.h"
 #include "tools/common/own_services.h"
-#include "tools/status/status_looks.h"
+#include "tools/status/status_rates.h"
 #include "tools/top/terminal_screen.h"
 #include "tools/top/top_screen.h"
 
 namespace bulkhead::tools {
 namespace {
+
+constexpr char kTopExamples[] =
+    R"(Ctrl-C ends it.
+
+Examples:
+  bulkhead top
+  bulkhead top --every 5 --target unix:/run/bulkhead.sock
+  bulkhead top --once
+  bulkhead top --json --every 10 >> service.jsonl
+)";
 
 constexpr absl::Duration kLookDeadline = absl::Seconds(30);
 
@@ -62,22 +73,17 @@ absl::Status PrintJson(const std::string& target, bool once, absl::Duration ever
 absl::Status Run(const TopArguments& arguments) {
   const absl::Duration every =
       arguments.every_seconds == 0 ? StatusLooks::kPause : absl::Seconds(arguments.every_seconds);
-  if (arguments.json) {
-    BULKHEAD_ASSIGN_OR_RETURN(const std::string target, FindService(arguments.target));
-    return PrintJson(target, arguments.once, every);
-  }
-  if (arguments.once) {
-    BULKHEAD_ASSIGN_OR_RETURN(const std::string target, FindService(arguments.target));
-    return ShowOnce(target);
-  }
-  if (!TerminalScreen::IsThere()) {
+  const bool draws = !arguments.json && !arguments.once;
+  if (draws && !TerminalScreen::IsThere()) {
     return absl::FailedPreconditionError(
         "top draws on a terminal, and standard output is none; print one screen by `bulkhead top "
         "--once`, or a status again and again by `bulkhead status --every 2`");
   }
-  TerminalScreen terminal;  // before a call to a service starts threads
+  std::optional<TerminalScreen> terminal;
+  if (draws) terminal.emplace();  // before a call to a service starts threads
   BULKHEAD_ASSIGN_OR_RETURN(const std::string target, FindService(arguments.target));
-  return ShowOn(terminal, target, every);
+  if (arguments.json) return PrintJson(target, arguments.once, every);
+  return draws ? ShowOn(*terminal, target, every) : ShowOnce(target);
 }
 
 }  // namespace
@@ -86,14 +92,7 @@ Command TopCommand() {
   const auto arguments = std::make_shared<TopArguments>();
   return {.name = "top",
           .about = "Watch a service: rates, who waits for whom, memory under the quota, verdicts",
-          .more =
-              "Ctrl-C ends it.\n"
-              "\n"
-              "Examples:\n"
-              "  bulkhead top\n"
-              "  bulkhead top --every 5 --target unix:/run/bulkhead.sock\n"
-              "  bulkhead top --once\n"
-              "  bulkhead top --json --every 10 >> service.jsonl\n",
+          .more = kTopExamples,
           .options = {FoundTargetOption(arguments->target),
                       {"--once", "Print one screen, also where there is no terminal, and end",
                        Flag(arguments->once)},

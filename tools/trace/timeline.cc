@@ -28,8 +28,7 @@ bool Timeline::Take(const v1::TraceResponse& part) {
 }
 
 void Timeline::Arrange() {
-  std::stable_sort(moments_.begin(), moments_.end(),
-                   [](const auto& a, const auto& b) { return a.time_ns() < b.time_ns(); });
+  std::ranges::stable_sort(moments_, {}, &v1::TraceMoment::time_ns);
   // Of a trace that was broken off, all that came.
   if (end_ns_ == 0) {
     end_ns_ = begin_ns_;

@@ -21,6 +21,17 @@
 namespace bulkhead::tools {
 namespace {
 
+constexpr char kTraceExamples[] =
+    R"(One time line of leases, samples, stages and waits of every worker's threads, and of the
+batches of every stream until its client returns them. Costs nothing while none is taken.
+Exits with 1 when no such stream was open.
+
+Examples:
+  bulkhead trace --out t.json
+  bulkhead trace --out t.json --seconds 20 --stream train --target unix:/run/bulkhead.sock
+  bulkhead trace --out t.json --batch 40-42       one that is not made yet; ends with it
+)";
+
 struct TraceArgumentsGiven {
   std::string target;
   std::string out;
@@ -90,19 +101,7 @@ Command TraceCommand() {
   return {
       .name = "trace",
       .about = "Record what a running service does, for Perfetto",
-      .more =
-          "One time line of leases, samples, stages and waits of every worker's threads, and of "
-          "the\n"
-          "batches of every stream until its client returns them. Costs nothing while none is "
-          "taken.\n"
-          "Exits with 1 when no such stream was open.\n"
-          "\n"
-          "Examples:\n"
-          "  bulkhead trace --out t.json\n"
-          "  bulkhead trace --out t.json --seconds 20 --stream train --target "
-          "unix:/run/bulkhead.sock\n"
-          "  bulkhead trace --out t.json --batch 40-42       one that is not made yet; ends with "
-          "it\n",
+      .more = kTraceExamples,
       .options = {FoundTargetOption(arguments->target),
                   {"--out", "File to write", OutputPath(arguments->out, ".json"), true},
                   {"--seconds", "How long to record; at most 60", Seconds(arguments->seconds, 60)},

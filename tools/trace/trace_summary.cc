@@ -1,6 +1,7 @@
 #include "tools/trace/trace_summary.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -60,8 +61,7 @@ TraceSummary SummarizeTimeline(const Timeline& timeline) {
     share.share /= whole;
     summary.shares.push_back(std::move(share));
   }
-  std::stable_sort(summary.shares.begin(), summary.shares.end(),
-                   [](const auto& a, const auto& b) { return a.share > b.share; });
+  std::ranges::stable_sort(summary.shares, std::greater(), &TraceSummary::Share::share);
   return summary;
 }
 

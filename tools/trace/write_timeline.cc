@@ -93,8 +93,7 @@ class StreamWriter {
       seen.push_back(
           {key.second, &batch, batch.begun_ns != 0 ? batch.begun_ns : timeline_.begin_ns()});
     }
-    std::stable_sort(seen.begin(), seen.end(),
-                     [](const Seen& a, const Seen& b) { return a.begin_ns < b.begin_ns; });
+    std::ranges::stable_sort(seen, {}, &Seen::begin_ns);
     Rows rows(trace_, process(), kBatchThreads, "batches");
     for (const Seen& one : seen) WriteBatch(one.sequence, *one.batch, one.begin_ns, rows);
   }

@@ -11,7 +11,7 @@
 #include "server/spec/source_chain.h"
 #include "server/stages/declaration/stage_kind.h"
 
-namespace bulkhead {
+namespace bulkhead::tools {
 namespace {
 
 // From so many times what is read on it takes a fast disk to win anything.
@@ -76,9 +76,8 @@ std::vector<CacheReport> ReportCaches(const v1::PipelineSpec& spec,
     if (chains[i].caches.empty()) continue;
     CacheReport cache = ReportOne(chains[i], signature.sources[i]);
     // The sources of a mixture share the common one.
-    const bool is_known = std::any_of(caches.begin(), caches.end(),
-                                      [&](const auto& other) { return other.path == cache.path; });
-    if (!is_known) caches.push_back(std::move(cache));
+    const auto known = std::ranges::find(caches, cache.path, &CacheReport::path);
+    if (known == caches.end()) caches.push_back(std::move(cache));
   }
   return caches;
 }
@@ -135,4 +134,4 @@ std::optional<std::string> CacheWarning(const CacheReport& cache) {
   return text;
 }
 
-}  // namespace bulkhead
+}  // namespace bulkhead::tools

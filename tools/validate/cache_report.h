@@ -10,7 +10,7 @@
 #include "bulkhead/v1/pipeline.pb.h"
 #include "server/spec/signature.h"
 
-namespace bulkhead {
+namespace bulkhead::tools {
 
 // What some samples' results take that a cache stage keeps, and what was read for them; in bytes,
 // on average.
@@ -56,4 +56,4 @@ std::optional<std::string> CacheWarning(const CacheReport& cache);
 // "38535168 bytes (36.8 MiB)".
 std::string BytesText(uint64_t bytes);
 
-}  // namespace bulkhead
+}  // namespace bulkhead::tools

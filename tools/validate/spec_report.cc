@@ -18,18 +18,18 @@
 #include "tools/common/near_path.h"
 #include "tools/local/local_pipeline.h"
 
-namespace bulkhead {
+namespace bulkhead::tools {
 namespace {
 
 // The text of a file, or of standard input; at most one byte more than a spec may have.
 absl::StatusOr<std::string> ReadText(const std::string& name) {
-  if (IsObjectUrl(name)) return tools::ReadSpecFile(name).status();
+  if (IsObjectUrl(name)) return ReadSpecFile(name).status();
   std::ifstream file;
   if (name != "-") {
     file.open(name, std::ios::binary);
     if (!file) {
       return MakeError(absl::StatusCode::kNotFound, reason::kFileNotFound,
-                       absl::StrCat(name, ": cannot be opened; ", tools::NearPath(name)),
+                       absl::StrCat(name, ": cannot be opened; ", NearPath(name)),
                        {{"file", name}});
     }
   }
@@ -152,4 +152,4 @@ std::string PackingOf(const v1::TensorSchema& tensor) {
   return tensor.packing() == v1::PACKING_ROWS ? "rows" : "extents";
 }
 
-}  // namespace bulkhead
+}  // namespace bulkhead::tools

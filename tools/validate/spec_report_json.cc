@@ -10,9 +10,9 @@
 #include "server/base/error.h"
 #include "server/base/record_name.h"
 #include "server/spec/fingerprint.h"
-#include "tools/validate/spec_report_text.h"
+#include "tools/validate/spec_report.h"
 
-namespace bulkhead {
+namespace bulkhead::tools {
 namespace {
 
 using google::protobuf::ListValue;
@@ -51,25 +51,25 @@ void AddStrings(const std::vector<std::string>& texts, ListValue& list) {
 
 using Fields = google::protobuf::Map<std::string, google::protobuf::Value>;
 
-void AddCounts(const v1::SelectionCounts& counts, Fields& fields) {
-  const auto number = [&](const char* key, uint64_t value) {
-    fields[key].set_number_value(static_cast<double>(value));
-  };
-  if (counts.records() > 0) {
-    number("records", counts.records());
-    number("records_in_part", counts.in_part());
-    number("records_kept", counts.kept());
-  }
-  number("samples_per_epoch", counts.samples());
+void AddNumber(const std::string& key, uint64_t value, Fields& fields) {
+  fields[key].set_number_value(static_cast<double>(value));
 }
 
-void AddClasses(const std::map<std::string, std::map<std::string, uint64_t>>& features,
-                Struct& object) {
+void AddCounts(const v1::SelectionCounts& counts, Fields& fields) {
+  if (counts.records() > 0) {
+    AddNumber("records", counts.records(), fields);
+    AddNumber("records_in_part", counts.in_part(), fields);
+    AddNumber("records_kept", counts.kept(), fields);
+  }
+  AddNumber("samples_per_epoch", counts.samples(), fields);
+}
+
+void AddClasses(const ClassCounts& features, Struct& object) {
   for (const auto& [feature, classes] : features) {
     Fields& counts =
         *(*object.mutable_fields())[Printable(feature)].mutable_struct_value()->mutable_fields();
     for (const auto& [name, count] : classes) {
-      counts[Printable(name)].set_number_value(static_cast<double>(count));
+      AddNumber(Printable(name), count, counts);
     }
   }
 }
@@ -100,20 +100,17 @@ void AddReport(const std::string& name, const SpecReport& report, Struct& object
     for (const int64_t extent : tensor.shape()) {
       shape.add_values()->set_number_value(static_cast<double>(extent));
     }
-    output["element_bytes"].set_number_value(static_cast<double>(tensor.element_bytes()));
-    output["sample_bytes"].set_number_value(static_cast<double>(tensor.sample_bytes()));
-    output["batch_offset"].set_number_value(static_cast<double>(tensor.batch_offset()));
+    AddNumber("element_bytes", tensor.element_bytes(), output);
+    AddNumber("sample_bytes", tensor.sample_bytes(), output);
+    AddNumber("batch_offset", tensor.batch_offset(), output);
     output["packing"].set_string_value(PackingOf(tensor));
   }
-  const auto number = [&](const char* key, uint64_t value) {
-    fields[key].set_number_value(static_cast<double>(value));
-  };
-  number("batch_size", schema.batch_size());
-  number("batch_bytes", schema.batch_bytes());
-  number("slot_count", report.memory.slot_count());
-  number("slot_bytes", report.memory.slot_bytes());
-  number("arena_bytes", report.memory.arena_bytes());
-  number("sample_bytes", report.signature.sample_bytes);
+  AddNumber("batch_size", schema.batch_size(), fields);
+  AddNumber("batch_bytes", schema.batch_bytes(), fields);
+  AddNumber("slot_count", report.memory.slot_count(), fields);
+  AddNumber("slot_bytes", report.memory.slot_bytes(), fields);
+  AddNumber("arena_bytes", report.memory.arena_bytes(), fields);
+  AddNumber("sample_bytes", report.signature.sample_bytes, fields);
   if (report.counts.has_value()) {
     AddCounts(report.counts->whole, fields);
     ListValue& selections = *fields["selections"].mutable_list_value();
@@ -128,10 +125,9 @@ void AddReport(const std::string& name, const SpecReport& report, Struct& object
   for (const CacheReport& cache : report.caches) {
     auto& object = *caches.add_values()->mutable_struct_value()->mutable_fields();
     object["path"].set_string_value(cache.path);
-    object["sample_bytes"].set_number_value(static_cast<double>(cache.KeptBytes()));
-    object["bytes"].set_number_value(static_cast<double>(cache.AllBytes()));
-    object["samples_measured"].set_number_value(
-        static_cast<double>(cache.look.value_or(KeptLook{}).samples));
+    AddNumber("sample_bytes", cache.KeptBytes(), object);
+    AddNumber("bytes", cache.AllBytes(), object);
+    AddNumber("samples_measured", cache.look.value_or(KeptLook{}).samples, object);
     if (!cache.look_status.ok()) {
       object["not_measured"].set_string_value(std::string(cache.look_status.message()));
     }
@@ -155,4 +151,4 @@ void AddProblems(const absl::Status& status, Struct& object) {
 
 std::string SortedJson(const google::protobuf::Value& value) { return SortedJson(value, "\n"); }
 
-}  // namespace bulkhead
+}  // namespace bulkhead::tools

@@ -1,18 +1,17 @@
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "server/base/element_type.h"
 #include "server/base/record_name.h"
 #include "server/spec/batch_layout.h"
 #include "server/spec/selection.h"
 #include "server/spec/source_chain.h"
-#include "tools/validate/spec_report_text.h"
+#include "tools/common/text_table.h"
+#include "tools/validate/spec_report.h"
 
-namespace bulkhead {
+namespace bulkhead::tools {
 namespace {
 
 constexpr size_t kMostClassesShown = 10;
@@ -87,7 +86,7 @@ void PrintClasses(const DataCounts& counts, std::ostream& out) {
 
 void PrintReport(const std::string& name, const SpecReport& report, std::ostream& out) {
   const v1::BatchSchema& schema = report.signature.schema;
-  std::vector<std::array<std::string, 4>> rows = {{"output", "dtype", "shape", "bytes a batch"}};
+  std::vector<TextRow> rows = {{"output", "dtype", "shape", "bytes a batch"}};
   for (const v1::TensorSchema& tensor : schema.tensors()) {
     rows.push_back({tensor.name(), TypeName(tensor), BatchShape(tensor, schema.batch_size()),
                     absl::StrCat(tensor.sample_bytes() * schema.batch_size())});
@@ -95,14 +94,7 @@ void PrintReport(const std::string& name, const SpecReport& report, std::ostream
     rows.push_back({OffsetsName(tensor.name()), std::string(DTypeName(v1::DTYPE_INT64)),
                     absl::StrCat("[", schema.batch_size() + 1, "]"), "the client's"});
   }
-  std::array<size_t, 4> widths{};
-  for (const auto& row : rows) {
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  }
-  for (const auto& row : rows) {
-    out << absl::StrFormat("  %-*s  %-*s  %-*s  %*s\n", widths[0], row[0], widths[1], row[1],
-                           widths[2], row[2], widths[3], row[3]);
-  }
+  out << TextTable(rows, {false, false, false, true});
   if (report.counts.has_value()) {
     PrintCounts(report.spec, *report.counts, out);
     PrintClasses(*report.counts, out);
@@ -118,4 +110,4 @@ void PrintReport(const std::string& name, const SpecReport& report, std::ostream
   for (const CacheReport& cache : report.caches) out << "  " << DescribeCache(cache) << "\n";
 }
 
-}  // namespace bulkhead
+}  // namespace bulkhead::tools

@@ -1,7 +1,7 @@
-#include "tools/validate/validate_command.h"
-
 #include <cstdio>
+#include <functional>
 #include <iostream>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,12 +9,24 @@
 #include "absl/strings/str_split.h"
 #include "google/protobuf/struct.pb.h"
 #include "tools/common/colour.h"
-#include "tools/validate/spec_report_text.h"
+#include "tools/common/commands.h"
+#include "tools/purity/purity_check.h"
+#include "tools/validate/data_look.h"
+#include "tools/validate/spec_report.h"
 
-namespace bulkhead {
+namespace bulkhead::tools {
 namespace {
 
-using tools::Colour;
+constexpr char kValidateExamples[] =
+    R"(Exit code: 0 when every spec is valid (and pure), 1 when one is not; its problems are
+printed as file:line:column: what is wrong.
+
+Examples:
+  bulkhead validate pipeline.yaml
+  bulkhead validate --json specs/*.yaml
+  bulkhead validate --purity 100 --python-path code train.yaml
+  generate-spec | bulkhead validate -
+)";
 
 // `text` in that colour where `stream` writes to a terminal.
 std::string Coloured(absl::string_view text, Colour colour, const std::ostream& stream) {
@@ -67,7 +79,7 @@ int ValidateFiles(const std::vector<std::string>& files, bool json, const DataLo
   return exit_code;
 }
 
-tools::Command ValidateCommand(DataLook look, PurityFn purity) {
+Command ValidateCommand() {
   struct Arguments {
     PurityRequest request;
     std::string target;
@@ -75,61 +87,46 @@ tools::Command ValidateCommand(DataLook look, PurityFn purity) {
   };
   const auto arguments = std::make_shared<Arguments>();
   PurityRequest& request = arguments->request;
-  tools::Command command{
+  Command command{
       .name = "validate",
       .about = "Check specs and print what their batches will be; no data is read without --data",
-      .more =
-          "Exit code: 0 when every spec is valid (and pure), 1 when one is not; its problems "
-          "are\n"
-          "printed as file:line:column: what is wrong.\n"
-          "\n"
-          "Examples:\n"
-          "  bulkhead validate pipeline.yaml\n"
-          "  bulkhead validate --json specs/*.yaml\n"
-          "  bulkhead validate --purity 100 --python-path code train.yaml\n"
-          "  generate-spec | bulkhead validate -\n",
+      .more = kValidateExamples,
       .options =
-          {{"SPEC", "Spec files, YAML or JSON; - reads standard input",
-            tools::SpecPaths(request.files), true},
-           {"--json", "Print a JSON array with one object for each file",
-            tools::Flag(arguments->request.json)},
+          {{"SPEC", "Spec files, YAML or JSON; - reads standard input", SpecPaths(request.files),
+            true},
+           {"--json", "Print a JSON array with one object for each file", Flag(request.json)},
            {"--data",
             "Also index the data, in this process: count all records, and those left after filter, "
             "split, skip and take; measure what a cache stage keeps. Decodes nothing: `bulkhead "
             "scan` finds damaged files",
-            tools::Flag(arguments->data)},
+            Flag(arguments->data)},
            {.name = "--target",
             .help = "A running service, unix:/path, host:port or a target file, that counts the "
-                    "records on its "
-                    "machine",
-            .value = tools::Text(arguments->target, "ADDRESS"),
+                    "records on its machine",
+            .value = Text(arguments->target, "ADDRESS"),
             .with = "--data"},
            {"--purity",
             "Also make the first N samples twice, in two processes and in opposite orders, and "
             "name the stage whose bytes differ",
-            tools::Number(request.samples, 1)},
+            Number(request.samples, 1)},
            {.name = "--purity-run",  // for its own use
             .help = "",
-            .value = tools::Text(request.run, "ORDER"),
+            .value = Text(request.run, "ORDER"),
             .hidden = true}},
-      .run = [arguments, look = std::move(look),
-              purity = std::move(purity)]() -> absl::StatusOr<int> {
-        if (!arguments->request.run.empty()) return purity(arguments->request);
-        DataLook asked = arguments->data ? look : DataLook{};
-        if (!arguments->target.empty()) {
-          asked.count = [&](const auto& spec, const auto& base_dir) {
-            return look.count_at(arguments->target, spec, base_dir);
-          };
-        }
-        const int code = ValidateFiles(arguments->request.files, arguments->request.json, asked,
-                                       std::cout, std::cerr);
-        return code == 0 && arguments->request.samples > 0 ? purity(arguments->request) : code;
+      .run = [arguments]() -> absl::StatusOr<int> {
+        const PurityRequest& asked = arguments->request;
+        if (!asked.run.empty()) return CheckPurity(asked);
+        DataLook look;
+        if (arguments->data) look = {CountHere, LookAtKept};
+        if (!arguments->target.empty()) look.count = std::bind_front(CountAt, arguments->target);
+        const int code = ValidateFiles(asked.files, asked.json, look, std::cout, std::cerr);
+        return code == 0 && asked.samples > 0 ? CheckPurity(asked) : code;
       }};
-  for (tools::Option& option : request.code.Options()) {
+  for (Option& option : request.code.Options()) {
     option.with = "--purity";
     command.options.push_back(std::move(option));
   }
   return command;
 }
 
-}  // namespace bulkhead
+}  // namespace bulkhead::tools

@@ -1,5 +1,3 @@
-#include "tools/explain/kept_look.h"
-
 #include <algorithm>
 #include <vector>
 
@@ -9,6 +7,7 @@
 #include "server/stages/running/sample_stage.h"
 #include "tools/local/local_pipeline.h"
 #include "tools/local/local_thread.h"
+#include "tools/validate/data_look.h"
 
 namespace bulkhead::tools {
 namespace {

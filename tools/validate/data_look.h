@@ -2,11 +2,16 @@
 
 #include <string>
 
-#include "absl/status/statusor.h"
-#include "bulkhead/v1/pipeline.pb.h"
-#include "tools/validate/cache_report.h"
+#include "tools/validate/spec_report.h"
 
 namespace bulkhead::tools {
+
+// Counts in this process, by indexing the files. Blocks; errors as LocalData::Create's.
+absl::StatusOr<DataCounts> CountHere(const v1::PipelineSpec& spec, const std::string& base_dir);
+
+// Asks a service, which looks where its trainers' data are. Blocks; errors of the service.
+absl::StatusOr<DataCounts> CountAt(const std::string& target, const v1::PipelineSpec& spec,
+                                   const std::string& base_dir);
 
 // Makes some samples of all over the first epoch of a spec with a cache stage, in this process, and
 // says what the stage keeps of them. `spec` is normalized; relative paths start from `base_dir`.
