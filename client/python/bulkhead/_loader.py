@@ -167,37 +167,11 @@ class Loader(LoaderState):
         progress: ProgressOption = None,
         **unknown: Any,
     ):
+        given = dict(locals())  # every argument, by its name
         self._owner = os.getpid()
         refuse_unknown(type(self), unknown, Loader)
-        check(
-            name=name,
-            cache_dir=cache_dir,
-            rank=rank,
-            world_size=world_size,
-            credits=credits,
-            credit_bytes=credit_bytes,
-            timeout=timeout,
-            reconnect_timeout=reconnect_timeout,
-            copy_below=copy_below,
-            transport=transport,
-            share=share,
-            cursor=cursor,
-        )
-        own = arguments.checked(
-            workers=workers,
-            threads=threads,
-            cache_dir=cache_dir,
-            worker_quota=worker_quota,
-            memory_budget=memory_budget,
-            block_cache_bytes=block_cache_bytes,
-            coefficient_cache_bytes=coefficient_cache_bytes,
-            worker_hang_timeout=worker_hang_timeout,
-            sandbox=sandbox,
-            metrics=metrics,
-            log_level=log_level,
-            native_path=native_path,
-            trace_python=trace_python,
-        )
+        check(**given)
+        own = arguments.checked(**given)
         words, upload = arguments.in_arguments, None
         patience = {"timeout": timeout, "reconnect_timeout": reconnect_timeout}
         self._dataset = self._with_dataset(spec, own, target=target, credentials=credentials, **patience)
