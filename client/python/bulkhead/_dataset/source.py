@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Union
 
@@ -171,7 +172,7 @@ class Source:
         if kind in ("bytes", "text"):
             return {"name": name, "dtype": "bytes", "max_count": leaf["room"]}
         if kind == "ragged" and "rest" in leaf:
-            rows = -(-leaf["room"] // max(1, _product(leaf["rest"])))
+            rows = -(-leaf["room"] // max(1, math.prod(leaf["rest"])))
             return {
                 "name": name,
                 "dtype": leaf["dtype"],
@@ -209,13 +210,6 @@ def _not_delivered(spec: Mapping[str, Any], names: Sequence[str]) -> Set[str]:
 def _stages_of(spec: Mapping[str, Any]) -> List[Any]:
     given = spec.get("stages", [])
     return list(given) if isinstance(given, (list, tuple)) else [given]
-
-
-def _product(extents: Sequence[int]) -> int:
-    product = 1
-    for extent in extents:
-        product *= extent
-    return product
 
 
 def resolved(spec: Mapping[str, Any], given: Arguments, **options: Any) -> stages.Resolved:
