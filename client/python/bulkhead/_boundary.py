@@ -7,7 +7,7 @@ import functools
 import inspect
 import os
 import types
-from typing import Any, Callable, Iterator, Optional, Type, TypeVar
+from typing import Any, Callable, Collection, Iterator, Optional, Type, TypeVar
 
 from .errors import BulkheadError
 
@@ -56,16 +56,20 @@ def ends_at_caller(function: _Function) -> _Function:
 
 def public(cls: Type[_Class]) -> Type[_Class]:
     """`ends_at_caller` for each of a class's own public methods and properties."""
+    return wrapped(cls, ends_at_caller, _SPECIAL)
+
+
+def wrapped(cls: Type[_Class], wrap: Callable[[Any], Any], special: Collection[str] = ()) -> Type[_Class]:
+    """Puts `wrap(function)` in the place of each of a class's own public methods and properties, and of `special` ones."""
     for name, member in list(vars(cls).items()):
-        if name.startswith("_") and name not in _SPECIAL:
+        if name.startswith("_") and name not in special:
             continue
         if isinstance(member, property):
-            assert member.fget is not None
-            setattr(cls, name, member.getter(ends_at_caller(member.fget)))
+            setattr(cls, name, member.getter(wrap(member.fget)))
         elif isinstance(member, (classmethod, staticmethod)):
-            setattr(cls, name, type(member)(ends_at_caller(member.__func__)))
+            setattr(cls, name, type(member)(wrap(member.__func__)))
         elif inspect.isfunction(member):
-            setattr(cls, name, ends_at_caller(member))
+            setattr(cls, name, wrap(member))
     return cls
 
 

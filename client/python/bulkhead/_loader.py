@@ -21,7 +21,7 @@ from ._batch.batch import (
 from ._batch.renaming import Renaming
 from ._boundary import ends_at_caller, meant, public
 from ._display.loaders import described, described_html
-from ._fleet.choice import AnyEndpoint, AnyStream, endpoint_of, stream_of
+from ._fleet.choice import AnyStream, endpoint_of, stream_of
 from ._fleet.fleet_stream import FleetStream
 from ._loader_arguments import check, check_cursor, open_request, refuse_unknown
 from ._loader_state import LoaderState
@@ -31,6 +31,7 @@ from ._rpc.credentials import Credentials
 from ._rpc.stream_call import MAX_REQUEST_BYTES
 from ._service import arguments, target_file
 from ._service.arguments import Folders, Size
+from ._service.endpoint import Endpoint
 from ._service.status import asked
 from ._spec.spec_input import Spec, load
 from ._stats import remember
@@ -43,7 +44,7 @@ atexit.register(close_all)
 _FIELDS_TO_COME = 1024
 
 
-def _end(stream: Optional[AnyStream], endpoint: Optional[AnyEndpoint], kept: Any) -> None:
+def _end(stream: Optional[AnyStream], endpoint: Optional[Endpoint], kept: Any) -> None:
     """`kept`: datasets, which live as long as the service: their memory has a name that the next one would get."""
     try:
         if stream is not None:
@@ -167,37 +168,11 @@ class Loader(LoaderState):
         progress: ProgressOption = None,
         **unknown: Any,
     ):
+        given = dict(locals())  # every argument, by its name
         self._owner = os.getpid()
         refuse_unknown(type(self), unknown, Loader)
-        check(
-            name=name,
-            cache_dir=cache_dir,
-            rank=rank,
-            world_size=world_size,
-            credits=credits,
-            credit_bytes=credit_bytes,
-            timeout=timeout,
-            reconnect_timeout=reconnect_timeout,
-            copy_below=copy_below,
-            transport=transport,
-            share=share,
-            cursor=cursor,
-        )
-        own = arguments.checked(
-            workers=workers,
-            threads=threads,
-            cache_dir=cache_dir,
-            worker_quota=worker_quota,
-            memory_budget=memory_budget,
-            block_cache_bytes=block_cache_bytes,
-            coefficient_cache_bytes=coefficient_cache_bytes,
-            worker_hang_timeout=worker_hang_timeout,
-            sandbox=sandbox,
-            metrics=metrics,
-            log_level=log_level,
-            native_path=native_path,
-            trace_python=trace_python,
-        )
+        check(**given)
+        own = arguments.checked(**given)
         words, upload = arguments.in_arguments, None
         patience = {"timeout": timeout, "reconnect_timeout": reconnect_timeout}
         self._dataset = self._with_dataset(spec, own, target=target, credentials=credentials, **patience)

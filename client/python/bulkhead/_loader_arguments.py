@@ -111,8 +111,9 @@ def check(
     transport: str,
     share: Any,
     cursor: Any,
+    **_: Any,
 ) -> None:
-    """InvalidArgument for the first impossible value."""
+    """InvalidArgument for the first impossible value; other arguments of a Loader are not looked at."""
     whole = {"rank": rank, "world_size": world_size, "credits": credits, "credit_bytes": credit_bytes, "copy_below": copy_below}
     _check_kinds(whole, {"timeout": timeout, "reconnect_timeout": reconnect_timeout}, name, cache_dir)
     if world_size < 1 or not 0 <= rank < world_size:

@@ -9,7 +9,8 @@ from . import errors
 from ._batch.renaming import Renaming
 from ._batch.schema import Schema
 from ._boundary import public
-from ._fleet.choice import AnyEndpoint, AnyStream
+from ._fleet.choice import AnyStream
+from ._service.endpoint import Endpoint
 from ._stats import LoaderStats
 from ._stream.events import Hang, Substitution
 
@@ -20,7 +21,7 @@ class LoaderState:
 
     # The state before anything is opened, for `close` and reprs.
     _closed = True
-    _endpoint: Optional[AnyEndpoint] = None
+    _endpoint: Optional[Endpoint] = None
     _stream: Optional[AnyStream] = None
     _reconnects_before = 0  # in streams that load_state_dict ended
     _owner = 0

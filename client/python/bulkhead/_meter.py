@@ -9,6 +9,8 @@ from ._boundary import public
 from ._display import facts, html
 from ._stats import LoaderStats
 
+_NOTHING_YET = LoaderStats(0, 0, 0, 0.0, 0, 0, 0)
+
 
 @public
 class Meter:
@@ -43,9 +45,7 @@ class Meter:
         return id(getattr(self._loader, "loader", None))
 
     def _stats(self) -> LoaderStats:
-        return self._loader.stats or LoaderStats(
-            0, 0, 0, 0.0, 0, 0, 0
-        )  # a DataLoader before its first loop
+        return self._loader.stats or _NOTHING_YET  # a DataLoader before its first loop
 
     def read(self) -> Dict[str, float]:
         """The rates since the last reading, or since the meter was made. Does not block."""
@@ -57,7 +57,7 @@ class Meter:
     def _rates(self, now: float, stats: LoaderStats, of: int) -> Dict[str, float]:
         last = self._last
         if of != self._of or stats.samples < last.samples:
-            last = LoaderStats(0, 0, 0, 0.0, 0, 0, 0)
+            last = _NOTHING_YET
         seconds = max(now - self._read_at, 1e-9)
         rates = {
             "samples_per_second": (stats.samples - last.samples) / seconds,

@@ -98,24 +98,17 @@ class MeterLog:
         return html.card("MeterLog", self._shown())
 
     def _add_status(self, figures: Dict[str, float], texts: Dict[str, str]) -> None:
-        loader = self._loader
+        loader, prefix = self._loader, self._meter.prefix
         if not hasattr(loader, "status"):
-            loader = getattr(
-                loader, "loader", None
-            )  # of an adapter; None before a DataLoader's first loop
+            loader = getattr(loader, "loader", None)  # of an adapter; None before a DataLoader's first loop
         if loader is None:
             return
         status = loader.status(timeout=_STATUS_DEADLINE)
-        own = [
-            one
-            for one in status["streams"]
-            if (one["name"], one["rank"]) == (loader.name, loader.rank)
-        ]
-        for stream in own:
-            texts[f"{self._meter.prefix}why"] = stream["why"]
+        for stream in status["streams"]:
+            if (stream["name"], stream["rank"]) != (loader.name, loader.rank):
+                continue
+            texts[f"{prefix}why"] = stream["why"]
             for verdict in status["verdicts"]:
                 if verdict["pipeline"] == stream["pipeline"]:
-                    figures[f"{self._meter.prefix}growth_bytes_per_sample"] = verdict[
-                        "bytes_per_sample"
-                    ]
-                    texts[f"{self._meter.prefix}verdict"] = verdict["text"]
+                    figures[f"{prefix}growth_bytes_per_sample"] = verdict["bytes_per_sample"]
+                    texts[f"{prefix}verdict"] = verdict["text"]

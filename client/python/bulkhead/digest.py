@@ -32,10 +32,12 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--world-size", type=int, default=1)
     parser.add_argument("--cursor", type=json.loads, help="JSON of a batch's cursor")
     parser.add_argument("--name")
-    parser.add_argument("--credit-batches", type=int, default=4)
+    parser.add_argument("--credit-batches", dest="credits", metavar="CREDIT_BATCHES", type=int, default=4)
     parser.add_argument("--credit-bytes", type=int, default=256 << 20)
     parser.add_argument("--timeout", type=float, default=300.0, help="seconds")
-    parser.add_argument("--reconnect-deadline", type=float, default=120.0, help="seconds")
+    parser.add_argument(
+        "--reconnect-deadline", dest="reconnect_timeout", metavar="RECONNECT_DEADLINE", type=float, default=120.0, help="seconds"
+    )
     parser.add_argument("--silence-deadline", type=float, help="seconds, instead of 10")
     parser.add_argument("--transport", choices=("auto", "shm", "grpc"), default="auto")
     parser.add_argument("--pause-after", type=int, help="say 'paused' and wait for a line")
@@ -72,26 +74,19 @@ class _Notes(logging.Handler):
             self._notes.append(f"{record.levelname} {record.getMessage()}")
 
 
+# What goes to the Loader under the same name.
+_OF_LOADER = (
+    "spec", "target", "name", "rank", "world_size", "workers", "threads", "cache_dir", "cursor", "timeout",
+    "reconnect_timeout", "credits", "credit_bytes", "transport", "share",
+)
+_COUNTS = ("batches", "samples", "valid", "epochs_ended", "last_samples", "reconnects", "hangs")
+
+
 def _stream(arguments: argparse.Namespace, totals: Dict[str, Any], digest) -> None:
-    with Loader(
-        arguments.spec,
-        arguments.target,
-        credentials=Credentials(**dict(one.split("=", 1) for one in arguments.credential)),
-        name=arguments.name,
-        rank=arguments.rank,
-        world_size=arguments.world_size,
-        workers=arguments.workers,
-        threads=arguments.threads,
-        cache_dir=arguments.cache_dir,
-        cursor=arguments.cursor,
-        timeout=arguments.timeout,
-        reconnect_timeout=arguments.reconnect_deadline,
-        credits=arguments.credit_batches,
-        credit_bytes=arguments.credit_bytes,
-        transport=arguments.transport,
-        share=arguments.share,
-        progress=_PauseOnce() if arguments.pause_in_opening else None,
-    ) as loader:
+    options = {name: getattr(arguments, name) for name in _OF_LOADER}
+    credentials = Credentials(**dict(one.split("=", 1) for one in arguments.credential))
+    progress = _PauseOnce() if arguments.pause_in_opening else None
+    with Loader(credentials=credentials, progress=progress, **options) as loader:
         while totals["batches"] < arguments.batches:
             if totals["batches"] == arguments.pause_after:
                 _pause()
@@ -115,42 +110,23 @@ def main() -> int:
     arguments = _arguments()
     if arguments.silence_deadline is not None:
         silence.SILENCE_SECONDS = arguments.silence_deadline
-    totals: Dict[str, Any] = {
-        "notes": [],
-        "batches": 0,
-        "samples": 0,
-        "valid": 0,
-        "epochs_ended": 0,
-        "last_samples": 0,
-        "cursor": None,
-        "reconnects": 0,
-        "hangs": 0,
-        "stats": (0, 0, 0),
-    }
+    totals: Dict[str, Any] = {"notes": [], **dict.fromkeys(_COUNTS, 0), "cursor": None, "stats": (0, 0, 0)}
     log = logging.getLogger("bulkhead")
     log.setLevel(logging.INFO)
     for handler in (_Notes(totals["notes"]), logging.lastResort):
         if handler is not None:
             log.addHandler(handler)
     digest = hashlib.sha256()
-    error = None
     try:
         _stream(arguments, totals, digest)
     except BulkheadError as failure:
         if not arguments.error_json:
             print(f"bulkhead.digest: {failure} [{failure.reason}]", file=sys.stderr)
             return 1
-        error = {
-            "code": failure.code,
-            "reason": failure.reason,
-            "message": failure.message,
-            "metadata": failure.metadata,
-        }
+        totals["error"] = {name: getattr(failure, name) for name in ("code", "reason", "message", "metadata")}
     totals["digest"] = digest.hexdigest()
-    if error is not None:
-        totals["error"] = error
     print(json.dumps(totals), flush=True)
-    return 1 if error is not None else 0
+    return 1 if "error" in totals else 0
 
 
 if __name__ == "__main__":

@@ -221,18 +221,13 @@ class LoaderClosed(BulkheadError):
     default_code = "CANCELLED"
 
 
+# Those that a service names by their reason.
 _BY_REASON = {
-    "ACCESS_DENIED": AccessDenied,
-    "SPEC_INVALID": SpecError,
-    "CURSOR_MISMATCH": CursorMismatch,
-    "BUDGET_EXCEEDED": BudgetExceeded,
-    "WORKER_CRASH_LOOP": WorkerError,
-    "CODE_CHANGED": CodeChanged,
-    "STREAM_IDLE": StreamIdle,
-    "SUPERSEDED": Superseded,
-    "PROTOCOL_VIOLATION": ProtocolError,
-    "INVALID_ARGUMENT": InvalidArgument,
-    "TRANSPORT_UNAVAILABLE": TransportUnavailable,
+    error.default_reason: error
+    for error in (
+        AccessDenied, SpecError, CursorMismatch, BudgetExceeded, WorkerError, CodeChanged, StreamIdle, Superseded,
+        ProtocolError, InvalidArgument, TransportUnavailable,
+    )
 }
 _DATA_REASONS = frozenset(
     """FILE_NOT_FOUND FILE_UNREADABLE FILE_EMPTY FILE_CHANGED STORAGE_STALLED PATH_NOT_ALLOWED NO_SAMPLES

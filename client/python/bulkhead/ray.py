@@ -110,6 +110,7 @@ class Fleet:
         trace_python: bool = False,
         **unknown: Any,
     ):
+        given = dict(locals())  # every argument, by its name
         self._id = uuid.uuid4().hex
         # Replicas find the directory by its name: Ray warns of actors that it cannot start again with a handle as an argument.
         self._name = f"bulkhead-fleet-{self._id}"
@@ -126,20 +127,8 @@ class Fleet:
             workers = max(int(self._resources["CPU"]), 1)
         if memory_budget is None and self._resources.get("memory"):
             memory_budget = int(self._resources["memory"])
-        self._arguments = arguments.checked(
-            workers=workers,
-            threads=threads,
-            cache_dir=cache_dir,
-            worker_quota=worker_quota,
-            memory_budget=memory_budget,
-            block_cache_bytes=block_cache_bytes,
-            coefficient_cache_bytes=coefficient_cache_bytes,
-            worker_hang_timeout=worker_hang_timeout,
-            sandbox=sandbox,
-            log_level=log_level,
-            native_path=native_path,
-            trace_python=trace_python,
-        ).absolute()
+        given.update(workers=workers, memory_budget=memory_budget)
+        self._arguments = arguments.checked(**given).absolute()
         authority = Authority()
         if not ray.is_initialized():
             ray.init()

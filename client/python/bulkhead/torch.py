@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from types import FrameType
-from typing import Any, Iterator, List, Optional
+from typing import Any, Dict, Iterator, List, Optional
 
 import numpy as np
 import torch
@@ -22,8 +22,9 @@ from ._adapters.adapter import Structure, Validation, as_bytes, fill, number_of_
 from ._adapters.ranks import RankedAdapter, Standing, waiting_aloud
 from ._adapters.torch_device import Cuda, CudaCopy, PlainCopy
 from ._adapters.torch_loader import DataLoader
-from ._adapters.torch_normalizer import Normalizer
+from ._adapters.torch_values import tensor_of
 from ._batch.batch import Batch
+from ._batch.normalization import Normalization
 from ._boundary import public
 
 __all__ = ["DataLoader", "Dataset"]
@@ -52,11 +53,23 @@ def _check_caller(caller: FrameType) -> None:
 
 def _tensor(array: np.ndarray, dtype_name: str) -> torch.Tensor:
     """The array's memory as tensor, which keeps it; byte strings as uint8."""
-    if dtype_name == "bytes":
-        return torch.from_numpy(as_bytes(array))
-    if dtype_name == "bfloat16":
-        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
-    return torch.from_numpy(array)
+    return tensor_of(as_bytes(array) if dtype_name == "bytes" else array, dtype_name)
+
+
+class _Normalizer:
+    """`normalize: {at: trainer}` by PyTorch. Computes where the tensor is, on the current stream of a GPU."""
+
+    def __init__(self, rest: Normalization):
+        self._rest = rest
+        self._constants: Dict[torch.device, List[torch.Tensor]] = {}
+
+    def __call__(self, sent: torch.Tensor) -> torch.Tensor:
+        rest, device = self._rest, sent.device
+        if device not in self._constants:
+            self._constants[device] = [torch.from_numpy(c).to(device) for c in rest.constants()]
+        x = sent.movedim(-1, -3) if rest.channels_first else sent
+        floats = x.to(torch.float32, memory_format=torch.contiguous_format)
+        return rest.compute(floats, *self._constants[device]).to(getattr(torch, rest.dtype_name))
 
 
 def _group_place(group: Any) -> Optional[Any]:
@@ -190,7 +203,7 @@ class Dataset(RankedAdapter, torch.utils.data.IterableDataset):
                     "stages, or leave the output out of the structure"
                 ) from None
         self._normalizers = {
-            output.name: Normalizer(output.normalization)
+            output.name: _Normalizer(output.normalization)
             for output in self._outputs
             if output.normalization
         }

@@ -10,7 +10,7 @@ import pytest
 
 import bulkhead
 from bulkhead import _stats
-from bulkhead._batch.batch import Batch
+from bulkhead._batch.batch import Batch, Layout
 from bulkhead._rpc import proto
 
 
@@ -23,7 +23,7 @@ def batch_of(samples, valid=None, first=100):
         batches_left_in_epoch=5,
     )
     arrays = {"x": np.arange(samples * 3).reshape(samples, 3), "y": np.arange(samples)}
-    return Batch(arrays, header, 7, {"consumed": 9, "quarantined": []})
+    return Batch(arrays, header, 7, {"consumed": 9, "quarantined": []}, Layout((), (), (), samples, 0, (), {}))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 import bulkhead
 from bulkhead import _meter
-from bulkhead._batch.batch import Batch
+from bulkhead._batch.batch import Batch, Layout
 from bulkhead._batch.schema import Schema, TensorSpec
 from bulkhead._display import amounts, html as html_module
 from bulkhead._words import did_you_mean, printable, printable_lines
@@ -65,7 +65,7 @@ class Header:
 
 
 def made(arrays, **classes):
-    return Batch(arrays, Header, 7, {"quarantined": []}, None, classes)
+    return Batch(arrays, Header, 7, {"quarantined": []}, Layout((), (), (), 3, 0, (), {}, classes))
 
 
 def test_names_are_escaped_and_cannot_mislead():

@@ -408,7 +408,7 @@ def test_one_that_does_not_start_is_done_without(folder, serve, programs):
 
 
 def test_one_that_dies_again_and_again_is_done_without(folder, serve, monkeypatch):
-    monkeypatch.setattr(SharedMemory, "brought_batch", lambda self: None)
+    monkeypatch.setattr(receiver.Receivers, "brought_batch", lambda self: None)
     service = serve()
     spec = range_spec(folder)
     expected = history(spec, service.target, transport="grpc")

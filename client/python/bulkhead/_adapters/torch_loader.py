@@ -161,19 +161,8 @@ class DataLoader(torch.utils.data.DataLoader):
         self._workers = workers
         self._length = length
         self._class = stages.class_name(dataset)
-        facts = {
-            "class": self._class,
-            "workers": workers,
-            "seed": self._seed % (1 << 63),
-        }
-        self._image = Image(
-            {
-                "dataset": dataset,
-                "collate": self._collate(own_collate),
-                "worker_init": worker_init_fn,
-            },
-            facts,
-        )
+        sent = {"dataset": dataset, "collate": self._collate(own_collate), "worker_init": worker_init_fn}
+        self._image = Image(sent, {"class": self._class, "workers": workers, "seed": self._seed % (1 << 63)})
         self._identity = stages.Identity(
             self._class, name, version, length, self._plan.sampler, self._image.code
         )
@@ -381,16 +370,10 @@ class DataLoader(torch.utils.data.DataLoader):
             raise _errors.InvalidArgument(
                 f"{self._class} gives None for each sample: does __getitem__ return?"
             )
-        batch = (
-            {"size": 1}
-            if whole
-            else {"size": self.batch_size, "last": "drop" if self.drop_last else "partial"}
-        )
-        more: Dict[str, Any] = {
-            "seed": (at.seed + at.first_epoch) % (1 << 64),
-            "errors": self._errors,
-        }
-        more["order"] = {"global": {}} if self._plan.shuffled else {"sequential": {}}
+        last = "drop" if self.drop_last else "partial"
+        batch = {"size": 1} if whole else {"size": self.batch_size, "last": last}
+        order = {"global": {}} if self._plan.shuffled else {"sequential": {}}
+        more: Dict[str, Any] = {"seed": (at.seed + at.first_epoch) % (1 << 64), "errors": self._errors, "order": order}
         if self._plan.listed:
             more["epochs"] = at.epoch - at.first_epoch + 1  # the list of the next is not there yet
         if not self._in_order:

@@ -16,14 +16,15 @@ from .._dataset.worker.bulkhead_leaves import Layout, Tree, decode
 from ..errors import DataError
 
 
-def _tensor(array: np.ndarray, dtype: str) -> torch.Tensor:
+def tensor_of(array: np.ndarray, dtype: str) -> torch.Tensor:
+    """The array's memory as tensor, which keeps it."""
     if dtype == "bfloat16":
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
     return torch.from_numpy(array)
 
 
 def _own_tensor(array: np.ndarray, dtype: str) -> torch.Tensor:
-    return _tensor(array.copy(), dtype)
+    return tensor_of(array.copy(), dtype)
 
 
 def _kind(value: Any) -> str:
@@ -49,7 +50,7 @@ class Joining:
         for number, leaf in enumerate(self._layout.leaves):
             name, kind = f"v{number}", leaf["kind"]
             if kind == "array":
-                columns.append(_tensor(batch[name][:count], leaf["dtype"]))
+                columns.append(tensor_of(batch[name][:count], leaf["dtype"]))
             elif kind == "none":
                 columns.append(self._together([None] * count, batch))
             else:
@@ -82,10 +83,10 @@ class Joining:
     def _whole_leaf(self, batch: Batch, number: int) -> Any:
         leaf, name = self._layout.leaves[number], f"v{number}"
         if leaf["kind"] == "array":
-            return decode(leaf, batch[name][:1].reshape(leaf["shape"]), None, _tensor)
+            return decode(leaf, batch[name][:1].reshape(leaf["shape"]), None, tensor_of)
         if leaf["kind"] == "ragged":
             count = int(batch[f"{name}_count"][0])
-            return decode(leaf, batch[name][0][:count], batch[f"{name}_shape"][0].tolist(), _tensor)
+            return decode(leaf, batch[name][0][:count], batch[f"{name}_shape"][0].tolist(), tensor_of)
         return self._row(batch, number, 0)
 
     def _row(self, batch: Batch, number: int, row: int) -> Any:

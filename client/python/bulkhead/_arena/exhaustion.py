@@ -6,7 +6,7 @@ import gc
 import logging
 import math
 import time
-from typing import Callable, Optional
+from typing import Callable, Iterator, Optional
 
 from .. import errors
 
@@ -19,29 +19,24 @@ _LONGEST_PAUSE = 0.064
 _ALL_SECONDS = 0.25  # of waiting, before all objects are collected
 
 
-class _Collections:
+def _collections() -> Iterator[float]:
     """Runs Python's collector while a call waits for a slot, since arrays that nobody uses may hold slots until then.
+
+    Each step collects what is due, and gives the seconds until more is.
 
     Those in a reference cycle do. So do JAX's: it drops a finished step's host memory when Python collects.
     The youngest objects are collected at once and then every 1, 2, 4 … 64 ms. All objects are collected after
     0.25 s, and again whenever the wait is twice as long as it was then: at most nine times in 60 s.
     """
-
-    def __init__(self, now: float):
-        self._since = now
-        self._pause = _FIRST_PAUSE
-        self._all_after = _ALL_SECONDS
-
-    def run(self) -> float:
-        """Collects what is due; the seconds until more is."""
-        if time.monotonic() - self._since < self._all_after:
+    since, pause, all_after = time.monotonic(), _FIRST_PAUSE, _ALL_SECONDS
+    while True:
+        if time.monotonic() - since < all_after:
             gc.collect(0)
         else:
             gc.collect()
-            self._all_after = 2 * (time.monotonic() - self._since)
-        pause = self._pause
-        self._pause = min(2 * pause, _LONGEST_PAUSE)
-        return pause
+            all_after = 2 * (time.monotonic() - since)
+        yield pause
+        pause = min(2 * pause, _LONGEST_PAUSE)
 
 
 class ExhaustionWatch:
@@ -53,7 +48,7 @@ class ExhaustionWatch:
     def __init__(self, target: str):
         self._target = target
         self._since: Optional[float] = None
-        self._collections: Optional[_Collections] = None
+        self._collections: Optional[Iterator[float]] = None
         self._warned = False
 
     def begin(self, now: float) -> None:
@@ -67,8 +62,8 @@ class ExhaustionWatch:
             self._collections = None
             return math.inf
         if self._collections is None:
-            self._collections = _Collections(time.monotonic())
-        return self._collections.run()
+            self._collections = _collections()
+        return next(self._collections)
 
     def check(self, held: int, limit: int, until: float, describe: Callable[[], str]) -> None:
         """It still waits; SlotsExhausted at `until` at the latest, if it is the program's doing.

@@ -321,14 +321,12 @@ class Batch(Mapping[str, np.ndarray]):
         header,
         sequence: int,
         cursor: Mapping[str, Any],
-        ragged: Optional[Mapping[str, str]] = None,
-        class_names: Optional[Mapping[str, Tuple[str, ...]]] = None,
-        normalizations: Optional[Mapping[str, Normalization]] = None,
+        layout: Layout,
     ):
         self._arrays = arrays
-        self._unnormalized = dict(normalizations or {})  # by array that is still as it travelled
-        self.class_names: Mapping[str, Tuple[str, ...]] = class_names or {}
-        self._ragged = ragged or {}  # by array of packed rows: its offsets
+        self._unnormalized = dict(layout.normalizations)  # by array that is still as it travelled
+        self.class_names: Mapping[str, Tuple[str, ...]] = layout.class_names
+        self._ragged = layout.ragged  # by array of packed rows: its offsets
         self._cursor = cursor
         self.epoch: int = header.epoch
         self.sequence: int = sequence

@@ -9,7 +9,7 @@ from typing import Any, Dict, Iterable, Mapping, Set
 from ..errors import ProtocolError
 from .batch import UNORDERED_CURSOR_FIELDS, Layout, copy_cursor, with_code
 
-_MOST_QUARANTINED = 256
+MOST_QUARANTINED = 256
 WINDOW = 64  # an unordered batch is fewer places than this ahead of the low-water mark
 
 
@@ -19,31 +19,40 @@ def quarantine_digest(records: Iterable[str]) -> str:
     return hashlib.sha256(names).hexdigest() if names else ""
 
 
-def with_record(cursor: Mapping[str, Any], record: str) -> Dict[str, Any]:
-    """The cursor with one more record in quarantine."""
-    records = sorted({*cursor["quarantined"], record})
-    if not record or len(records) > _MOST_QUARANTINED:
-        raise ProtocolError(
-            f"the service quarantined record '{record}', which has no name or is more than a "
-            "cursor holds"
-        )
-    return {**cursor, "quarantined": records}
+class Expected:
+    """What every batch of a stream must agree with: the layout, and the records in quarantine."""
+
+    def __init__(self, layout: Layout, cursor: Mapping[str, Any]):
+        """`cursor`: that the stream was opened with."""
+        self._layout = layout
+        self.cursor: Dict[str, Any] = copy_cursor(cursor)
+        self._quarantine_digest = quarantine_digest(cursor["quarantined"])
+
+    def quarantine(self, record: str) -> None:
+        """The record is left out of the batches that come from now on."""
+        records = sorted({*self.cursor["quarantined"], record})
+        if not record or len(records) > MOST_QUARANTINED:
+            raise ProtocolError(
+                f"the service quarantined record '{record}', which has no name or is more than a "
+                "cursor holds"
+            )
+        self.cursor = {**self.cursor, "quarantined": records}
+        self._quarantine_digest = quarantine_digest(records)
+
+    def _check_header(self, header) -> None:
+        """Raises ProtocolError unless the header makes sense."""
+        if not 1 <= header.sample_count <= self._layout.batch_size:
+            raise ProtocolError(f"the service sent a batch of {header.sample_count} samples")
+        if header.valid_count > header.sample_count or header.payload_bytes > self._layout.batch_bytes:
+            raise ProtocolError("the service sent a batch header that contradicts itself")
+        if header.quarantine_digest != self._quarantine_digest:
+            raise ProtocolError(
+                f"batch {header.sequence} was made with other records in quarantine than the "
+                f"{len(self.cursor['quarantined'])} that the service reported"
+            )
 
 
-def check_header(header, layout: Layout, digest: str, quarantined: int) -> None:
-    """Raises ProtocolError unless the header makes sense; `digest`: of the `quarantined` records in quarantine."""
-    if not 1 <= header.sample_count <= layout.batch_size:
-        raise ProtocolError(f"the service sent a batch of {header.sample_count} samples")
-    if header.valid_count > header.sample_count or header.payload_bytes > layout.batch_bytes:
-        raise ProtocolError("the service sent a batch header that contradicts itself")
-    if header.quarantine_digest != digest:
-        raise ProtocolError(
-            f"batch {header.sequence} was made with other records in quarantine than the "
-            f"{quarantined} that the service reported"
-        )
-
-
-class Order:
+class Order(Expected):
     """Every batch exactly once; in turn, unless the stream is unordered.
 
     low-water mark: the first sequence number that has not come. Numbers are those on the wire,
@@ -52,7 +61,7 @@ class Order:
 
     def __init__(self, opened, layout: Layout, world_size: int, cursor: Mapping[str, Any]):
         """`cursor` is that of `opened`."""
-        self._layout = layout
+        super().__init__(layout, cursor)
         self._unordered: bool = opened.unordered
         self._epochs: float = opened.epochs if opened.HasField("epochs") else math.inf
         self._world_size = world_size
@@ -61,8 +70,6 @@ class Order:
         self._epoch: int = cursor["epoch"]
         # Where the mark of the epoch's first batch of this stream stands.
         self._epoch_base = (0, cursor["consumed"])
-        self.cursor: Dict[str, Any] = copy_cursor(cursor)
-        self._quarantine_digest = quarantine_digest(cursor["quarantined"])
         if self._ahead and not (self._unordered and max(self._ahead) < WINDOW and 0 not in self._ahead):
             raise ProtocolError("the service opened the stream with a cursor that contradicts itself")
 
@@ -70,11 +77,6 @@ class Order:
     def is_complete(self) -> bool:
         """Whether all batches of the last epoch have come."""
         return bool(self.cursor["epoch"] >= self._epochs)
-
-    def quarantine(self, record: str) -> None:
-        """The record is left out of the batches that come from now on."""
-        self.cursor = with_record(self.cursor, record)
-        self._quarantine_digest = quarantine_digest(self.cursor["quarantined"])
 
     def check(self, header) -> None:
         """Raises ProtocolError unless the batch may come now."""
@@ -89,7 +91,7 @@ class Order:
         begun = bool(self._ahead) or low != self._epoch_base[0]
         if self._unordered and (header.epoch < self._epoch or begun and header.epoch != self._epoch):
             raise ProtocolError("the service sent a batch of another epoch than the one under way")
-        check_header(header, self._layout, self._quarantine_digest, len(self.cursor["quarantined"]))
+        self._check_header(header)
 
     def note(self, header) -> Dict[str, Any]:
         """Notes that the checked batch came whole; returns the cursor after it."""

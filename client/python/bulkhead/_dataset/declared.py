@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from .._spec import element_type
@@ -83,9 +84,7 @@ def _leaf(told: Mapping[str, Any], where: str) -> Leaf:
                 "dimension, where it differs"
             )
         return {"kind": "array", "of": "any", "dtype": dtype, "shape": shape}
-    room = _max_count(told, where, "rows, the most of a sample")
-    for extent in shape[1:]:
-        room *= extent
+    room = _max_count(told, where, "rows, the most of a sample") * math.prod(shape[1:])
     return {"kind": "ragged", "of": "any", "dtype": dtype, "rank": len(shape), "rest": shape[1:], "room": room}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Union
 
@@ -13,7 +14,7 @@ from . import declared, stages
 from .upload import of_target
 from .image import Image
 from .words import of_mixture, of_source
-from .worker.bulkhead_leaves import Layout, Leaf, is_declared
+from .worker.bulkhead_leaves import Layout, Leaf, is_declared, parts_of
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_\-/.]*")  # as the service takes them (server/stages/declaration/stage_checks.h)
 # Of bytes that no batch has: only the part of a worker's room that a sample fills takes memory.
@@ -146,11 +147,7 @@ class Source:
                 f"samples of {self._identity.dataset} have no values in common: return a dict of arrays, numbers, str and bytes, "
                 "each time with the same names as its keys"
             )
-        parts = (
-            [0]
-            if isinstance(tree, int)
-            else [part[1] if "dict" in tree else part for part in next(iter(tree.values()))]
-        )
+        parts = [0] if isinstance(tree, int) else [part for _, part in parts_of(tree)]
         if parts != list(range(count)):
             raise InvalidArgument(
                 f"a sample of {self._identity.dataset} has parts within parts: return a dict of arrays, numbers, str and bytes"
@@ -171,7 +168,7 @@ class Source:
         if kind in ("bytes", "text"):
             return {"name": name, "dtype": "bytes", "max_count": leaf["room"]}
         if kind == "ragged" and "rest" in leaf:
-            rows = -(-leaf["room"] // max(1, _product(leaf["rest"])))
+            rows = -(-leaf["room"] // max(1, math.prod(leaf["rest"])))
             return {
                 "name": name,
                 "dtype": leaf["dtype"],
@@ -209,13 +206,6 @@ def _not_delivered(spec: Mapping[str, Any], names: Sequence[str]) -> Set[str]:
 def _stages_of(spec: Mapping[str, Any]) -> List[Any]:
     given = spec.get("stages", [])
     return list(given) if isinstance(given, (list, tuple)) else [given]
-
-
-def _product(extents: Sequence[int]) -> int:
-    product = 1
-    for extent in extents:
-        product *= extent
-    return product
 
 
 def resolved(spec: Mapping[str, Any], given: Arguments, **options: Any) -> stages.Resolved:

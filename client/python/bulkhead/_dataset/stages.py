@@ -38,12 +38,8 @@ class Identity(NamedTuple):
 
 
 def class_name(dataset: Any) -> str:
-    cls = type(dataset)
-    return (
-        cls.__qualname__
-        if cls.__module__ in ("__main__", "builtins")
-        else f"{cls.__module__}.{cls.__qualname__}"
-    )
+    module, name = type(dataset).__module__, type(dataset).__qualname__
+    return name if module in ("__main__", "builtins") else f"{module}.{name}"
 
 
 def length_of(dataset: Any) -> int:

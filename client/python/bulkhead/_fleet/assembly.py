@@ -116,10 +116,7 @@ class Assembly:
                     member.stream.ask_no_more(max(self.striping.head - member.base, 0))
         if arena is not None and self._is_crowded(arena):
             arrays = _copies(arrays)
-        return Batch(
-            arrays, header, batch, cursor,
-            self.layout.ragged, self.layout.class_names, self.layout.normalizations,
-        )
+        return Batch(arrays, header, batch, cursor, self.layout)
 
     # In shared memory a batch needs a slot of its replica's arena, until it is handed out and the program drops it. The
     # next batch could be one that finds none: then all would wait for it.

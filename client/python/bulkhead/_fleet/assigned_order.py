@@ -6,30 +6,27 @@ import threading
 from typing import Any, Iterable, Mapping, Set
 
 from .._batch.batch import Layout
-from .._batch.order import check_header, quarantine_digest, with_record
+from .._batch.order import Expected
 from ..errors import ProtocolError
 
 
-class AssignedOrder:
+class AssignedOrder(Expected):
     """Those that it was asked for, in whatever order; stands in the place of an Order.
 
     Numbers are those on the wire. Thread-safe.
     """
 
-    low_water = 0
     is_complete = False  # nothing more is asked for
 
     def __init__(self, opened: Any, layout: Layout, world_size: int, cursor: Mapping[str, Any]):
         """`cursor` is that of `opened`."""
         if not opened.assigned:
             raise ProtocolError("the service is of a version that cannot share a stream with other replicas; update it")
-        self._layout = layout
+        super().__init__(layout, cursor)
         self._lock = threading.Lock()
         self._asked: Set[int] = set()
         self._needed_from = 0
         self._on_the_way: Set[int] = set()  # asked for and not here, also if not needed any more
-        self.cursor = dict(cursor)
-        self._quarantine_digest = quarantine_digest(cursor["quarantined"])
 
     def assign(self, batches: Iterable[int], needed_from: int) -> None:
         """They may come, and those below `needed_from` may as well."""
@@ -40,17 +37,12 @@ class AssignedOrder:
             self._asked.update(batches)
             self._on_the_way.update(batches)
 
-    def quarantine(self, record: str) -> None:
-        """The record is left out of the batches that come from now on."""
-        self.cursor = with_record(self.cursor, record)
-        self._quarantine_digest = quarantine_digest(self.cursor["quarantined"])
-
     def check(self, header: Any) -> None:
         """Raises ProtocolError unless the batch may come now."""
         with self._lock:
             if header.sequence not in self._asked and header.sequence >= self._needed_from:
                 raise ProtocolError(f"the service sent batch {header.sequence}, which it was not asked for")
-        check_header(header, self._layout, self._quarantine_digest, len(self.cursor["quarantined"]))
+        self._check_header(header)
 
     def note(self, header: Any) -> None:
         """Notes that the checked batch came whole."""

@@ -6,12 +6,11 @@ from typing import Any, Callable, Union
 
 from .._rpc.credentials import Credentials
 from .._service.arguments import Arguments
-from .._service.endpoint import Endpoint
+from .._service.endpoint import Endpoint, check_target
 from .._stream.healing import HealingStream
 from .fleet_stream import FleetStream
 from .replicas import FleetEndpoint, is_fleet, named_by
 
-AnyEndpoint = Union[Endpoint, FleetEndpoint]
 AnyStream = Union[HealingStream, FleetStream]
 
 
@@ -23,7 +22,7 @@ def endpoint_of(
     suffix: str,
     words: Callable[[str], str],
     upload: Any = None,
-) -> AnyEndpoint:
+) -> Endpoint:
     """Where the loader's service is; `path`: the target file that says so, or empty; `upload`: the dataset that goes there
     (Endpoint)."""
     targets = named_by(target)
@@ -31,11 +30,13 @@ def endpoint_of(
         targets = [target]  # the file may name more of them later
     if targets is not None and (path or is_fleet(targets)):
         return FleetEndpoint(targets, own, path, words, upload)
+    if targets is None and target is not None:
+        check_target(target)
     return Endpoint(targets[0] if targets else target, own, timeout, suffix, words, upload)
 
 
 def stream_of(
-    endpoint: AnyEndpoint, credentials: Credentials, open_request: Any, deadline: float, transport: str
+    endpoint: Endpoint, credentials: Credentials, open_request: Any, deadline: float, transport: str
 ) -> AnyStream:
     """The stream from the service, or from the services, at the endpoint."""
     if isinstance(endpoint, FleetEndpoint):

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any, Dict, Iterable, List, Mapping
 
 from .._batch.batch import copy_cursor, with_code
+from .._batch.order import MOST_QUARANTINED
 from ..errors import CodeChanged, DataError, ResourceExhausted
-
-_MOST_QUARANTINED = 256
 
 
 class Cursors:
@@ -31,9 +30,9 @@ class Cursors:
     def quarantine(self, records: Iterable[str]) -> None:
         """Records that are left out from the next batch on. ResourceExhausted when they are too many."""
         union = sorted({*self.cursor["quarantined"], *records})
-        if len(union) > _MOST_QUARANTINED:
+        if len(union) > MOST_QUARANTINED:
             raise ResourceExhausted(
-                f"the replicas together have {len(union)} records in quarantine, and a cursor holds {_MOST_QUARANTINED}",
+                f"the replicas together have {len(union)} records in quarantine, and a cursor holds {MOST_QUARANTINED}",
                 "QUARANTINE_FULL",
                 code="RESOURCE_EXHAUSTED",
             )

@@ -15,6 +15,7 @@ from .._rpc import proto
 from .._rpc.credentials import Credentials
 from .._stream.events import Events, Progress
 from .._stream.healing import ProgressFn, open_streams
+from .._stream.transport import transport_unavailable
 from .assembly import Assembly
 from .keepers import Again, Keepers
 from .late_log import LateLog
@@ -41,31 +42,30 @@ class FleetStream:
     the union of theirs: when it grows, batches that were not handed out are made again, and the
     other replicas' streams are opened again.
 
-    Locks: `_lock` is the innermost one. A reader that calls holds its stream's lock, so with `_lock`
+    Locks: `lock` is the innermost one. A reader that calls holds its stream's lock, so with `lock`
     held no stream is called, but for `ask`. Thread-safe.
     """
 
     def __init__(self, endpoint: FleetEndpoint, credentials: Credentials, open_request: Any, deadline: float, transport: str):
-        self._endpoint = endpoint
+        self.endpoint = endpoint
+        self.credentials = credentials
         self._target = endpoint.target
         self._open = open_request
-        self._deadline = deadline
+        self.deadline = deadline
         self._demands_shm = transport == "shm"  # of the first streams
-        self._memory = ReceivedMemory(endpoint.target, transport != "grpc")
-        self._lock = threading.RLock()
-        self._came = threading.Condition(self._lock)
+        self.memory = ReceivedMemory(transport != "grpc")
+        self.lock = threading.RLock()
+        self._came = threading.Condition(self.lock)
         self._assembly = Assembly(open_request.credits)
         self._news: Optional[Progress] = None
         self._moved_at = time.monotonic()  # when something last got on with opening
         self._lost_since: Optional[float] = None  # since when no replica is here
         self._failure: Optional[errors.BulkheadError] = None
         self._closed = False
-        self._log = LateLog()
+        self.log = LateLog()
         self.reconnects = 0
         self.events = Events()
-        self._keepers = Keepers(
-            self, self._lock, endpoint, credentials, self.events, self._log, deadline, self._memory, self._assembly.resize
-        )
+        self._keepers = Keepers(self)
         open_streams.add(self)
         try:
             self._keepers.start()
@@ -88,19 +88,19 @@ class FleetStream:
     @property
     def transport(self) -> str:
         """How batches of all replicas that are here come."""
-        with self._lock:
+        with self.lock:
             streams = self._keepers.streams_here()
             return "shm" if streams and all(stream.transport == "shm" for stream in streams) else "grpc"
 
     @property
     def transport_reason(self) -> str:
         """Why batches come over gRPC, or who puts them into shared memory."""
-        return self._memory.source() if self.transport == "shm" else self._memory.reason
+        return self.memory.receivers.source(self._target) if self.transport == "shm" else self.memory.reason
 
     @property
     def held_slots(self) -> int:
         """Slots of shared memory that the program's arrays keep."""
-        with self._lock:
+        with self.lock:
             streams = self._keepers.streams_here()
         return max(sum(stream.held_slots for stream in streams) - self._assembly.ready, 0)
 
@@ -111,18 +111,18 @@ class FleetStream:
     @property
     def boot_id(self) -> str:
         """Of the first replica that is here."""
-        with self._lock:
+        with self.lock:
             return next((member.boot_id for member in self._keepers.here()), "")
 
     @property
     def target_here(self) -> str:
         """The address of the first replica that is here; while there is none, of the first."""
-        with self._lock:
+        with self.lock:
             return next((member.target for member in [*self._keepers.here(), *self._keepers.all()]), self._target)
 
     def shares(self) -> Dict[str, float]:
         """By target, the part of the batches that each replica makes now."""
-        with self._lock:
+        with self.lock:
             shares = self._assembly.striping.shares() if self._assembly.begun else {}
             return {member.target: shares[member] for member in self._keepers.here() if member in shares}
 
@@ -132,7 +132,7 @@ class FleetStream:
         """Until replicas are ready; those that are late join later. Raises when none can serve, or when they differ."""
         settled = False
         while not settled:
-            with self._lock:
+            with self.lock:
                 news, self._news = self._news, None
                 settled = news is None and self._is_settled()
                 if settled:
@@ -144,7 +144,7 @@ class FleetStream:
                     )
                 elif news is None:
                     self._came.wait(0.1)
-            self._log.tell()
+            self.log.tell()
             if news is not None and progress is not None:
                 progress(news)
 
@@ -158,7 +158,7 @@ class FleetStream:
         if self._keepers.here() and now - self._moved_at >= _OTHERS_SECONDS:
             return True
         # A service that has answered is lost, not absent: it is given time, unless others are here.
-        patient = not self._keepers.here() and now - self._moved_at < self._deadline
+        patient = not self._keepers.here() and now - self._moved_at < self.deadline
         return all(member.state == HERE or member.has_failed(patient) for member in self._keepers.all())
 
     def _begin(self) -> None:
@@ -167,10 +167,10 @@ class FleetStream:
         if not here:
             raise none_can(missing)
         self._assembly.begin(here, len(self._keepers.all()))
-        if self._memory.wanted and self._memory.reason:
-            self._log.say(logging.INFO, f"batches travel over gRPC: {self._memory.reason}")
+        if self.memory.wanted and self.memory.reason:
+            self.log.say(logging.INFO, f"batches travel over gRPC: {self.memory.reason}")
         for member in missing:
-            self._log.say(logging.WARNING, f"the replica at {member.target} is left out for now: {member.error}")
+            self.log.say(logging.WARNING, f"the replica at {member.target} is left out for now: {member.error}")
 
     # Batches.
 
@@ -178,7 +178,7 @@ class FleetStream:
         """The next batch, or None after the last epoch."""
         until = time.monotonic() + timeout
         while True:
-            with self._lock:
+            with self.lock:
                 if self._closed:
                     raise errors.LoaderClosed("the loader is closed")
                 if self._assembly.striping.has_head:
@@ -193,13 +193,13 @@ class FleetStream:
                     raise errors.DeadlineExceeded(text, metadata={"target": self._target})
                 watched = self._keepers.streams_here()
             self._wait(until, watched)
-            self._log.tell()
+            self.log.tell()
 
     def _wait(self, until: float, watched: List[ReplicaStream]) -> None:
         """Waits a moment for the head; notices replicas that are silent or late."""
         started = time.monotonic()
         moments = [stream.begin_wait(until - started) for stream in watched]
-        with self._lock:
+        with self.lock:
             late = self._assembly.striping.late_at()
             ends = min([until, started + 1.0, *([late] if late is not None else [])])
             if not (self._assembly.striping.has_head or self._closed or self._failure):
@@ -212,26 +212,29 @@ class FleetStream:
     # What the replicas' readers call.
 
     def on_batch(self, stream: ReplicaStream, header: Any, arrays: Dict[str, np.ndarray]) -> None:
-        with self._lock:
+        """A batch came."""
+        with self.lock:
             member = self._maker(stream)
             if member is None:
                 return
             self._lost_since = None
-            self._memory.brought_batch()
+            self.memory.receivers.brought_batch()
             try:
                 if self._assembly.arrived(member, header, arrays):
                     self._came.notify_all()
             except errors.CodeChanged as failure:
                 self._fail(failure)
 
-    def on_quarantined(self, stream: ReplicaStream, record: str) -> None:
-        with self._lock:
+    def on_quarantined(self, stream: ReplicaStream) -> None:
+        """The replica leaves out a record from its next batch on."""
+        with self.lock:
             member = self._maker(stream)
             if member is not None:
                 self._adopt_quarantine(member, stream)
 
     def on_end(self, stream: ReplicaStream, error: errors.BulkheadError) -> None:
-        with self._lock:
+        """The stream has ended. Must not call the stream."""
+        with self.lock:
             member = self._maker(stream)
             if member is not None and not self._closed:
                 self._lose(member, error)
@@ -240,7 +243,7 @@ class FleetStream:
         """The member that makes batches by this stream."""
         return next((member for member in self._keepers.here() if member.stream is stream), None)
 
-    # With `_lock` held.
+    # With `lock` held.
 
     def _fail(self, error: errors.BulkheadError) -> None:
         if self._failure is None:
@@ -251,15 +254,15 @@ class FleetStream:
         """Gives up when no replica is left for too long."""
         if self._failure is not None or not self._assembly.begun or self._keepers.here():
             return
-        if self._endpoint.why_ended:
-            return self._fail(errors.ServiceUnavailable(self._endpoint.why_ended, metadata={"target": self._target}))
+        if self.endpoint.why_ended:
+            return self._fail(errors.ServiceUnavailable(self.endpoint.why_ended, metadata={"target": self._target}))
         members = self._keepers.all()
         if self._lost_since is None:
             self._lost_since = time.monotonic()
         tried = time.monotonic() - self._lost_since
         if members and all(member.cannot_serve for member in members):
             self._fail(none_can(members))
-        elif tried >= self._deadline:
+        elif tried >= self.deadline:
             cause = next((member.error for member in members if member.error is not None), None)
             said = cause.message if cause is not None else "there is no replica"
             text = f"{said}; tried to reconnect for {tried:.3g} s"
@@ -273,9 +276,9 @@ class FleetStream:
         if passes(error):
             self.reconnects += 1
             what = "others make its batches" if self._keepers.here() else "is being reconnected"
-            self._log.say(logging.WARNING, f"the replica at {member.target} was lost, and {what}: {error}")
+            self.log.say(logging.WARNING, f"the replica at {member.target} was lost, and {what}: {error}")
         else:
-            self._log.say(logging.WARNING, f"the replica at {member.target} is left out: {error}")
+            self.log.say(logging.WARNING, f"the replica at {member.target} is left out: {error}")
             member.pause = LEFT_OUT_PAUSE
         self._judge()
 
@@ -292,9 +295,14 @@ class FleetStream:
                 self.dismiss(other, None)
         self._assembly.redo()
 
-    # What the keepers call; with `_lock` held, but for the last three.
+    # What the keepers call; with `lock` held, but for the last three.
+
+    def resize(self, count: int) -> None:
+        """There are so many replicas now."""
+        self._assembly.resize(count)
 
     def request_for(self, member: Member) -> Any:
+        """What to open the member's stream with."""
         request = proto.Open()
         request.CopyFrom(self._open)
         request.assigned = True
@@ -310,13 +318,11 @@ class FleetStream:
         return request
 
     def admit(self, member: Member, stream: ReplicaStream) -> None:
+        """The member's stream is open. Again, or an error that keeps it out."""
         opened = stream.opened
         if self._demands_shm and not self._assembly.begun and stream.transport != "shm":
-            reason = opened.transport_reason or self._memory.reason
-            raise errors.TransportUnavailable(
-                f"shared memory was demanded and cannot be had: {reason}; transport='auto' takes gRPC instead",
-                metadata={"target": member.target},
-            )
+            reason = opened.transport_reason or self.memory.reason
+            raise transport_unavailable(reason, member.target)
         others = (each for each in self._keepers.all() if each is not member)
         twin = next((each for each in others if each.is_service(opened.boot_id)), None)
         if twin is not None:
@@ -336,10 +342,11 @@ class FleetStream:
         self._adopt_quarantine(member, stream)
         self._assembly.join([member])
         if self._assembly.begun:
-            self._log.say(logging.INFO, f"the replica at {member.target} makes batches")
+            self.log.say(logging.INFO, f"the replica at {member.target} makes batches")
         self._came.notify_all()
 
     def dismiss(self, member: Member, error: Optional[errors.BulkheadError]) -> None:
+        """The member is no longer one of the replicas."""
         member.state, member.error = AWAY, error
         member.pause = FIRST_PAUSE if error is not None else 0.0
         self._assembly.leave(member)
@@ -347,7 +354,8 @@ class FleetStream:
         self._keepers.wake()
 
     def note_away(self, member: Member, error: Optional[errors.BulkheadError]) -> None:
-        with self._lock:
+        """An attempt to open the member has failed; without an error it is repeated at once."""
+        with self.lock:
             told = member.error.message if member.error is not None else ""
             others = any(each.state != AWAY for each in self._keepers.all() if each is not member)
             if error is not None and others and is_of_another_address(error):
@@ -356,16 +364,17 @@ class FleetStream:
             member.wait_longer()
             told_of = self._assembly.begun and not self._closed and self._failure is None
             if member.cannot_serve and told_of and str(error) != told:
-                self._log.say(logging.WARNING, f"the replica at {member.target} is left out: {error}")
+                self.log.say(logging.WARNING, f"the replica at {member.target} is left out: {error}")
             elif error is not None and told_of and not told and not member.answered:
-                self._log.say(logging.WARNING, f"the replica at {member.target} is left out for now: {error}")
+                self.log.say(logging.WARNING, f"the replica at {member.target} is left out for now: {error}")
             if error is not None and error.reason == "SUPERSEDED":
                 self._fail(error)
             self._judge()
             self._came.notify_all()
 
     def note_progress(self, progress: Progress) -> None:
-        with self._lock:
+        """A replica gets on with preparing."""
+        with self.lock:
             self._news = progress
             self._moved_at = time.monotonic()
             if self._lost_since is not None:
@@ -373,9 +382,9 @@ class FleetStream:
             self._came.notify_all()
 
     def close(self) -> None:
-        with self._lock:
+        with self.lock:
             self._closed = True
             self._came.notify_all()
         self._keepers.close()
-        self._memory.close()
+        self.memory.receivers.close()
         open_streams.discard(self)

@@ -5,18 +5,17 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from typing import Any, Callable, Dict, List, Optional, Protocol
+from typing import TYPE_CHECKING, Any, Dict, List
 
 from .. import errors
-from .._rpc.credentials import Credentials
-from .._stream.events import Events, Progress
 from .._stream.stream import LAST_WORDS_SECONDS
 from .._stream.transport import UnusableArena
-from .late_log import LateLog
 from .member import AWAY, HERE, OPENING, Member
-from .received import ReceivedMemory
-from .replica_stream import ReplicaStream, Sink
-from .replicas import FleetEndpoint, Replica
+from .replica_stream import ReplicaStream
+from .replicas import Replica
+
+if TYPE_CHECKING:
+    from .fleet_stream import FleetStream
 
 _END_SECONDS = 10.0
 _LEAST_PATIENCE = 30.0
@@ -26,62 +25,25 @@ class Again(Exception):
     """The replica must be opened once more, at once."""
 
 
-class Fleet(Sink, Protocol):
-    """What keepers tell of their work."""
-
-    def request_for(self, member: Member) -> Any:
-        """What to open the member's stream with. With the lock held."""
-
-    def admit(self, member: Member, stream: ReplicaStream) -> None:
-        """The member's stream is open. With the lock held. Again, or an error that keeps it out."""
-
-    def dismiss(self, member: Member, error: Optional[errors.BulkheadError]) -> None:
-        """The member is no longer one of the replicas. With the lock held."""
-
-    def note_away(self, member: Member, error: Optional[errors.BulkheadError]) -> None:
-        """An attempt to open the member has failed; without an error it is repeated at once."""
-
-    def note_progress(self, progress: Progress) -> None:
-        """A replica gets on with preparing."""
-
-
 class Keepers:
     """A thread for each replica, which opens its stream, again when it was lost; and one that looks for other replicas.
 
-    `lock` is the fleet's and guards the members.
+    The fleet's lock guards the members.
     """
 
-    def __init__(
-        self,
-        fleet: Fleet,
-        lock: Any,
-        endpoint: FleetEndpoint,
-        credentials: Credentials,
-        events: Events,
-        log: LateLog,
-        patience: float,
-        memory: ReceivedMemory,
-        resize: Callable[[int], None],
-    ):
-        """`resize` is called with the lock held when there are more or fewer replicas."""
+    def __init__(self, fleet: FleetStream):
         self._fleet = fleet
-        self._lock = lock
-        self._moved = threading.Condition(lock)
-        self._endpoint = endpoint
-        self._credentials = credentials
-        self._events = events
-        self._log = log
-        self._patience = max(patience, _LEAST_PATIENCE)
-        self._memory = memory
-        self._resize = resize
+        self._lock = fleet.lock
+        self._moved = threading.Condition(fleet.lock)
+        self._patience = max(fleet.deadline, _LEAST_PATIENCE)
         self._closed = False
         self.members: Dict[Replica, Member] = {}
 
     def start(self) -> None:
         with self._lock:
-            for replica in self._endpoint.replicas:
+            for replica in self._fleet.endpoint.replicas:
                 self._add(replica)
-        if self._endpoint.look_every:
+        if self._fleet.endpoint.look_every:
             self._start_thread(self._watch, "bulkhead-replicas")
 
     # With the lock held.
@@ -136,16 +98,16 @@ class Keepers:
     def _watch(self) -> None:
         while True:
             with self._lock:
-                self._moved.wait_for(lambda: self._closed, self._endpoint.look_every)
+                self._moved.wait_for(lambda: self._closed, self._fleet.endpoint.look_every)
                 if self._closed:
                     return
-            replicas = self._endpoint.look(lambda text: self._log.say(logging.WARNING, text))
+            replicas = self._fleet.endpoint.look(lambda text: self._fleet.log.say(logging.WARNING, text))
             try:
                 with self._lock:
                     self._go_by(replicas)
             except errors.OutOfThreads as failure:
-                self._log.say(logging.WARNING, failure.message)
-            self._log.tell()
+                self._fleet.log.say(logging.WARNING, failure.message)
+            self._fleet.log.tell()
 
     def _go_by(self, replicas: List[Replica]) -> None:
         """Adds replicas that are new, and drops those that are gone."""
@@ -159,11 +121,11 @@ class Keepers:
             if replica not in replicas and (not replica.authority or member.state != HERE):
                 if member.state == HERE:
                     self._fleet.dismiss(member, None)
-                    self._log.say(logging.INFO, f"the replica at {member.target} is not asked any more: it is named no more")
+                    self._fleet.log.say(logging.INFO, f"the replica at {member.target} is not asked any more: it is named no more")
                 del self.members[replica]
         self._moved.notify_all()
         if known != list(self.members):
-            self._resize(len(self.members))
+            self._fleet.resize(len(self.members))
 
     # The thread of a member's keeper.
 
@@ -180,7 +142,7 @@ class Keepers:
                 self._fleet.note_away(member, failure.again())
             except Exception as failure:
                 self._fleet.note_away(member, errors.BulkheadError(f"the loader could not connect: {failure!r}"))
-            self._log.tell()
+            self._fleet.log.tell()
         if member.stream is not None:
             member.stream.close()
 
@@ -192,7 +154,7 @@ class Keepers:
 
         with self._lock:
             self._moved.wait_for(lambda: over() or member.state == AWAY)
-        self._log.tell()
+        self._fleet.log.tell()
         with self._lock:
             self._moved.wait_for(over, member.pause)
             if over():
@@ -208,32 +170,25 @@ class Keepers:
         return self._closed or self.members.get(member.replica) is not member
 
     def _try(self, member: Member, request: Any) -> None:
-        if self._endpoint.upload is not None:
-            self._endpoint.upload.send(member.target, self._credentials, member.replica.authority, lambda: self._over(member))
-        stream = ReplicaStream(
-            member.target,
-            self._credentials,
-            member.replica.authority,
-            request,
-            self._events,
-            self._fleet,
-            self._memory.open(self._patience, lambda: self._over(member)),
-            self._endpoint.words,
-        )
+        fleet, replica = self._fleet, member.replica
+        if fleet.endpoint.upload is not None:
+            fleet.endpoint.upload.send(replica.target, fleet.credentials, replica.authority, lambda: self._over(member))
+        received = fleet.memory.open(self._patience, lambda: self._over(member))
+        stream = ReplicaStream(fleet, replica, request, received)
         try:
             with self._lock:
                 if self._closed:
                     raise errors.LoaderClosed("the loader is closed")
                 member.stream = stream
-            stream.wait_opened(self._patience, self._fleet.note_progress)
+            stream.wait_opened(self._patience, fleet.note_progress)
             with self._lock:
                 member.answered = True
                 if self.members.get(member.replica) is not member:
                     raise errors.LoaderClosed("it is not among the replicas any more")
-                self._fleet.admit(member, stream)
+                fleet.admit(member, stream)
         except UnusableArena as failure:
             stream.close()
-            self._memory.give_up(failure.message)
+            fleet.memory.give_up(failure.message)
             raise Again from None
         except BaseException as failure:
             lost_receiver = isinstance(failure, errors.ServiceUnavailable) and stream.has_lost_receiver()

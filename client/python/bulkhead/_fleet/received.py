@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Callable, Optional
+from typing import Callable, NamedTuple, Optional
 
 from .. import errors
 from .._arena import door as door_module
@@ -11,24 +11,19 @@ from .._arena.door import Door, DoorError
 from .._service.receiver import Receiver, Receivers
 
 
-class Received:
-    """A receiver's door, of one stream alone."""
+class Received(NamedTuple):
+    """A receiver, and a door of it, of one stream alone."""
 
-    def __init__(self, receiver: Receiver, patience: float, closed: Callable[[], bool]):
-        """Waits at most `patience` seconds; DoorError."""
-        self.receiver = receiver
-        path = door_module.path_of(receiver.target)
-        assert path is not None
-        self.door = Door(path, min(patience, door_module.WELCOME_SECONDS), closed)
+    receiver: Receiver
+    door: Door
 
 
 class ReceivedMemory:
     """One receiver for all streams of a fleet; each has a door of its own. Thread-safe."""
 
-    def __init__(self, target: str, wanted: bool):
-        """`target`: all replicas, for texts. Not `wanted`: batches come over gRPC."""
-        self._target = target
-        self._receivers = Receivers()
+    def __init__(self, wanted: bool):
+        """Not `wanted`: batches come over gRPC."""
+        self.receivers = Receivers()
         self.wanted = wanted
         self.reason = ""  # why batches came over gRPC when that was last so
 
@@ -40,29 +35,22 @@ class ReceivedMemory:
         until = time.monotonic() + door_module.SECOND_WELCOME_SECONDS
         for _ in range(2 if self.wanted else 0):
             try:
-                receiver = self._receivers.living(patience, closed)
+                receiver = self.receivers.living(patience, closed)
             except errors.LoaderClosed:
                 raise
             except errors.BulkheadError as failure:
                 self.reason = failure.message
                 break
             try:
-                return Received(receiver, min(patience, until - time.monotonic()), closed)
+                seconds = min(patience, door_module.WELCOME_SECONDS, until - time.monotonic())
+                path = door_module.path_of(receiver.target)
+                assert path is not None
+                return Received(receiver, Door(path, seconds, closed))
             except DoorError as failure:  # it hangs, or has just ended
                 self.reason = str(failure)
-                self._receivers.kill(receiver)
+                self.receivers.kill(receiver)
         return None
 
     def give_up(self, reason: str) -> None:
         """It cannot be used here."""
         self.wanted, self.reason = False, reason
-
-    def brought_batch(self) -> None:
-        self._receivers.brought_batch()
-
-    def source(self) -> str:
-        """Who brings batches into shared memory."""
-        return self._receivers.source(self._target)
-
-    def close(self) -> None:
-        self._receivers.close()

@@ -3,56 +3,34 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Callable, Dict, Iterable, List, Optional, Protocol
+from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Optional
 
 import numpy as np
 
 from .. import errors
 from .._arena.arena import Arena
-from .._rpc.credentials import Credentials
-from .._stream.events import Events
 from .._stream.stream import Stream
 from .assigned_order import AssignedOrder
 from .received import Received
+from .replicas import Replica
 
-
-class Sink(Protocol):
-    """What takes the batches of a ReplicaStream, on its reader's thread."""
-
-    def on_batch(self, stream: "ReplicaStream", header: Any, arrays: Dict[str, np.ndarray]) -> None:
-        """A batch came."""
-
-    def on_quarantined(self, stream: "ReplicaStream", record: str) -> None:
-        """The replica leaves out a record from its next batch on."""
-
-    def on_end(self, stream: "ReplicaStream", error: errors.BulkheadError) -> None:
-        """The stream has ended. Must not call the stream."""
+if TYPE_CHECKING:
+    from .fleet_stream import FleetStream
 
 
 class ReplicaStream(Stream):
-    """Hands its batches to a sink as they come: over gRPC, or from shared memory."""
+    """Hands its batches to the fleet as they come, on its reader's thread: over gRPC, or from shared memory."""
 
-    def __init__(
-        self,
-        target: str,
-        credentials: Credentials,
-        authority: str,
-        open_request: Any,
-        events: Events,
-        sink: Sink,
-        received: Optional[Received],
-        words: Callable[[str], str] = str,
-    ):
-        """`received`: where its batches come to shared memory; it is the stream's from now on. `authority`: the name that the
-        service's certificate has; empty: the target's. `words`: as of an Endpoint."""
-        self._sink = sink
+    def __init__(self, fleet: FleetStream, replica: Replica, open_request: Any, received: Optional[Received]):
+        """`received`: where its batches come to shared memory; it is the stream's from now on."""
+        self._fleet = fleet
         self._memory = received
         if received is not None:
             open_request.arena_token = received.door.token
         try:
             super().__init__(
-                target, credentials, open_request, received and received.door, None, 0, events, words,
-                order=AssignedOrder, authority=authority, relay=received and received.receiver,
+                replica.target, fleet.credentials, open_request, received and received.door, None, 0, fleet.events,
+                fleet.endpoint.words, AssignedOrder, replica.authority, received and received.receiver,
             )
         except BaseException:
             self._hang_up()
@@ -79,7 +57,7 @@ class ReplicaStream(Stream):
 
     @property
     def end(self) -> Optional[errors.BulkheadError]:
-        """Why the stream has ended; None while it has not. Takes no lock: the sink is told of the end after this says so."""
+        """Why the stream has ended; None while it has not. Takes no lock: the fleet is told of the end after this says so."""
         return self._error if self._ended else None
 
     def ask(self, batches: Iterable[int], needed_from: int) -> None:
@@ -127,17 +105,17 @@ class ReplicaStream(Stream):
             self._silence.told(0.0)
             self._activity = ""
             self._transport.hand_out(header.sequence, self._ended)
-        self._sink.on_batch(self, header, arrays)
+        self._fleet.on_batch(self, header, arrays)
 
     def _on_quarantined(self, event: Any) -> None:
         super()._on_quarantined(event)
-        self._sink.on_quarantined(self, event.record)
+        self._fleet.on_quarantined(self)
 
     def _notify(self) -> None:
         super()._notify()
         error = self.end
         if error is not None and not self._closed:
-            self._sink.on_end(self, error)
+            self._fleet.on_end(self, error)
 
     def close(self) -> None:
         super().close()

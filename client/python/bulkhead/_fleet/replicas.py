@@ -11,7 +11,7 @@ from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
 from .. import errors
 from .._service import target_file
 from .._service.arguments import Arguments
-from .._service.endpoint import check_target, refuse_options
+from .._service.endpoint import Endpoint, check_target
 
 _MOST = 256
 _NAME = re.compile(r"dns:///([^\s:/\[\]]+):([0-9]{1,5})")
@@ -78,11 +78,8 @@ def _resolved(target: str, host: str, port: int) -> List[Replica]:
     return [Replica(f"{each}:{port}", host) for each in hosts]
 
 
-class FleetEndpoint:
-    """Several replicas, which may come and go; stands in the place of an Endpoint. Thread-safe."""
-
-    embedded = False
-    service = None
+class FleetEndpoint(Endpoint):
+    """Several replicas, which may come and go; `target` has all of them, separated by commas. Thread-safe."""
 
     def __init__(
         self,
@@ -94,19 +91,12 @@ class FleetEndpoint:
     ):
         """`path`: the target file that names them; it is read again when it changes. `words`, `upload`: as of an Endpoint, for a
         dataset. ServiceUnavailable for a name without addresses."""
-        refuse_options(arguments)
-        self.words = words if upload is not None else str
-        self.upload = upload
+        super().__init__(",".join(targets), arguments, words=words, upload=upload)
         self._path = path
         self._stamp: Tuple[int, ...] = (0,)  # the file may have changed since it was read
         self._targets = list(targets)
         self._lock = threading.Lock()
         self.replicas = find(self._targets)
-
-    @property
-    def target(self) -> str:
-        """All of them, separated by commas."""
-        return ",".join(self._targets)
 
     @property
     def why_ended(self) -> str:
@@ -131,6 +121,7 @@ class FleetEndpoint:
                     self._stamp = stamp
                     target = target_file.address_in(self._path)
                     self._targets = named_by(target) or [target]
+                    self.target = ",".join(self._targets)
                 self.replicas = find(self._targets)
             except errors.BulkheadError as failure:
                 warn(failure.message)
@@ -144,15 +135,3 @@ class FleetEndpoint:
         except OSError:
             return (0,)
         return (status.st_ino, status.st_mtime_ns, status.st_size)
-
-    def revive(self, timeout: float, cancelled: Callable[[], bool]) -> None:
-        """Nothing: these services are somebody else's."""
-
-    def name_on_the_wire(self, name: str) -> str:
-        return name
-
-    def name_log_in(self, error: BaseException) -> None:
-        """Nothing: the logs are on other hosts."""
-
-    def close(self) -> None:
-        """Nothing to end."""

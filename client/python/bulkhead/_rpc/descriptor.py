@@ -11,9 +11,7 @@ _LABEL_REPEATED = 3
 
 def is_repeated(field) -> bool:
     """Also true for maps."""
-    repeated = getattr(
-        field, "is_repeated", None
-    )  # new in protobuf 6, which took `label` away later
+    repeated = getattr(field, "is_repeated", None)  # new in protobuf 6, which took `label` away later
     return field.label == _LABEL_REPEATED if repeated is None else bool(repeated)
 
 
@@ -59,7 +57,4 @@ def field_names(message_type) -> List[str]:
 
 def find_field(message_type, name: str) -> Optional[Any]:
     """By the name of a spec, or by that of proto's JSON."""
-    for field in message_type.fields:
-        if name in (field.name, field.json_name):
-            return field
-    return None
+    return next((field for field in message_type.fields if name in (field.name, field.json_name)), None)

@@ -17,6 +17,11 @@ _MOST_FILE_BYTES = 1 << 20
 _SCHEMES = re.compile(r"^(dns:///|dns:|ipv4:|ipv6:)")
 # Of X509_verify_cert_error (openssl/x509_vfy.h).
 _NOT_YET_VALID, _EXPIRED, _WRONG_PURPOSE, _OTHER_HOST, _OTHER_ADDRESS = 9, 10, 26, 62, 64
+_WHY = {
+    _EXPIRED: "its certificate has expired; the service needs a new one (--tls-cert)",
+    _NOT_YET_VALID: "its certificate is not valid yet; compare the clocks of both machines",
+    _WRONG_PURPOSE: "its certificate is not one of a server by its extended key usage; the service needs another (--tls-cert)",
+}
 # A certificate's Validity in DER (RFC 5280): a sequence of two times, each with two or four digits of a year.
 _TIME = rb"(?:\x17\x0d|\x18\x0f)((?:\d\d)?\d{12}Z)"
 _VALIDITY = re.compile(rb"\x30." + _TIME + _TIME, re.DOTALL)
@@ -197,19 +202,12 @@ def _utc(time: str) -> datetime:
 def _why_not_trusted(
     failure: ssl.SSLCertVerificationError, host: str, credentials: Credentials
 ) -> str:
-    if failure.verify_code == _EXPIRED:
-        return "its certificate has expired; the service needs a new one (--tls-cert)"
-    if failure.verify_code == _NOT_YET_VALID:
-        return "its certificate is not valid yet; compare the clocks of both machines"
+    if failure.verify_code in _WHY:
+        return _WHY[failure.verify_code]
     if failure.verify_code in (_OTHER_HOST, _OTHER_ADDRESS):
         return (
             f"its certificate is not for {host}; connect by a name that is in it, or give the "
             "service one with this name"
-        )
-    if failure.verify_code == _WRONG_PURPOSE:
-        return (
-            "its certificate is not one of a server by its extended key usage; the service needs another "
-            "(--tls-cert)"
         )
     return (
         f"its certificate is not trusted ({failure.verify_message}); {named('ca', credentials.ca or '')} is not "

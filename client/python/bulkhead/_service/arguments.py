@@ -57,29 +57,18 @@ def _flag_of(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def checked(
-    worker_quota: Optional[Size] = None,
-    memory_budget: Optional[Size] = None,
-    block_cache_bytes: Optional[Size] = None,
-    coefficient_cache_bytes: Optional[Size] = None,
-    native_path: Optional[Folders] = None,
-    trace_python: bool = False,
-    **others: Any,
-) -> Arguments:
-    """Checks a Loader's arguments. InvalidArgument; the service names other wrong values."""
-    _check_counts(**others)
+_SIZES = ("worker_quota", "memory_budget", "block_cache_bytes", "coefficient_cache_bytes")
+
+
+def checked(native_path: Optional[Folders] = None, trace_python: bool = False, **given: Any) -> Arguments:
+    """Checks a Loader's arguments, and picks those that are here. InvalidArgument; the service names other wrong values."""
+    _check_counts(**given)
     paths: Any = () if native_path is None else native_path
     if isinstance(paths, (str, os.PathLike)):
         paths = (paths,)
-    return Arguments(
-        worker_quota=_size("worker_quota", worker_quota),
-        memory_budget=_size("memory_budget", memory_budget),
-        block_cache_bytes=_size("block_cache_bytes", block_cache_bytes),
-        coefficient_cache_bytes=_size("coefficient_cache_bytes", coefficient_cache_bytes),
-        native_path=tuple(map(os.fspath, paths)),
-        trace_python="on" if trace_python else None,
-        **others,
-    )
+    own = {name: value for name, value in given.items() if name in Arguments._fields}
+    own.update({name: _size(name, given.get(name)) for name in _SIZES})
+    return Arguments(native_path=tuple(map(os.fspath, paths)), trace_python="on" if trace_python else None, **own)
 
 
 # The bounds of bulkheadd (server/app/config.cc).

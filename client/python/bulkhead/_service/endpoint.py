@@ -46,24 +46,23 @@ def refuse_options(arguments: Arguments) -> None:
 
 
 class Endpoint:
-    """Without a `target` it holds an embedded service until `close`."""
+    """Without a `target`, which is an address, it holds an embedded service until `close`."""
 
     def __init__(
         self,
         target: Optional[str],
         arguments: Arguments,
-        timeout: float,
+        timeout: float = 0.0,
         suffix: str = "",
         words: Callable[[str], str] = in_arguments,
         upload: Any = None,
     ):
-        """`suffix`: what tells its loader's name from others' at a service that processes share.
+        """`timeout`: for an embedded service. `suffix`: what tells its loader's name from others' at a service that processes share.
 
         `words`: what makes of a message of an embedded service, or about a dataset, one in words that the program's author
         knows. `upload`: the dataset that goes to the service at `target` (_dataset.upload.Upload), or None.
         """
         if target is not None:
-            check_target(target)
             refuse_options(arguments)
         self._suffix = suffix
         self._arguments = arguments.absolute()  # the program may change its folder

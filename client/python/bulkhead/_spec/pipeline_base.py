@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any, Dict, Mapping, Optional, Set, Tuple, Type, TypeVar, Union
 
 from .._boundary import meant, public
-from .._rpc import descriptor, proto
+from .._rpc import proto
 from ..errors import SpecError
 from . import spec_message, spec_text
 from .list_file import ListFile
@@ -198,21 +198,13 @@ def mixed(pairs: Any) -> Tuple[Any, Optional[str]]:
             )
         target = sources.add()
         spec_message.fill(target, {"weight": weight}, path)
-        for field, value in part._message.ListFields():
+        for field, _ in part._message.ListFields():
             if field.name not in takes:
                 raise SpecError(
                     f"{place}: `{field.name}` is of the whole mixture; call "
                     f"{field.name} on what Pipeline.mixture returns"
                 )
-            if descriptor.is_map(field):
-                for key in value:
-                    getattr(target, field.name)[key].CopyFrom(value[key])
-            elif descriptor.is_repeated(field):
-                getattr(target, field.name).extend(value)
-            elif field.message_type is not None:
-                getattr(target, field.name).CopyFrom(value)
-            else:
-                setattr(target, field.name, value)
+        spec_message.fill(target, spec_text.to_dict(part._message), path)
         if part.base_dir is not None:
             folders.add(part.base_dir)
         elif not target.source.HasField("range"):  # it names no path

@@ -7,7 +7,7 @@ import inspect
 import os
 from typing import TYPE_CHECKING, Any, Callable, List, Mapping, Tuple, Type, TypeVar
 
-from .._boundary import ends_at_caller, meant
+from .._boundary import ends_at_caller, meant, wrapped
 from .._words import nearest
 from . import foreign_advice, spec_message
 
@@ -16,14 +16,7 @@ _Methods = TypeVar("_Methods")
 
 def names_options(methods: Type[_Methods]) -> Type[_Methods]:
     """Lets every method of a class answer a wrong call with a TypeError that says what it takes."""
-    for name, member in list(vars(methods).items()):
-        wrapped = member.__func__ if isinstance(member, (classmethod, staticmethod)) else member
-        if name.startswith("_") or not inspect.isfunction(wrapped):
-            continue
-        checked = ends_at_caller(_checked(wrapped))
-        kind = type(member) if isinstance(member, (classmethod, staticmethod)) else None
-        setattr(methods, name, checked if kind is None else kind(checked))
-    return methods
+    return wrapped(methods, lambda method: ends_at_caller(_checked(method)))
 
 
 def _checked(method: Callable[..., Any]) -> Callable[..., Any]:

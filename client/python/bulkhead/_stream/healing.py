@@ -18,7 +18,7 @@ from .._service.endpoint import Endpoint
 from .events import Events, Progress
 from .shared_memory import SharedMemory
 from .stream import Stream
-from .transport import UnusableArena
+from .transport import UnusableArena, transport_unavailable
 
 _log = logging.getLogger("bulkhead")
 
@@ -153,7 +153,7 @@ class HealingStream:
             # The batch that the training loop works on keeps its slot meanwhile.
             request.credits.batches = max(request.credits.batches, 2)
         elif demanded:
-            raise self._transport_unavailable()
+            raise transport_unavailable(self._no_shm, self._endpoint.target)
         else:
             request.transport = proto.TRANSPORT_GRPC
         return Stream(
@@ -165,18 +165,11 @@ class HealingStream:
             first_sequence,
             self.events,
             self._endpoint.words,
-            relay=self._shm.receiver if door is not None else None,
+            relay=self._shm.receivers.receiver if door is not None else None,
         )
 
     def _demands_shm(self) -> bool:
         return self._transport == "shm" and self._first is None
-
-    def _transport_unavailable(self) -> errors.TransportUnavailable:
-        return errors.TransportUnavailable(
-            f"shared memory was demanded and cannot be had: {self._no_shm}; transport='auto' takes "
-            "gRPC instead",
-            metadata={"target": self._endpoint.target},
-        )
 
     def _note_transport(self, stream: Stream) -> None:
         """`stream` was opened: tells which way its batches take, when it is not the best one."""
@@ -184,7 +177,7 @@ class HealingStream:
             return
         self._no_shm = stream.opened.transport_reason or self._no_shm or "the service chose gRPC"
         if self._demands_shm():
-            raise self._transport_unavailable()
+            raise transport_unavailable(self._no_shm, self._endpoint.target)
         level = logging.INFO if self._transport == "auto" else logging.WARNING
         _log.log(level, "batches travel over gRPC: %s", self._no_shm)
 
@@ -195,7 +188,7 @@ class HealingStream:
     @property
     def transport_reason(self) -> str:
         """Why batches do not travel through shared memory, or who puts them there if it is not the service; else empty."""
-        return self._shm.source() if self.transport == "shm" else self._no_shm
+        return self._shm.receivers.source(self._endpoint.target) if self.transport == "shm" else self._no_shm
 
     @property
     def held_slots(self) -> int:
@@ -274,7 +267,7 @@ class HealingStream:
             with self._changed:
                 if self._stream is stream and self._healer is None:
                     self._lost_since, self._losses, self._pause = None, 0, _FIRST_PAUSE
-                    self._shm.brought_batch()
+                    self._shm.receivers.brought_batch()
             return batch
 
     def _settled_stream(self, until: float, timeout: float) -> Stream:
@@ -448,7 +441,7 @@ class HealingStream:
             stream.wait_opened(patience, progress)
         finally:
             with self._changed:  # a service that gets on is not lost
-                self._lost_since = (self._lost_since or 0.0) + stream.preparing_seconds
+                self._lost_since = (self._lost_since or 0.0) + stream.opening.seconds
         return stream
 
     def _drop_candidate(self) -> None:

@@ -11,7 +11,7 @@ from .._arena import door as door_module
 from .._arena.door import Door, DoorError
 from .._rpc.credentials import Credentials
 from .._service.endpoint import Endpoint
-from .._service.receiver import Receiver, Receivers
+from .._service.receiver import Receivers
 
 
 class SharedMemory:
@@ -27,13 +27,9 @@ class SharedMemory:
         self._lock = threading.Lock()
         self._closed = False
         self._never = ""  # why there cannot be any
-        self._receivers = Receivers()
+        self.receivers = Receivers()
         self.door: Optional[Door] = None
         self.reason = ""  # why there is no door now
-
-    @property
-    def receiver(self) -> Optional[Receiver]:
-        return self._receivers.receiver
 
     def open(self, patience: float, closed: Callable[[], bool]) -> Optional[Door]:
         """The door, or None and the `reason`. Waits at most `patience` seconds, and asks now and then whether the loader is `closed`."""
@@ -55,7 +51,7 @@ class SharedMemory:
                 break
             except DoorError as failure:
                 self.reason = str(failure)
-                if self.receiver is None:
+                if self.receivers.receiver is None:
                     break
                 self.kill_receiver()  # it hangs, or has just ended
         with self._lock:
@@ -73,7 +69,7 @@ class SharedMemory:
         if path is not None:
             return path
         try:
-            return door_module.path_of(self._receivers.living(patience, closed).target)
+            return door_module.path_of(self.receivers.living(patience, closed).target)
         except errors.LoaderClosed:
             raise
         except errors.BulkheadError as failure:
@@ -85,20 +81,13 @@ class SharedMemory:
         self._never = reason
         self.kill_receiver()
 
-    def brought_batch(self) -> None:
-        self._receivers.brought_batch()
-
     def has_lost_receiver(self) -> bool:
         """Whether batches came through a receiver, and that is gone."""
-        return self.receiver is not None and (self.door is None or self.door.hung_up())
+        return self.receivers.receiver is not None and (self.door is None or self.door.hung_up())
 
     def kill_receiver(self) -> None:
         """The service is silent, or the receiver is: the next `open` starts another."""
-        self._receivers.kill(self.receiver)
-
-    def source(self) -> str:
-        """Who brings batches into shared memory, if that is not the service itself; else empty."""
-        return self._receivers.source(self._endpoint.target)
+        self.receivers.kill(self.receivers.receiver)
 
     def close(self) -> None:
         with self._lock:
@@ -106,4 +95,4 @@ class SharedMemory:
             door, self.door = self.door, None
         if door is not None:
             door.close()
-        self._receivers.close()
+        self.receivers.close()

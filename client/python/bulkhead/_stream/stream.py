@@ -37,16 +37,6 @@ LAST_WORDS_SECONDS = 2.0
 _LONG_WAIT = 10
 
 
-def with_post_mortem(
-    error: errors.BulkheadError, post_mortem: Optional[Callable[[], str]]
-) -> errors.BulkheadError:
-    """The error of a lost service, with the cause of its death if known."""
-    died = post_mortem() if post_mortem is not None and error.reason == "SERVICE_UNAVAILABLE" else ""
-    if not died:
-        return error
-    return error._saying(f"{error.message}; {died}")
-
-
 class Stream:
     """Receives batches ahead of `next`, bounded by the credits.
 
@@ -96,7 +86,7 @@ class Stream:
         self._order: Any = None
         self._transport: Optional[Transport] = None
         self._announcements: Optional[Announcements] = None  # unless slots come on the stream
-        self._opening = Opening()
+        self.opening = Opening()
         self._error: Optional[errors.BulkheadError] = None
         self._ended = False
         self._last_came = False  # the spec's last batch; only lines for the log may follow
@@ -199,10 +189,14 @@ class Stream:
         return error if self._closed else self._with_post_mortem(error)
 
     def _with_post_mortem(self, error: errors.BulkheadError) -> errors.BulkheadError:
-        if self._relay is None:
-            return with_post_mortem(error, self._post_mortem)
-        # While its door is open it lives, and nothing is to be waited for.
-        return with_post_mortem(error, self._relay.post_mortem) if self._door is not None and self._door.hung_up() else error
+        """The error of a lost service, with the cause of its death if known."""
+        post_mortem = self._post_mortem
+        if self._relay is not None:
+            # While its door is open it lives, and nothing is to be waited for.
+            hung_up = self._door is not None and self._door.hung_up()
+            post_mortem = self._relay.post_mortem if hung_up else None
+        died = post_mortem() if post_mortem is not None and error.reason == "SERVICE_UNAVAILABLE" else ""
+        return error._saying(f"{error.message}; {died}") if died else error
 
     def _on_message(self, message: bytes) -> None:
         item = parse(message)
@@ -216,7 +210,7 @@ class Stream:
         kind = item.WhichOneof("response")
         if kind == "progress":
             with self._changed:
-                self._opening.note(item.progress)
+                self.opening.note(item.progress)
                 self._changed.notify_all()
         elif kind == "opened":
             self._on_opened(item.opened)
@@ -272,10 +266,7 @@ class Stream:
         assert self._order is not None
         cursor = self._order.note(header)
         sequence = self._first_sequence + header.sequence
-        batch = Batch(
-            arrays, header, sequence, cursor,
-            self.layout.ragged, self.layout.class_names, self.layout.normalizations,
-        )
+        batch = Batch(arrays, header, sequence, cursor, self.layout)
         with self._changed:
             if self._ended or self._closed:  # given up: the next stream brings it
                 return
@@ -312,7 +303,7 @@ class Stream:
         with self._changed:
             self._layout = layout
             self.opened = opened
-            self._opening.done()
+            self.opening.done()
             self._changed.notify_all()
         if self._announcements is not None:
             # Not before it is open: what is wrong with a batch is no error of that.
@@ -350,11 +341,6 @@ class Stream:
     def answered(self) -> bool:
         """Whether a service has answered at the address, here or at its door."""
         return self._silence.listening or (self._door is not None and self._relay is None)
-
-    @property
-    def preparing_seconds(self) -> float:
-        """From the start to the service's last progress with opening the stream; 0 if there was none."""
-        return self._opening.seconds
 
     @property
     def layout(self) -> Layout:
@@ -416,12 +402,12 @@ class Stream:
                     lambda: self.opened is not None
                     or self._ended
                     or self._closed
-                    or self._opening.news is not None,
+                    or self.opening.news is not None,
                     until,
                 )
                 self._raise_if_closed()
                 # What came last is told first, even when the stream has opened since.
-                told = self._opening.take()
+                told = self.opening.take()
                 if told is None and self.opened is not None:
                     return
                 if told is None and self._error is not None:
@@ -432,8 +418,8 @@ class Stream:
                         "opening the stream",
                         metadata={"target": self._target},
                     )
-                if self._opening.facts != seen:
-                    seen = self._opening.facts
+                if self.opening.facts != seen:
+                    seen = self.opening.facts
                     until = time.monotonic() + silence
             if told is not None and progress is not None:
                 progress(told)

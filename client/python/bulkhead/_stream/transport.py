@@ -28,6 +28,14 @@ class UnusableArena(TransportUnavailable):
     """The service opened the stream over shared memory, and this end cannot use it."""
 
 
+def transport_unavailable(why: str, target: str) -> TransportUnavailable:
+    """The error of a loader with transport="shm"."""
+    return TransportUnavailable(
+        f"shared memory was demanded and cannot be had: {why}; transport='auto' takes gRPC instead",
+        metadata={"target": target},
+    )
+
+
 def _check_count(held: int, credits) -> None:
     if held >= credits.batches:
         raise ProtocolError(f"the service sent more than the {credits.batches} batches of credit")

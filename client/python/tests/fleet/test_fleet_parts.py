@@ -12,6 +12,7 @@ from bulkhead._fleet.cursors import Cursors
 from bulkhead._fleet.member import Member
 from bulkhead._fleet.replicas import FleetEndpoint, Replica, find, is_fleet, named_by
 from bulkhead._rpc import proto
+from bulkhead._service.arguments import Arguments
 from bulkhead._service.target_file import one_service, resolve
 
 CURSOR = {"epoch": 2, "consumed": 8, "substitutions": 3, "quarantined": ["b"]}
@@ -74,14 +75,10 @@ def test_a_name_has_all_its_addresses_and_is_what_their_certificate_says(monkeyp
     ]
 
 
-def arguments():
-    return types.SimpleNamespace(given=dict)
-
-
 def test_a_target_file_is_read_again_when_it_changes_and_kept_when_it_cannot_be(tmp_path):
     file = tmp_path / "t.yaml"
     file.write_text("target: h:1,h:2\n")
-    endpoint = FleetEndpoint(["h:1", "h:2"], arguments(), str(file))
+    endpoint = FleetEndpoint(["h:1", "h:2"], Arguments(), str(file))
     warned = []
     for text, targets in (("target: h:2,h:3\n", ["h:2", "h:3"]), ("targets: x\n", ["h:2", "h:3"]), ("target: h:4\n", ["h:4"])):
         file.write_text(text)

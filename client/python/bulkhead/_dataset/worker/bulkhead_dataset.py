@@ -7,6 +7,7 @@ stage is loaded, so that its imports count as those of any stage.
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import json
 import mmap
@@ -16,7 +17,7 @@ import random
 import runpy
 import sys
 import types
-from typing import Any, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional
 
 import numpy as np
 
@@ -192,22 +193,17 @@ _all = _open_all()
 _opened: Optional[_Dataset] = _all[0] if _all else None
 
 
-_layouts: Dict[str, leaves.Layout] = {}
-
-
+@functools.lru_cache(maxsize=None)
 def _layout(text: str) -> leaves.Layout:
-    layout = _layouts.get(text)
-    if layout is None:
-        layout = _layouts[text] = leaves.Layout(*json.loads(text))
-    return layout
+    return leaves.Layout(*json.loads(text))
 
 
-def _encoded(text: str, value: Any, what: str) -> Any:
-    assert _opened is not None
+def _encoded(dataset: _Dataset, encode: Callable[[Any], Any], value: Any, what: str) -> Any:
+    """encode(value); what is unlike the layout is an error of the dataset."""
     try:
-        return _layout(text).values(value)
+        return encode(value)
     except leaves.Unlike as unlike:
-        raise DatasetError(f"{_opened.facts['class']}{what}: {unlike}") from None
+        raise DatasetError(f"{dataset.facts['class']}{what}: {unlike}") from None
 
 
 def sample(index, *, rng, epoch, layout, listed=False, **identity):
@@ -216,26 +212,22 @@ def sample(index, *, rng, epoch, layout, listed=False, **identity):
     if listed:
         index = _opened.listed(int(index), epoch)
     index = int(index)
-    return _encoded(layout, _opened.seeded(rng, lambda: _opened.at(index)), f"[{index}]")
+    return _encoded(_opened, _layout(layout).values, _opened.seeded(rng, lambda: _opened.at(index)), f"[{index}]")
 
 
 def record(index, *, rng, epoch, layout, part=0, **identity):
     """One sample as features of a source; `part`: which of a mixture's datasets it is."""
     dataset = _all[part]
     value = dataset.seeded(rng, lambda: dataset.at(int(index)))
-    try:
-        return _layout(layout).fields(value)
-    except leaves.Unlike as unlike:
-        raise DatasetError(f"{dataset.facts['class']}[{int(index)}]: {unlike}") from None
+    return _encoded(dataset, _layout(layout).fields, value, f"[{int(index)}]")
 
 
 def batch(index, *, rng, epoch, layout, size, total, listed=False, **identity):
     """The outputs of one whole batch, of `size` samples but the last; `total`: of the dataset."""
     assert _opened is not None
     indices = _batch_indices(int(index), epoch, size, total, listed)
-    return _encoded(
-        layout, _opened.together(indices, rng), f": collate_fn of the samples {_short(indices)}"
-    )
+    value = _opened.together(indices, rng)
+    return _encoded(_opened, _layout(layout).values, value, f": collate_fn of the samples {_short(indices)}")
 
 
 def _batch_indices(number: int, epoch: int, size: int, total: int, listed: bool) -> List[int]:
@@ -269,10 +261,7 @@ def describe(index, *, rng, list_of, size, total, count, listed=False, **identit
             break
     if failure is not None and not values:
         raise failure
-    try:
-        layout = leaves.layout_of(values, whole)
-    except leaves.Unlike as unlike:
-        raise DatasetError(f"{_opened.facts['class']}: {unlike}") from None
+    layout = _encoded(_opened, lambda found: leaves.layout_of(found, whole), values, "")
     return np.frombuffer(json.dumps([layout.tree, layout.leaves]).encode(), np.uint8)
 
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 import pickle
 import sys
 import types
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
@@ -42,7 +42,7 @@ class Unlike(Exception):
 
 
 class TooLarge(Unlike):
-    """A value has no room; `room` is one that it has, and others somewhat larger."""
+    """A value has no room, which samples decided; `room` is one that it has, and others somewhat larger."""
 
     def __init__(self, told: str, room: int):
         super().__init__(f"{told}; give room={room}")
@@ -69,12 +69,8 @@ class Layout(NamedTuple):
             if kind == "array":
                 outputs.append({"name": name, "dtype": leaf["dtype"], "shape": leaf["shape"]})
             elif kind != "none":
-                room = {
-                    "dtype": leaf.get("dtype", "uint8"),
-                    "shape": [-1],
-                    "max_count": leaf["room"],
-                }
-                outputs.append({"name": name, **room})
+                dtype = leaf.get("dtype", "uint8")
+                outputs.append({"name": name, "dtype": dtype, "shape": [-1], "max_count": leaf["room"]})
             if kind == "ragged":
                 outputs.append({"name": f"{name}_shape", "dtype": "int64", "shape": [leaf["rank"]]})
         return outputs
@@ -87,8 +83,6 @@ class Layout(NamedTuple):
             try:
                 _encode(leaf, part, where, [])  # for its errors
             except TooLarge as error:
-                if is_declared(leaf):
-                    raise Unlike(f"{error.told}; give a larger max_count") from None
                 if not isinstance(self.tree, dict) or "dict" not in self.tree:
                     raise
                 name = self.tree["dict"][number][0]
@@ -102,15 +96,9 @@ class Layout(NamedTuple):
 
     def values(self, value: Any) -> Tuple[Any, ...]:
         """The outputs for one value. Unlike, if it is not of this layout."""
-        found = self._leaves_of(value)
         outputs: List[Any] = []
-        for leaf, (part, where) in zip(self.leaves, found):
-            try:
-                _encode(leaf, part, where, outputs)
-            except TooLarge as error:
-                if is_declared(leaf):
-                    raise Unlike(f"{error.told}; give a larger max_count") from None
-                raise
+        for leaf, (part, where) in zip(self.leaves, self._leaves_of(value)):
+            _encode(leaf, part, where, outputs)
         return tuple(outputs)
 
 
@@ -119,13 +107,15 @@ def places(tree: Tree, where: str = "") -> Dict[int, str]:
     if isinstance(tree, int):
         return {tree: where}
     found: Dict[int, str] = {}
-    if "dict" in tree:
-        for key, part in tree["dict"]:
-            found.update(places(part, f"{where}[{key!r}]"))
-        return found
-    for number, part in enumerate(tree[next(iter(tree))]):
-        found.update(places(part, f"{where}[{number}]"))
+    for key, part in parts_of(tree):
+        found.update(places(part, f"{where}[{key!r}]"))
     return found
+
+
+def parts_of(tree: Tree) -> Iterable[Tuple[Any, Tree]]:
+    """Those of a node, each with its key or its number."""
+    kind, parts = next(iter(tree.items()))
+    return parts if kind == "dict" else enumerate(parts)
 
 
 # From a value to its leaves.
@@ -206,13 +196,11 @@ def _array_of(value: Any) -> Tuple[str, Optional[np.ndarray], str]:
         array = value
     elif isinstance(value, np.generic):
         found, array = "scalar", np.asarray(value)
-    elif type(value) is bool:
-        found, array = "bool", np.asarray(value)
+    elif type(value) in (bool, float):
+        found, array = type(value).__name__, np.asarray(value)
     elif type(value) is int:
         found = "int" if -(1 << 63) <= value < 1 << 63 else ""
         array = np.asarray(value) if found else np.zeros(0)
-    elif type(value) is float:
-        found, array = "float", np.asarray(value)
     elif _is_tensor(value):
         return _tensor_as_array(value)
     else:
@@ -228,9 +216,8 @@ def _tensor_as_array(tensor: Any) -> Tuple[str, Optional[np.ndarray], str]:
         type(tensor) not in _plain_tensors(torch)
         or tensor.layout is not torch.strided
         or tensor.device.type != "cpu"
+        or tensor.is_quantized
     ):
-        return "", None, ""
-    if tensor.is_quantized:
         return "", None, ""
     tensor = tensor.detach().resolve_conj().resolve_neg()
     if tensor.dtype is torch.bfloat16:
@@ -245,12 +232,8 @@ def _tensor_as_array(tensor: Any) -> Tuple[str, Optional[np.ndarray], str]:
 def _plain_tensors(torch: Any) -> Tuple[type, ...]:
     """Tensor, and torchvision's images, boxes and masks, which a batch of PyTorch does not keep apart either."""
     vision = sys.modules.get("torchvision.tv_tensors")
-    own = (
-        [getattr(vision, name) for name in ("Image", "Video", "Mask") if hasattr(vision, name)]
-        if vision
-        else []
-    )
-    return (torch.Tensor, *own)
+    names = ("Image", "Video", "Mask") if vision else ()
+    return (torch.Tensor, *(getattr(vision, name) for name in names if hasattr(vision, name)))
 
 
 def _pickled(value: Any, where: str) -> bytes:
@@ -374,11 +357,10 @@ def itemsize(leaf: Leaf) -> int:
 def _check_room(leaf: Leaf, size: int, where: str) -> None:
     if size > leaf["room"]:
         each = itemsize(leaf)
-        raise TooLarge(
-            f"{_place(where)} takes {size * each} bytes, but there is room for {leaf['room'] * each}, "
-            + ("by `outputs`" if is_declared(leaf) else "by `room` or the largest of the samples looked at first"),
-            1 << (2 * size * each - 1).bit_length(),
-        )
+        told = f"{_place(where)} takes {size * each} bytes, but there is room for {leaf['room'] * each}, by"
+        if is_declared(leaf):
+            raise Unlike(f"{told} `outputs`; give a larger max_count")
+        raise TooLarge(f"{told} `room` or the largest of the samples looked at first", 1 << (2 * size * each - 1).bit_length())
 
 
 # From several values to a layout.
@@ -415,20 +397,12 @@ def _leaf(values: List[Any], may_differ: bool) -> Leaf:
             each = first.dtype.itemsize  # type: ignore[union-attr]
             times = _ROOM_TIMES if len(shapes) > 1 else _ROOM_TIMES_OF_EQUALS
             elements = -(-_room(largest * each, times) // each)
-            leaf = {
-                "kind": "ragged",
-                "of": found,
-                "dtype": dtype,
-                "rank": len(next(iter(shapes))),
-                "room": elements,
-            }
+            leaf = {"kind": "ragged", "of": found, "dtype": dtype, "rank": first.ndim, "room": elements}  # type: ignore[union-attr]
             rests = {shape[1:] for shape in shapes}
             return {**leaf, "rest": list(*rests)} if len(rests) == 1 else leaf
     if all(type(value) is str for value in values):
-        return {
-            "kind": "text",
-            "room": _room(max(len(value.encode("utf-8", "surrogatepass")) for value in values)),
-        }
+        values = [value.encode("utf-8", "surrogatepass") for value in values]
+        return {"kind": "text", "room": _room(max(map(len, values)))}
     if all(type(value) is bytes for value in values):
         return {"kind": "bytes", "room": _room(max(map(len, values)))}
     if all(value is None for value in values):
