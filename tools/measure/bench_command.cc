@@ -54,7 +54,7 @@ struct RunArguments {
 absl::StatusOr<StreamRunReport> RunAsLibrary(const RunArguments& arguments) {
   InProcessOptions options;
   options.spec = arguments.spec;
-  options.threads = std::max(1u, arguments.service.threads);
+  options.threads = std::max(1u, arguments.service.own.threads);
   options.code = arguments.service.code;
   options.batches = arguments.batches;
   options.digest = !arguments.no_digest;
