@@ -41,14 +41,6 @@ JsonObject& JsonObject::Add(absl::string_view key, double value) {
   return AddRaw(key, std::isfinite(value) ? absl::StrFormat("%.6g", value) : "null");
 }
 
-JsonObject& JsonObject::Add(absl::string_view key, uint64_t value) {
-  return AddRaw(key, absl::StrCat(value));
-}
-
-JsonObject& JsonObject::Add(absl::string_view key, int value) {
-  return AddRaw(key, absl::StrCat(value));
-}
-
 JsonObject& JsonObject::Add(absl::string_view key, bool value) {
   return AddRaw(key, value ? "true" : "false");
 }

@@ -1,9 +1,11 @@
 #pragma once
 
-#include <cstdint>
+#include <concepts>
+#include <map>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 
 namespace bulkhead::tools {
@@ -22,12 +24,21 @@ class JsonObject {
   }
   // Rounded to six significant digits; not a number becomes null.
   JsonObject& Add(absl::string_view key, double value);
-  JsonObject& Add(absl::string_view key, uint64_t value);
-  JsonObject& Add(absl::string_view key, int value);
   JsonObject& Add(absl::string_view key, bool value);
+  JsonObject& Add(absl::string_view key, std::integral auto value) {
+    return AddRaw(key, absl::StrCat(value));
+  }
   JsonObject& Add(absl::string_view key, const JsonObject& value);
   JsonObject& Add(absl::string_view key, const std::vector<JsonObject>& values);
   JsonObject& Add(absl::string_view key, const std::vector<std::string>& values);
+
+  // An object with a member for each of `values`.
+  template <typename Value>
+  JsonObject& Add(absl::string_view key, const std::map<std::string, Value>& values) {
+    JsonObject members;
+    for (const auto& [name, value] : values) members.Add(name, value);
+    return Add(key, members);
+  }
 
   // A list of what `describe` makes of each of `items`.
   template <typename Items, typename Describe>

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <iterator>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -35,6 +36,15 @@ std::string ProblemOfSpec(const std::string& path) {
                       path, "` proposes one");
 }
 
+// `value`, for texts that `problem_of` finds nothing wrong with.
+Value Checked(Value value, std::function<std::string(const std::string&)> problem_of) {
+  value.take = [take = value.take, problem_of = std::move(problem_of)](const std::string& text) {
+    take(text);
+    return problem_of(text);
+  };
+  return value;
+}
+
 }  // namespace
 
 Value Flag(bool& on) {
@@ -64,55 +74,42 @@ Value Choice(std::string& text, const std::vector<std::string>& choices) {
   return value;
 }
 
-Value SpecPath(std::string& path) {
-  return {.word = "SPEC", .take = [&path](const std::string& given) {
-            path = given;
-            return ProblemOfSpec(given);
-          }};
-}
+Value SpecPath(std::string& path) { return Checked(Text(path, "SPEC"), ProblemOfSpec); }
 
 Value SpecPaths(std::vector<std::string>& paths) {
-  return {.word = "SPEC", .many = true, .take = [&paths](const std::string& given) {
-            paths.push_back(given);
-            return ProblemOfSpec(given);
-          }};
+  return Checked(Texts(paths, "SPEC"), ProblemOfSpec);
 }
 
 Value OutputPath(std::string& path, const std::string& ending) {
-  return {.word = "FILE", .take = [&path, ending](const std::string& given) -> std::string {
-            path = given;
-            if (given.empty()) return "the path is empty; name a file";
-            const fs::path folder = fs::absolute(given).parent_path();
-            std::error_code error;
-            if (!absl::EndsWithIgnoreCase(given, ending)) {
-              return absl::StrCat("'", given, "' does not end in ", ending,
-                                  ", the only format that is written; write ",
-                                  fs::path(given).replace_extension(ending).string());
-            }
-            if (fs::is_directory(given, error)) {
-              return absl::StrCat("'", given, "' is a folder; name a file in it");
-            }
-            if (fs::is_directory(folder, error)) return "";
-            return absl::StrCat("'", given, "': there is no folder ", folder.string(),
-                                "; make it with `mkdir -p ", folder.string(), "`");
-          }};
+  return Checked(Text(path, "FILE"), [ending](const std::string& given) -> std::string {
+    if (given.empty()) return "the path is empty; name a file";
+    const fs::path folder = fs::absolute(given).parent_path();
+    std::error_code error;
+    if (!absl::EndsWithIgnoreCase(given, ending)) {
+      return absl::StrCat("'", given, "' does not end in ", ending,
+                          ", the only format that is written; write ",
+                          fs::path(given).replace_extension(ending).string());
+    }
+    if (fs::is_directory(given, error)) {
+      return absl::StrCat("'", given, "' is a folder; name a file in it");
+    }
+    if (fs::is_directory(folder, error)) return "";
+    return absl::StrCat("'", given, "': there is no folder ", folder.string(),
+                        "; make it with `mkdir -p ", folder.string(), "`");
+  });
 }
 
 Value Folder(std::string& path) {
-  return {.word = "FOLDER", .take = [&path](const std::string& given) -> std::string {
-            path = given;
-            std::error_code error;
-            return fs::is_directory(given, error) ? "" : absl::StrCat("'", given, "' is no folder");
-          }};
+  return Checked(Text(path, "FOLDER"), [](const std::string& given) -> std::string {
+    std::error_code error;
+    return fs::is_directory(given, error) ? "" : absl::StrCat("'", given, "' is no folder");
+  });
 }
 
 Value Size(std::string& text) {
-  Value value = Text(text, "SIZE");
-  value.take = [&text](const std::string& given) {
-    text = given;
+  return Checked(Text(text, "SIZE"), [](const std::string& given) {
     return std::string(ParseBytes(given).status().message());
-  };
-  return value;
+  });
 }
 
 Value Seconds(double& seconds, double most) {

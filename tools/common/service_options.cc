@@ -84,16 +84,16 @@ std::vector<Option> ServiceOptions::OwnOptions() {
   std::vector<Option> options = {
       {"--workers",
        "Worker processes; auto or left out: as many as are needed, at first one per CPU",
-       Workers(workers)},
-      {"--threads", "Decode threads of each worker", Number(threads, 1)},
+       Workers(own.workers)},
+      {"--threads", "Decode threads of each worker", Number(own.threads, 1)},
       {"--cache-dir", "Folder for record indexes, seek entries and coefficients",
-       Text(cache_dir, "FOLDER")},
+       Text(own.cache_dir, "FOLDER")},
       {"--worker-quota", "Memory limit of each worker, such as 512MiB; left out: bulkheadd's",
-       Size(worker_quota)},
+       Size(own.worker_quota)},
       {"--memory-budget",
        "Memory that service, workers and batches may use together, such as 8GiB; left out: half "
        "of what is available",
-       Size(memory_budget)},
+       Size(own.memory_budget)},
       {"--worker-hang-timeout",
        "Seconds at one sample after which a worker is replaced; left out: bulkheadd's",
        Seconds(hang_seconds)}};
@@ -115,12 +115,7 @@ std::vector<Option> ServiceOptions::Options() {
 }
 
 EmbeddedOptions ServiceOptions::Embedded() const {
-  EmbeddedOptions embedded;
-  embedded.workers = workers;
-  embedded.threads = threads;
-  embedded.cache_dir = cache_dir;
-  embedded.worker_quota = worker_quota;
-  embedded.memory_budget = memory_budget;
+  EmbeddedOptions embedded = own;
   embedded.sandbox = code.sandbox;
   embedded.worker_hang_timeout = absl::Seconds(hang_seconds);
   embedded.python = code.python;

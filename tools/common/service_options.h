@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -22,11 +21,7 @@ Option TransportOption(Transport& transport);
 struct ServiceOptions {
   std::string target;  // empty: its own
   Transport transport = Transport::kAuto;
-  uint32_t workers = 0;  // 0: the service chooses
-  uint32_t threads = 0;
-  std::string cache_dir;
-  std::string worker_quota;
-  std::string memory_budget;
+  EmbeddedOptions own;  // as far as it is said here
   double hang_seconds = 0;
   UserCodeOptions code;
 

@@ -15,27 +15,25 @@ namespace {
 
 constexpr size_t kShownBytes = 40;
 
-class Summing {
- public:
-  void Add(double value) {
+// Of the numbers that `number_at` gives for `first` up to `end`.
+template <typename NumberAt>
+TensorStats StatsOf(uint64_t first, uint64_t end, const NumberAt& number_at) {
+  TensorStats stats;
+  double sum = 0;
+  for (uint64_t i = first; i < end; ++i) {
+    const double value = number_at(i);
     if (!std::isfinite(value)) {
-      ++stats_.not_finite;
-      return;
+      ++stats.not_finite;
+      continue;
     }
-    stats_.min = stats_.finite == 0 ? value : std::min(stats_.min, value);
-    stats_.max = stats_.finite == 0 ? value : std::max(stats_.max, value);
-    sum_ += value;
-    ++stats_.finite;
+    stats.min = stats.finite == 0 ? value : std::min(stats.min, value);
+    stats.max = stats.finite == 0 ? value : std::max(stats.max, value);
+    sum += value;
+    ++stats.finite;
   }
-  TensorStats Finish() {
-    if (stats_.finite > 0) stats_.mean = sum_ / static_cast<double>(stats_.finite);
-    return stats_;
-  }
-
- private:
-  TensorStats stats_;
-  double sum_ = 0;
-};
+  if (stats.finite > 0) stats.mean = sum / static_cast<double>(stats.finite);
+  return stats;
+}
 
 }  // namespace
 
@@ -67,26 +65,18 @@ TensorStats ComputeStats(const Tensor& tensor, uint64_t samples) {
 }
 
 TensorStats ComputeStats(const Tensor& tensor, uint64_t first, uint64_t end) {
-  Summing sum;
-  for (uint64_t i = first; i < end; ++i) sum.Add(ElementAt(tensor, i));
-  return sum.Finish();
+  return StatsOf(first, end, [&](uint64_t i) { return ElementAt(tensor, i); });
 }
 
 TensorStats ComputeStats(const std::vector<double>& numbers) {
-  Summing sum;
-  for (const double number : numbers) sum.Add(number);
-  return sum.Finish();
+  return StatsOf(0, numbers.size(), [&](uint64_t i) { return numbers[i]; });
 }
 
 TensorStats Together(const TensorStats& a, const TensorStats& b) {
-  if (a.finite == 0 || b.finite == 0) {
-    TensorStats one = a.finite == 0 ? b : a;
-    one.not_finite = a.not_finite + b.not_finite;
-    return one;
-  }
-  TensorStats both;
+  TensorStats both = a.finite == 0 ? b : a;
   both.finite = a.finite + b.finite;
   both.not_finite = a.not_finite + b.not_finite;
+  if (a.finite == 0 || b.finite == 0) return both;
   both.min = std::min(a.min, b.min);
   both.max = std::max(a.max, b.max);
   both.mean =

@@ -124,8 +124,9 @@ struct KeptOfImages {
   uint64_t found = 0;
 };
 
-std::array<KeptOfImages, 2> KeptBy(const v1::GetStatusResponse& status,
-                                   const IndexArguments& arguments) {
+using AllKept = std::array<KeptOfImages, 2>;
+
+AllKept KeptBy(const v1::GetStatusResponse& status, const IndexArguments& arguments) {
   const v1::JpegDecodes& jpeg = status.jpeg();
   return {{{"seek entries", "--cache-bytes", arguments.jpeg_seek, status.seek_cache(),
             jpeg.entries_made(), jpeg.entries_found()},
@@ -133,18 +134,16 @@ std::array<KeptOfImages, 2> KeptBy(const v1::GetStatusResponse& status,
             status.coefficient_cache(), jpeg.coefficients_made(), jpeg.coefficients_found()}}};
 }
 
-absl::StatusOr<std::array<KeptOfImages, 2>> AskForKept(const Loader& loader,
-                                                       const IndexArguments& arguments) {
+absl::StatusOr<AllKept> AskForKept(const Loader& loader, const IndexArguments& arguments) {
   BULKHEAD_ASSIGN_OR_RETURN(const v1::GetStatusResponse status,
                             GetStatusMessage(loader.target(), kStatusDeadline));
   return KeptBy(status, arguments);
 }
 
 // Once the workers rest: what they did for the last batches is counted a little later.
-absl::StatusOr<std::array<KeptOfImages, 2>> AskForKeptAtRest(const Loader& loader,
-                                                             const IndexArguments& arguments) {
+absl::StatusOr<AllKept> AskForKeptAtRest(const Loader& loader, const IndexArguments& arguments) {
   constexpr int kMostLooks = 50;
-  const auto counts = [](const std::array<KeptOfImages, 2>& all) {
+  const auto counts = [](const AllKept& all) {
     return std::array{all[0].made, all[0].found, all[1].made, all[1].found};
   };
   auto last = AskForKept(loader, arguments);
@@ -159,8 +158,8 @@ absl::StatusOr<std::array<KeptOfImages, 2>> AskForKeptAtRest(const Loader& loade
 }
 
 // `before`: what a service that ran already had made until the loader was opened.
-absl::Status KeepOfImages(Loader& loader, const std::array<KeptOfImages, 2>& before,
-                          const IndexArguments& arguments, ProgressLine& line, JsonObject& json) {
+absl::Status KeepOfImages(Loader& loader, const AllKept& before, const IndexArguments& arguments,
+                          ProgressLine& line, JsonObject& json) {
   BULKHEAD_ASSIGN_OR_RETURN(const auto now, AskForKept(loader, arguments));
   for (const KeptOfImages& kept : now) {
     if (!kept.asked || kept.cache.most_bytes() != 0) continue;
@@ -179,8 +178,8 @@ absl::Status KeepOfImages(Loader& loader, const std::array<KeptOfImages, 2>& bef
     const std::string key = absl::StrReplaceAll(kept.name, {{" ", "_"}});
     json.Add(absl::StrCat(key, "_made"), made)
         .Add(absl::StrCat(key, "_found"), found)
-        .Add(absl::StrCat(key, "_bytes"), uint64_t{kept.cache.bytes()})
-        .Add(absl::StrCat(key, "_most_bytes"), uint64_t{kept.cache.most_bytes()});
+        .Add(absl::StrCat(key, "_bytes"), kept.cache.bytes())
+        .Add(absl::StrCat(key, "_most_bytes"), kept.cache.most_bytes());
     line.Finish(absl::StrFormat("%s: %d were made now; the segments take %s of %s", kept.name, made,
                                 FormatBytes(kept.cache.bytes()),
                                 FormatBytes(kept.cache.most_bytes())));

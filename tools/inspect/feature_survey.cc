@@ -6,7 +6,6 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "server/base/byte_size.h"
-#include "server/base/element_type.h"
 #include "tools/inspect/sample_rows.h"
 
 namespace bulkhead::tools {
@@ -14,8 +13,10 @@ namespace {
 
 std::string NumberText(double value) { return absl::StrFormat("%.6g", value); }
 
-template <typename Text>
-std::string RangeText(double low, double high, const Text& text) {
+template <typename Number>
+std::string RangeText(const Range<Number>& range, std::string (*text)(double)) {
+  const auto low = static_cast<double>(range.low);
+  const auto high = static_cast<double>(range.high);
   return low == high ? text(low) : absl::StrCat(text(low), " to ", text(high));
 }
 
@@ -37,33 +38,22 @@ void FeatureSurvey::Take(const ::bulkhead::tensorflow::Feature& feature, const s
     type = "int64";
     values = static_cast<uint64_t>(feature.int64_list().value_size());
     for (const int64_t value : feature.int64_list().value()) {
-      TakeNumber(static_cast<double>(value));
+      seen_.Take(static_cast<double>(value));
     }
   } else if (feature.has_float_list()) {
     type = "float";
     values = static_cast<uint64_t>(feature.float_list().value_size());
-    for (const float value : feature.float_list().value()) TakeNumber(value);
+    for (const float value : feature.float_list().value()) seen_.Take(value);
   }
-  least_values_ = records_ == 0 ? values : std::min(least_values_, values);
-  most_values_ = std::max(most_values_, values);
+  values_.Take(values);
   ++types_[type];
-  ++records_;
 }
 
 void FeatureSurvey::TakeBytes(const std::string& bytes, const std::string& place) {
   if (!images_.Take(bytes, place)) {
     if (const auto tensor = SniffArray(bytes); tensor.has_value()) TakeTensor(*tensor);
   }
-  const auto size = static_cast<double>(bytes.size());
-  low_ = seen_ == 0 ? size : std::min(low_, size);
-  high_ = seen_ == 0 ? size : std::max(high_, size);
-  ++seen_;
-}
-
-void FeatureSurvey::TakeNumber(double value) {
-  low_ = seen_ == 0 ? value : std::min(low_, value);
-  high_ = seen_ == 0 ? value : std::max(high_, value);
-  ++seen_;
+  seen_.Take(static_cast<double>(bytes.size()));
 }
 
 void FeatureSurvey::TakeTensor(const StoredTensor& tensor) {
@@ -85,7 +75,7 @@ void FeatureSurvey::TakeTensor(const StoredTensor& tensor) {
 }
 
 std::optional<StoredTensor> FeatureSurvey::tensor() const {
-  if (tensors_ == 0 || tensors_ < seen_) return std::nullopt;
+  if (tensors_ == 0 || tensors_ < seen_.count) return std::nullopt;
   StoredTensor one = tensor_;
   if (rows_differ_) one.shape[0] = -1;
   return one;
@@ -96,37 +86,31 @@ std::string FeatureSurvey::type() const {
       types_, " or ", [](std::string* out, const auto& type) { absl::StrAppend(out, type.first); });
 }
 
-std::string FeatureSurvey::values() const {
-  return RangeText(static_cast<double>(least_values_), static_cast<double>(most_values_),
-                   NumberText);
-}
+std::string FeatureSurvey::values() const { return RangeText(values_, NumberText); }
 
 std::string FeatureSurvey::what() const {
-  if (seen_ == 0) return "";
-  if (types_.count("bytes") == 0) {
-    return RangeText(low_, high_, NumberText);
-  }
-  const std::string sizes = RangeText(low_, high_, SizeText);
+  if (seen_.count == 0) return "";
+  if (types_.count("bytes") == 0) return RangeText(seen_, NumberText);
+  const std::string sizes = RangeText(seen_, SizeText);
   if (images_.count() > 0) return absl::StrCat(images_.Text(), "; ", sizes);
   const std::optional<StoredTensor> one = tensor();
   if (!one.has_value()) return sizes;
-  return absl::StrCat("tensors ", DTypeName(one->dtype), " [", absl::StrJoin(one->shape, ", "),
-                      "]; ", sizes);
+  return absl::StrCat("tensors ", TensorText(*one), "; ", sizes);
 }
 
 JsonObject FeatureSurvey::Json() const {
   JsonObject json;
   json.Add("type", type())
-      .Add("records", records_)
-      .Add("least_values", least_values_)
-      .Add("most_values", most_values_);
-  if (seen_ > 0) {
+      .Add("records", values_.count)
+      .Add("least_values", values_.low)
+      .Add("most_values", values_.high);
+  if (seen_.count > 0) {
     const bool bytes = types_.count("bytes") > 0;
-    json.Add(bytes ? "least_bytes" : "lowest", low_).Add(bytes ? "most_bytes" : "highest", high_);
+    json.Add(bytes ? "least_bytes" : "lowest", seen_.low)
+        .Add(bytes ? "most_bytes" : "highest", seen_.high);
   }
   if (const std::optional<StoredTensor> one = tensor(); one.has_value()) {
-    json.Add("tensor",
-             absl::StrCat(DTypeName(one->dtype), " [", absl::StrJoin(one->shape, ", "), "]"));
+    json.Add("tensor", TensorText(*one));
   }
   if (images_.count() > 0) json.Add("images", images_.Json());
   return json;

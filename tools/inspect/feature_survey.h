@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -13,6 +14,20 @@
 
 namespace bulkhead::tools {
 
+// The least and the largest of numbers.
+template <typename Number>
+struct Range {
+  uint64_t count = 0;
+  Number low = 0;
+  Number high = 0;
+
+  void Take(Number number) {
+    low = count == 0 ? number : std::min(low, number);
+    high = count == 0 ? number : std::max(high, number);
+    ++count;
+  }
+};
+
 // What records hold under one name.
 class FeatureSurvey {
  public:
@@ -24,10 +39,10 @@ class FeatureSurvey {
   std::string values() const;
   // "JPEG; 500 x 375 …, 3.1 KiB to 0.2 MiB", "0 to 999", "tensors float32 [-1, 4]".
   std::string what() const;
-  uint64_t records() const { return records_; }
+  uint64_t records() const { return values_.count; }
   // Whether all records that have it hold as many values.
-  bool is_fixed() const { return least_values_ == most_values_; }
-  uint64_t most_values() const { return most_values_; }
+  bool is_fixed() const { return values_.low == values_.high; }
+  uint64_t most_values() const { return values_.high; }
   const ImageSurvey& images() const { return images_; }
   // The element type and shape of the serialized tensors that all of its byte strings are, with -1
   // for a first dimension that differs; absent when they are none, or differ otherwise.
@@ -35,22 +50,16 @@ class FeatureSurvey {
   // The largest first dimension of these.
   uint64_t most_rows() const { return most_rows_; }
   // Bytes of the longest byte string.
-  uint64_t most_bytes() const { return static_cast<uint64_t>(high_); }
+  uint64_t most_bytes() const { return static_cast<uint64_t>(seen_.high); }
   JsonObject Json() const;
 
  private:
   void TakeBytes(const std::string& bytes, const std::string& place);
-  void TakeNumber(double value);
   void TakeTensor(const StoredTensor& tensor);
 
-  uint64_t records_ = 0;
   std::map<std::string, uint64_t> types_;
-  uint64_t least_values_ = 0;
-  uint64_t most_values_ = 0;
-  // Of all values: of byte strings their lengths.
-  uint64_t seen_ = 0;
-  double low_ = 0;
-  double high_ = 0;
+  Range<uint64_t> values_;  // in a record
+  Range<double> seen_;      // all values: of byte strings their lengths
   ImageSurvey images_;
   uint64_t tensors_ = 0;  // byte strings that are serialized tensors like the first, `tensor_`
   StoredTensor tensor_;

@@ -8,7 +8,6 @@
 #include "server/base/error.h"
 #include "server/base/little_endian.h"
 #include "server/source/file.h"
-#include "server/source/records/record_stream.h"
 #include "server/source/tfrecord/tfrecord_format.h"
 #include "tools/inspect/tar_samples.h"
 
@@ -23,7 +22,7 @@ absl::Status NotReadable(const std::string& place, absl::string_view what) {
                    absl::StrCat(place, ": ", what), {{"file", place}});
 }
 
-// The next record, decompressed; nothing at the file's end. Memory is asked for as data arrives.
+// The next record, decompressed; nothing at the file's end.
 absl::StatusOr<std::optional<std::string>> ReadRecord(RecordStream& stream,
                                                       const std::string& place) {
   char head[kFrameHeaderBytes];
@@ -36,15 +35,8 @@ absl::StatusOr<std::optional<std::string>> ReadRecord(RecordStream& stream,
   }
   const uint64_t length = LoadLittle<uint64_t>(head);
   if (length > kMaxRecordBytes) return NotReadable(place, "the record is over 256 MiB");
-  constexpr uint64_t kStepBytes = 1 << 20;
-  std::string record;
-  while (record.size() < length) {
-    const size_t begin = record.size();
-    const size_t step = std::min(kStepBytes, length - begin);
-    record.resize(begin + step);
-    BULKHEAD_ASSIGN_OR_RETURN(const size_t got, stream.Read(&record[begin], step));
-    if (got < step) return NotReadable(place, "the record is cut short");
-  }
+  BULKHEAD_ASSIGN_OR_RETURN(std::string record, ReadUpTo(length, stream));
+  if (record.size() < length) return NotReadable(place, "the record is cut short");
   BULKHEAD_RETURN_IF_ERROR(stream.Skip(kFrameFooterBytes).status());
   return record;
 }
@@ -72,6 +64,20 @@ absl::StatusOr<bool> ReadTfRecords(const DataFile& file, const std::string& path
 }
 
 }  // namespace
+
+absl::StatusOr<std::string> ReadUpTo(uint64_t size, RecordStream& stream) {
+  constexpr uint64_t kStepBytes = 1 << 20;
+  std::string bytes;
+  while (bytes.size() < size) {
+    const size_t begin = bytes.size();
+    const size_t step = std::min(kStepBytes, size - begin);
+    bytes.resize(begin + step);
+    BULKHEAD_ASSIGN_OR_RETURN(const size_t got, stream.Read(&bytes[begin], step));
+    bytes.resize(begin + got);
+    if (got < step) break;
+  }
+  return bytes;
+}
 
 absl::StatusOr<bool> ReadFirstRecords(const InspectedFile& file, uint64_t count, TakeExample take) {
   const bool is_tar = IsTar(file);

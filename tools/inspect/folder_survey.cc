@@ -154,16 +154,12 @@ std::string FolderSurvey::Text() const {
 }
 
 JsonObject FolderSurvey::Json() const {
-  JsonObject classes;
-  for (const auto& [name, count] : classes_) classes.Add(name, count);
-  JsonObject extensions;
-  for (const auto& [name, count] : extensions_) extensions.Add(name, count);
   return JsonObject()
       .Add("files", files_)
       .Add("bytes", bytes_)
       .Add("other_files", others_)
-      .Add("classes", classes)
-      .Add("extensions", extensions)
+      .Add("classes", classes_)
+      .Add("extensions", extensions_)
       .Add("looked_at", images_.Json())
       .Add("first_samples", first_.Json());
 }

@@ -1,6 +1,7 @@
 #include "tools/inspect/image_header.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <filesystem>
 
@@ -44,16 +45,10 @@ int PngChannels(absl::string_view file) {
 
 // 0: not told.
 int Channels(ImageFormat format, absl::string_view file) {
-  switch (format) {
-    case ImageFormat::kJpeg:
-      return JpegChannels(file);
-    case ImageFormat::kPng:
-      return PngChannels(file);
-    case ImageFormat::kPnm:
-      return ByteAt(file, 1) == '3' || ByteAt(file, 1) == '6' ? 3 : 1;
-    default:
-      return 0;
-  }
+  if (format == ImageFormat::kJpeg) return JpegChannels(file);
+  if (format == ImageFormat::kPng) return PngChannels(file);
+  if (format != ImageFormat::kPnm) return 0;
+  return ByteAt(file, 1) == '3' || ByteAt(file, 1) == '6' ? 3 : 1;
 }
 
 }  // namespace
@@ -70,25 +65,9 @@ const std::set<std::string>& UsualExtensions() {
 }
 
 const char* FormatName(ImageFormat format) {
-  switch (format) {
-    case ImageFormat::kJpeg:
-      return "JPEG";
-    case ImageFormat::kPng:
-      return "PNG";
-    case ImageFormat::kWebp:
-      return "WebP";
-    case ImageFormat::kBmp:
-      return "BMP";
-    case ImageFormat::kTiff:
-      return "TIFF";
-    case ImageFormat::kPnm:
-      return "PNM";
-    case ImageFormat::kGif:
-      return "GIF";
-    case ImageFormat::kUnknown:
-      break;
-  }
-  return "unknown";
+  constexpr std::array<const char*, 8> kNames = {"unknown", "JPEG", "PNG", "WebP", "BMP",
+                                                 "TIFF",    "PNM",  "GIF"};  // by ImageFormat
+  return kNames[static_cast<size_t>(format)];
 }
 
 std::string ImageText(absl::string_view file) {

@@ -61,10 +61,8 @@ std::string ImageSurvey::Text() const {
 }
 
 JsonObject ImageSurvey::Json() const {
-  JsonObject formats;
-  for (const auto& [name, count] : formats_) formats.Add(name, count);
   JsonObject json;
-  json.Add("images", count_).Add("formats", formats);
+  json.Add("images", count_).Add("formats", formats_);
   if (sizes_ > 0) {
     json.Add("mean_width", sum_width_ / static_cast<double>(sizes_))
         .Add("mean_height", sum_height_ / static_cast<double>(sizes_))

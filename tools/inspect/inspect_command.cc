@@ -103,9 +103,7 @@ absl::StatusOr<Findings> InspectRecords(const std::vector<InspectedFile>& files,
                                FormatBytes(bytes), compressed ? ", compressed" : "", "\n", "of ",
                                CountText(survey.records(), is_tar ? "sample" : "record"),
                                " looked at:\n", findings.text);
-  findings.json.Add("files", static_cast<uint64_t>(files.size()))
-      .Add("bytes", bytes)
-      .Add("compressed", compressed);
+  findings.json.Add("files", files.size()).Add("bytes", bytes).Add("compressed", compressed);
   return findings;
 }
 

@@ -71,17 +71,13 @@ ListSurvey::Sort ListSurvey::Column::sort() const {
 }
 
 std::string ListSurvey::Column::Text() const {
-  switch (sort()) {
-    case Sort::kNothing:
-      return "nothing";
-    case Sort::kIntegers:
-    case Sort::kNumbers:
-      return absl::StrFormat("numbers, %.6g to %.6g, first %s", low, high, first);
-    case Sort::kMixed:
-      return absl::StrCat(CountText(numbers, "number"), " and ",
-                          CountText(values - numbers, "text"), ", first '", Printable(first), "'");
-    case Sort::kNames:
-      break;
+  if (values == 0) return "nothing";
+  if (numbers == values) {
+    return absl::StrFormat("numbers, %.6g to %.6g, first %s", low, high, first);
+  }
+  if (numbers > 0) {
+    return absl::StrCat(CountText(numbers, "number"), " and ", CountText(values - numbers, "text"),
+                        ", first '", Printable(first), "'");
   }
   std::vector<std::string> shown;
   for (const auto& [name, count] : texts) {
@@ -203,17 +199,13 @@ JsonObject ListSurvey::Json() const {
     const bool numbers = column.values > 0 && column.numbers == column.values;
     json.Add("name", column.name).Add("first", column.first).Add("numbers", numbers);
     if (numbers) json.Add("lowest", column.low).Add("highest", column.high);
-    if (column.sort() == Sort::kNames && i != form_.path_column) {
-      JsonObject classes;
-      for (const auto& [name, count] : column.texts) classes.Add(name, count);
-      json.Add("classes", classes);
-    }
+    if (column.sort() == Sort::kNames && i != form_.path_column) json.Add("classes", column.texts);
     columns.push_back(json);
   }
   return JsonObject()
       .Add("rows", rows_)
       .Add("header", form_.header)
-      .Add("path_column", static_cast<uint64_t>(form_.path_column + 1))
+      .Add("path_column", form_.path_column + 1)
       .Add("columns", columns)
       .Add("missing_files", missing_count_)
       .Add("looked_at", images_.Json())

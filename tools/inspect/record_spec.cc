@@ -85,10 +85,9 @@ std::string ImagesOfTar(const Features& features, uint64_t samples) {
   if (members > samples) {
     const std::vector<absl::string_view> usual =
         absl::StrSplit(UsualTarFeatures().at("image").key(), ';');
-    const auto is_unusual = [&](const std::string& ending) {
+    std::erase_if(images, [&](const std::string& ending) {
       return std::find(usual.begin(), usual.end(), ending) == usual.end();
-    };
-    images.erase(std::remove_if(images.begin(), images.end(), is_unusual), images.end());
+    });
   }
   return absl::StrJoin(images, ";");
 }

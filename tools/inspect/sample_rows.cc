@@ -30,6 +30,18 @@ std::string ListText(const List& values, const Text& text) {
   return absl::StrCat("[", absl::StrJoin(shown, ", "), "]");
 }
 
+// A byte string for people: "JPEG 640 x 480 x 3", "tensor float32 [3, 4]", or its beginning,
+// "'emu'".
+std::string StringText(absl::string_view bytes) {
+  const std::string image = ImageText(bytes);
+  if (!image.empty()) return image;
+  if (const std::optional<StoredTensor> tensor = SniffArray(bytes); tensor.has_value()) {
+    return absl::StrCat("tensor ", TensorText(*tensor));
+  }
+  return absl::StrCat("'", absl::Utf8SafeCHexEscape(bytes.substr(0, kMostTextBytes)), "'",
+                      bytes.size() > kMostTextBytes ? "…" : "");
+}
+
 std::string FeatureText(const ::bulkhead::tensorflow::Feature& feature) {
   if (feature.has_bytes_list()) return ListText(feature.bytes_list().value(), StringText);
   if (feature.has_int64_list()) {
@@ -95,15 +107,8 @@ std::optional<StoredTensor> SniffArray(absl::string_view bytes) {
   return StoredTensor{array->dtype, {array->dims.begin(), array->dims.end()}};
 }
 
-std::string StringText(absl::string_view bytes) {
-  const std::string image = ImageText(bytes);
-  if (!image.empty()) return image;
-  if (const std::optional<StoredTensor> tensor = SniffArray(bytes); tensor.has_value()) {
-    return absl::StrCat("tensor ", DTypeName(tensor->dtype), " [",
-                        absl::StrJoin(tensor->shape, ", "), "]");
-  }
-  return absl::StrCat("'", absl::Utf8SafeCHexEscape(bytes.substr(0, kMostTextBytes)), "'",
-                      bytes.size() > kMostTextBytes ? "…" : "");
+std::string TensorText(const StoredTensor& tensor) {
+  return absl::StrCat(DTypeName(tensor.dtype), " [", absl::StrJoin(tensor.shape, ", "), "]");
 }
 
 }  // namespace bulkhead::tools

@@ -39,8 +39,7 @@ SampleRows::Values ValuesOf(const ::bulkhead::tensorflow::SequenceExample& examp
 // bytes.
 std::optional<StoredTensor> SniffArray(absl::string_view bytes);
 
-// A byte string for people: "JPEG 640 x 480 x 3", "tensor float32 [3, 4]", or its beginning,
-// "'emu'".
-std::string StringText(absl::string_view bytes);
+// "float32 [3, 4]".
+std::string TensorText(const StoredTensor& tensor);
 
 }  // namespace bulkhead::tools

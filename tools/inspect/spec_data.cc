@@ -24,19 +24,13 @@ namespace {
 constexpr size_t kCocoHeadBytes = 64 << 10;
 
 std::vector<std::string> PathsOf(const v1::Source& source) {
-  switch (source.source_case()) {
-    case v1::Source::kTfrecord:
-    case v1::Source::kTar: {
-      const auto& files = *RecordFilesOf(source).files;
-      return {files.begin(), files.end()};
-    }
-    case v1::Source::kImageList:
-      return {source.image_list().path()};
-    case v1::Source::kImageFolder:
-      return {source.image_folder().path()};
-    default:
-      return {};
+  if (HasRecordFiles(source)) {
+    const auto& files = *RecordFilesOf(source).files;
+    return {files.begin(), files.end()};
   }
+  if (source.has_image_list()) return {source.image_list().path()};
+  if (source.has_image_folder()) return {source.image_folder().path()};
+  return {};
 }
 
 bool IsCocoField(absl::string_view name) {

@@ -8,13 +8,15 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "server/base/error.h"
 #include "server/source/file.h"
 #include "server/source/records/record_stream.h"
+#include "server/source/tar/json_cursor.h"
+#include "server/source/tar/json_value.h"
 #include "server/source/tar/number_text.h"
 #include "server/source/tar/tar_walk.h"
-#include "tools/inspect/json_fields.h"
 
 namespace bulkhead::tools {
 namespace {
@@ -23,11 +25,96 @@ namespace {
 constexpr uint64_t kMaxMemberBytes = 256 << 20;
 // Longer texts are no numbers of a sample.
 constexpr size_t kMaxNumberBytes = 4096;
+// More fields of a JSON member are data rather than a description of them.
+constexpr size_t kMostFields = 64;
+constexpr int kMostLevels = 4;
 // Endings of texts, whatever they look like.
 constexpr absl::string_view kTexts[] = {"txt", "text", "caption", "transcript"};
 
 using ::bulkhead::tensorflow::Feature;
 using ::bulkhead::tensorflow::SequenceExample;
+
+// A number, true or false.
+bool TakeNumber(absl::string_view word, Feature& feature) {
+  if (word == "true" || word == "false") word = word == "true" ? "1" : "0";
+  int64_t integer = 0;
+  float number = 0;
+  if (feature.has_float_list() || !ParseNumber(word, integer).ok()) {
+    if (!ParseNumber(word, number).ok()) return false;
+    // Of integers and other numbers together, all are others.
+    const auto integers = feature.int64_list().value();
+    auto& numbers = *feature.mutable_float_list()->mutable_value();
+    for (const int64_t before : integers) numbers.Add(static_cast<float>(before));
+    numbers.Add(number);
+    return true;
+  }
+  feature.mutable_int64_list()->add_value(integer);
+  return true;
+}
+
+class FieldTaker {
+ public:
+  explicit FieldTaker(google::protobuf::Map<std::string, Feature>& features)
+      : features_(features) {}
+
+  // Takes the value `text`, which `key` leads to.
+  void Take(const std::string& key, absl::string_view text, int level) {
+    JsonCursor cursor(text);
+    const char first = cursor.Peek();
+    if (first == '{' && level < kMostLevels) return TakeObject(key, cursor, level);
+    Feature feature;
+    if (!TakeValue(text, first, feature) || taken_ == kMostFields) return;
+    ++taken_;
+    features_[key] = std::move(feature);
+  }
+
+  bool any() const { return taken_ > 0; }
+
+ private:
+  void TakeObject(const std::string& key, JsonCursor& cursor, int level) {
+    cursor.Take('{');
+    absl::string_view name;
+    absl::string_view value;
+    do {
+      if (!cursor.TakeString(name) || !cursor.Take(':') || !cursor.TakeValue(value)) return;
+      const std::string step = absl::StrReplaceAll(name, {{"~", "~0"}, {"/", "~1"}});
+      // A spec separates keys by semicolons.
+      if (step.empty() || step.find_first_of(";\\") != std::string::npos) continue;
+      Take(absl::StrCat(key, level == 0 ? ":" : "/", step), value, level + 1);
+    } while (cursor.Take(','));
+  }
+
+  static bool TakeValue(absl::string_view text, char first, Feature& feature) {
+    if (first == '"') {
+      ByteBuffer buffer;
+      const auto bytes = JsonString(text, buffer);
+      if (bytes.ok()) feature.mutable_bytes_list()->add_value(std::string(*bytes));
+      return bytes.ok();
+    }
+    JsonCursor cursor(text);
+    absl::string_view word;
+    if (!cursor.Take('[')) return cursor.TakeWord(word) && TakeNumber(word, feature);
+    do {
+      if (!cursor.TakeWord(word) || !TakeNumber(word, feature)) return false;
+    } while (cursor.Take(','));
+    return true;
+  }
+
+  google::protobuf::Map<std::string, Feature>& features_;
+  size_t taken_ = 0;
+};
+
+// Adds what a spec can read of a JSON member with this ending: numbers, strings and arrays of
+// numbers, by the keys of a spec, such as "json:size/width". False if it is not JSON, or holds no
+// such value.
+bool TakeJsonFields(const std::string& ending, absl::string_view text,
+                    google::protobuf::Map<std::string, Feature>& features) {
+  const auto whole = FindJson(text, {});
+  if (!whole.ok() || !whole->has_value()) return false;
+  FieldTaker taker(features);
+  taker.Take(ending, **whole, 0);
+  return taker.any();
+}
 
 // Numbers of a text, as integers where they are; false where it is something else.
 bool TakeNumbers(absl::string_view text, Feature& feature) {
@@ -56,19 +143,6 @@ void TakeMember(const std::string& ending, std::string bytes, SequenceExample& e
   if (is_text || !TakeNumbers(bytes, features[ending])) {
     features[ending].mutable_bytes_list()->add_value(std::move(bytes));
   }
-}
-
-// Reads `size` bytes; memory is asked for as data arrive.
-absl::StatusOr<std::string> ReadMember(RecordStream& stream, uint64_t size) {
-  constexpr uint64_t kStepBytes = 1 << 20;
-  std::string bytes;
-  while (bytes.size() < size) {
-    const size_t begin = bytes.size();
-    bytes.resize(begin + std::min(kStepBytes, size - begin));
-    BULKHEAD_ASSIGN_OR_RETURN(const size_t got, stream.Read(&bytes[begin], bytes.size() - begin));
-    if (got < bytes.size() - begin) break;
-  }
-  return bytes;
 }
 
 // Walks one stream, and reads with another one that follows.
@@ -109,7 +183,7 @@ class SampleReader {
   absl::Status ReadInto(const TarMember& member, const std::string& ending) {
     if (member.size_bytes > kMaxMemberBytes) return absl::OkStatus();
     BULKHEAD_RETURN_IF_ERROR(behind_->Skip(member.data - position_).status());
-    BULKHEAD_ASSIGN_OR_RETURN(std::string bytes, ReadMember(*behind_, member.size_bytes));
+    BULKHEAD_ASSIGN_OR_RETURN(std::string bytes, ReadUpTo(member.size_bytes, *behind_));
     position_ = member.data + bytes.size();
     TakeMember(ending, std::move(bytes), example_);
     return absl::OkStatus();

@@ -53,7 +53,7 @@ struct RunArguments {
 
 absl::StatusOr<StreamRunReport> RunAsLibrary(const RunArguments& arguments) {
   return RunInProcess({.spec = arguments.spec,
-                       .threads = std::max(1u, arguments.service.threads),
+                       .threads = std::max(1u, arguments.service.own.threads),
                        .batches = arguments.batches,
                        .digest = !arguments.no_digest,
                        .code = arguments.service.code});

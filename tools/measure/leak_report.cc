@@ -44,8 +44,6 @@ JsonObject LeakJson(const LeakReport& report, const LeakOptions& options) {
     seconds.Add(name,
                 JsonObject().Add("p50", Quantile(values, 0.5)).Add("max", Quantile(values, 1)));
   }
-  JsonObject causes;
-  for (const auto& [cause, count] : report.recycle_causes) causes.Add(cause, count);
   return JsonObject()
       .Add("digests_equal", report.digests_equal ? uint64_t{1} : uint64_t{0})
       .Add("samples", report.leaking.samples)
@@ -60,7 +58,7 @@ JsonObject LeakJson(const LeakReport& report, const LeakOptions& options) {
       .Add("quota_bytes", report.quota_bytes)
       .Add("limit_events", report.leaking.limit_events)
       .Add("recycles", report.recycles)
-      .Add("recycle_causes", causes)
+      .Add("recycle_causes", report.recycle_causes)
       .Add("recycle_seconds", seconds)
       .Add("blamed_stage", report.stage)
       .Add("blamed_stage_bytes", report.stage_bytes)

@@ -39,39 +39,28 @@ constexpr char kCutBoxes[] =
 
 std::string SizeText(ImageSize size) { return absl::StrCat(size.width, " x ", size.height); }
 
+// A coordinate with two digits behind its point, and the sum of two such, are off by no more.
+constexpr double kPixelRounding = 0.01;
+constexpr double kShareRounding = 1e-5;
+
+// Moves `low` and `high` into [0, end]; whether that took more than rounding.
+bool Cut(double end, double rounding, double& low, double& high) {
+  const bool cut = low < -rounding || high > end + rounding;
+  low = std::clamp(low, 0.0, end);
+  high = std::clamp(high, 0.0, end);
+  return cut;
+}
+
+bool HasArea(const Corners& corners) {
+  return corners.xmin < corners.xmax && corners.ymin < corners.ymax;
+}
+
 // What was done to the boxes of an image.
 struct Fitted {
   std::vector<ListedBox> boxes;
   uint32_t cut = 0;
   uint32_t dropped = 0;
 };
-
-// The boxes of an image of `width` and `height`, in the unit of the boxes. `problem` is told of
-// boxes that do not fit, unless they are cut.
-template <typename Problem>
-Fitted FitBoxes(const ListedImage& image, double width, double height, double rounding, bool cut,
-                Problem problem) {
-  Fitted fitted;
-  for (ListedBox box : image.boxes) {
-    const Corners listed = box.corners;
-    const BoxFit fit = FitBox(width, height, rounding, box.corners);
-    if (fit != BoxFit::kInside && !cut) {
-      const bool has_area = listed.xmin < listed.xmax && listed.ymin < listed.ymax;
-      problem(box, has_area ? absl::StrCat("reaches beyond its image: ", listed.xmin, ", ",
-                                           listed.ymin, " to ", listed.xmax, ", ", listed.ymax,
-                                           " in ", width, " x ", height)
-                            : std::string("has no area"));
-      continue;
-    }
-    if (fit == BoxFit::kCut) ++fitted.cut;
-    if (fit == BoxFit::kNothingLeft) {
-      ++fitted.dropped;
-    } else {
-      fitted.boxes.push_back(box);
-    }
-  }
-  return fitted;
-}
 
 class AnnotatedSupply final : public RecordSupply {
  public:
@@ -194,10 +183,8 @@ class AnnotatedSupply final : public RecordSupply {
     for (ListedImage& image : annotations_.images) {
       positive_.push_back(!image.boxes.empty());
       if (options_.keep_crowds) continue;
-      const auto is_crowd = [](const ListedBox& box) { return box.is_crowd; };
-      const auto end = std::remove_if(image.boxes.begin(), image.boxes.end(), is_crowd);
-      crowds_dropped_ += static_cast<uint64_t>(image.boxes.end() - end);
-      image.boxes.erase(end, image.boxes.end());
+      crowds_dropped_ +=
+          std::erase_if(image.boxes, [](const ListedBox& box) { return box.is_crowd; });
     }
   }
 
@@ -266,6 +253,34 @@ class AnnotatedSupply final : public RecordSupply {
     return problems.status();
   }
 
+  // Cuts the boxes at the edges of an image of `width` and `height`, in the unit of the boxes. What
+  // reaches beyond them by at most `rounding` counts as inside: it is rounded. Boxes that do not
+  // fit are problems, with `behind` behind each, unless they are to be cut.
+  Fitted FitBoxes(const ListedImage& image, double width, double height, double rounding,
+                  absl::string_view behind, AnnotationProblems& problems) const {
+    Fitted fitted;
+    for (ListedBox box : image.boxes) {
+      const Corners listed = box.corners;
+      const bool cut_across = Cut(width, rounding, box.corners.xmin, box.corners.xmax);
+      const bool cut_down = Cut(height, rounding, box.corners.ymin, box.corners.ymax);
+      const bool is_left = HasArea(box.corners);
+      if ((cut_across || cut_down || !is_left) && !options_.cut_boxes) {
+        const std::string problem =
+            HasArea(listed)
+                ? absl::StrCat("reaches beyond its image: ", listed.xmin, ", ", listed.ymin, " to ",
+                               listed.xmax, ", ", listed.ymax, " in ", width, " x ", height)
+                : "has no area";
+        problems.Add(absl::StrCat(annotations_.PlaceOf(box), ": ", problem, behind));
+      } else if (!is_left) {
+        ++fitted.dropped;
+      } else {
+        fitted.cut += cut_across || cut_down ? 1 : 0;
+        fitted.boxes.push_back(box);
+      }
+    }
+    return fitted;
+  }
+
   // What can be told before an image is opened.
   absl::Status FitToListedSizes() {
     AnnotationProblems problems(annotations_.file, kCutBoxes);
@@ -274,10 +289,7 @@ class AnnotatedSupply final : public RecordSupply {
       if (!has_size && !annotations_.relative) continue;
       Fitted fitted =
           FitBoxes(image, has_size ? image.size.width : 1, has_size ? image.size.height : 1,
-                   has_size ? kPixelRounding : kShareRounding, options_.cut_boxes,
-                   [&](const ListedBox& box, const std::string& problem) {
-                     problems.Add(absl::StrCat(annotations_.PlaceOf(box), ": ", problem));
-                   });
+                   has_size ? kPixelRounding : kShareRounding, "", problems);
       listed_cut_ += fitted.cut;
       listed_dropped_ += fitted.dropped;
       image.boxes = std::move(fitted.boxes);
@@ -333,11 +345,8 @@ class AnnotatedSupply final : public RecordSupply {
       return boxes;
     }
     AnnotationProblems problems(annotations_.file, kCutBoxes);
-    Fitted fitted = FitBoxes(image, size.width, size.height, kPixelRounding, options_.cut_boxes,
-                             [&](const ListedBox& box, const std::string& problem) {
-                               problems.Add(absl::StrCat(annotations_.PlaceOf(box), ": ", problem,
-                                                         ", ", Printable(image.path)));
-                             });
+    Fitted fitted = FitBoxes(image, size.width, size.height, kPixelRounding,
+                             absl::StrCat(", ", Printable(image.path)), problems);
     BULKHEAD_RETURN_IF_ERROR(problems.status());
     cut_[number] = fitted.cut;
     dropped_[number] = fitted.dropped;

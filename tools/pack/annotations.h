@@ -77,14 +77,4 @@ class AnnotationProblems {
   std::vector<std::string> told_;
 };
 
-// What becomes of a box in an image of `width` and `height`, in the unit of `corners`.
-enum class BoxFit { kInside, kCut, kNothingLeft };
-// Cuts the box at the image's edges. What reaches beyond them by at most `rounding` counts as
-// inside: it is rounded.
-BoxFit FitBox(double width, double height, double rounding, Corners& corners);
-
-// A coordinate with two digits behind its point, and the sum of two such, are off by no more.
-inline constexpr double kPixelRounding = 0.01;
-inline constexpr double kShareRounding = 1e-5;
-
 }  // namespace bulkhead::tools

@@ -15,6 +15,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "server/base/error.h"
 #include "server/base/record_name.h"
@@ -34,29 +35,13 @@ constexpr uint64_t kMostTableBytes = uint64_t{4} << 30;
 constexpr size_t kTitleBytes = 64 << 10;
 constexpr size_t kMostLineBytes = 64 << 10;
 
-// The lines of a text that are not passed over, with their numbers.
-class Lines {
- public:
-  explicit Lines(absl::string_view text) : rest_(absl::StripPrefix(text, "\xef\xbb\xbf")) {}
-  bool Next() {
-    while (!rest_.empty()) {
-      const size_t end = std::min(rest_.find('\n'), rest_.size());
-      line_ = absl::StripSuffix(rest_.substr(0, end), "\r");
-      rest_.remove_prefix(std::min(end + 1, rest_.size()));
-      ++number_;
-      const absl::string_view text = absl::StripLeadingAsciiWhitespace(line_);
-      if (!text.empty() && text[0] != '#') return true;
-    }
-    return false;
-  }
-  absl::string_view line() const { return line_; }
-  uint64_t number() const { return number_; }
+constexpr char kByteOrderMarkOfTable[] = "\xef\xbb\xbf";
 
- private:
-  absl::string_view rest_;
-  absl::string_view line_;
-  uint64_t number_ = 0;
-};
+// Whether the line is none of those that are passed over.
+bool IsRow(absl::string_view line) {
+  const absl::string_view text = absl::StripLeadingAsciiWhitespace(line);
+  return !text.empty() && text[0] != '#';
+}
 
 std::vector<std::string> TitlesOf(absl::string_view line) {
   ListLine cut;
@@ -71,70 +56,6 @@ bool Has(const std::vector<std::string>& titles, absl::string_view title) {
   return std::find(titles.begin(), titles.end(), title) != titles.end();
 }
 
-// The places of the columns that are read.
-struct Columns {
-  size_t path = 0;
-  size_t label = 0;
-  std::array<size_t, 4> box{};
-  bool has_sizes = false;  // x, y, w, h
-  size_t count = 0;        // of all columns
-};
-
-class TitleReader {
- public:
-  TitleReader(const std::string& place, std::vector<std::string> titles)
-      : place_(place), titles_(std::move(titles)) {}
-
-  absl::StatusOr<Columns> Read() {
-    Columns columns;
-    columns.count = titles_.size();
-    columns.path = Find({"path", "filename", "file_name", "image"});
-    columns.label = Find({"label", "class"});
-    columns.has_sizes = !Has(titles_, "xmin");
-    columns.box =
-        columns.has_sizes
-            ? std::array<size_t, 4>{Find({"x"}), Find({"y"}), Find({"w", "width"}),
-                                    Find({"h", "height"})}
-            : std::array<size_t, 4>{Find({"xmin"}), Find({"ymin"}), Find({"xmax"}), Find({"ymax"})};
-    if (problem_.empty()) return columns;
-    return MakeError(absl::StatusCode::kInvalidArgument, reason::kListInvalid,
-                     absl::StrCat(place_, ": ", problem_,
-                                  "; a table of boxes has the columns path, label and xmin, ymin, "
-                                  "xmax, ymax or x, y, w, h"));
-  }
-
-  // The titles of columns that are not read.
-  std::vector<std::string> Others() const {
-    std::vector<std::string> others;
-    for (size_t i = 0; i < titles_.size(); ++i) {
-      if (found_.count(i) == 0) others.push_back(titles_[i]);
-    }
-    return others;
-  }
-
- private:
-  // The one column that has one of these titles.
-  size_t Find(std::initializer_list<absl::string_view> names) {
-    std::optional<size_t> found;
-    for (size_t i = 0; i < titles_.size(); ++i) {
-      if (std::find(names.begin(), names.end(), titles_[i]) == names.end()) continue;
-      if (found.has_value()) problem_ = absl::StrCat("two columns are the `", *names.begin(), "`");
-      found = i;
-    }
-    if (!found.has_value()) {
-      problem_ = absl::StrCat("no column is called `", *names.begin(), "`");
-      return 0;
-    }
-    found_.insert(*found);
-    return *found;
-  }
-
-  const std::string place_;
-  const std::vector<std::string> titles_;
-  std::set<size_t> found_;
-  std::string problem_;
-};
-
 class TableReader {
  public:
   TableReader(const std::string& path, bool relative, const ClassList& classes)
@@ -144,31 +65,17 @@ class TableReader {
   }
 
   absl::StatusOr<Annotations> Read(absl::string_view text) {
-    Lines lines(text);
-    if (!lines.Next()) return Invalid(1, "is empty");
-    const char delimiter = DelimiterOf(lines.line());
-    titles_ = TitlesOf(lines.line());
-    TitleReader titles(absl::StrCat(Printable(found_.file), ":", lines.number()), titles_);
-    BULKHEAD_ASSIGN_OR_RETURN(columns_, titles.Read());
-    while (lines.Next()) {
-      line_ = lines.number();
-      if (lines.line().size() > kMostLineBytes || absl::StrContains(lines.line(), '\0')) {
-        return Invalid(line_, "is no line of a table; is this a text file?");
-      }
-      const std::string problem = cut_.Split(lines.line(), delimiter);
-      if (problem.empty()) {
-        TakeLine();
-      } else {
-        Problem(problem);
-      }
+    const absl::string_view rows = absl::StripPrefix(text, kByteOrderMarkOfTable);
+    for (const absl::string_view line : absl::StrSplit(rows, '\n')) {
+      ++line_;
+      if (!IsRow(line)) continue;
+      const absl::string_view row = absl::StripSuffix(line, "\r");
+      BULKHEAD_RETURN_IF_ERROR(titles_.empty() ? ReadTitles(row) : ReadRow(row));
     }
+    if (titles_.empty()) return Invalid(1, "is empty");
     NumberLabels();
     NoticeShares();
     BULKHEAD_RETURN_IF_ERROR(problems_.status());
-    if (const std::vector<std::string> others = titles.Others(); !others.empty()) {
-      found_.notes.push_back(
-          absl::StrCat("columns that are not read: ", Printable(absl::StrJoin(others, ", "))));
-    }
     return std::move(found_);
   }
 
@@ -179,9 +86,64 @@ class TableReader {
                      {{"file", found_.file}, {"line", absl::StrCat(line)}});
   }
 
+  absl::Status ReadTitles(absl::string_view line) {
+    delimiter_ = DelimiterOf(line);
+    titles_ = TitlesOf(line);
+    std::set<size_t> read;
+    std::string problem;
+    // The one column that has one of these titles.
+    const auto find = [&](std::initializer_list<absl::string_view> names) {
+      std::optional<size_t> found;
+      for (size_t i = 0; i < titles_.size(); ++i) {
+        if (std::find(names.begin(), names.end(), titles_[i]) == names.end()) continue;
+        if (found.has_value()) problem = absl::StrCat("two columns are the `", *names.begin(), "`");
+        found = i;
+      }
+      if (!found.has_value()) problem = absl::StrCat("no column is called `", *names.begin(), "`");
+      read.insert(found.value_or(0));
+      return found.value_or(0);
+    };
+    path_column_ = find({"path", "filename", "file_name", "image"});
+    label_column_ = find({"label", "class"});
+    has_sizes_ = !Has(titles_, "xmin");
+    if (has_sizes_) {
+      box_columns_ = {find({"x"}), find({"y"}), find({"w", "width"}), find({"h", "height"})};
+    } else {
+      box_columns_ = {find({"xmin"}), find({"ymin"}), find({"xmax"}), find({"ymax"})};
+    }
+    if (!problem.empty()) {
+      return Invalid(line_, absl::StrCat(problem,
+                                         "; a table of boxes has the columns path, label and xmin, "
+                                         "ymin, xmax, ymax or x, y, w, h"));
+    }
+    std::vector<std::string> others;
+    for (size_t i = 0; i < titles_.size(); ++i) {
+      if (read.count(i) == 0) others.push_back(titles_[i]);
+    }
+    if (!others.empty()) {
+      found_.notes.push_back(
+          absl::StrCat("columns that are not read: ", Printable(absl::StrJoin(others, ", "))));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadRow(absl::string_view line) {
+    if (line.size() > kMostLineBytes || absl::StrContains(line, '\0')) {
+      return Invalid(line_, "is no line of a table; is this a text file?");
+    }
+    const std::string problem = cut_.Split(line, delimiter_);
+    if (problem.empty()) {
+      TakeLine();
+    } else {
+      Problem(problem);
+    }
+    return absl::OkStatus();
+  }
+
   // About the line that was just cut.
-  void Problem(absl::string_view what) {
-    problems_.Add(absl::StrCat(Printable(found_.file), ":", line_, ": ", what));
+  template <typename... Parts>
+  void Problem(const Parts&... what) {
+    problems_.Add(absl::StrCat(Printable(found_.file), ":", line_, ": ", what...));
   }
 
   absl::string_view Column(size_t place) const { return cut_.columns()[place]; }
@@ -195,15 +157,14 @@ class TableReader {
       ImageOf(Column(0));
       return;
     }
-    if (cut_.columns().size() != columns_.count) {
-      return Problem(
-          absl::StrCat("has ", cut_.columns().size(), " columns, the first line ", columns_.count));
+    if (cut_.columns().size() != titles_.size()) {
+      return Problem("has ", cut_.columns().size(), " columns, the first line ", titles_.size());
     }
-    const absl::string_view path = Column(columns_.path);
+    const absl::string_view path = Column(path_column_);
     if (path.empty()) return Problem("has an empty path");
-    const absl::string_view label = Column(columns_.label);
+    const absl::string_view label = Column(label_column_);
     const size_t given =
-        static_cast<size_t>(std::count_if(columns_.box.begin(), columns_.box.end(),
+        static_cast<size_t>(std::count_if(box_columns_.begin(), box_columns_.end(),
                                           [&](size_t place) { return !Column(place).empty(); }));
     if (given == 0 && label.empty()) {
       ImageOf(path);
@@ -212,16 +173,15 @@ class TableReader {
     if (given == 0) {
       return Problem("has a label, but no box; a line with a path alone is an image without boxes");
     }
-    for (const size_t place : columns_.box) {
-      if (Column(place).empty()) return Problem(absl::StrCat(NameOf(place), ": is empty"));
+    for (const size_t place : box_columns_) {
+      if (Column(place).empty()) return Problem(NameOf(place), ": is empty");
     }
     if (label.empty()) return Problem("has a box, but no label");
     std::array<double, 4> numbers{};
     for (size_t i = 0; i < numbers.size(); ++i) {
-      const absl::string_view text = Column(columns_.box[i]);
+      const absl::string_view text = Column(box_columns_[i]);
       if (!ParseNumber(text, numbers[i]).ok() || !std::isfinite(numbers[i])) {
-        return Problem(
-            absl::StrCat(NameOf(columns_.box[i]), ": `", Printable(text), "` is no number"));
+        return Problem(NameOf(box_columns_[i]), ": `", Printable(text), "` is no number");
       }
     }
     TakeBox(path, label, numbers);
@@ -232,13 +192,13 @@ class TableReader {
     ListedBox box;
     box.place = line_;
     box.corners = {numbers[0], numbers[1], numbers[2], numbers[3]};
-    if (columns_.has_sizes) {
+    if (has_sizes_) {
       box.corners.xmax += numbers[0];
       box.corners.ymax += numbers[1];
     }
     if (box.corners.xmax < box.corners.xmin || box.corners.ymax < box.corners.ymin) {
-      return Problem(columns_.has_sizes ? "has a negative width or height"
-                                        : "has xmax below xmin, or ymax below ymin");
+      return Problem(has_sizes_ ? "has a negative width or height"
+                                : "has xmax below xmin, or ymax below ymin");
     }
     std::optional<int64_t> number = LabelOf(label);
     if (!number.has_value()) return;
@@ -263,30 +223,29 @@ class TableReader {
       are_numbers_ = is_number;
     }
     if (is_number != are_numbers_) {
-      Problem(absl::StrCat("label `", Printable(label), "` is ", is_number ? "a number" : "a name",
-                           ", that of line ", first_label_line_, " is ",
-                           are_numbers_ ? "a number" : "a name"));
+      Problem("label `", Printable(label), "` is ", is_number ? "a number" : "a name",
+              ", that of line ", first_label_line_, " is ", are_numbers_ ? "a number" : "a name");
       return std::nullopt;
     }
     if (is_number) {
       const bool is_class = number >= 0 && (classes_.empty() ||
                                             number < static_cast<int64_t>(classes_.names().size()));
       if (is_class) return number;
-      Problem(absl::StrCat("label ", number, " is ",
-                           number < 0 ? "negative" : "no number of a class of --classes"));
+      Problem("label ", number, " is ",
+              number < 0 ? "negative" : "no number of a class of --classes");
       return std::nullopt;
     }
     if (!classes_.empty()) {
       const std::optional<int64_t> known = classes_.NumberOf(label);
       if (!known.has_value()) {
-        Problem(absl::StrCat("label `", Printable(label),
-                             "` is not among the classes of "
-                             "--classes"));
+        Problem("label `", Printable(label),
+                "` is not among the classes of "
+                "--classes");
       }
       return known;
     }
     if (FirstByteThatIsNoText(label) != absl::string_view::npos) {
-      Problem(absl::StrCat("label `", Printable(label), "` is no text in UTF-8"));
+      Problem("label `", Printable(label), "` is no text in UTF-8");
       return std::nullopt;
     }
     return learned_.emplace(label, static_cast<int64_t>(learned_.size())).first->second;
@@ -316,8 +275,12 @@ class TableReader {
   const ClassList& classes_;
   AnnotationProblems problems_;
   Annotations found_;
-  std::vector<std::string> titles_;
-  Columns columns_;
+  char delimiter_ = ',';
+  std::vector<std::string> titles_;  // of all columns
+  size_t path_column_ = 0;
+  size_t label_column_ = 0;
+  std::array<size_t, 4> box_columns_{};
+  bool has_sizes_ = false;  // x, y, w, h
   ListLine cut_;
   uint64_t line_ = 0;
   absl::flat_hash_map<std::string, size_t> images_;  // numbers, by path
@@ -335,10 +298,13 @@ bool IsBoxTable(const std::string& path) {
   if (!info.ok() || !info->is_regular || !IsImageList(InspectedFile(path))) return false;
   const auto head = ReadPrefix(path, kTitleBytes);
   if (!head.ok()) return false;
-  Lines lines(*head);
-  if (!lines.Next()) return false;
-  const std::vector<std::string> titles = TitlesOf(lines.line());
-  return Has(titles, "xmin") || (Has(titles, "x") && Has(titles, "y"));
+  const absl::string_view rows = absl::StripPrefix(*head, kByteOrderMarkOfTable);
+  for (const absl::string_view line : absl::StrSplit(rows, '\n')) {
+    if (!IsRow(line)) continue;
+    const std::vector<std::string> titles = TitlesOf(absl::StripSuffix(line, "\r"));
+    return Has(titles, "xmin") || (Has(titles, "x") && Has(titles, "y"));
+  }
+  return false;
 }
 
 absl::Status RefuseUntitledBoxes(const std::string& path, bool means_boxes) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -29,14 +30,9 @@ constexpr int64_t kMostPixels = 1 << 30;  // of a side
 // The texts of the fields that are read of one object; a field that it lacks is empty.
 using Fields = std::map<absl::string_view, absl::string_view>;
 
-std::optional<int64_t> Integer(absl::string_view text) {
-  int64_t number = 0;
-  if (!ParseNumber(text, number).ok()) return std::nullopt;
-  return number;
-}
-
-std::optional<double> FiniteNumber(absl::string_view text) {
-  double number = 0;
+template <typename Number>
+std::optional<Number> FiniteNumber(absl::string_view text) {
+  Number number = 0;
   if (!ParseNumber(text, number).ok() || !std::isfinite(number)) return std::nullopt;
   return number;
 }
@@ -56,7 +52,7 @@ std::optional<std::vector<double>> FourNumbers(absl::string_view text) {
   do {
     absl::string_view word;
     if (!cursor.TakeWord(word)) return std::nullopt;
-    const std::optional<double> number = FiniteNumber(word);
+    const std::optional<double> number = FiniteNumber<double>(word);
     if (!number.has_value()) return std::nullopt;
     numbers.push_back(*number);
   } while (cursor.Take(',') && numbers.size() < 5);
@@ -85,12 +81,7 @@ class CocoReader {
 
   absl::StatusOr<Annotations> Read() {
     if (!cursor_.Take('{')) return NotJson();
-    if (!cursor_.Take('}')) {
-      do {
-        BULKHEAD_RETURN_IF_ERROR(ReadSection());
-      } while (cursor_.Take(','));
-      if (!cursor_.Take('}')) return NotJson();
-    }
+    BULKHEAD_RETURN_IF_ERROR(ReadUntil('}', [&] { return ReadSection(); }));
     if (cursor_.Peek() != '\0') return NotJson();
     for (const absl::string_view section : {"images", "annotations", "categories"}) {
       if (sections_.count(section) > 0) continue;
@@ -132,50 +123,51 @@ class CocoReader {
         {{"file", found_.file}, {"line", absl::StrCat(line)}, {"column", absl::StrCat(column)}});
   }
 
+  // What stands up to `close`, with commas between: `read_one` reads each.
+  absl::Status ReadUntil(char close, absl::FunctionRef<absl::Status()> read_one) {
+    if (cursor_.Take(close)) return absl::OkStatus();
+    do {
+      BULKHEAD_RETURN_IF_ERROR(read_one());
+    } while (cursor_.Take(','));
+    return cursor_.Take(close) ? absl::OkStatus() : NotJson();
+  }
+
+  absl::Status PassValue() {
+    absl::string_view passed;
+    return cursor_.TakeValue(passed) ? absl::OkStatus() : NotJson();
+  }
+
   absl::Status ReadSection() {
     absl::string_view name;
     if (!cursor_.TakeString(name) || !cursor_.Take(':')) return NotJson();
-    const bool is_read = name == "images" || name == "annotations" || name == "categories";
-    if (!is_read) {
-      absl::string_view passed;
-      return cursor_.TakeValue(passed) ? absl::OkStatus() : NotJson();
-    }
+    if (name != "images" && name != "annotations" && name != "categories") return PassValue();
     section_ = name;
     if (++sections_[name] > 1) {
       problems_.Add(absl::StrCat(Printable(found_.file), ": `", name, "` comes twice"));
     }
     if (!cursor_.Take('[')) {
       problems_.Add(absl::StrCat(Printable(found_.file), ": `", name, "` is no array"));
-      absl::string_view passed;
-      return cursor_.TakeValue(passed) ? absl::OkStatus() : NotJson();
+      return PassValue();
     }
-    if (cursor_.Take(']')) return absl::OkStatus();
     number_ = 0;
-    do {
-      BULKHEAD_RETURN_IF_ERROR(ReadElement());
+    return ReadUntil(']', [&] {
+      const absl::Status status = ReadElement();
       ++number_;
-    } while (cursor_.Take(','));
-    return cursor_.Take(']') ? absl::OkStatus() : NotJson();
+      return status;
+    });
   }
 
   absl::Status ReadElement() {
-    absl::string_view value;
-    if (cursor_.Peek() != '{') {
+    if (!cursor_.Take('{')) {
       Problem("", "is no object");
-      return cursor_.TakeValue(value) ? absl::OkStatus() : NotJson();
+      return PassValue();
     }
     fields_.clear();
-    cursor_.Take('{');
-    if (!cursor_.Take('}')) {
-      do {
-        absl::string_view name;
-        if (!cursor_.TakeString(name) || !cursor_.Take(':') || !cursor_.TakeValue(value)) {
-          return NotJson();
-        }
-        fields_[name] = value;
-      } while (cursor_.Take(','));
-      if (!cursor_.Take('}')) return NotJson();
-    }
+    BULKHEAD_RETURN_IF_ERROR(ReadUntil('}', [&] {
+      absl::string_view name;
+      const bool is_named = cursor_.TakeString(name) && cursor_.Take(':');
+      return is_named && cursor_.TakeValue(fields_[name]) ? absl::OkStatus() : NotJson();
+    }));
     if (section_ == "images") TakeImage();
     if (section_ == "annotations") TakeDetection();
     if (section_ == "categories") TakeCategory();
@@ -183,9 +175,10 @@ class CocoReader {
   }
 
   // About a field of the object that was just read.
-  void Problem(absl::string_view field, absl::string_view what) {
+  template <typename... Parts>
+  void Problem(absl::string_view field, const Parts&... what) {
     problems_.Add(absl::StrCat(Printable(found_.file), ": ", section_, "[", number_, "]",
-                               field.empty() ? "" : ".", field, ": ", what));
+                               field.empty() ? "" : ".", field, ": ", what...));
   }
 
   // The field, if `read` makes a value of it; else adds a problem, that it is not `wanted`.
@@ -199,19 +192,19 @@ class CocoReader {
     }
     auto value = read(found->second);
     if (!value.has_value()) {
-      Problem(name, absl::StrCat(Shown(found->second), " is not ", wanted));
+      Problem(name, Shown(found->second), " is not ", wanted);
     }
     return value;
   }
   std::optional<int64_t> IntegerField(absl::string_view name) {
-    return Field(name, Integer, "a whole number");
+    return Field(name, FiniteNumber<int64_t>, "a whole number");
   }
 
   void TakeImage() {
     const auto id = IntegerField("id");
     const auto path = Field("file_name", PlainText, "a text");
     const auto extent = [](absl::string_view text) -> std::optional<int64_t> {
-      const auto number = Integer(text);
+      const auto number = FiniteNumber<int64_t>(text);
       return number.has_value() && *number > 0 && *number <= kMostPixels ? number : std::nullopt;
     };
     const auto width = Field("width", extent, "a number of pixels");
@@ -222,8 +215,8 @@ class CocoReader {
     }
     const auto [known, is_new] = image_numbers_.emplace(*id, found_.images.size());
     if (!is_new) {
-      return Problem("id", absl::StrCat(*id, " is that of images[",
-                                        found_.images[known->second].place, "], too"));
+      return Problem("id", *id, " is that of images[", found_.images[known->second].place,
+                     "], too");
     }
     found_.images.push_back({.path = *path,
                              .place = number_,
@@ -239,7 +232,7 @@ class CocoReader {
       return Problem("name", "has a line break");
     }
     if (categories_.emplace(*id, *name).second) return;
-    Problem("id", absl::StrCat(*id, " is that of another category, too"));
+    Problem("id", *id, " is that of another category, too");
   }
 
   void TakeDetection() {
@@ -249,14 +242,14 @@ class CocoReader {
     const absl::string_view crowd = fields_.count("iscrowd") > 0 ? fields_["iscrowd"] : "0";
     const bool is_crowd = crowd == "1" || crowd == "true";
     if (!is_crowd && crowd != "0" && crowd != "false") {
-      return Problem("iscrowd", absl::StrCat(Shown(crowd), " is neither 0 nor 1"));
+      return Problem("iscrowd", Shown(crowd), " is neither 0 nor 1");
     }
     if (!image.has_value() || !category.has_value() || !numbers.has_value()) return;
     const std::vector<double>& box = *numbers;
     if (box[2] < 0 || box[3] < 0) {
-      return Problem("bbox", absl::StrCat(Shown(fields_["bbox"]),
-                                          " has a negative width or height; COCO's boxes are "
-                                          "[x, y, width, height]"));
+      return Problem("bbox", Shown(fields_["bbox"]),
+                     " has a negative width or height; COCO's boxes are "
+                     "[x, y, width, height]");
     }
     for (auto& [field, count] : unread_) {
       const auto value = fields_.find(field);
@@ -274,13 +267,12 @@ class CocoReader {
   // Gives the categories their labels.
   void NumberCategories() {
     std::string table = "label,category_id,name\n";
-    if (!classes_.empty()) found_.classes = classes_.names();
+    found_.classes = classes_.names();
     for (const auto& [id, name] : categories_) {
-      std::optional<int64_t> label = static_cast<int64_t>(found_.classes.size());
+      std::optional<int64_t> label = classes_.NumberOf(name);
       if (classes_.empty()) {
+        label = static_cast<int64_t>(found_.classes.size());
         found_.classes.push_back(name);
-      } else {
-        label = classes_.NumberOf(name);
       }
       if (!label.has_value()) continue;
       labels_[id] = *label;
@@ -295,7 +287,7 @@ class CocoReader {
       number_ = detection.box.place;
       const auto image = image_numbers_.find(detection.image_id);
       if (image == image_numbers_.end()) {
-        Problem("image_id", absl::StrCat(detection.image_id, " is no id of `images`"));
+        Problem("image_id", detection.image_id, " is no id of `images`");
         continue;
       }
       const auto label = labels_.find(detection.category_id);

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "server/arena/worker_error.h"
 #include "server/base/error.h"
@@ -45,34 +46,32 @@ struct Reply {
   uint64_t more_bytes = 0;  // that follow: a JPEG or, if not ok, an internal.v1.WorkerError
 };
 
-// Sends or receives all of it; false if the other end hung up or did nothing for `patience_millis`.
-bool SendAll(int fd, absl::string_view bytes, int patience_millis) {
-  while (!bytes.empty()) {
-    pollfd ready = {fd, POLLOUT, 0};
+// Calls `move` whenever the socket is ready for `event`, until it has moved `size` bytes; false if
+// the other end hung up or did nothing for `patience_millis`.
+bool MoveAll(int fd, int16_t event, size_t size, int patience_millis,
+             absl::FunctionRef<ssize_t(size_t done)> move) {
+  for (size_t done = 0; done < size;) {
+    pollfd ready = {fd, event, 0};
     const int polled = poll(&ready, 1, patience_millis);
     if (polled < 0 && errno == EINTR) continue;
     if (polled <= 0) return false;
-    const ssize_t sent = send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-    if (sent <= 0) return false;
-    bytes.remove_prefix(static_cast<size_t>(sent));
+    const ssize_t moved = move(done);
+    if (moved < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (moved <= 0) return false;
+    done += static_cast<size_t>(moved);
   }
   return true;
 }
 
+bool SendAll(int fd, absl::string_view bytes, int patience_millis) {
+  return MoveAll(fd, POLLOUT, bytes.size(), patience_millis, [&](size_t done) {
+    return send(fd, bytes.data() + done, bytes.size() - done, MSG_NOSIGNAL | MSG_DONTWAIT);
+  });
+}
+
 bool ReceiveAll(int fd, char* to, size_t size, int patience_millis) {
-  while (size > 0) {
-    pollfd ready = {fd, POLLIN, 0};
-    const int polled = poll(&ready, 1, patience_millis);
-    if (polled < 0 && errno == EINTR) continue;
-    if (polled <= 0) return false;
-    const ssize_t got = recv(fd, to, size, MSG_DONTWAIT);
-    if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-    if (got <= 0) return false;
-    to += got;
-    size -= static_cast<size_t>(got);
-  }
-  return true;
+  return MoveAll(fd, POLLIN, size, patience_millis,
+                 [&](size_t done) { return recv(fd, to + done, size - done, MSG_DONTWAIT); });
 }
 
 template <typename Message>

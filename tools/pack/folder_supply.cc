@@ -11,7 +11,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/strip.h"
 #include "server/base/error.h"
 #include "server/base/paths/object_url.h"
 #include "server/base/record_name.h"
@@ -50,33 +49,26 @@ struct Photo {
 
 class FolderSupply final : public RecordSupply {
  public:
-  explicit FolderSupply(fs::path folder) : folder_(std::move(folder)) {}
+  // `stored`: null: the images are files.
+  FolderSupply(fs::path folder, std::unique_ptr<StoredFiles> stored)
+      : folder_(std::move(folder)), stored_(std::move(stored)) {}
 
-  static absl::StatusOr<std::unique_ptr<RecordSupply>> Create(const fs::path& folder) {
-    auto supply = std::make_unique<FolderSupply>(folder);
-    BULKHEAD_RETURN_IF_ERROR(supply->FindClasses());
-    BULKHEAD_RETURN_IF_ERROR(supply->FindPhotos());
-    supply->SortPhotos();
-    BULKHEAD_RETURN_IF_ERROR(supply->CheckClasses());
-    if (!supply->photos_.empty()) return supply;
-    return absl::NotFoundError(
-        absl::StrCat(Printable(folder.string()), ": holds no images", RecordsIn(folder.string())));
-  }
-
-  // `url`: without "/" at its end.
-  static absl::StatusOr<std::unique_ptr<RecordSupply>> CreateStored(
-      std::unique_ptr<StoredFiles> objects, const std::string& url) {
-    auto supply = std::make_unique<FolderSupply>(url);
-    supply->stored_ = std::move(objects);
-    BULKHEAD_RETURN_IF_ERROR(supply->FindStored());
-    supply->SortPhotos();
-    BULKHEAD_RETURN_IF_ERROR(supply->CheckClasses());
-    if (!supply->photos_.empty()) return supply;
+  // To be called once, first.
+  absl::Status Find() {
+    BULKHEAD_RETURN_IF_ERROR(stored_ == nullptr ? FindPhotos() : FindStored());
+    SortPhotos();
+    BULKHEAD_RETURN_IF_ERROR(CheckClasses());
+    if (!photos_.empty()) return absl::OkStatus();
+    const std::string folder = folder_.string();
+    if (stored_ == nullptr) {
+      return absl::NotFoundError(
+          absl::StrCat(Printable(folder), ": holds no images", RecordsIn(folder)));
+    }
     return absl::NotFoundError(absl::StrCat(
-        ShownUrl(url),
+        ShownUrl(folder),
         ": holds no images, which are told by the endings of their names; to pack records name "
         "their objects, such as '",
-        ShownUrl(url), "/*.tfrecord'"));
+        ShownUrl(folder), "/*.tfrecord'"));
   }
 
   uint64_t record_count() const override { return photos_.size(); }
@@ -152,19 +144,16 @@ class FolderSupply final : public RecordSupply {
 
   bool labeled() const { return !classes_.empty() && loose_ == nullptr; }
 
-  // Its sub-folders.
-  absl::Status FindClasses() {
-    std::error_code error;
-    for (const auto& entry : fs::directory_iterator(folder_, error)) {
+  // Its sub-folders, and all images below it.
+  absl::Status FindPhotos() {
+    std::error_code unlisted;
+    for (const auto& entry : fs::directory_iterator(folder_, unlisted)) {
       if (entry.is_directory() && !IsHidden(entry)) classes_.push_back(entry.path());
     }
     std::sort(classes_.begin(), classes_.end());
-    if (error) return absl::NotFoundError(absl::StrCat(folder_.string(), ": ", error.message()));
-    return absl::OkStatus();
-  }
-
-  // All images below it.
-  absl::Status FindPhotos() {
+    if (unlisted) {
+      return absl::NotFoundError(absl::StrCat(folder_.string(), ": ", unlisted.message()));
+    }
     std::error_code error;
     fs::recursive_directory_iterator entry(folder_, error);
     for (; !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
@@ -278,13 +267,11 @@ class FolderSupply final : public RecordSupply {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<RecordSupply>> SupplyFolder(const std::string& folder) {
-  return FolderSupply::Create(folder);
-}
-
-absl::StatusOr<std::unique_ptr<RecordSupply>> SupplyStoredFolder(std::unique_ptr<StoredFiles> files,
-                                                                 const std::string& url) {
-  return FolderSupply::CreateStored(std::move(files), std::string(absl::StripSuffix(url, "/")));
+absl::StatusOr<std::unique_ptr<RecordSupply>> SupplyFolder(const std::string& folder,
+                                                           std::unique_ptr<StoredFiles> stored) {
+  auto supply = std::make_unique<FolderSupply>(folder, std::move(stored));
+  BULKHEAD_RETURN_IF_ERROR(supply->Find());
+  return supply;
 }
 
 }  // namespace bulkhead::tools

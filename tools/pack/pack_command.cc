@@ -234,7 +234,8 @@ absl::StatusOr<std::unique_ptr<RecordSupply>> SupplyObjects(const PackArguments&
                                                             const MakeImageWorkFn& image_work) {
   BULKHEAD_ASSIGN_OR_RETURN(place.found, FindData({arguments.data}, place.progress));
   if (place.found.folder != nullptr) {
-    return SupplyStoredFolder(std::move(place.found.folder), arguments.data);
+    return SupplyFolder(std::string(absl::StripSuffix(arguments.data, "/")),
+                        std::move(place.found.folder));
   }
   const internal::v1::ResolvedFile& looked_at = place.found.first().found();
   BULKHEAD_ASSIGN_OR_RETURN(

@@ -56,24 +56,17 @@ absl::StatusOr<RecodingPlan> RecodingPlan::Of(const v1::PipelineSpec& spec) {
       AddCoordinates(declaration.input(), declaration.image(), plan);
       return absl::OkStatus();
     };
-    switch (stage.stage_case()) {
-      case v1::Stage::kDecodeImage: {
-        BULKHEAD_ASSIGN_OR_RETURN(Image image, ImageOf(stage.decode_image(), i));
-        plan.images.push_back(std::move(image));
-        break;
-      }
-      case v1::Stage::kBoxes:
-        BULKHEAD_RETURN_IF_ERROR(declares(stage.boxes(), "boxes"));
-        break;
-      case v1::Stage::kKeypoints:
-        BULKHEAD_RETURN_IF_ERROR(declares(stage.keypoints(), "points"));
-        break;
-      case v1::Stage::kMask:
-        return Refuse(i, "declares a mask, whose values a JPEG does not keep");
-      case v1::Stage::kCache:
-        break;
-      default:
-        moved = true;
+    if (stage.has_decode_image()) {
+      BULKHEAD_ASSIGN_OR_RETURN(Image image, ImageOf(stage.decode_image(), i));
+      plan.images.push_back(std::move(image));
+    } else if (stage.has_boxes()) {
+      BULKHEAD_RETURN_IF_ERROR(declares(stage.boxes(), "boxes"));
+    } else if (stage.has_keypoints()) {
+      BULKHEAD_RETURN_IF_ERROR(declares(stage.keypoints(), "points"));
+    } else if (stage.has_mask()) {
+      return Refuse(i, "declares a mask, whose values a JPEG does not keep");
+    } else if (!stage.has_cache()) {
+      moved = true;
     }
   }
   for (const auto& [name, feature] : spec.features()) {

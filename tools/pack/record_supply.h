@@ -78,13 +78,10 @@ class RecordSupply {
 
 // The images below a folder: `image`, the file as it is, and `label` where the folder has
 // sub-folders and no image beside them: the number of the sub-folder in sorted order. NOT_FOUND if
-// there are none.
-absl::StatusOr<std::unique_ptr<RecordSupply>> SupplyFolder(const std::string& folder);
-
-// The same of the objects below the folder `url`: images are those whose names end as an
-// image_folder's do. Blocks for the store.
-absl::StatusOr<std::unique_ptr<RecordSupply>> SupplyStoredFolder(std::unique_ptr<StoredFiles> files,
-                                                                 const std::string& url);
+// there are none. `stored`, if not null: the objects below the URL `folder`, which does not end in
+// "/": images are those whose names end as an image_folder's do, and reading blocks for the store.
+absl::StatusOr<std::unique_ptr<RecordSupply>> SupplyFolder(
+    const std::string& folder, std::unique_ptr<StoredFiles> stored = nullptr);
 
 // The records of anything else that a spec can name: an image list, tars or a spec, with all
 // features of its source; or TFRecords, byte for byte. `found`: what the URL `data` names; without

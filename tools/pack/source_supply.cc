@@ -1,21 +1,32 @@
 #include <algorithm>
 #include <map>
+#include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "server/base/checksum.h"
 #include "server/base/error.h"
+#include "server/base/little_endian.h"
 #include "server/base/paths/object_url.h"
 #include "server/base/record_name.h"
+#include "server/data/data_finder.h"
 #include "server/os/files/filesystem.h"
 #include "server/source/file.h"
+#include "server/source/images/image_list.h"
+#include "server/source/images/image_rows.h"
+#include "server/source/images/image_source.h"
+#include "server/source/images/stored_images.h"
 #include "server/source/policy_advice.h"
 #include "server/source/records/record_source.h"
+#include "server/source/source.h"
 #include "server/source/tfrecord/example_format.h"
+#include "server/spec/image_lists.h"
 #include "server/spec/normalize/normalize.h"
 #include "server/spec/record_files.h"
 #include "server/spec/yaml/yaml.h"
@@ -24,7 +35,6 @@
 #include "tools/local/local_data.h"
 #include "tools/local/local_pipeline.h"
 #include "tools/local/source_reading.h"
-#include "tools/pack/file_states.h"
 #include "tools/pack/record_supply.h"
 #include "tools/synth/example.h"
 
@@ -97,6 +107,84 @@ absl::Status ForPacking(const absl::Status& status) {
                    info->metadata);
 }
 
+// The sizes and times of change of the files that the records of a source are read from, and the
+// ETags of objects. Immutable, thread-safe; must not outlive the indexes of what was found.
+class FileStates {
+ public:
+  // INDEX_DAMAGED; NOT_FOUND.
+  static absl::StatusOr<FileStates> Of(const v1::Source& source, const FoundData& found);
+
+  // Another one when the file of a record has changed, or what its list says of it.
+  uint64_t Of(const RecordIdentity& record) const;
+
+ private:
+  // Of the images of a list or folder, by path.
+  absl::Status AddImages(const v1::Source& source, const internal::v1::ResolvedSource& resolved);
+
+  uint64_t all_ = 0;  // of those that records do not name
+  absl::flat_hash_map<std::string, uint64_t> by_file_;
+  std::optional<ImageRows> rows_;
+  absl::flat_hash_map<absl::string_view, uint64_t> by_image_;  // views of rows_
+};
+
+// `before`, with more in it.
+uint64_t With(uint64_t before, absl::string_view more) {
+  Sha256 hash;
+  hash.Update(absl::StrCat(before, " ", more));
+  const std::string digest = hash.Finish();
+  return LoadLittle<uint64_t>(digest.data());
+}
+
+absl::StatusOr<FileStates> FileStates::Of(const v1::Source& source, const FoundData& found) {
+  FileStates states;
+  if (source.has_image_folder() || source.has_image_list()) {
+    BULKHEAD_RETURN_IF_ERROR(states.AddImages(source, found.resolved));
+    return states;
+  }
+  for (const auto& file : found.resolved.files()) {
+    uint64_t& state = states.by_file_[file.name()];
+    state = With(state, absl::StrCat(file.size_bytes(), " ", file.mtime_ns(), file.object().key()));
+  }
+  return states;
+}
+
+absl::Status FileStates::AddImages(const v1::Source& source,
+                                   const internal::v1::ResolvedSource& resolved) {
+  const internal::v1::ResolvedFile& file = resolved.files(0);
+  BULKHEAD_ASSIGN_OR_RETURN(rows_, OpenImageRows(source, file));
+  std::shared_ptr<const ObjectTable> objects;  // null: all images are files
+  if (file.has_table()) {
+    BULKHEAD_ASSIGN_OR_RETURN(objects, OpenTable(file.table(), file.name()));
+  }
+  const std::string folder = FolderOfList(file, resolved.base_dir());
+  ImageRow row;
+  for (uint64_t i = 0; i < rows_->record_count(); ++i) {
+    BULKHEAD_RETURN_IF_ERROR(rows_->Get(i, row));
+    std::string text(row.labels);
+    for (const ImageRow::Image& image : row.images) {
+      absl::StrAppend(&text, " ", image.path, " ", image.file.size_bytes, " ", image.file.mtime_ns);
+      // The number in the table is no object's own.
+      const bool is_object = objects != nullptr && !image.is_missing() && !image.is_malformed() &&
+                             (source.has_image_folder() || NamesObject(folder, image.path));
+      if (!is_object) continue;
+      BULKHEAD_ASSIGN_OR_RETURN(const ObjectTable::Entry entry, objects->Get(image.file.inode));
+      text += objects->KeyOf(entry);
+    }
+    // A window has the name of its clip.
+    uint64_t& state = FramesOf(source) == nullptr ? by_image_[row.images[0].path] : all_;
+    state = With(state, text);
+  }
+  return absl::OkStatus();
+}
+
+uint64_t FileStates::Of(const RecordIdentity& record) const {
+  if (const auto image = by_image_.find(record.name); image != by_image_.end()) {
+    return image->second;
+  }
+  const auto file = by_file_.find(record.name);
+  return file == by_file_.end() ? all_ : file->second;
+}
+
 class SourceSupply final : public RecordSupply {
  public:
   // The records of TFRecord files as they are, whatever of them the normalized `spec` reads;
@@ -105,21 +193,15 @@ class SourceSupply final : public RecordSupply {
                                                                  std::set<std::string> undeclared,
                                                                  const std::string& data,
                                                                  const FindProgressFn& progress) {
-    auto supply = std::make_unique<SourceSupply>();
-    auto found = LocalData::Create(spec, "/", progress);
-    if (!found.ok()) return ForPacking(found.status());
-    supply->data_ = *std::move(found);
+    BULKHEAD_ASSIGN_OR_RETURN(auto supply, Find(std::move(spec), "/", progress));
     FeatureSignature record;
     record.name = "record";
     record.kind = Kind::kEncoded;
-    BULKHEAD_ASSIGN_OR_RETURN(supply->source_,
-                              OpenRecordSource(spec.source(), supply->data_->found().resolved,
-                                               std::make_unique<RawFormat>(), {std::move(record)}));
+    BULKHEAD_ASSIGN_OR_RETURN(
+        supply->source_, OpenRecordSource(supply->spec_.source(), supply->data_->found().resolved,
+                                          std::make_unique<RawFormat>(), {std::move(record)}));
     supply->is_raw_ = true;
     supply->undeclared_ = std::move(undeclared);
-    BULKHEAD_ASSIGN_OR_RETURN(supply->states_,
-                              FileStates::Of(spec.source(), supply->data_->found()));
-    supply->spec_ = std::move(spec);
     const std::string beside = JoinPath(FolderOf(data), "packed.yaml");
     if (!IsObjectUrl(data) && StatFile(beside).ok()) supply->spec_beside_ = beside;
     return supply;
@@ -137,15 +219,9 @@ class SourceSupply final : public RecordSupply {
       return CannotPack(
           absl::StrCat("features.", name, ": a list of byte strings is not packed; leave it out"));
     }
-    auto supply = std::make_unique<SourceSupply>();
-    auto found = LocalData::Create(spec, base_dir, progress);
-    if (!found.ok()) return ForPacking(found.status());
-    supply->data_ = *std::move(found);
+    BULKHEAD_ASSIGN_OR_RETURN(auto supply, Find(std::move(spec), base_dir, progress));
     BULKHEAD_ASSIGN_OR_RETURN(auto sources, supply->data_->Open());
     supply->source_ = std::move(sources[0]);
-    BULKHEAD_ASSIGN_OR_RETURN(supply->states_,
-                              FileStates::Of(spec.source(), supply->data_->found()));
-    supply->spec_ = std::move(spec);
     return supply;
   }
 
@@ -204,6 +280,20 @@ class SourceSupply final : public RecordSupply {
   }
 
  private:
+  // With the data of `spec` and their states; the source is to be opened.
+  static absl::StatusOr<std::unique_ptr<SourceSupply>> Find(v1::PipelineSpec spec,
+                                                            const std::string& base_dir,
+                                                            const FindProgressFn& progress) {
+    auto supply = std::make_unique<SourceSupply>();
+    auto found = LocalData::Create(spec, base_dir, progress);
+    if (!found.ok()) return ForPacking(found.status());
+    supply->data_ = *std::move(found);
+    BULKHEAD_ASSIGN_OR_RETURN(supply->states_,
+                              FileStates::Of(spec.source(), supply->data_->found()));
+    supply->spec_ = std::move(spec);
+    return supply;
+  }
+
   class SourceReader final : public Reader {
    public:
     SourceReader(const Source& source, bool is_raw, std::shared_ptr<const FoundObjects> objects)
