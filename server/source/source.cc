@@ -9,7 +9,7 @@
 #include "server/source/records/record_source.h"
 #include "server/source/selected_source.h"
 #include "server/source/tar/tar_format.h"
-#include "server/source/tfrecord/example_format.h"
+#include "server/source/tfrecord/example_reader.h"
 #include "server/spec/record_files.h"
 #include "server/spec/source_signature.h"
 
@@ -24,7 +24,7 @@ absl::StatusOr<std::unique_ptr<Source>> OpenAll(const v1::Source& source,
                                                 std::vector<FeatureSignature> signatures) {
   switch (source.source_case()) {
     case v1::Source::kTfrecord: {
-      BULKHEAD_ASSIGN_OR_RETURN(auto format, NewExampleFormat(signatures, features));
+      BULKHEAD_ASSIGN_OR_RETURN(auto format, ExampleReader::Create(signatures, features));
       return OpenRecordSource(source, resolved, std::move(format), std::move(signatures));
     }
     case v1::Source::kTar: {

@@ -15,7 +15,7 @@
 #include "server/source/file.h"
 #include "server/source/policy_advice.h"
 #include "server/source/records/record_source.h"
-#include "server/source/tfrecord/example_format.h"
+#include "server/source/tfrecord/example_reader.h"
 #include "server/spec/normalize/normalize.h"
 #include "server/spec/record_files.h"
 #include "server/spec/yaml/yaml.h"

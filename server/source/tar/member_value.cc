@@ -44,11 +44,9 @@ absl::Status MemberValue::ReadBytes(absl::string_view content, MemberForm form, 
   }
   BULKHEAD_RETURN_IF_ERROR(CheckStringBound(content.size(), max_bytes_));
   value = FeatureValue{ValueBytes(content), content.size(), 1};
-  if (!is_length_) return absl::OkStatus();
+  // The content may lie in the buffer, too.
   const uint64_t length = content.size();
-  char* const out = scratch.bytes.Reserve(sizeof(length));
-  StoreLittle<uint64_t>(out, length);
-  value = FeatureValue{reinterpret_cast<const std::byte*>(out), sizeof(length), 1};
+  if (is_length_) StoreLittle<uint64_t>(ReserveValue(scratch.bytes, 8, 1, value), length);
   return absl::OkStatus();
 }
 
