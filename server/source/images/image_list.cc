@@ -120,11 +120,8 @@ class ListIndexer {
 
   absl::StatusOr<uint64_t> Finish(const FileIdentity& list) {
     if (rows_.count() == 0) {
-      return MakeError(absl::StatusCode::kInvalidArgument, reason::kNoSamples,
-                       absl::StrCat(Printable(name_),
-                                    ": holds no samples; write one line for each: a path, "
-                                    "then its label"),
-                       {{"file", name_}});
+      return FileFault(absl::StatusCode::kInvalidArgument, reason::kNoSamples, name_,
+                       "holds no samples; write one line for each: a path, then its label");
     }
     BULKHEAD_RETURN_IF_ERROR(
         rows_.Finish(v1::Source::kImageList, text_.Finish(), list.size_bytes, list.mtime_ns));
@@ -333,8 +330,6 @@ absl::StatusOr<uint64_t> BuildImageListIndex(const internal::v1::BuildIndex& req
   std::optional<DataFile> file;
   if (!is_inline) {
     BULKHEAD_ASSIGN_OR_RETURN(file, OpenData(resolved, Roots(request.roots()), name));
-    BULKHEAD_RETURN_IF_ERROR(
-        file->CheckUnchanged({resolved.size_bytes(), resolved.mtime_ns(), resolved.inode()}));
   }
   if (request.urls_only()) {
     UrlWriter urls(list, name, folder, fd, progress);

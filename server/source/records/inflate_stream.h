@@ -70,6 +70,7 @@ class InflateStream {
   absl::Status OfferRestartPoint();
   absl::Status Corrupt(absl::string_view what) const;
   absl::Status Truncated() const;
+  absl::Status ErrorHere(absl::string_view reason, absl::string_view what) const;
 
   const DataFile* file_ = nullptr;
   v1::Compression compression_ = v1::COMPRESSION_UNSPECIFIED;
