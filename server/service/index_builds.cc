@@ -150,8 +150,7 @@ IndexBuilds::IndexBuilds(uint32_t max_parallel, uint64_t worker_quota_bytes, Sup
 
 absl::Status IndexBuilds::Run(const IndexKind& kind, const std::vector<size_t>& missing,
                               IndexFolder& folder, internal::v1::ResolvedSource& resolved,
-                              const FindProgressFn& progress,
-                              const FindCancelledFn& cancelled) const {
+                              const FindCaller& caller) const {
   Builder builder(kind, resolved, &folder, worker_quota_bytes_, supervisor_);
   const int64_t begin_ns = MonotonicNanos();
   size_t next = 0;
@@ -160,7 +159,7 @@ absl::Status IndexBuilds::Run(const IndexKind& kind, const std::vector<size_t>& 
       BULKHEAD_RETURN_IF_ERROR(builder.StartJob(missing[next++]));
     }
     BULKHEAD_RETURN_IF_ERROR(builder.Collect(absl::Milliseconds(250)));
-    if (cancelled()) return absl::CancelledError("the client is gone");
+    if (caller.cancelled()) return absl::CancelledError("the client is gone");
 
     v1::Progress report;
     uint64_t records = 0;
@@ -184,7 +183,7 @@ absl::Status IndexBuilds::Run(const IndexKind& kind, const std::vector<size_t>& 
         builder.busy()
             ? absl::StrCat(kind.activity, " ", Printable(resolved.files(missing[next - 1]).name()))
             : "indexed");
-    progress(report);
+    caller.progress(report);
   }
   return absl::OkStatus();
 }

@@ -19,12 +19,11 @@ class IndexBuilds {
   // At most `max_parallel` indexes are built at once for one caller.
   IndexBuilds(uint32_t max_parallel, uint64_t worker_quota_bytes, Supervisor* supervisor);
 
-  // A BuildIndexesFn. Calls `progress` at least once a second; stops with CANCELLED soon after
-  // `cancelled` returns true. Errors: those of BuildIndex for the first failing file;
+  // A BuildIndexesFn. Reports at least once a second; stops with CANCELLED soon after the caller
+  // cancels. Errors: those of BuildIndex for the first failing file;
   // RESOURCE_EXHAUSTED if the cache folder is full.
   absl::Status Run(const IndexKind& kind, const std::vector<size_t>& missing, IndexFolder& folder,
-                   internal::v1::ResolvedSource& resolved, const FindProgressFn& progress,
-                   const FindCancelledFn& cancelled) const;
+                   internal::v1::ResolvedSource& resolved, const FindCaller& caller) const;
 
  private:
   const uint32_t max_parallel_;
