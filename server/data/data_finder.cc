@@ -88,7 +88,7 @@ absl::Status OfMixedSource(const absl::Status& status, int number) {
 }
 
 // Those that the spec names, as records hold numbers only.
-ClassNames ClassesOf(const google::protobuf::Map<std::string, v1::Feature>& features) {
+ClassNames ClassesOf(const FeatureMap& features) {
   ClassNames names;
   for (const auto& [name, feature] : features) {
     const auto& classes = feature.int64().classes();

@@ -12,6 +12,7 @@
 #include "server/data/index_store.h"
 #include "server/data/object_fetcher.h"
 #include "server/data/source_resolver.h"
+#include "server/spec/signature.h"
 
 namespace bulkhead {
 
@@ -48,7 +49,7 @@ class DataFinder {
   // One source of a spec, with the spec's settings for its records, and who wants it.
   struct Part {
     const v1::Source& source;
-    const google::protobuf::Map<std::string, v1::Feature>& features;
+    const FeatureMap& features;
     const internal::v1::Selection selection;
     const std::string& base_dir;
     const FindCaller& caller;

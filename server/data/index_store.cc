@@ -95,11 +95,10 @@ IndexStore::IndexStore(IndexFolder::Config folder, BuildIndexesFn build, ObjectF
 
 std::string IndexStore::CachedPath(const v1::Source& source, const ResolvedFile& file) const {
   const v1::Compression compression = RecordFilesOf(source).compression;
-  Sha256 hash;
-  hash.Update(absl::StrCat("bulkhead index ", IndexHeader::kVersion, "\n", source.source_case(),
-                           "\n", file.path(), "\n", file.size_bytes(), "\n", file.mtime_ns(), "\n",
-                           compression, "\n"));
-  return absl::StrCat(folder_.path(), "/", hash.FinishHex().substr(0, 32), ".index");
+  const std::string hash = Sha256Hex(absl::StrCat(
+      "bulkhead index ", IndexHeader::kVersion, "\n", source.source_case(), "\n", file.path(), "\n",
+      file.size_bytes(), "\n", file.mtime_ns(), "\n", compression, "\n"));
+  return absl::StrCat(folder_.path(), "/", hash.substr(0, 32), ".index");
 }
 
 absl::Status IndexStore::EnsureIndexes(const v1::Source& source,
@@ -252,9 +251,9 @@ absl::StatusOr<ClassNames> IndexStore::NamesOf(const ResolvedSource& resolved) c
                    {{"file", resolved.files(0).name()}});
 }
 
-absl::Status IndexStore::EnsureSelections(
-    const v1::Source& source, const google::protobuf::Map<std::string, v1::Feature>& features,
-    const internal::v1::Selection& selection, ResolvedSource& resolved, const FindCaller& caller) {
+absl::Status IndexStore::EnsureSelections(const v1::Source& source, const FeatureMap& features,
+                                          const internal::v1::Selection& selection,
+                                          ResolvedSource& resolved, const FindCaller& caller) {
   if (!SelectsRecords(selection)) return absl::OkStatus();
   if (source.has_range()) {
     ResolvedFile& file = *resolved.add_files();
@@ -275,11 +274,11 @@ absl::Status IndexStore::EnsureSelections(
     return request;
   };
   kind.path = [&](const ResolvedFile& file, const IndexHeader&) {
-    Sha256 hash;
-    hash.Update(absl::StrCat("bulkhead selection ", IndexHeader::kVersion, "\n", digest, "\n",
-                             file.index_path(), "\n", file.name(), "\n", file.record_count(), "\n",
-                             absl::BytesToHexString(file.checksum()), "\n"));
-    return absl::StrCat(folder_.path(), "/", hash.FinishHex().substr(0, 32), ".selection");
+    const std::string hash =
+        Sha256Hex(absl::StrCat("bulkhead selection ", IndexHeader::kVersion, "\n", digest, "\n",
+                               file.index_path(), "\n", file.name(), "\n", file.record_count(),
+                               "\n", absl::BytesToHexString(file.checksum()), "\n"));
+    return absl::StrCat(folder_.path(), "/", hash.substr(0, 32), ".selection");
   };
   kind.adopt = AdoptSelection;
   kind.belongs = BelongsTo;

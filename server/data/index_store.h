@@ -10,6 +10,7 @@
 #include "server/data/index_kind.h"
 #include "server/data/object_fetcher.h"
 #include "server/os/files/fd_parcel.h"
+#include "server/spec/signature.h"
 
 namespace bulkhead {
 
@@ -34,9 +35,9 @@ class IndexStore {
 
   // Sets index_path, record_count and checksum of every file of `resolved`, and builds missing
   // indexes. `selection` says what becomes a sample error instead of failing the indexing: images
-  // that are not there, and malformed lines. Blocks; reports to `caller` at least once a second, and
-  // stops with CANCELLED soon after it cancels. Errors: those of BuildIndex for the
-  // first failing file; RESOURCE_EXHAUSTED if the cache folder is full.
+  // that are not there, and malformed lines. Blocks; reports to `caller` at least once a second,
+  // and stops with CANCELLED soon after it cancels. Errors: those of BuildIndex for the first
+  // failing file; RESOURCE_EXHAUSTED if the cache folder is full.
   absl::Status EnsureIndexes(const v1::Source& source, const internal::v1::Selection& selection,
                              internal::v1::ResolvedSource& resolved, const FindCaller& caller);
 
@@ -47,8 +48,7 @@ class IndexStore {
   // If `selection` has a filter or a split, sets selection_path, part_count and kept_count of every
   // indexed file of `resolved`; else does nothing. A range, which has no file, gets one for its
   // selection. Blocks, with the errors of EnsureIndexes.
-  absl::Status EnsureSelections(const v1::Source& source,
-                                const google::protobuf::Map<std::string, v1::Feature>& features,
+  absl::Status EnsureSelections(const v1::Source& source, const FeatureMap& features,
                                 const internal::v1::Selection& selection,
                                 internal::v1::ResolvedSource& resolved, const FindCaller& caller);
 

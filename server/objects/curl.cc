@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <deque>
-#include <set>
 #include <utility>
 
 #include "absl/strings/ascii.h"

@@ -16,8 +16,6 @@
 namespace bulkhead {
 namespace {
 
-using FeatureMap = google::protobuf::Map<std::string, v1::Feature>;
-
 // The source `range`: record i is the number i. Reads no file, and never fails.
 class NumberContext final : public ReadContext {
  public:

@@ -89,7 +89,8 @@ CredentialProvider GoogleMachineCredentials(const Environment& environment, Http
         return done(NoCredentials(absl::StatusCode::kUnavailable, kWhere,
                                   "its answer has no token and time of expiry"));
       }
-      credentials.expires = absl::Now() + absl::Seconds(seconds);
+      credentials.expires = absl::Now();
+      credentials.expires += absl::Seconds(seconds);
       done(credentials);
     });
   }};

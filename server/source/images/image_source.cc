@@ -481,21 +481,17 @@ absl::StatusOr<std::unique_ptr<Source>> OpenImageSource(
   }
   const v1::Frames* const frames = FramesOf(source);
   std::vector<Column> columns = Columns(list, LabelBytes(list), frames != nullptr, signatures);
-  ImageSource::Parts parts{std::move(rows),
-                           Printable(name),
-                           std::move(folder),
-                           std::move(stored),
-                           std::move(columns),
-                           1,
-                           false,
-                           frames != nullptr,
-                           Roots(resolved.roots()),
-                           std::move(signatures)};
-  if (frames != nullptr) {
-    parts.window = frames->window();
-    parts.overlaps = frames->stride() < frames->window();
-  }
-  return std::make_unique<ImageSource>(std::move(parts));
+  return std::make_unique<ImageSource>(
+      ImageSource::Parts{.rows = std::move(rows),
+                         .name = Printable(name),
+                         .folder = std::move(folder),
+                         .stored = std::move(stored),
+                         .columns = std::move(columns),
+                         .window = frames == nullptr ? 1 : frames->window(),
+                         .overlaps = frames != nullptr && frames->stride() < frames->window(),
+                         .is_clip = frames != nullptr,
+                         .roots = Roots(resolved.roots()),
+                         .features = std::move(signatures)});
 }
 
 }  // namespace bulkhead

@@ -6,7 +6,7 @@
 #include "absl/status/statusor.h"
 #include "bulkhead/internal/v1/worker.pb.h"
 #include "server/source/index/index_file.h"
-#include "server/source/records/inflate_stream.h"
+#include "server/source/records/record_stream.h"
 
 namespace bulkhead {
 

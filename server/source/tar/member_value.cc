@@ -21,15 +21,10 @@ MemberValue::MemberValue(FeatureSignature signature, const v1::Feature& feature,
 
 absl::Status MemberValue::Read(absl::string_view content, MemberForm form, Scratch& scratch,
                                FeatureValue& value) const {
-  switch (type_) {
-    case v1::Feature::kBytes:
-      return ReadBytes(content, form, scratch, value);
-    case v1::Feature::kTensor:
-      return ReadTensor(content, form, scratch, value);
-    default:
-      break;
+  if (is_bytes()) return ReadBytes(content, form, scratch, value);
+  if (type_ == v1::Feature::kTensor || form == MemberForm::kJson) {
+    return ReadTensor(content, form, scratch, value);
   }
-  if (form == MemberForm::kJson) return ReadTensor(content, form, scratch, value);
   if (!IsNpy(content)) return ReadNumberText(content, signature_, scratch.bytes, value);
   return SampleError(
       reason::kWrongDType,

@@ -183,8 +183,7 @@ class TarFormat final : public RecordFormat {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<const RecordFormat>> NewTarFormat(
-    const std::vector<FeatureSignature>& signatures,
-    const google::protobuf::Map<std::string, v1::Feature>& features) {
+    const std::vector<FeatureSignature>& signatures, const FeatureMap& features) {
   TarFormat::Numbers numbers;
   std::vector<Declared> declared;
   for (const FeatureSignature& signature : signatures) {

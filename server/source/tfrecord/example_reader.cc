@@ -36,8 +36,7 @@ absl::Status Malformed(absl::string_view what) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ExampleReader>> ExampleReader::Create(
-    const std::vector<FeatureSignature>& signatures,
-    const google::protobuf::Map<std::string, v1::Feature>& features) {
+    const std::vector<FeatureSignature>& signatures, const FeatureMap& features) {
   auto reader = std::make_unique<ExampleReader>();
   for (const FeatureSignature& signature : signatures) {
     const std::string name = DeclarationOf(features, signature.name);
@@ -206,15 +205,12 @@ absl::Status ReadNumbers(const ExampleFeature& declared, const FeatureList& list
 absl::Status ReadFeature(const ExampleFeature& declared, const FeatureList& list,
                          ByteBuffer& buffer, FeatureValue& value) {
   BULKHEAD_RETURN_IF_ERROR(CheckKind(list, KindOfType(declared.type)));
-  switch (declared.type) {
-    case v1::Feature::kBytes:
-      if (declared.is_list) return ReadStrings(declared, list, buffer, value);
-      return ReadBytes(declared, list, buffer, value);
-    case v1::Feature::kTensor:
-      return ReadTensorFeature(declared, list, buffer, value);
-    default:
-      return ReadNumbers(declared, list, buffer, value);
+  if (declared.type == v1::Feature::kTensor) {
+    return ReadTensorFeature(declared, list, buffer, value);
   }
+  if (declared.type != v1::Feature::kBytes) return ReadNumbers(declared, list, buffer, value);
+  return declared.is_list ? ReadStrings(declared, list, buffer, value)
+                          : ReadBytes(declared, list, buffer, value);
 }
 
 absl::Status ReadBoxes(const ExampleFeature& declared, ExampleScratch& scratch, ByteBuffer& buffer,

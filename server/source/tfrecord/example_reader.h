@@ -60,8 +60,7 @@ class ExampleReader final : public RecordFormat {
   // `signatures`: SourceFeatures' result for `features`. SPEC_INVALID when a default does not fit
   // its shape.
   static absl::StatusOr<std::unique_ptr<ExampleReader>> Create(
-      const std::vector<FeatureSignature>& signatures,
-      const google::protobuf::Map<std::string, v1::Feature>& features);
+      const std::vector<FeatureSignature>& signatures, const FeatureMap& features);
 
   std::unique_ptr<Scratch> NewScratch() const override {
     return std::make_unique<ExampleScratch>();
