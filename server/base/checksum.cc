@@ -52,6 +52,12 @@ std::string Sha256::Finish() {
 
 std::string Sha256::FinishHex() { return absl::BytesToHexString(Finish()); }
 
+std::string Sha256Hex(absl::string_view bytes) {
+  Sha256 hash;
+  hash.Update(bytes);
+  return hash.FinishHex();
+}
+
 std::string HmacSha256(absl::string_view key, absl::string_view bytes) {
   constexpr size_t kBlockBytes = 64;
   std::string block(key);

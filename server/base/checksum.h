@@ -35,6 +35,9 @@ class Sha256 {
   std::unique_ptr<Context> context_;
 };
 
+// The SHA-256 of `bytes` as 64 lower-case hex digits.
+std::string Sha256Hex(absl::string_view bytes);
+
 // HMAC-SHA-256 of `bytes` under `key` (RFC 2104): 32 bytes.
 std::string HmacSha256(absl::string_view key, absl::string_view bytes);
 

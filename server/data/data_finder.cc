@@ -88,7 +88,7 @@ absl::Status OfMixedSource(const absl::Status& status, int number) {
 }
 
 // Those that the spec names, as records hold numbers only.
-ClassNames ClassesOf(const google::protobuf::Map<std::string, v1::Feature>& features) {
+ClassNames ClassesOf(const FeatureMap& features) {
   ClassNames names;
   for (const auto& [name, feature] : features) {
     const auto& classes = feature.int64().classes();
@@ -122,21 +122,18 @@ void NameClasses(const FoundData& data, v1::PipelineSpec& spec) {
 
 absl::StatusOr<FoundData> DataFinder::Find(const v1::PipelineSpec& spec,
                                            const std::string& base_dir,
-                                           const FindProgressFn& progress,
-                                           const FindCancelledFn& cancelled) const {
-  if (spec.source().has_mixture()) return FindMixture(spec, base_dir, progress, cancelled);
-  const Part part{spec.source(), spec.features(), SelectionOf(spec)};
-  BULKHEAD_ASSIGN_OR_RETURN(FoundData data, FindPart(part, base_dir, progress, cancelled));
+                                           const FindCaller& caller) const {
+  if (spec.source().has_mixture()) return FindMixture(spec, base_dir, caller);
+  BULKHEAD_ASSIGN_OR_RETURN(FoundData data, FindPart({spec.source(), spec.features(),
+                                                      SelectionOf(spec), base_dir, caller}));
   data.samples_per_epoch = CountSelected(spec.source(), data.resolved).samples();
   return data;
 }
 
-absl::StatusOr<FoundData> DataFinder::FindPart(const Part& part, const std::string& base_dir,
-                                               const FindProgressFn& progress,
-                                               const FindCancelledFn& cancelled) const {
+absl::StatusOr<FoundData> DataFinder::FindPart(const Part& part) const {
   for (int rebuilt = 0;; ++rebuilt) {
     FoundData found;
-    const absl::Status status = FindOnce(part, base_dir, found, progress, cancelled);
+    const absl::Status status = FindOnce(part, found);
     if (status.ok()) return found;
     const auto info = GetErrorInfo(status);
     const bool damaged = info.has_value() && info->reason == reason::kIndexDamaged;
@@ -145,33 +142,33 @@ absl::StatusOr<FoundData> DataFinder::FindPart(const Part& part, const std::stri
   }
 }
 
-absl::Status DataFinder::FindOnce(const Part& part, const std::string& base_dir, FoundData& found,
-                                  const FindProgressFn& progress,
-                                  const FindCancelledFn& cancelled) const {
+absl::Status DataFinder::FindOnce(const Part& part, FoundData& found) const {
   internal::v1::ResolvedSource& resolved = found.resolved;
   FindObjectsFn find_objects;
   if (objects_ != nullptr) {
-    find_objects = [&](const std::string& pattern) { return objects_->Find(pattern, cancelled); };
+    find_objects = [&](const std::string& pattern) {
+      return objects_->Find(pattern, part.caller.cancelled);
+    };
   }
-  BULKHEAD_ASSIGN_OR_RETURN(resolved, ResolveSource(part.source, base_dir, roots_, find_objects));
+  BULKHEAD_ASSIGN_OR_RETURN(resolved,
+                            ResolveSource(part.source, part.base_dir, roots_, find_objects));
   BULKHEAD_RETURN_IF_ERROR(LeaveOutFiles(part.source, part.selection, resolved));
   BULKHEAD_RETURN_IF_ERROR(
-      indexes_->EnsureIndexes(part.source, part.selection, resolved, progress, cancelled));
+      indexes_->EnsureIndexes(part.source, part.selection, resolved, part.caller));
   BULKHEAD_ASSIGN_OR_RETURN(found.class_names, indexes_->NamesOf(resolved));
   if (HasRecordFiles(part.source)) found.class_names = ClassesOf(part.features);
   if (resolved.has_classes()) found.classes_of_files.push_back(found.class_names);
   resolved.clear_classes();
-  BULKHEAD_RETURN_IF_ERROR(
-      indexes_->EnsureSelections(part.source, FilterFeatures(part.features, part.selection),
-                                 part.selection, resolved, progress, cancelled));
+  BULKHEAD_RETURN_IF_ERROR(indexes_->EnsureSelections(part.source,
+                                                      FilterFeatures(part.features, part.selection),
+                                                      part.selection, resolved, part.caller));
   SetWindow(part.selection, resolved);
   return CheckSelected(part.selection, CountSelected(part.source, resolved));
 }
 
 absl::StatusOr<FoundData> DataFinder::FindMixture(const v1::PipelineSpec& spec,
                                                   const std::string& base_dir,
-                                                  const FindProgressFn& progress,
-                                                  const FindCancelledFn& cancelled) const {
+                                                  const FindCaller& caller) const {
   const v1::MixtureSource& mixture = spec.source().mixture();
   FoundData data;
   uint64_t files_before = 0;
@@ -179,20 +176,23 @@ absl::StatusOr<FoundData> DataFinder::FindMixture(const v1::PipelineSpec& spec,
   std::vector<uint64_t> samples;
   CommonClasses classes;
   for (int i = 0; i < mixture.sources_size(); ++i) {
-    const auto progress_of_all = [&](const v1::Progress& of_one) {
-      v1::Progress report = of_one;
-      report.set_files_done(files_before + of_one.files_done());
-      report.set_files_total(files_before + of_one.files_total());
-      report.set_records(records_before + of_one.records());
+    const auto report = [&](const v1::Progress& of_one) {
+      v1::Progress all = of_one;
+      all.set_files_done(files_before + of_one.files_done());
+      all.set_files_total(files_before + of_one.files_total());
+      all.set_records(records_before + of_one.records());
       // Nothing is known of the following sources yet.
-      if (i + 1 < mixture.sources_size()) report.clear_eta();
-      report.set_activity(
+      if (i + 1 < mixture.sources_size()) all.clear_eta();
+      all.set_activity(
           absl::StrCat("source ", i + 1, " of ", mixture.sources_size(), ": ", of_one.activity()));
-      progress(report);
+      caller.progress(all);
     };
     const v1::MixedSource& mixed = mixture.sources(i);
-    const Part part{mixed.source(), mixed.features(), SelectionOf(spec, i)};
-    auto found = FindPart(part, base_dir, progress_of_all, cancelled);
+    auto found = FindPart({mixed.source(),
+                           mixed.features(),
+                           SelectionOf(spec, i),
+                           base_dir,
+                           {report, caller.cancelled}});
     if (!found.ok()) return OfMixedSource(found.status(), i);
     const v1::SelectionCounts counts = CountSelected(mixed.source(), found->resolved);
     files_before += found->resolved.files_size();

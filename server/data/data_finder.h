@@ -12,6 +12,7 @@
 #include "server/data/index_store.h"
 #include "server/data/object_fetcher.h"
 #include "server/data/source_resolver.h"
+#include "server/spec/signature.h"
 
 namespace bulkhead {
 
@@ -38,30 +39,27 @@ class DataFinder {
       : roots_(std::move(roots)), indexes_(indexes), objects_(objects) {}
 
   // Finds the data of the normalized `spec`, a mixture's sources one after another. Relative paths
-  // start at `base_dir`. Blocks; uses `progress` and `cancelled` like IndexStore::EnsureIndexes.
+  // start at `base_dir`. Blocks; tells and asks `caller` like IndexStore::EnsureIndexes.
   // Rebuilds damaged indexes, a few times. Errors: those of ResolveSource, EnsureIndexes and
   // MixtureSamplesPerEpoch; NO_SAMPLES, with counts, if nothing is left.
   absl::StatusOr<FoundData> Find(const v1::PipelineSpec& spec, const std::string& base_dir,
-                                 const FindProgressFn& progress,
-                                 const FindCancelledFn& cancelled) const;
+                                 const FindCaller& caller) const;
 
  private:
-  // One source of a spec, with the spec's settings for its records.
+  // One source of a spec, with the spec's settings for its records, and who wants it.
   struct Part {
     const v1::Source& source;
-    const google::protobuf::Map<std::string, v1::Feature>& features;
+    const FeatureMap& features;
     const internal::v1::Selection selection;
+    const std::string& base_dir;
+    const FindCaller& caller;
   };
   // Finds one part of a source. The class names are those of the part; samples are not counted.
-  absl::StatusOr<FoundData> FindPart(const Part& part, const std::string& base_dir,
-                                     const FindProgressFn& progress,
-                                     const FindCancelledFn& cancelled) const;
+  absl::StatusOr<FoundData> FindPart(const Part& part) const;
   // The same, but a damaged index is an error. `found` receives what was found so far.
-  absl::Status FindOnce(const Part& part, const std::string& base_dir, FoundData& found,
-                        const FindProgressFn& progress, const FindCancelledFn& cancelled) const;
+  absl::Status FindOnce(const Part& part, FoundData& found) const;
   absl::StatusOr<FoundData> FindMixture(const v1::PipelineSpec& spec, const std::string& base_dir,
-                                        const FindProgressFn& progress,
-                                        const FindCancelledFn& cancelled) const;
+                                        const FindCaller& caller) const;
 
   const DataRoots roots_;
   IndexStore* const indexes_;

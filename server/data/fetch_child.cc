@@ -31,9 +31,8 @@ internal::v1::FetchCounts FetchCountsOfNone(const internal::v1::FetchCounts& pas
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<FetchChild>> FetchChild::Create(const Config& config) {
-  auto loop = EventLoop::Create();
-  if (!loop.ok()) return loop.status();
-  std::unique_ptr<FetchChild> child(new FetchChild(config, *std::move(loop)));
+  BULKHEAD_ASSIGN_OR_RETURN(auto loop, EventLoop::Create());
+  std::unique_ptr<FetchChild> child(new FetchChild(config, std::move(loop)));
   const auto run = [raw = child.get()] {
     raw->Spawn();
     raw->loop_->Run();
@@ -148,9 +147,8 @@ bool FetchChild::TrySend(const Queued& next) const {
 }
 
 void FetchChild::SendQueued() {
-  while (!queue_.empty()) {
+  for (; !queue_.empty(); queue_.pop_front()) {
     if (!TrySend(queue_.front())) return;
-    queue_.pop_front();
   }
   loop_->UnwatchWritable(socket_->fd());
 }

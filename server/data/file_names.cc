@@ -37,7 +37,7 @@ std::string NameFromPattern(absl::string_view pattern, absl::string_view path) {
   const size_t kept = std::max<size_t>(1, pieces.end() - wild);
   const std::vector<absl::string_view> found = Components(path);
   std::vector<absl::string_view> name(found.end() - std::min(kept, found.size()), found.end());
-  name.erase(std::remove(name.begin(), name.end(), "."), name.end());
+  std::erase(name, ".");
   return absl::StrJoin(name, "/");
 }
 
@@ -45,12 +45,9 @@ void NameAndSort(std::vector<FoundFile>& files) {
   std::set<absl::string_view> names;
   for (const FoundFile& found : files) names.insert(found.file.name());
   const bool collide = names.size() < files.size();
-  std::sort(files.begin(), files.end(), [collide](const FoundFile& a, const FoundFile& b) {
-    const auto key = [collide](const FoundFile& found) {
-      return std::tuple(collide ? found.pattern : 0, absl::string_view(found.file.name()),
-                        absl::string_view(found.file.path()));
-    };
-    return key(a) < key(b);
+  std::ranges::sort(files, {}, [collide](const FoundFile& found) {
+    return std::tuple(collide ? found.pattern : 0, absl::string_view(found.file.name()),
+                      absl::string_view(found.file.path()));
   });
   if (!collide) return;
   for (FoundFile& found : files) {

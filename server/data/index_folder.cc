@@ -147,8 +147,7 @@ void IndexFolder::Collect(const std::set<std::string>& needed) {
     bytes += info->size_bytes;
     found.push_back({path, *info});
   }
-  std::sort(found.begin(), found.end(),
-            [](const Found& a, const Found& b) { return a.info.mtime_ns < b.info.mtime_ns; });
+  std::ranges::sort(found, {}, [](const Found& file) { return file.info.mtime_ns; });
   for (const Found& file : found) {
     if (bytes <= config_.most_bytes) return;
     {

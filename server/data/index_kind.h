@@ -41,13 +41,21 @@ struct IndexKind {
 using FindProgressFn = std::function<void(const v1::Progress&)>;
 using FindCancelledFn = std::function<bool()>;
 
+// Whoever waits for data.
+struct FindCaller {
+  FindProgressFn progress;
+  FindCancelledFn cancelled;
+};
+
+// `caller.cancelled`, which also reports to the caller, once a second. The caller outlives it.
+FindCancelledFn Telling(const FindCaller& caller, std::function<v1::Progress()> report);
+
 // Builds one kind for the files `missing` (by number) of `resolved` and adopts it: in worker
 // processes in a service, in the process itself in tools. Publishes what can be found again in
 // `folder`. Blocks. Errors: those of BuildIndex for the first failing file.
-using BuildIndexesFn =
-    std::function<absl::Status(const IndexKind& kind, const std::vector<size_t>& missing,
-                               IndexFolder& folder, internal::v1::ResolvedSource& resolved,
-                               const FindProgressFn& progress, const FindCancelledFn& cancelled)>;
+using BuildIndexesFn = std::function<absl::Status(
+    const IndexKind& kind, const std::vector<size_t>& missing, IndexFolder& folder,
+    internal::v1::ResolvedSource& resolved, const FindCaller& caller)>;
 
 // Reads the header of the index in `fd`, the only part that is trusted or parsed, and cuts the file
 // to the size it states. DATA_LOSS if it is not of `kind`.

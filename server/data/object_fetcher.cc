@@ -14,8 +14,6 @@ namespace {
 
 constexpr absl::Duration kLookForCancel = absl::Milliseconds(100);
 
-absl::Status CallerHasGone() { return absl::CancelledError("the caller has gone"); }
-
 }  // namespace
 
 internal::v1::FetchParts::Part PartOf(const internal::v1::ResolvedFile& file) {
@@ -26,24 +24,46 @@ internal::v1::FetchParts::Part PartOf(const internal::v1::ResolvedFile& file) {
   return part;
 }
 
-// What a caller waits for, shared with the callback.
-struct ObjectFetcher::Answer : std::enable_shared_from_this<Answer> {
-  Done Take() {
-    return [answer = shared_from_this()](const absl::Status& status) {
-      answer->status = status;
+// What was asked of the process, until this goes: then it is released.
+class ObjectFetcher::Question {
+ public:
+  // Asks with the message that `fill` makes, without its number, and with `fd`, if it is not null.
+  using Fill = std::function<void(uint64_t id, internal::v1::ToFetch& message)>;
+  Question(FetchChild& process, const Fill& fill, SharedFd fd = nullptr)
+      : process_(process), id_(process.Ask(fill, TakerOf(answer_), std::move(fd))) {}
+  ~Question() { process_.Release(id_); }
+  Question(const Question&) = delete;
+  Question& operator=(const Question&) = delete;
+
+  // Blocks until the answer is here. CANCELLED soon after the caller cancels.
+  absl::StatusOr<internal::v1::FromFetch> Wait(const std::function<bool()>& cancelled) const {
+    while (!AwaitFor(answer_->here, kLookForCancel)) {
+      if (cancelled()) return absl::CancelledError("the caller has gone");
+    }
+    return answer_->message;
+  }
+  // How many objects a listing has so far.
+  uint64_t listed_objects() const { return answer_->listed_objects; }
+
+ private:
+  // Shared with the callback.
+  struct Answer {
+    absl::Notification here;
+    absl::StatusOr<internal::v1::FromFetch> message = internal::v1::FromFetch();
+    std::atomic<uint64_t> listed_objects{0};
+  };
+  static FetchChild::Answered TakerOf(std::shared_ptr<Answer> answer) {
+    return [answer](const absl::StatusOr<internal::v1::FromFetch>& said) {
+      if (said.ok() && said->has_listed()) answer->listed_objects = said->listed().objects();
+      if (said.ok() && said->has_listed() && said->listed().key().empty()) return;  // goes on
+      answer->message = said;
       answer->here.Notify();
     };
   }
-  // False if the caller cancels.
-  bool Await(const std::function<bool()>& cancelled) {
-    while (!AwaitFor(here, kLookForCancel)) {
-      if (cancelled()) return false;
-    }
-    return true;
-  }
 
-  absl::Notification here;
-  absl::Status status;
+  FetchChild& process_;
+  const std::shared_ptr<Answer> answer_ = std::make_shared<Answer>();
+  const uint64_t id_;
 };
 
 ObjectFetcher::ObjectFetcher(Config config)
@@ -77,39 +97,25 @@ ObjectFetcher::Found ObjectFetcher::Find(const std::string& pattern,
 absl::StatusOr<std::vector<ObjectFetcher::Found>> ObjectFetcher::FindAll(
     const std::vector<std::string>& patterns, const std::function<bool()>& cancelled) {
   BULKHEAD_ASSIGN_OR_RETURN(FetchChild* const process, Started());
-  struct Finding {
-    uint64_t id = 0;
-    std::shared_ptr<Answer> answer = std::make_shared<Answer>();
-    std::shared_ptr<internal::v1::ObjectsFound> found =
-        std::make_shared<internal::v1::ObjectsFound>();
-  };
-  std::vector<Finding> findings(patterns.size());
-  for (size_t i = 0; i < patterns.size(); ++i) {
-    findings[i].id = process->Ask(
-        [&](uint64_t id, internal::v1::ToFetch& message) {
-          message.mutable_find()->set_id(id);
-          message.mutable_find()->set_pattern(patterns[i]);
-        },
-        [done = findings[i].answer->Take(), found = findings[i].found](const auto& answer) {
-          if (answer.ok()) *found = answer->found();
-          done(answer.status());
-        });
+  std::vector<std::unique_ptr<Question>> questions;
+  for (const std::string& pattern : patterns) {
+    questions.push_back(std::make_unique<Question>(*process, [&](uint64_t id, auto& message) {
+      message.mutable_find()->set_id(id);
+      message.mutable_find()->set_pattern(pattern);
+    }));
   }
   std::vector<Found> results;
-  for (const Finding& finding : findings) {
-    if (!finding.answer->Await(cancelled)) {
-      for (const Finding& each : findings) process->Release(each.id);
-      return CallerHasGone();
-    }
-    if (!finding.answer->status.ok()) {
-      results.emplace_back(finding.answer->status);
+  for (const auto& question : questions) {
+    const absl::StatusOr<internal::v1::FromFetch> answer = question->Wait(cancelled);
+    if (absl::IsCancelled(answer.status())) return answer.status();
+    if (!answer.ok()) {
+      results.emplace_back(answer.status());
       continue;
     }
-    std::vector<internal::v1::ResolvedFile> files;
-    for (const internal::v1::FoundObject& object : finding.found->objects()) {
-      files.push_back(process->folders().Resolve(object));
+    Found& files = results.emplace_back(std::vector<internal::v1::ResolvedFile>());
+    for (const internal::v1::FoundObject& object : answer->found().objects()) {
+      files->push_back(process->folders().Resolve(object));
     }
-    results.emplace_back(std::move(files));
   }
   return results;
 }
@@ -118,35 +124,19 @@ absl::StatusOr<internal::v1::TableOfObjects> ObjectFetcher::List(
     internal::v1::ListObjects list, SharedFd urls,
     const std::function<void(uint64_t objects)>& progress, const std::function<bool()>& cancelled) {
   BULKHEAD_ASSIGN_OR_RETURN(FetchChild* const process, Started());
-  struct Told {
-    std::atomic<uint64_t> objects{0};
-    std::string key;
-  };
-  const auto answer = std::make_shared<Answer>();
-  const auto told = std::make_shared<Told>();
-  const uint64_t id = process->Ask(
-      [&](uint64_t number, internal::v1::ToFetch& message) {
+  const Question question(
+      *process,
+      [&](uint64_t id, internal::v1::ToFetch& message) {
         *message.mutable_list() = std::move(list);
-        message.mutable_list()->set_id(number);
-      },
-      [done = answer->Take(), told](const auto& said) {
-        if (said.ok()) {
-          told->objects = said->listed().objects();
-          told->key = said->listed().key();
-        }
-        if (!said.ok() || !told->key.empty()) done(said.status());
+        message.mutable_list()->set_id(id);
       },
       std::move(urls));
-  const bool is_here = answer->Await([&] {
-    progress(told->objects);
+  BULKHEAD_ASSIGN_OR_RETURN(const internal::v1::FromFetch answer, question.Wait([&] {
+    progress(question.listed_objects());
     return cancelled();
-  });
-  if (!is_here) {
-    process->Release(id);
-    return CallerHasGone();
-  }
-  BULKHEAD_RETURN_IF_ERROR(answer->status);
-  internal::v1::TableOfObjects table = process->folders().TableOf(told->key);
+  }));
+  const std::string& key = answer.listed().key();
+  internal::v1::TableOfObjects table = process->folders().TableOf(key);
   // Another service that needs room must not remove it while the process is replaced.
   absl::StatusOr<UniqueFd> held = OpenOwnFile(table.path() + ".table", /*writable=*/false);
   if (!held.ok() || !ShareFile(held->get())) {
@@ -155,7 +145,7 @@ absl::StatusOr<internal::v1::TableOfObjects> ObjectFetcher::List(
                                   ".table: the table of objects was removed; open "
                                   "the stream again"));
   }
-  uses_->Hold(told->key, *std::move(held));
+  uses_->Hold(key, *std::move(held));
   return table;
 }
 
@@ -179,33 +169,36 @@ void ObjectFetcher::Release(uint64_t id) {
 }
 
 ObjectFetcher::WholeFetch::WholeFetch(ObjectFetcher& fetcher,
-                                      const internal::v1::ResolvedFile& file, Trust trust)
-    : fetcher_(fetcher), answer_(std::make_shared<Answer>()) {
-  Parts parts;
-  internal::v1::FetchParts::Part& part = *parts.Add() = PartOf(file);
-  part.add_bounds(0);
-  part.add_bounds(file.size_bytes());
-  id_ = fetcher_.Fetch(parts, trust, answer_->Take());
+                                      const internal::v1::ResolvedFile& file, Trust trust) {
+  const absl::StatusOr<FetchChild*> process = fetcher.Started();
+  if (!process.ok()) {
+    question_ = process.status();
+    return;
+  }
+  question_ = std::make_unique<Question>(**process, [&](uint64_t id, auto& message) {
+    message.mutable_fetch()->set_id(id);
+    message.mutable_fetch()->set_trust(trust);
+    internal::v1::FetchParts::Part& part = *message.mutable_fetch()->add_parts() = PartOf(file);
+    part.add_bounds(0);
+    part.add_bounds(file.size_bytes());
+  });
 }
 
+ObjectFetcher::WholeFetch::~WholeFetch() = default;
+
 absl::Status ObjectFetcher::WholeFetch::Wait(const std::function<bool()>& cancelled) {
-  return answer_->Await(cancelled) ? answer_->status : CallerHasGone();
+  return question_.ok() ? (*question_)->Wait(cancelled).status() : question_.status();
 }
 
 absl::Status ObjectFetcher::Put(const std::string& url, std::string content,
                                 const std::function<bool()>& cancelled) {
   BULKHEAD_ASSIGN_OR_RETURN(FetchChild* const process, Started());
-  const auto answer = std::make_shared<Answer>();
-  const uint64_t id = process->Ask(
-      [&](uint64_t number, internal::v1::ToFetch& message) {
-        message.mutable_put()->set_id(number);
-        message.mutable_put()->set_url(url);
-        message.mutable_put()->set_content(std::move(content));
-      },
-      [done = answer->Take()](const auto& said) { done(said.status()); });
-  if (answer->Await(cancelled)) return answer->status;
-  process->Release(id);
-  return CallerHasGone();
+  const Question question(*process, [&](uint64_t id, internal::v1::ToFetch& message) {
+    message.mutable_put()->set_id(id);
+    message.mutable_put()->set_url(url);
+    message.mutable_put()->set_content(std::move(content));
+  });
+  return question.Wait(cancelled).status();
 }
 
 bool ObjectFetcher::Describe(v1::ObjectReads& reads) const {

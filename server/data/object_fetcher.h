@@ -32,7 +32,7 @@ class ObjectFetcher {
     std::function<absl::StatusOr<std::shared_ptr<void>>()> admit;
   };
   using Done = std::function<void(const absl::Status&)>;
-  struct Answer;
+  class Question;
   using Parts = google::protobuf::RepeatedPtrField<internal::v1::FetchParts::Part>;
 
   explicit ObjectFetcher(Config config);
@@ -77,17 +77,13 @@ class ObjectFetcher {
     // `fetcher` must outlive this.
     WholeFetch(ObjectFetcher& fetcher, const internal::v1::ResolvedFile& file,
                Trust trust = internal::v1::FetchParts::TRUST_UNSPECIFIED);
-    ~WholeFetch() { fetcher_.Release(id_); }
-    WholeFetch(const WholeFetch&) = delete;
-    WholeFetch& operator=(const WholeFetch&) = delete;
+    ~WholeFetch();
 
     // Blocks until it is here. Errors as Fetch's; CANCELLED.
     absl::Status Wait(const std::function<bool()>& cancelled);
 
    private:
-    ObjectFetcher& fetcher_;
-    const std::shared_ptr<Answer> answer_;
-    uint64_t id_ = 0;
+    absl::StatusOr<std::unique_ptr<Question>> question_;
   };
 
   // Makes or replaces the object `url` of s3 or gs. Blocks. Errors: those of the store; CANCELLED.

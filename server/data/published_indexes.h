@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstddef>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -18,34 +17,15 @@ namespace bulkhead {
 //
 //   missing ─▶ one listing of each folder ─▶ fetch, many at a time ─▶ check ─▶ publish, adopt
 //
-// An index that is missing, stale, damaged or too large is built by whoever asks; a line of the log
-// says why.
-class PublishedIndexes {
- public:
-  // Both must outlive this.
-  PublishedIndexes(ObjectFetcher& objects, IndexFolder& folder)
-      : objects_(objects), folder_(folder) {}
-
-  // Adopts what lies beside the files `missing` (by number) of `resolved`, of a kind with a claim.
-  // Returns those that are still missing. Blocks; calls `progress` at least once a second.
-  // CANCELLED soon after `cancelled` returns true.
-  absl::StatusOr<std::vector<size_t>> Adopt(const IndexKind& kind,
-                                            const std::vector<size_t>& missing,
-                                            internal::v1::ResolvedSource& resolved,
-                                            const FindProgressFn& progress,
-                                            const FindCancelledFn& cancelled);
-
- private:
-  // The indexes beside `urls`, by their own URLs.
-  absl::StatusOr<std::map<std::string, internal::v1::ResolvedFile>> Find(
-      const std::vector<std::string>& urls, const FindCancelledFn& cancelled);
-  // Adopts the index in `published`, whose bytes are on this host.
-  absl::Status AdoptOne(const IndexKind& kind, const internal::v1::ResolvedFile& published,
-                        internal::v1::ResolvedFile& file);
-
-  ObjectFetcher& objects_;
-  IndexFolder& folder_;
-};
+// Adopts what lies beside the files `missing` (by number) of `resolved`, of a kind with a claim.
+// Returns those that are still missing. An index that is missing, stale, damaged or too large is
+// built by whoever asks; a line of the log says why. Blocks; reports to `caller` once a second.
+// CANCELLED soon after it cancels.
+absl::StatusOr<std::vector<size_t>> AdoptPublished(ObjectFetcher& objects, IndexFolder& folder,
+                                                   const IndexKind& kind,
+                                                   const std::vector<size_t>& missing,
+                                                   internal::v1::ResolvedSource& resolved,
+                                                   const FindCaller& caller);
 
 // The patterns that find the indexes beside `urls` of s3 and gs: one for all that are in one
 // folder. Matches may include others.

@@ -22,6 +22,10 @@
 #include "server/spec/record_files.h"
 
 namespace bulkhead {
+
+using internal::v1::ResolvedFile;
+using internal::v1::ResolvedSource;
+
 namespace {
 
 std::string FolderOf(const std::string& path) {
@@ -64,16 +68,15 @@ std::string Literally(const std::string& path) {
 
 // Whether a folder holds files with `mark` in their names.
 bool HoldsRecords(const std::string& folder, absl::string_view mark) {
-  const std::vector<std::string> names = NamesIn(folder);
-  return std::any_of(names.begin(), names.end(),
-                     [&](const std::string& name) { return absl::StrContains(name, mark); });
+  return std::ranges::any_of(
+      NamesIn(folder), [&](const std::string& name) { return absl::StrContains(name, mark); });
 }
 
 // Whether `path`, with links resolved, lies under a root.
 bool LiesInside(const std::string& path, const DataRoots& roots) {
-  return roots.unrestricted ||
-         std::any_of(roots.roots.begin(), roots.roots.end(),
-                     [&](const std::string& root) { return IsBeneath(path, root); });
+  return roots.unrestricted || std::ranges::any_of(roots.roots, [&](const std::string& root) {
+           return IsBeneath(path, root);
+         });
 }
 
 class Resolver {
@@ -94,22 +97,19 @@ class Resolver {
   // Adds a folder of objects. They are not looked at.
   absl::Status AddUrlFolder(const std::string& url);
   // The object that `url` names, without adding it.
-  absl::StatusOr<internal::v1::ResolvedFile> FindObject(const std::string& url) const;
+  absl::StatusOr<ResolvedFile> FindObject(const std::string& url) const;
   // The same file or folder, without adding it.
-  absl::StatusOr<internal::v1::ResolvedFile> FindPath(const std::string& path, bool want_directory,
-                                                      std::string name = "") const;
+  absl::StatusOr<ResolvedFile> FindPath(const std::string& path, bool want_directory,
+                                        std::string name = "") const;
 
   // Returns what was added. SPEC_INVALID if a file was added twice.
-  absl::StatusOr<internal::v1::ResolvedSource> Take();
+  absl::StatusOr<ResolvedSource> Take();
 
  private:
   // Whether the objects of this valid URL may be read here.
   absl::Status CheckAllowed(const std::string& url) const;
   // Those that match a URL, with their names; never none.
-  absl::StatusOr<std::vector<internal::v1::ResolvedFile>> FindObjects(
-      const std::string& pattern) const;
-  // AddPattern for a URL.
-  absl::Status AddObjects(const std::string& pattern, size_t number);
+  absl::StatusOr<std::vector<ResolvedFile>> FindObjects(const std::string& pattern) const;
   std::string Absolute(const std::string& path) const {
     return absl::StartsWith(path, "/") ? path : absl::StrCat(base_dir_, "/", path);
   }
@@ -145,6 +145,12 @@ class Resolver {
 std::string LastComponent(const std::string& path, const std::string& real) {
   std::string name = NameFromPattern("", path);
   return name.empty() || name == ".." ? NameFromPattern("", real) : name;
+}
+
+// FILE_UNREADABLE of `path`, unless `why` has a reason.
+absl::Status CannotRead(const std::string& path, const absl::Status& why) {
+  if (GetErrorInfo(why).has_value()) return why;
+  return MakeError(why.code(), reason::kFileUnreadable, Printable(why.message()), {{"file", path}});
 }
 
 // Names are sent in protobuf strings.
@@ -263,15 +269,16 @@ absl::Status Resolver::CheckAllowed(const std::string& url) const {
                                   "service reads of it, or copy it to this host"),
                      {{"file", ShownUrl(url)}});
   }
-  const bool allowed = roots_.unrestricted ||
-                       std::any_of(roots_.roots.begin(), roots_.roots.end(),
-                                   [&](const std::string& root) { return IsBelowUrl(url, root); });
+  const bool allowed =
+      roots_.unrestricted || std::ranges::any_of(roots_.roots, [&](const std::string& root) {
+        return IsBelowUrl(url, root);
+      });
   return allowed ? absl::OkStatus() : UrlNotAllowed(url);
 }
 
 absl::Status Resolver::AddUrlFolder(const std::string& url) {
   // Its objects are listed with each index of it.
-  internal::v1::ResolvedFile folder;
+  ResolvedFile folder;
   folder.set_path(absl::StrCat(absl::StripSuffix(url, "/"), "/"));
   folder.set_name(NameFromPattern("", url));
   BULKHEAD_RETURN_IF_ERROR(ParseFolderUrl(url).status());
@@ -280,24 +287,20 @@ absl::Status Resolver::AddUrlFolder(const std::string& url) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<internal::v1::ResolvedFile>> Resolver::FindObjects(
-    const std::string& pattern) const {
+absl::StatusOr<std::vector<ResolvedFile>> Resolver::FindObjects(const std::string& pattern) const {
   BULKHEAD_RETURN_IF_ERROR(ParseObjectUrl(pattern).status());
   BULKHEAD_RETURN_IF_ERROR(CheckAllowed(pattern));
-  BULKHEAD_ASSIGN_OR_RETURN(std::vector<internal::v1::ResolvedFile> objects,
-                            find_objects_(pattern));
-  objects.erase(std::remove_if(objects.begin(), objects.end(),
-                               [&](const internal::v1::ResolvedFile& object) {
-                                 return IsIndexOfOther(pattern, object.object().url());
-                               }),
-                objects.end());
+  BULKHEAD_ASSIGN_OR_RETURN(std::vector<ResolvedFile> objects, find_objects_(pattern));
+  std::erase_if(objects, [&](const ResolvedFile& object) {
+    return IsIndexOfOther(pattern, object.object().url());
+  });
   if (objects.empty()) {
     return MakeError(
         absl::StatusCode::kNotFound, reason::kFileNotFound,
         absl::StrCat("no object matches ", ShownUrl(pattern), "; wildcards do not cross `/`"),
         {{"file", ShownUrl(pattern)}});
   }
-  for (internal::v1::ResolvedFile& object : objects) {
+  for (ResolvedFile& object : objects) {
     // A signature in a query changes, and is a secret.
     const std::string& url = object.object().url();
     object.set_name(
@@ -307,19 +310,17 @@ absl::StatusOr<std::vector<internal::v1::ResolvedFile>> Resolver::FindObjects(
   return objects;
 }
 
-absl::Status Resolver::AddObjects(const std::string& pattern, size_t number) {
-  BULKHEAD_ASSIGN_OR_RETURN(std::vector<internal::v1::ResolvedFile> objects, FindObjects(pattern));
-  for (internal::v1::ResolvedFile& object : objects) found_.push_back({number, std::move(object)});
-  return absl::OkStatus();
-}
-
-absl::StatusOr<internal::v1::ResolvedFile> Resolver::FindObject(const std::string& url) const {
-  BULKHEAD_ASSIGN_OR_RETURN(std::vector<internal::v1::ResolvedFile> objects, FindObjects(url));
+absl::StatusOr<ResolvedFile> Resolver::FindObject(const std::string& url) const {
+  BULKHEAD_ASSIGN_OR_RETURN(std::vector<ResolvedFile> objects, FindObjects(url));
   return std::move(objects[0]);
 }
 
 absl::Status Resolver::AddPattern(const std::string& pattern, size_t number) {
-  if (IsObjectUrl(pattern)) return AddObjects(pattern, number);
+  if (IsObjectUrl(pattern)) {
+    BULKHEAD_ASSIGN_OR_RETURN(std::vector<ResolvedFile> objects, FindObjects(pattern));
+    for (ResolvedFile& object : objects) found_.push_back({number, std::move(object)});
+    return absl::OkStatus();
+  }
   // After the last slash before a wildcard.
   const size_t rest = pattern.substr(0, pattern.find_first_of(kGlobCharacters)).rfind('/') + 1;
   const std::string folder = Straight(pattern.substr(0, rest));
@@ -332,16 +333,9 @@ absl::Status Resolver::AddPattern(const std::string& pattern, size_t number) {
                           [this](const std::string& next) {
                             return IsAllowed(next) ? absl::OkStatus() : NotAllowed(next);
                           });
-  if (GetErrorInfo(paths.status()).has_value()) return paths.status();
-  if (!paths.ok()) {
-    return MakeError(paths.status().code(), reason::kFileUnreadable,
-                     Printable(paths.status().message()), {{"file", pattern}});
-  }
+  if (!paths.ok()) return CannotRead(pattern, paths.status());
   // A copy of a bucket has the same data as the bucket.
-  paths->erase(
-      std::remove_if(paths->begin(), paths->end(),
-                     [&](const std::string& path) { return IsIndexOfOther(pattern, path); }),
-      paths->end());
+  std::erase_if(*paths, [&](const std::string& path) { return IsIndexOfOther(pattern, path); });
   if (paths->empty()) {
     // As shells and WebDataset write shards.
     const bool has_braces = absl::StrContains(pattern, "{") && absl::StrContains(pattern, "}");
@@ -362,35 +356,27 @@ absl::Status Resolver::AddPattern(const std::string& pattern, size_t number) {
 
 absl::Status Resolver::AddPath(const std::string& path, bool want_directory, std::string name,
                                size_t pattern) {
-  BULKHEAD_ASSIGN_OR_RETURN(internal::v1::ResolvedFile file,
-                            FindPath(path, want_directory, std::move(name)));
+  BULKHEAD_ASSIGN_OR_RETURN(ResolvedFile file, FindPath(path, want_directory, std::move(name)));
   found_.push_back({pattern, std::move(file)});
   return absl::OkStatus();
 }
 
-absl::StatusOr<internal::v1::ResolvedFile> Resolver::FindPath(const std::string& path,
-                                                              bool want_directory,
-                                                              std::string name) const {
+absl::StatusOr<ResolvedFile> Resolver::FindPath(const std::string& path, bool want_directory,
+                                                std::string name) const {
   const std::string absolute = Absolute(path);
   const std::string straight = Straight(path);
   const auto real = RealPath(straight);
   if (!real.ok() && !IsAllowed(straight)) return NotAllowed(path);
-  if (GetErrorInfo(real.status()).has_value()) return real.status();
-  if (!real.ok()) {
-    const bool missing = absl::IsNotFound(real.status());
-    return MakeError(
-        real.status().code(), missing ? reason::kFileNotFound : reason::kFileUnreadable,
-        missing ? Missing(path) : Printable(real.status().message()), {{"file", path}});
+  if (absl::IsNotFound(real.status()) && !GetErrorInfo(real.status()).has_value()) {
+    return MakeError(absl::StatusCode::kNotFound, reason::kFileNotFound, Missing(path),
+                     {{"file", path}});
   }
+  if (!real.ok()) return CannotRead(path, real.status());
   BULKHEAD_RETURN_IF_ERROR(CheckText(absolute));
   BULKHEAD_RETURN_IF_ERROR(CheckText(*real));
   if (!LiesInside(*real, roots_)) return NotAllowed(path);
   const auto info = StatFile(*real);
-  if (GetErrorInfo(info.status()).has_value()) return info.status();
-  if (!info.ok()) {
-    return MakeError(info.status().code(), reason::kFileUnreadable,
-                     Printable(info.status().message()), {{"file", path}});
-  }
+  if (!info.ok()) return CannotRead(path, info.status());
   if (want_directory ? !info->is_directory : !info->is_regular) {
     return MakeError(
         absl::StatusCode::kFailedPrecondition, reason::kFileUnreadable,
@@ -398,7 +384,7 @@ absl::StatusOr<internal::v1::ResolvedFile> Resolver::FindPath(const std::string&
         {{"file", path}});
   }
   if (name.empty()) name = LastComponent(path, *real);
-  internal::v1::ResolvedFile file;
+  ResolvedFile file;
   file.set_path(*real);
   file.set_name(std::move(name));
   file.set_size_bytes(info->size_bytes);
@@ -414,7 +400,7 @@ const std::string& ClassesFile(const v1::Source& source) {
                                    : source.image_list().classes_file();
 }
 
-absl::StatusOr<internal::v1::ResolvedSource> Resolver::Take() {
+absl::StatusOr<ResolvedSource> Resolver::Take() {
   std::set<absl::string_view> paths;
   for (const FoundFile& found : found_) {
     if (paths.insert(found.file.path()).second) continue;
@@ -424,7 +410,7 @@ absl::StatusOr<internal::v1::ResolvedSource> Resolver::Take() {
                      {{"file", found.file.name()}});
   }
   NameAndSort(found_);
-  internal::v1::ResolvedSource resolved;
+  ResolvedSource resolved;
   for (FoundFile& found : found_) *resolved.add_files() = std::move(found.file);
   resolved.set_base_dir(base_dir_);
   for (const std::string& root : roots_.roots) resolved.add_roots(root);
@@ -433,10 +419,9 @@ absl::StatusOr<internal::v1::ResolvedSource> Resolver::Take() {
 
 }  // namespace
 
-absl::StatusOr<internal::v1::ResolvedSource> ResolveSource(const v1::Source& source,
-                                                           const std::string& base_dir,
-                                                           const DataRoots& roots,
-                                                           const FindObjectsFn& find_objects) {
+absl::StatusOr<ResolvedSource> ResolveSource(const v1::Source& source, const std::string& base_dir,
+                                             const DataRoots& roots,
+                                             const FindObjectsFn& find_objects) {
   std::string base =
       base_dir.empty() ? (roots.roots.empty() ? "/" : roots.roots.front()) : base_dir;
   if (!absl::StartsWith(base, "/")) {
@@ -447,39 +432,27 @@ absl::StatusOr<internal::v1::ResolvedSource> ResolveSource(const v1::Source& sou
   if (auto real = RealPath(base); real.ok() && LiesInside(*real, roots)) base = *std::move(real);
   BULKHEAD_RETURN_IF_ERROR(CheckText(base));
   Resolver resolver(source, base, roots, find_objects);
-  switch (source.source_case()) {
-    case v1::Source::kTfrecord:
-    case v1::Source::kTar: {
-      const RecordFiles records = RecordFilesOf(source);
-      for (int i = 0; i < records.files->size(); ++i) {
-        BULKHEAD_RETURN_IF_ERROR(
-            Annotate(resolver.AddPattern(records.files->Get(i), static_cast<size_t>(i)), "",
-                     {{"path", absl::StrCat("source.", records.kind, ".files[", i, "]")}}));
-      }
-      break;
-    }
-    case v1::Source::kImageList:
-      if (const std::string& path = source.image_list().path(); !path.empty()) {
-        BULKHEAD_RETURN_IF_ERROR(Annotate(
-            IsObjectUrl(path) ? resolver.AddPattern(path, 0) : resolver.AddPath(path, false), "",
-            {{"path", "source.image_list.path"}}));
-      } else if (!roots.unrestricted && roots.roots.empty()) {
-        return resolver.NotAllowed("source.image_list.entries");
-      }
-      break;
-    case v1::Source::kImageFolder: {
-      const std::string& path = source.image_folder().path();
+  if (HasRecordFiles(source)) {
+    const RecordFiles records = RecordFilesOf(source);
+    for (int i = 0; i < records.files->size(); ++i) {
       BULKHEAD_RETURN_IF_ERROR(
-          Annotate(IsObjectUrl(path) ? resolver.AddUrlFolder(path) : resolver.AddPath(path, true),
-                   "", {{"path", "source.image_folder.path"}}));
-      break;
+          Annotate(resolver.AddPattern(records.files->Get(i), static_cast<size_t>(i)), "",
+                   {{"path", absl::StrCat("source.", records.kind, ".files[", i, "]")}}));
     }
-    default:
-      break;
+  } else if (source.has_image_folder()) {
+    const std::string& path = source.image_folder().path();
+    BULKHEAD_RETURN_IF_ERROR(
+        Annotate(IsObjectUrl(path) ? resolver.AddUrlFolder(path) : resolver.AddPath(path, true), "",
+                 {{"path", "source.image_folder.path"}}));
+  } else if (const std::string& path = source.image_list().path(); !path.empty()) {
+    BULKHEAD_RETURN_IF_ERROR(
+        Annotate(IsObjectUrl(path) ? resolver.AddPattern(path, 0) : resolver.AddPath(path, false),
+                 "", {{"path", "source.image_list.path"}}));
+  } else if (source.has_image_list() && !roots.unrestricted && roots.roots.empty()) {
+    return resolver.NotAllowed("source.image_list.entries");
   }
-  BULKHEAD_ASSIGN_OR_RETURN(internal::v1::ResolvedSource resolved, resolver.Take());
-  if (!ClassesFile(source).empty()) {
-    const std::string& classes = ClassesFile(source);
+  BULKHEAD_ASSIGN_OR_RETURN(ResolvedSource resolved, resolver.Take());
+  if (const std::string& classes = ClassesFile(source); !classes.empty()) {
     BULKHEAD_ASSIGN_OR_RETURN(*resolved.mutable_classes(), IsObjectUrl(classes)
                                                                ? resolver.FindObject(classes)
                                                                : resolver.FindPath(classes, false));
@@ -488,7 +461,7 @@ absl::StatusOr<internal::v1::ResolvedSource> ResolveSource(const v1::Source& sou
   return resolved;
 }
 
-void AddRootsOfRange(const DataRoots& roots, internal::v1::ResolvedSource& resolved) {
+void AddRootsOfRange(const DataRoots& roots, ResolvedSource& resolved) {
   resolved.clear_roots();
   if (roots.unrestricted) resolved.add_roots("/");
   for (const std::string& root : roots.roots) resolved.add_roots(root);

@@ -8,6 +8,7 @@
 #include "server/base/error.h"
 #include "server/base/paths/object_url.h"
 #include "server/fetch/wanted_blocks.h"
+#include "server/objects/store_error.h"
 
 namespace bulkhead {
 namespace {
@@ -27,15 +28,12 @@ absl::Status TableGone(const std::string& path, const absl::Status& why) {
 }  // namespace
 
 absl::Status CannotKeep(absl::string_view url, const absl::Status& why) {
-  const std::string shown = ShownUrl(url);
   const absl::string_view cure =
       absl::IsResourceExhausted(why)
           ? "; give the cache folder more disk, or less of it to --block-cache-bytes"
           : "; if the cache folder was removed, open the stream again";
-  return MakeError(
-      why.code(), reason::kFileUnreadable,
-      absl::StrCat(shown, ": its bytes cannot be kept on this host: ", why.message(), cure),
-      {{"file", shown}});
+  return Unreadable(why.code(), ShownUrl(url),
+                    absl::StrCat("its bytes cannot be kept on this host: ", why.message(), cure));
 }
 
 // An object, or a table of objects, that requests have named.

@@ -146,11 +146,8 @@ class FetchProcess {
     fetcher_.emplace(*store_, *folder_, begin.spare_folder(),
                      [this](uint64_t id, const absl::Status& status) {
                        internal::v1::FromFetch done;
-                       done.mutable_fetched()->set_id(id);
+                       SetOutcome(*done.mutable_fetched(), id, status);
                        *done.mutable_fetched()->mutable_counts() = Counts();
-                       if (!status.ok()) {
-                         *done.mutable_fetched()->mutable_error() = ToWorkerError(status);
-                       }
                        Send(done);
                      });
     lister_.emplace(
@@ -172,19 +169,16 @@ class FetchProcess {
     store_->Find(find.pattern(), kMostFound,
                  [this, id = find.id()](absl::StatusOr<std::vector<ObjectInfo>> found) {
                    internal::v1::FromFetch message;
-                   message.mutable_found()->set_id(id);
-                   if (!found.ok()) {
-                     *message.mutable_found()->mutable_error() = ToWorkerError(found.status());
-                   } else {
-                     for (const ObjectInfo& info : *found) {
-                       internal::v1::FoundObject& object = *message.mutable_found()->add_objects();
-                       object.mutable_object()->set_url(info.url);
-                       object.mutable_object()->set_etag(info.etag);
-                       object.mutable_object()->set_key(ObjectBlocks::KeyOf(
-                           info.url, info.etag, {info.size_bytes, info.mtime_ns}));
-                       object.set_size_bytes(info.size_bytes);
-                       object.set_mtime_ns(info.mtime_ns);
-                     }
+                   SetOutcome(*message.mutable_found(), id, found.status());
+                   if (!found.ok()) found.emplace();
+                   for (const ObjectInfo& info : *found) {
+                     internal::v1::FoundObject& object = *message.mutable_found()->add_objects();
+                     object.mutable_object()->set_url(info.url);
+                     object.mutable_object()->set_etag(info.etag);
+                     object.mutable_object()->set_key(ObjectBlocks::KeyOf(
+                         info.url, info.etag, {info.size_bytes, info.mtime_ns}));
+                     object.set_size_bytes(info.size_bytes);
+                     object.set_mtime_ns(info.mtime_ns);
                    }
                    Send(message);
                  });
@@ -192,7 +186,6 @@ class FetchProcess {
 
   void Listed(uint64_t id, absl::StatusOr<std::string> key, uint64_t objects) {
     internal::v1::FromFetch message;
-    message.mutable_listed()->set_id(id);
     if (key.ok() && !key->empty()) {
       // The table belongs to the blocks: it is removed with them.
       const std::string path = absl::StrCat(folder_->path(), "/", *key);
@@ -207,11 +200,8 @@ class FetchProcess {
         key = CannotKeep(path, kept);
       }
     }
-    if (key.ok()) {
-      message.mutable_listed()->set_key(*key);
-    } else {
-      *message.mutable_listed()->mutable_error() = ToWorkerError(key.status());
-    }
+    SetOutcome(*message.mutable_listed(), id, key.status());
+    if (key.ok()) message.mutable_listed()->set_key(*key);
     message.mutable_listed()->set_objects(objects);
     Send(message);
   }
@@ -220,10 +210,16 @@ class FetchProcess {
     store_->Put(put.url(), std::move(*put.mutable_content()),
                 [this, id = put.id()](const absl::Status& status) {
                   internal::v1::FromFetch message;
-                  message.mutable_put()->set_id(id);
-                  if (!status.ok()) *message.mutable_put()->mutable_error() = ToWorkerError(status);
+                  SetOutcome(*message.mutable_put(), id, status);
                   Send(message);
                 });
+  }
+
+  // What became of the request `id`.
+  template <typename Reply>
+  static void SetOutcome(Reply& reply, uint64_t id, const absl::Status& status) {
+    reply.set_id(id);
+    if (!status.ok()) *reply.mutable_error() = ToWorkerError(status);
   }
 
   internal::v1::FetchCounts Counts() const {

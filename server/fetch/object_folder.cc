@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -111,9 +112,8 @@ bool ObjectFolder::RemoveOne() {
       last_ns = std::max(last_ns, info->mtime_ns);
     }
   }
-  std::vector<std::pair<int64_t, std::string>> oldest;
-  for (const auto& [key, time] : used_ns) oldest.emplace_back(time, key);
-  std::sort(oldest.begin(), oldest.end());
+  std::set<std::pair<int64_t, std::string>> oldest;
+  for (const auto& [key, time] : used_ns) oldest.emplace(time, key);
   for (const auto& [time, key] : oldest) {
     if (!Remove(key)) continue;
     Measure();

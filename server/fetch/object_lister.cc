@@ -15,6 +15,7 @@
 #include "server/base/read_fault.h"
 #include "server/blocks/object_table.h"
 #include "server/fetch/block_fetcher.h"
+#include "server/objects/store_error.h"
 #include "server/os/files/filesystem.h"
 #include "server/os/memory/memory_map.h"
 
@@ -64,7 +65,10 @@ absl::Status TooMany(absl::string_view folder) {
                                 "mixture, or pack the images as shards (bulkhead pack)"));
 }
 
-bool IsMissing(const absl::Status& status) { return absl::IsNotFound(status); }
+// The key of an object of a bucket, or of a folder.
+absl::string_view KeyOf(absl::string_view url) {
+  return url.substr(url.find('/', url.find("//") + 2) + 1);
+}
 
 }  // namespace
 
@@ -86,7 +90,7 @@ class ObjectLister::Task : public std::enable_shared_from_this<Task> {
   void Drop() { is_done_ = true; }
 
  protected:
-  virtual absl::Status Begin() = 0;
+  virtual absl::Status Begin() { return absl::OkStatus(); }
   // Asks for what can be asked now; false if there is nothing left to ask for.
   virtual absl::StatusOr<bool> Ask() = 0;
   // What is said if the table is empty.
@@ -94,6 +98,7 @@ class ObjectLister::Task : public std::enable_shared_from_this<Task> {
 
   ObjectStore& store() const { return lister_.store_; }
   size_t running() const { return running_; }
+  const std::string& base() const { return base_; }
 
   // Calls `take` with a listing's page, unless this has ended.
   void List(const ListQuery& query, std::function<absl::Status(absl::StatusOr<Listing>)> take) {
@@ -119,7 +124,7 @@ class ObjectLister::Task : public std::enable_shared_from_this<Task> {
                    if (is_done_) return;
                    --running_;
                    absl::Status status = found.status();
-                   if (IsMissing(status)) status = absl::OkStatus();
+                   if (absl::IsNotFound(status)) status = absl::OkStatus();
                    for (size_t i = 0; found.ok() && i < found->size(); ++i) {
                      const ObjectInfo& info = (*found)[i];
                      status = Add({url, info.etag, info.size_bytes, info.mtime_ns, 0});
@@ -171,15 +176,13 @@ class ObjectLister::Task : public std::enable_shared_from_this<Task> {
 class ObjectLister::FolderTask final : public Task {
  public:
   FolderTask(ObjectLister& lister, uint64_t id, const std::string& folder)
-      : Task(lister, id, folder), folder_(folder) {}
+      : Task(lister, id, folder) {}
 
  private:
-  absl::Status Begin() override { return absl::OkStatus(); }
-
   absl::StatusOr<bool> Ask() override {
     if (first_level_left_ && !first_level_runs_ && waiting_.size() < kMostWaiting) {
       first_level_runs_ = true;
-      List({folder_, /*one_level=*/true, "", first_level_token_},
+      List({base(), /*one_level=*/true, "", first_level_token_},
            [this](absl::StatusOr<Listing> page) { return TakeFirstLevel(std::move(page)); });
     }
     while (!waiting_.empty() && running() < kListings) {
@@ -205,7 +208,7 @@ class ObjectLister::FolderTask final : public Task {
   }
 
   void AskFor(std::string prefix, const std::string& token) {
-    ListQuery query{absl::StrCat(folder_, prefix.substr(key_prefix().size())), false, "", token};
+    ListQuery query{absl::StrCat(base(), prefix.substr(key_prefix().size())), false, "", token};
     List(query, [this, prefix = std::move(prefix), token](absl::StatusOr<Listing> page) {
       BULKHEAD_RETURN_IF_ERROR(page.status());
       BULKHEAD_RETURN_IF_ERROR(CheckNext(*page, token));
@@ -219,11 +222,10 @@ class ObjectLister::FolderTask final : public Task {
     if (page.objects.empty() && page.prefixes.empty()) ++empty_pages_;
     const bool repeats = !page.next_token.empty() && page.next_token == token;
     if (!repeats && empty_pages_ <= kMostEmptyPages) return absl::OkStatus();
-    return MakeError(absl::StatusCode::kUnavailable, reason::kFileUnreadable,
-                     absl::StrCat(ShownUrl(folder_), ": the store's listing has no end: it gives ",
-                                  repeats ? "the same page again" : "one empty page after another",
-                                  "; tell who runs the store, or write an image_list"),
-                     {{"file", ShownUrl(folder_)}});
+    return Unreadable(absl::StatusCode::kUnavailable, ShownUrl(base()),
+                      absl::StrCat("the store's listing has no end: it gives ",
+                                   repeats ? "the same page again" : "one empty page after another",
+                                   "; tell who runs the store, or write an image_list"));
   }
 
   absl::Status Take(const Listing& page) {
@@ -238,26 +240,20 @@ class ObjectLister::FolderTask final : public Task {
   }
 
   absl::Status Strange() const {
-    return MakeError(
-        absl::StatusCode::kUnavailable, reason::kFileUnreadable,
-        absl::StrCat(ShownUrl(folder_), ": the store lists keys that were not asked for"),
-        {{"file", ShownUrl(folder_)}});
+    return Unreadable(absl::StatusCode::kUnavailable, ShownUrl(base()),
+                      "the store lists keys that were not asked for");
   }
 
   absl::Status Empty() const override {
     return MakeError(absl::StatusCode::kNotFound, reason::kFileNotFound,
-                     absl::StrCat(ShownUrl(folder_),
+                     absl::StrCat(ShownUrl(base()),
                                   ": there is no object whose name begins so; compare the URL"),
-                     {{"file", ShownUrl(folder_)}});
+                     {{"file", ShownUrl(base())}});
   }
 
   // The folder in its bucket.
-  absl::string_view key_prefix() const {
-    const absl::string_view folder = folder_;
-    return folder.substr(folder.find('/', folder.find("//") + 2) + 1);
-  }
+  absl::string_view key_prefix() const { return KeyOf(base()); }
 
-  const std::string folder_;
   std::string first_level_token_;
   bool first_level_left_ = true;
   bool first_level_runs_ = false;
@@ -426,10 +422,6 @@ class ObjectLister::UrlsTask final : public Task {
         });
     if (!is_allowed) return UrlNotAllowed(url);
     return url;
-  }
-  // The key of an object of a bucket.
-  static absl::string_view KeyOf(absl::string_view url) {
-    return url.substr(url.find('/', url.find("//") + 2) + 1);
   }
   absl::StatusOr<std::string> KeyAt(size_t i) const {
     BULKHEAD_ASSIGN_OR_RETURN(const std::string url, UrlAt(i));

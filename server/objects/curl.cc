@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <deque>
-#include <set>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -90,51 +89,49 @@ class HttpClient::Library {
     if (handle == nullptr) {
       return NoLibcurl(absl::StrCat("and neither ", absl::StrJoin(names, " nor "), " is here"));
     }
-    Library library;
-    const bool has_all = Find(handle, "curl_global_init", library.global_init) &&
-                         Find(handle, "curl_easy_init", library.easy_init) &&
-                         Find(handle, "curl_easy_cleanup", library.easy_cleanup) &&
-                         Find(handle, "curl_easy_setopt", library.easy_set) &&
-                         Find(handle, "curl_easy_strerror", library.easy_words) &&
-                         Find(handle, "curl_multi_init", library.multi_init) &&
-                         Find(handle, "curl_multi_cleanup", library.multi_cleanup) &&
-                         Find(handle, "curl_multi_setopt", library.multi_set) &&
-                         Find(handle, "curl_multi_add_handle", library.multi_add) &&
-                         Find(handle, "curl_multi_remove_handle", library.multi_remove) &&
-                         Find(handle, "curl_multi_perform", library.multi_perform) &&
-                         Find(handle, "curl_multi_info_read", library.multi_read) &&
-                         Find(handle, "curl_multi_poll", library.multi_poll) &&
-                         Find(handle, "curl_slist_append", library.list_append) &&
-                         Find(handle, "curl_slist_free_all", library.list_free);
-    if (!has_all) return NoLibcurl("and the one that is here is older than 7.66");
+    const Library library(handle);
+    if (!library.has_all_) return NoLibcurl("and the one that is here is older than 7.66");
     if (library.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
       return NoLibcurl("and the one that is here does not start");
     }
     return library;
   }
 
-  decltype(&::curl_global_init) global_init = nullptr;
-  decltype(&::curl_easy_init) easy_init = nullptr;
-  decltype(&::curl_easy_cleanup) easy_cleanup = nullptr;
-  decltype(&::curl_easy_setopt) easy_set = nullptr;
-  decltype(&::curl_easy_strerror) easy_words = nullptr;
-  decltype(&::curl_multi_init) multi_init = nullptr;
-  decltype(&::curl_multi_cleanup) multi_cleanup = nullptr;
-  decltype(&::curl_multi_setopt) multi_set = nullptr;
-  decltype(&::curl_multi_add_handle) multi_add = nullptr;
-  decltype(&::curl_multi_remove_handle) multi_remove = nullptr;
-  decltype(&::curl_multi_perform) multi_perform = nullptr;
-  decltype(&::curl_multi_info_read) multi_read = nullptr;
-  decltype(&::curl_multi_poll) multi_poll = nullptr;
-  decltype(&::curl_slist_append) list_append = nullptr;
-  decltype(&::curl_slist_free_all) list_free = nullptr;
-
  private:
-  template <typename Function>
-  static bool Find(void* handle, const char* name, Function& function) {
-    function = reinterpret_cast<Function>(dlsym(handle, name));
-    return function != nullptr;
+  // A function, as the type that it is assigned to.
+  struct Found {
+    void* address;
+    template <typename Function>
+    operator Function() const {
+      return reinterpret_cast<Function>(address);
+    }
+  };
+  explicit Library(void* handle) : handle_(handle) {}
+  Found Find(const char* name) {
+    void* const address = dlsym(handle_, name);
+    has_all_ = has_all_ && address != nullptr;
+    return {address};
   }
+
+  void* handle_;
+  bool has_all_ = true;  // before the functions, which are found after it
+
+ public:
+  decltype(&::curl_global_init) global_init = Find("curl_global_init");
+  decltype(&::curl_easy_init) easy_init = Find("curl_easy_init");
+  decltype(&::curl_easy_cleanup) easy_cleanup = Find("curl_easy_cleanup");
+  decltype(&::curl_easy_setopt) easy_set = Find("curl_easy_setopt");
+  decltype(&::curl_easy_strerror) easy_words = Find("curl_easy_strerror");
+  decltype(&::curl_multi_init) multi_init = Find("curl_multi_init");
+  decltype(&::curl_multi_cleanup) multi_cleanup = Find("curl_multi_cleanup");
+  decltype(&::curl_multi_setopt) multi_set = Find("curl_multi_setopt");
+  decltype(&::curl_multi_add_handle) multi_add = Find("curl_multi_add_handle");
+  decltype(&::curl_multi_remove_handle) multi_remove = Find("curl_multi_remove_handle");
+  decltype(&::curl_multi_perform) multi_perform = Find("curl_multi_perform");
+  decltype(&::curl_multi_info_read) multi_read = Find("curl_multi_info_read");
+  decltype(&::curl_multi_poll) multi_poll = Find("curl_multi_poll");
+  decltype(&::curl_slist_append) list_append = Find("curl_slist_append");
+  decltype(&::curl_slist_free_all) list_free = Find("curl_slist_free_all");
 };
 
 // One request, from Send until it is done or cancelled.
@@ -325,7 +322,7 @@ class HttpClient::Transfer {
 };
 
 struct HttpClient::State {
-  Library library;
+  const Library library;
   StoreConfig config;
   CURLM* multi = nullptr;
   Id next_id = 1;
@@ -343,10 +340,7 @@ HttpClient::HttpClient(std::unique_ptr<State> state) : state_(std::move(state)) 
 absl::StatusOr<std::unique_ptr<HttpClient>> HttpClient::Create(
     const StoreConfig& config, const std::vector<std::string>& libraries) {
   BULKHEAD_ASSIGN_OR_RETURN(const Library library, Library::Load(libraries));
-  auto state = std::make_unique<State>();
-  state->library = library;
-  state->config = config;
-  state->multi = library.multi_init();
+  std::unique_ptr<State> state(new State{library, config, library.multi_init()});
   if (state->multi == nullptr) return NoLibcurl("and the one that is here does not start");
   library.multi_set(state->multi, CURLMOPT_MAXCONNECTS,
                     static_cast<long>(config.limits.connections));

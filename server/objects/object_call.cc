@@ -50,14 +50,9 @@ CallRunner::Running* CallRunner::Find(Id id) {
 }
 
 CredentialChain* CallRunner::ChainOf(const ObjectCall& call) const {
-  switch (call.operation.target.scheme) {
-    case ObjectUrl::Scheme::kS3:
-      return parts_.s3;
-    case ObjectUrl::Scheme::kGs:
-      return parts_.gs;
-    default:
-      return nullptr;
-  }
+  const ObjectUrl::Scheme scheme = call.operation.target.scheme;
+  if (scheme == ObjectUrl::Scheme::kS3) return parts_.s3;
+  return scheme == ObjectUrl::Scheme::kGs ? parts_.gs : nullptr;
 }
 
 void CallRunner::Attempt(Id id) {

@@ -120,8 +120,7 @@ class Matching : public std::enable_shared_from_this<Matching> {
       return done_(TooMany("begin like it", kMostPages * kPageObjects));
     }
     if (!page.next_token.empty()) return AskForPage(page.next_token);
-    std::sort(found_.begin(), found_.end(),
-              [](const ObjectInfo& a, const ObjectInfo& b) { return a.url < b.url; });
+    std::ranges::sort(found_, {}, &ObjectInfo::url);
     done_(std::move(found_));
   }
 

@@ -26,6 +26,12 @@ struct ObjectStore::State {
                       static_cast<uint64_t>(absl::ToUnixNanos(absl::Now())))),
         client(std::move(http)) {}
 
+  // Calls `done` from Poll.
+  template <typename Done>
+  void Answer(const Done& done, const absl::Status& status) {
+    timers.After(absl::ZeroDuration(), [done, status] { done(status); });
+  }
+
   StoreCounters counters;
   Timers timers;
   CredentialChain s3;
@@ -45,11 +51,8 @@ absl::StatusOr<std::unique_ptr<ObjectStore>> ObjectStore::Create(StoreConfig con
 }
 
 void ObjectStore::Find(std::string pattern, size_t most, OnFound done) {
-  const auto fail = [&](absl::Status status) {
-    state_->timers.After(absl::ZeroDuration(), [done, status] { done(status); });
-  };
   const absl::StatusOr<ObjectUrl> target = ParseObjectUrl(pattern);
-  if (!target.ok()) return fail(target.status());
+  if (!target.ok()) return state_->Answer(done, target.status());
   if (target->is_bucket() && KeyPattern(target->key).has_wildcard()) {
     return FindMatches(&state_->calls, pattern, *target, most, std::move(done));
   }
@@ -63,10 +66,7 @@ void ObjectStore::List(const ListQuery& query, OnListed done) {
                        absl::StrCat(ShownUrl(query.folder),
                                     ": servers of http have no listing; write an image_list"));
   }
-  if (!target.ok()) {
-    state_->timers.After(absl::ZeroDuration(), [done, status = target.status()] { done(status); });
-    return;
-  }
+  if (!target.ok()) return state_->Answer(done, target.status());
   ListPage(&state_->calls, query, *target, std::move(done));
 }
 
@@ -79,10 +79,7 @@ void ObjectStore::Read(const ObjectInfo& object, uint64_t begin, uint64_t end, S
                        absl::StrCat(ShownUrl(object.url), ": has ", object.size_bytes,
                                     " bytes, so [", begin, ", ", end, ") is no range of it"));
   }
-  if (!status.ok() || begin == end) {
-    state_->timers.After(absl::ZeroDuration(), [done, status] { done(status); });
-    return;
-  }
+  if (!status.ok() || begin == end) return state_->Answer(done, status);
   ReadRange(&state_->calls, object, *target, begin, end, std::move(sink), std::move(done));
 }
 
@@ -95,10 +92,7 @@ void ObjectStore::Put(const std::string& url, std::string bytes, OnPut done) {
                                     ": objects of http and https are only read; "
                                     "write to s3:// or gs://"));
   }
-  if (!status.ok()) {
-    state_->timers.After(absl::ZeroDuration(), [done, status] { done(status); });
-    return;
-  }
+  if (!status.ok()) return state_->Answer(done, status);
   ObjectCall call;
   call.shown = ShownUrl(url);
   call.operation.method = "PUT";

@@ -8,33 +8,15 @@
 namespace bulkhead {
 
 bool IsTransient(const HttpResponse& response, absl::string_view store_code) {
-  switch (response.fault) {
-    case HttpFault::kNone:
-      break;
-    case HttpFault::kName:
-    case HttpFault::kConnect:
-    case HttpFault::kSlow:
-    case HttpFault::kBroken:
-    case HttpFault::kOther:
-      return true;
-    case HttpFault::kTls:
-    case HttpFault::kTooLarge:
-    case HttpFault::kRedirect:
-    case HttpFault::kStopped:
-      return false;
+  constexpr HttpFault kOfTheNetwork[] = {HttpFault::kName, HttpFault::kConnect, HttpFault::kSlow,
+                                         HttpFault::kBroken, HttpFault::kOther};
+  constexpr int kTransientAnswers[] = {408, 429, 500, 502, 503, 504};
+  if (response.fault != HttpFault::kNone) {
+    return std::ranges::count(kOfTheNetwork, response.fault) > 0;
   }
-  switch (response.head.code) {
-    case 408:
-    case 429:
-    case 500:
-    case 502:
-    case 503:
-    case 504:
-      return true;
-    default:
-      return store_code == "RequestTimeout" || store_code == "SlowDown" ||
-             store_code == "InternalError";
-  }
+  return std::ranges::count(kTransientAnswers, response.head.code) > 0 ||
+         store_code == "RequestTimeout" || store_code == "SlowDown" ||
+         store_code == "InternalError";
 }
 
 absl::Duration RetryAfter(const HttpHead& head, absl::Time now) {

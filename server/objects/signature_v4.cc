@@ -16,12 +16,6 @@ namespace {
 
 constexpr absl::string_view kAlgorithm = "AWS4-HMAC-SHA256";
 
-std::string HashHex(absl::string_view bytes) {
-  Sha256 hash;
-  hash.Update(bytes);
-  return hash.FinishHex();
-}
-
 // Without spaces at the ends, and one where there are several.
 std::string Trimmed(absl::string_view value) {
   std::string trimmed(value);
@@ -80,7 +74,7 @@ void SignV4(const SigningKey& key, const SigningScope& scope, SignedRequest& req
     derived = HmacSha256(derived, part);
   }
   const std::string to_sign =
-      absl::StrCat(kAlgorithm, "\n", time, "\n", where, "\n", HashHex(CanonicalRequest(request)));
+      absl::StrCat(kAlgorithm, "\n", time, "\n", where, "\n", Sha256Hex(CanonicalRequest(request)));
   const std::string names = SignedHeaderNames(request.headers);
   request.headers.emplace_back(
       "Authorization",

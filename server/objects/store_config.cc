@@ -22,7 +22,7 @@ struct Setting {
 
 // The first variable of `names` that is set, else the setting of the profile.
 Setting FirstOf(const Environment& environment, std::initializer_list<const char*> names,
-                const AwsProfile& profile, const std::string& in_profile) {
+                const AwsProfile& profile = {}, const std::string& in_profile = "") {
   for (const char* const name : names) {
     if (std::string value = Variable(environment, name); !value.empty()) return {name, value};
   }
@@ -64,7 +64,7 @@ absl::Status CheckRegion(const Setting& setting) {
 }
 
 absl::StatusOr<bool> IsPathStyle(const Environment& environment, bool has_endpoint) {
-  const Setting style = FirstOf(environment, {"AWS_S3_ADDRESSING_STYLE"}, {}, "");
+  const Setting style = FirstOf(environment, {"AWS_S3_ADDRESSING_STYLE"});
   if (style.value.empty() || style.value == "auto") return has_endpoint;
   if (style.value == "path") return true;
   if (style.value == "virtual") return false;
@@ -73,13 +73,13 @@ absl::StatusOr<bool> IsPathStyle(const Environment& environment, bool has_endpoi
 }
 
 ProxyConfig ProxiesOf(const Environment& environment) {
-  const std::string all = FirstOf(environment, {"all_proxy", "ALL_PROXY"}, {}, "").value;
+  const std::string all = FirstOf(environment, {"all_proxy", "ALL_PROXY"}).value;
   ProxyConfig proxy;
-  proxy.http = FirstOf(environment, {"http_proxy"}, {}, "").value;
-  proxy.https = FirstOf(environment, {"https_proxy", "HTTPS_PROXY"}, {}, "").value;
+  proxy.http = FirstOf(environment, {"http_proxy"}).value;
+  proxy.https = FirstOf(environment, {"https_proxy", "HTTPS_PROXY"}).value;
   if (proxy.http.empty()) proxy.http = all;
   if (proxy.https.empty()) proxy.https = all;
-  proxy.none_for = FirstOf(environment, {"no_proxy", "NO_PROXY"}, {}, "").value;
+  proxy.none_for = FirstOf(environment, {"no_proxy", "NO_PROXY"}).value;
   return proxy;
 }
 
@@ -94,7 +94,7 @@ absl::StatusOr<StoreConfig> StoreConfig::FromEnvironment(const Environment& envi
   if (!endpoint.value.empty()) {
     BULKHEAD_ASSIGN_OR_RETURN(config.s3_endpoint, EndpointOf(endpoint));
   }
-  const Setting google = FirstOf(environment, {"GS_ENDPOINT_URL"}, {}, "");
+  const Setting google = FirstOf(environment, {"GS_ENDPOINT_URL"});
   if (!google.value.empty()) {
     BULKHEAD_ASSIGN_OR_RETURN(config.gs_endpoint, EndpointOf(google));
   }
@@ -108,7 +108,7 @@ absl::StatusOr<StoreConfig> StoreConfig::FromEnvironment(const Environment& envi
                             IsPathStyle(environment, !config.s3_endpoint.empty()));
   config.ca_bundle = FirstOf(environment, {"AWS_CA_BUNDLE"}, profile, "ca_bundle").value;
   if (config.ca_bundle.empty()) {
-    config.ca_bundle = FirstOf(environment, {"SSL_CERT_FILE"}, {}, "").value;
+    config.ca_bundle = FirstOf(environment, {"SSL_CERT_FILE"}).value;
   }
   config.proxy = ProxiesOf(environment);
   return config;

@@ -31,10 +31,8 @@ Address SplitEndpoint(absl::string_view endpoint) {
 // Whether a bucket can be the first part of a host's name. No certificate is valid for one with a
 // dot.
 bool FitsHostName(absl::string_view bucket) {
-  for (const char c : bucket) {
-    if (!absl::ascii_islower(c) && !absl::ascii_isdigit(c) && c != '-') return false;
-  }
-  return true;
+  return std::ranges::all_of(
+      bucket, [](char c) { return absl::ascii_islower(c) || absl::ascii_isdigit(c) || c == '-'; });
 }
 
 std::string AmazonsEndpoint(const std::string& region) {
@@ -73,12 +71,6 @@ std::string WebUrl(const ObjectUrl& target) {
   return url;
 }
 
-std::string PayloadHash(const std::string& body) {
-  Sha256 hash;
-  hash.Update(body);
-  return hash.FinishHex();
-}
-
 }  // namespace
 
 HttpRequest MakeStoreRequest(const StoreConfig& config, const StoreOperation& operation,
@@ -100,7 +92,7 @@ HttpRequest MakeStoreRequest(const StoreConfig& config, const StoreOperation& op
   if (!credentials.bearer_token.empty()) {
     request.headers = {{"Authorization", absl::StrCat("Bearer ", credentials.bearer_token)}};
   } else if (!credentials.is_anonymous()) {
-    const std::string payload_hash = PayloadHash(operation.body);
+    const std::string payload_hash = Sha256Hex(operation.body);
     SignedRequest to_sign{operation.method,
                           address.path,
                           operation.query,

@@ -21,16 +21,8 @@ struct EpochCut {
 EpochCut Cut(const BatchPlan::Config& config, uint64_t left) {
   const uint64_t global_batch = config.world_size * config.batch_size;
   EpochCut cut{left / global_batch, left % global_batch, false};
-  switch (config.last) {
-    case v1::LAST_BATCH_DROP:
-      break;
-    case v1::LAST_BATCH_PAD:
-      cut.has_last = cut.rest > 0;
-      break;
-    default:
-      cut.has_last = cut.rest >= config.world_size;
-      break;
-  }
+  if (config.last == v1::LAST_BATCH_DROP) return cut;
+  cut.has_last = cut.rest >= (config.last == v1::LAST_BATCH_PAD ? 1 : config.world_size);
   return cut;
 }
 

@@ -52,32 +52,27 @@ InterleaveTable::InterleaveTable(const std::vector<FileRecords>& files, uint64_t
 
 uint64_t InterleaveTable::RecordAt(uint64_t position) const {
   // Segments may be empty; the last one that begins here is the one that holds the position.
-  const Segment& segment = *std::prev(std::upper_bound(
-      segments_.begin(), segments_.end(), position,
-      [](uint64_t wanted, const Segment& candidate) { return wanted < candidate.first_position; }));
+  const Segment& segment =
+      *std::prev(std::ranges::upper_bound(segments_, position, {}, &Segment::first_position));
   const uint64_t offset = position - segment.first_position;
   const uint64_t living = slots_ - segment.dead;
   const uint64_t turn = segment.place + offset / block_length_;  // among turns of living slots
   const uint64_t round = segment.round + turn / living;
-  const uint32_t slot = LivingSlot(segment.dead, turn % living);
-  const Stay& stay = *std::prev(std::upper_bound(
-      stays_.begin() + stays_begin_[slot], stays_.begin() + stays_begin_[slot + 1], round,
-      [](uint64_t wanted, const Stay& candidate) { return wanted < candidate.first_round; }));
+  const uint64_t k = turn % living;  // of the living slots
+  const uint32_t slot =
+      segment.dead == 0 ? static_cast<uint32_t>(k) : dying_->Select(segment.dead, k);
+  const Stay& stay = *std::prev(std::ranges::upper_bound(stays_.begin() + stays_begin_[slot],
+                                                         stays_.begin() + stays_begin_[slot + 1],
+                                                         round, {}, &Stay::first_round));
   return stay.first_record + (round - stay.first_round) * block_length_ + offset % block_length_;
-}
-
-uint64_t InterleaveTable::LivingBelow(uint32_t dead, uint32_t slot) const {
-  return dead == 0 ? slot : dying_->CountBelow(dead, slot);
-}
-
-uint32_t InterleaveTable::LivingSlot(uint32_t dead, uint64_t k) const {
-  return dead == 0 ? static_cast<uint32_t>(k) : dying_->Select(dead, k);
 }
 
 void InterleaveTable::EndSegment(const Turn& last_turn, uint64_t rest, bool slot_dies) {
   const Segment& segment = segments_.back();
   const uint64_t living = slots_ - segment.dead;
-  const uint64_t below = LivingBelow(segment.dead, last_turn.slot);
+  // Living slots below this one.
+  const uint64_t below =
+      segment.dead == 0 ? last_turn.slot : dying_->CountBelow(segment.dead, last_turn.slot);
   const uint64_t full_turns = (last_turn.round - segment.round) * living + below - segment.place;
   Segment next;
   next.first_position = segment.first_position + full_turns * block_length_ + rest;

@@ -5,10 +5,15 @@
 #include <optional>
 #include <vector>
 
-#include "server/sampler/file_order.h"
 #include "server/sampler/range_select.h"
 
 namespace bulkhead {
+
+// A file's place in the order of an epoch.
+struct FileRecords {
+  uint64_t first_record = 0;
+  uint64_t count = 0;
+};
 
 // Finds the record of any position in an interleaved epoch, for one order of the files: in O(log
 // files), with a table of O(files) that is built in O(files · log cycle_length).
@@ -52,9 +57,6 @@ class InterleaveTable {
     uint64_t first_record = 0;
   };
 
-  // The living slots, when `dead` have died: how many there are below `slot`; the k-th.
-  uint64_t LivingBelow(uint32_t dead, uint32_t slot) const;
-  uint32_t LivingSlot(uint32_t dead, uint64_t k) const;
   // Ends the last segment with a file's last turn, which gives `rest` records, and begins the next.
   void EndSegment(const Turn& last_turn, uint64_t rest, bool slot_dies);
 

@@ -117,17 +117,11 @@ absl::StatusOr<uint64_t> MixtureSamplesPerEpoch(const v1::MixtureSource& mixture
     }
   }
   const Apportionment apportionment(weights);
-  std::optional<uint64_t> length;
-  switch (mixture.stop()) {
-    case v1::MIXTURE_STOP_NEVER:
-      length = mixture.samples_per_epoch();
-      break;
-    case v1::MIXTURE_STOP_ALL_EXHAUSTED:
-      length = apportionment.ShortestWith(source_records);
-      break;
-    default:
-      length = apportionment.LongestWithin(source_records);
-      break;
+  std::optional<uint64_t> length = mixture.samples_per_epoch();
+  if (mixture.stop() == v1::MIXTURE_STOP_ALL_EXHAUSTED) {
+    length = apportionment.ShortestWith(source_records);
+  } else if (mixture.stop() != v1::MIXTURE_STOP_NEVER) {
+    length = apportionment.LongestWithin(source_records);
   }
   if (!length.has_value() || *length > Apportionment::kMaxLength) {
     return Invalid(absl::StrCat("source.mixture: an epoch would have more than ",

@@ -139,8 +139,7 @@ void Builder::AddProgress(uint64_t& records, double& files) const {
 BuildIndexesFn IndexBuilder(uint32_t max_parallel, uint64_t worker_quota_bytes,
                             Supervisor* supervisor) {
   return [=](const IndexKind& kind, const std::vector<size_t>& missing, IndexFolder& folder,
-             internal::v1::ResolvedSource& resolved, const FindProgressFn& progress,
-             const FindCancelledFn& cancelled) -> absl::Status {
+             internal::v1::ResolvedSource& resolved, const FindCaller& caller) -> absl::Status {
     Builder builder{kind, resolved, folder, worker_quota_bytes, supervisor};
     const int64_t begin_ns = MonotonicNanos();
     size_t next = 0;
@@ -149,7 +148,7 @@ BuildIndexesFn IndexBuilder(uint32_t max_parallel, uint64_t worker_quota_bytes,
         BULKHEAD_RETURN_IF_ERROR(builder.StartJob(missing[next++]));
       }
       BULKHEAD_RETURN_IF_ERROR(builder.Collect(absl::Milliseconds(250)));
-      if (cancelled()) return absl::CancelledError("the client is gone");
+      if (caller.cancelled()) return absl::CancelledError("the client is gone");
 
       v1::Progress report;
       uint64_t records = 0;
@@ -173,7 +172,7 @@ BuildIndexesFn IndexBuilder(uint32_t max_parallel, uint64_t worker_quota_bytes,
                               ? absl::StrCat(kind.activity, " ",
                                              Printable(resolved.files(missing[next - 1]).name()))
                               : "indexed");
-      progress(report);
+      caller.progress(report);
     }
     return absl::OkStatus();
   };

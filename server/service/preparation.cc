@@ -229,7 +229,7 @@ absl::Status Preparer::FindData(const std::string& base_dir, PreparedPipeline& p
                                 const FindCancelledFn& cancelled) const {
   if (prepared.samples_per_epoch > 0) return absl::OkStatus();  // known from the spec alone
   const DataFinder finder(roots_, indexes_, objects_);
-  auto found = finder.Find(prepared.spec, base_dir, progress, cancelled);
+  auto found = finder.Find(prepared.spec, base_dir, {progress, cancelled});
   if (!found.ok()) return WithPlace(found.status(), prepared.notes);
   FoundData data = *std::move(found);
   prepared.resolved = std::move(data.resolved);

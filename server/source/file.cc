@@ -26,9 +26,8 @@ namespace bulkhead {
 namespace {
 
 absl::Status NotRegular(absl::string_view name) {
-  return MakeError(absl::StatusCode::kInvalidArgument, reason::kFileUnreadable,
-                   absl::StrCat(Printable(name), ": is not a regular file"),
-                   {{"file", std::string(name)}});
+  return FileFault(absl::StatusCode::kInvalidArgument, reason::kFileUnreadable, name,
+                   "is not a regular file");
 }
 
 // A FUSE file system may give a file another inode number whenever it is looked up again.
@@ -59,22 +58,34 @@ absl::Status NotFetched(const std::string& key, uint64_t begin, uint64_t end, bo
                    std::move(metadata));
 }
 
+absl::Status FileFault(absl::StatusCode code, absl::string_view reason, absl::string_view name,
+                       absl::string_view what) {
+  return MakeError(code, reason, absl::StrCat(Printable(name), ": ", what),
+                   {{"file", std::string(name)}});
+}
+
+UniqueFd OpenFd(const std::string& path, int flags) {
+  int fd = -1;
+  do {
+    fd = open(path.c_str(), flags);
+  } while (fd < 0 && errno == EINTR);
+  return UniqueFd(fd);
+}
+
 absl::Status FileError(int error, absl::string_view name, absl::string_view action) {
   if (error == ENOMEM) throw std::bad_alloc();
-  std::map<std::string, std::string> metadata{{"file", std::string(name)}};
   if (error == ENOENT || error == ENOTDIR) {
-    return MakeError(absl::StatusCode::kNotFound, reason::kFileNotFound,
-                     absl::StrCat(Printable(name), ": there is no such file"), std::move(metadata));
+    return FileFault(absl::StatusCode::kNotFound, reason::kFileNotFound, name,
+                     "there is no such file");
   }
   const bool denied = error == EACCES || error == EPERM;
   const bool wrong = error == ELOOP || error == ENAMETOOLONG || error == EISDIR;
   const absl::StatusCode code = denied  ? absl::StatusCode::kPermissionDenied
                                 : wrong ? absl::StatusCode::kInvalidArgument
                                         : absl::StatusCode::kUnavailable;
-  return MakeError(code, reason::kFileUnreadable,
-                   absl::StrCat(Printable(name), ": cannot be ", action, ": ", std::strerror(error),
-                                denied ? "; give the service's user the right to read it" : ""),
-                   std::move(metadata));
+  return FileFault(code, reason::kFileUnreadable, name,
+                   absl::StrCat("cannot be ", action, ": ", std::strerror(error),
+                                denied ? "; give the service's user the right to read it" : ""));
 }
 
 FileIdentity IdentityOf(const struct stat& info) {
@@ -117,18 +128,15 @@ std::string FolderOf(const std::string& path) {
 }
 
 absl::StatusOr<DataFile> DataFile::Open(const std::string& path, absl::string_view name) {
-  int fd = -1;
-  do {
-    fd = open(path.c_str(), kOpenFlags);
-  } while (fd < 0 && errno == EINTR);
-  if (fd < 0) return FileError(errno, name, "opened");
-  return Take(fd, name);
+  UniqueFd fd = OpenFd(path, kOpenFlags);
+  if (!fd) return FileError(errno, name, "opened");
+  return Take(std::move(fd), name);
 }
 
-absl::StatusOr<DataFile> DataFile::Take(int fd, absl::string_view name) {
-  DataFile file(fd, name);
+absl::StatusOr<DataFile> DataFile::Take(UniqueFd fd, absl::string_view name) {
+  DataFile file(std::move(fd), name);
   struct stat info;
-  if (fstat(fd, &info) != 0) return FileError(errno, name, "opened");
+  if (fstat(file.fd_.get(), &info) != 0) return FileError(errno, name, "opened");
   if (!S_ISREG(info.st_mode)) return NotRegular(name);
   file.identity_ = IdentityOf(info);
   return file;
@@ -140,18 +148,16 @@ class DataFile::Blocks {
   static absl::StatusOr<std::unique_ptr<const Blocks>> Open(const Object& object) {
     auto blocks = std::make_unique<Blocks>();
     blocks->key_ = object.key;
-    bool found = false;
     for (const std::string* path : {&object.path, &object.spare_path}) {
       absl::StatusOr<ObjectBlocks> opened = ObjectBlocks::Open(*path);
       if (opened.ok()) {
         blocks->object_ = opened->object();
         blocks->parts_.push_back(*std::move(opened));
-        found = true;
       } else if (!absl::IsNotFound(opened.status())) {
         return opened.status();
       }
     }
-    if (!found) return std::unique_ptr<const Blocks>();
+    if (blocks->parts_.empty()) return std::unique_ptr<const Blocks>();
     return blocks;
   }
 
@@ -179,18 +185,20 @@ class DataFile::Blocks {
   std::vector<ObjectBlocks> parts_;
 };
 
-DataFile::DataFile(int fd, absl::string_view name) : fd_(fd), name_(name) {}
+DataFile::DataFile(UniqueFd fd, absl::string_view name) : fd_(std::move(fd)), name_(name) {}
+DataFile::DataFile(DataFile&& other) noexcept = default;
+DataFile& DataFile::operator=(DataFile&& other) noexcept = default;
+DataFile::~DataFile() = default;
 
 absl::StatusOr<DataFile> DataFile::OpenObject(const Object& object, absl::string_view name) {
   auto blocks = Blocks::Open(object);
   if (!blocks.ok()) {
-    return MakeError(absl::StatusCode::kUnavailable, reason::kFileUnreadable,
-                     absl::StrCat(Printable(name), ": its blocks on this host cannot be read: ",
-                                  blocks.status().message()),
-                     {{"file", std::string(name)}});
+    return FileFault(
+        absl::StatusCode::kUnavailable, reason::kFileUnreadable, name,
+        absl::StrCat("its blocks on this host cannot be read: ", blocks.status().message()));
   }
   if (*blocks == nullptr) return NotFetched(object.key, 0, 1);
-  DataFile file(-1, name);
+  DataFile file(UniqueFd(), name);
   file.identity_.size_bytes = (*blocks)->object().size_bytes;
   file.identity_.mtime_ns = (*blocks)->object().mtime_ns;
   file.identity_.inode = ObjectBlocks::NumberOf(object.key);
@@ -198,29 +206,11 @@ absl::StatusOr<DataFile> DataFile::OpenObject(const Object& object, absl::string
   return file;
 }
 
-DataFile::DataFile(DataFile&& other) noexcept
-    : fd_(std::exchange(other.fd_, -1)),
-      blocks_(std::move(other.blocks_)),
-      name_(other.name_),
-      identity_(other.identity_) {}
-
-DataFile& DataFile::operator=(DataFile&& other) noexcept {
-  std::swap(fd_, other.fd_);
-  std::swap(blocks_, other.blocks_);
-  std::swap(name_, other.name_);
-  std::swap(identity_, other.identity_);
-  return *this;
-}
-
-DataFile::~DataFile() {
-  if (fd_ >= 0) close(fd_);
-}
-
 absl::StatusOr<size_t> DataFile::ReadAt(uint64_t offset, char* to, size_t size) const {
   if (blocks_ != nullptr) return blocks_->ReadAt(offset, to, size);
   size_t done = 0;
   while (done < size) {
-    const ssize_t got = pread(fd_, to + done, size - done, static_cast<off_t>(offset + done));
+    const ssize_t got = pread(fd_.get(), to + done, size - done, static_cast<off_t>(offset + done));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) {
       return Annotate(FileError(errno, absl::StrCat(name_, "@", offset), "read"), "",
@@ -233,8 +223,7 @@ absl::StatusOr<size_t> DataFile::ReadAt(uint64_t offset, char* to, size_t size) 
 }
 
 void DataFile::Prefetch(uint64_t offset, uint64_t size) const {
-  if (blocks_ != nullptr) return;
-  ReadAhead(fd_, offset, size);
+  if (blocks_ == nullptr) ReadAhead(fd_.get(), offset, size);
 }
 
 std::optional<uint64_t> DataFile::FileSystem() const {
@@ -246,7 +235,7 @@ std::optional<uint64_t> DataFile::FileSystem() const {
   constexpr int64_t kFit[] = {EXT4_SUPER_MAGIC, kXfs, BTRFS_SUPER_MAGIC,
                               F2FS_SUPER_MAGIC, kZfs, kBcachefs};
   struct statfs info;
-  if (blocks_ != nullptr || fstatfs(fd_, &info) != 0) return std::nullopt;
+  if (blocks_ != nullptr || fstatfs(fd_.get(), &info) != 0) return std::nullopt;
   if (std::find(std::begin(kFit), std::end(kFit), int64_t{info.f_type}) == std::end(kFit)) {
     return std::nullopt;
   }
@@ -261,14 +250,14 @@ absl::Status DataFile::CheckUnchanged(const FileIdentity& indexed) const {
   const bool same = identity_.size_bytes == indexed.size_bytes &&
                     identity_.mtime_ns == indexed.mtime_ns &&
                     (indexed.inode == 0 || identity_.inode == indexed.inode ||
-                     (blocks_ == nullptr && !HasLastingInodes(fd_)));
+                     (blocks_ == nullptr && !HasLastingInodes(fd_.get())));
   return same ? absl::OkStatus() : Changed(name_, indexed, identity_);
 }
 
 absl::Status DataFile::CheckStill() const {
   if (blocks_ != nullptr) return absl::OkStatus();
   struct stat info;
-  if (fstat(fd_, &info) != 0) return FileError(errno, name_, "read");
+  if (fstat(fd_.get(), &info) != 0) return FileError(errno, name_, "read");
   const FileIdentity now = IdentityOf(info);
   const bool same = now.size_bytes == identity_.size_bytes && now.mtime_ns == identity_.mtime_ns;
   return same ? absl::OkStatus() : Changed(name_, identity_, now);

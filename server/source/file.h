@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "server/os/files/fd.h"
 
 namespace bulkhead {
 
@@ -45,7 +46,7 @@ class DataFile {
   // file, else UNAVAILABLE).
   static absl::StatusOr<DataFile> Open(const std::string& path, absl::string_view name);
   // Takes over `fd`, which was opened with kOpenFlags. Errors as Open's.
-  static absl::StatusOr<DataFile> Take(int fd, absl::string_view name);
+  static absl::StatusOr<DataFile> Take(UniqueFd fd, absl::string_view name);
   // Opens what this host has of an object, which nobody can change. FILE_UNREADABLE if its files
   // are damaged.
   static absl::StatusOr<DataFile> OpenObject(const Object& object, absl::string_view name);
@@ -83,9 +84,9 @@ class DataFile {
 
  private:
   class Blocks;
-  DataFile(int fd, absl::string_view name);
+  DataFile(UniqueFd fd, absl::string_view name);
 
-  int fd_ = -1;
+  UniqueFd fd_;
   std::unique_ptr<const Blocks> blocks_;  // of an object; null: a file
   absl::string_view name_;
   FileIdentity identity_;
@@ -94,6 +95,13 @@ class DataFile {
 // NOT_FETCHED for bytes [begin, end) of an object. `wrong`: they are on this host, but are not what
 // was written; the metadata then has `wrong`, too.
 absl::Status NotFetched(const std::string& key, uint64_t begin, uint64_t end, bool wrong = false);
+
+// `code` with `reason` for the file `name`, of which `what` says what is wrong.
+absl::Status FileFault(absl::StatusCode code, absl::string_view reason, absl::string_view name,
+                       absl::string_view what);
+
+// Opens `path`; no descriptor, with errno set, when that fails.
+UniqueFd OpenFd(const std::string& path, int flags);
 
 // FILE_NOT_FOUND or FILE_UNREADABLE for the errno `error` of a failed `action` ("opened", "read")
 // on the file `name`.

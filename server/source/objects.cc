@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "server/base/error.h"
+
 namespace bulkhead {
 
 DataFile::Object ObjectOf(const internal::v1::ResolvedFile& file) {
@@ -35,8 +37,12 @@ std::vector<internal::v1::ObjectParts> MergeParts(std::vector<ObjectPart> parts)
 
 absl::StatusOr<DataFile> OpenData(const internal::v1::ResolvedFile& file, const Roots& roots,
                                   absl::string_view name) {
-  if (file.has_object()) return DataFile::OpenObject(ObjectOf(file), name);
-  return roots.Open(file.path(), name);
+  BULKHEAD_ASSIGN_OR_RETURN(DataFile opened, file.has_object()
+                                                 ? DataFile::OpenObject(ObjectOf(file), name)
+                                                 : roots.Open(file.path(), name));
+  BULKHEAD_RETURN_IF_ERROR(
+      opened.CheckUnchanged({file.size_bytes(), file.mtime_ns(), file.inode()}));
+  return opened;
 }
 
 }  // namespace bulkhead

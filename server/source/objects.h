@@ -27,7 +27,8 @@ DataFile::Object ObjectOf(const internal::v1::ResolvedFile& file);
 // The parts of each object together, in the order of its bytes, and what two have in common once.
 std::vector<internal::v1::ObjectParts> MergeParts(std::vector<ObjectPart> parts);
 
-// Opens a resolved file or object. Errors: those of Roots::Open and DataFile::OpenObject.
+// Opens a resolved file or object. Errors: those of Roots::Open, DataFile::OpenObject and
+// DataFile::CheckUnchanged.
 absl::StatusOr<DataFile> OpenData(const internal::v1::ResolvedFile& file, const Roots& roots,
                                   absl::string_view name);
 

@@ -34,12 +34,9 @@ std::string Resolve(const std::string& path) {
 }
 
 absl::Status NotAllowed(absl::string_view name) {
-  return MakeError(absl::StatusCode::kPermissionDenied, reason::kPathNotAllowed,
-                   absl::StrCat(Printable(name),
-                                ": lies outside the folders that this service may read (its "
-                                "data roots); start bulkheadd with --root FOLDER for its folder, "
-                                "too, or move it"),
-                   {{"file", std::string(name)}});
+  return FileFault(absl::StatusCode::kPermissionDenied, reason::kPathNotAllowed, name,
+                   "lies outside the folders that this service may read (its data roots); start "
+                   "bulkheadd with --root FOLDER for its folder, too, or move it");
 }
 
 // Whether the open file `fd` lies at `path`, which then leads through no links. False when that
@@ -56,34 +53,28 @@ bool LiesAt(int fd, absl::string_view path) {
 
 absl::StatusOr<DataFile> OpenBeneath(const std::string& root, const std::string& relative,
                                      absl::string_view name, bool ask_kernel) {
-  int folder = -1;
-  do {
-    folder = open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
-  } while (folder < 0 && errno == EINTR);
-  if (folder < 0) return FileError(errno, name, "opened");
+  const UniqueFd folder = OpenFd(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (!folder) return FileError(errno, name, "opened");
   open_how how{};
   how.flags = DataFile::kOpenFlags;
   how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
-  int fd = -1;
+  UniqueFd fd;
   int error = ENOSYS;
   while (ask_kernel) {
-    fd = static_cast<int>(syscall(SYS_openat2, folder, relative.c_str(), &how, sizeof(how)));
-    error = fd < 0 ? errno : 0;
+    fd.reset(
+        static_cast<int>(syscall(SYS_openat2, folder.get(), relative.c_str(), &how, sizeof(how))));
+    error = fd ? 0 : errno;
     if (error != EINTR && error != EAGAIN) break;  // EAGAIN: a rename on its way
   }
   // A kernel before 5.6, or a sandbox, which cannot see what openat2 is asked for.
   if (error == ENOSYS || error == EPERM) {
-    fd = openat(folder, relative.c_str(), DataFile::kOpenFlags);
-    error = fd < 0 ? errno : 0;
-    if (fd >= 0 && !LiesAt(fd, absl::StrCat(root, relative))) {
-      close(fd);
-      error = EXDEV;
-    }
+    fd.reset(openat(folder.get(), relative.c_str(), DataFile::kOpenFlags));
+    error = fd ? 0 : errno;
+    if (fd && !LiesAt(fd.get(), absl::StrCat(root, relative))) error = EXDEV;
   }
-  close(folder);
   if (error == EXDEV || error == ELOOP) return NotAllowed(name);
   if (error != 0) return FileError(error, name, "opened");
-  return DataFile::Take(fd, name);
+  return DataFile::Take(std::move(fd), name);
 }
 
 Roots::Roots(const google::protobuf::RepeatedPtrField<std::string>& roots)
@@ -148,13 +139,10 @@ absl::StatusOr<DataFile> Roots::Open(const std::string& path, absl::string_view 
   for (const std::string& root : roots_) {
     if (!absl::StartsWith(path, root)) continue;
     // Where it leads is seen before it is opened to be read, which may have effects on a device.
-    const int place = open(path.c_str(), O_PATH | O_CLOEXEC);
-    const bool plain = place >= 0 && LiesAt(place, path);
-    if (place >= 0) close(place);
-    if (!plain) break;
-    const int fd = open(path.c_str(), DataFile::kOpenFlags);
-    if (fd >= 0 && LiesAt(fd, path)) return DataFile::Take(fd, name);
-    if (fd >= 0) close(fd);
+    const UniqueFd place(open(path.c_str(), O_PATH | O_CLOEXEC));
+    if (!place || !LiesAt(place.get(), path)) break;
+    UniqueFd fd(open(path.c_str(), DataFile::kOpenFlags));
+    if (fd && LiesAt(fd.get(), path)) return DataFile::Take(std::move(fd), name);
     break;
   }
   BULKHEAD_ASSIGN_OR_RETURN(const Place place, Find(path, name));

@@ -48,10 +48,7 @@ class SelectedSource final : public Source {
   absl::StatusOr<uint64_t> RecordOf(uint64_t index) const {
     const uint64_t kept = index + skip_;
     if (parts_.empty()) return kept;
-    const auto behind =
-        std::upper_bound(parts_.begin(), parts_.end(), kept,
-                         [](uint64_t k, const Part& part) { return k < part.first_kept; });
-    const Part& part = *(behind - 1);
+    const Part& part = *(std::ranges::upper_bound(parts_, kept, {}, &Part::first_kept) - 1);
     BULKHEAD_ASSIGN_OR_RETURN(const uint64_t record, part.selection.Select(kept - part.first_kept));
     return part.first_record + record;
   }

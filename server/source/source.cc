@@ -3,20 +3,57 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "server/base/error.h"
 #include "server/source/images/image_source.h"
-#include "server/source/range_source.h"
 #include "server/source/records/record_source.h"
 #include "server/source/selected_source.h"
 #include "server/source/tar/tar_format.h"
-#include "server/source/tfrecord/example_format.h"
+#include "server/source/tfrecord/example_reader.h"
 #include "server/spec/record_files.h"
 #include "server/spec/source_signature.h"
 
 namespace bulkhead {
 namespace {
 
-using FeatureMap = google::protobuf::Map<std::string, v1::Feature>;
+// The source `range`: record i is the number i. Reads no file, and never fails.
+class NumberContext final : public ReadContext {
+ public:
+  int64_t index = 0;
+};
+
+class Range final : public Source {
+ public:
+  Range(uint64_t size, std::vector<FeatureSignature> features)
+      : size_(size), features_(std::move(features)) {}
+
+  uint64_t record_count() const override { return size_; }
+  const std::vector<FeatureSignature>& features() const override { return features_; }
+  std::unique_ptr<ReadContext> NewContext() const override {
+    return std::make_unique<NumberContext>();
+  }
+
+  absl::Status Read(uint64_t index, ReadContext& context, Record& record) const override {
+    int64_t& value = static_cast<NumberContext&>(context).index;
+    value = static_cast<int64_t>(index);
+    record.values.assign(1, {reinterpret_cast<const std::byte*>(&value), sizeof(value), 1});
+    NameRecord(index, record.origin);
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<RecordIdentity> Identity(uint64_t index) const override {
+    return RecordIdentity{absl::string_view(), index};
+  }
+
+  void NameRecord(uint64_t index, std::string& name) const override {
+    name.assign("range@");
+    absl::StrAppend(&name, index);
+  }
+
+ private:
+  const uint64_t size_;
+  const std::vector<FeatureSignature> features_;
+};
 
 absl::StatusOr<std::unique_ptr<Source>> OpenAll(const v1::Source& source,
                                                 const FeatureMap& features,
@@ -24,7 +61,7 @@ absl::StatusOr<std::unique_ptr<Source>> OpenAll(const v1::Source& source,
                                                 std::vector<FeatureSignature> signatures) {
   switch (source.source_case()) {
     case v1::Source::kTfrecord: {
-      BULKHEAD_ASSIGN_OR_RETURN(auto format, NewExampleFormat(signatures, features));
+      BULKHEAD_ASSIGN_OR_RETURN(auto format, ExampleReader::Create(signatures, features));
       return OpenRecordSource(source, resolved, std::move(format), std::move(signatures));
     }
     case v1::Source::kTar: {
@@ -32,7 +69,12 @@ absl::StatusOr<std::unique_ptr<Source>> OpenAll(const v1::Source& source,
       return OpenRecordSource(source, resolved, std::move(format), std::move(signatures));
     }
     case v1::Source::kRange:
-      return OpenRangeSource(source.range(), std::move(signatures));
+      if (source.range().size() == 0 || source.range().size() > uint64_t{INT64_MAX}) {
+        return MakeError(absl::StatusCode::kInvalidArgument, reason::kSpecInvalid,
+                         "source.range.size: must be at least 1, and fit an int64",
+                         {{"path", "source.range.size"}});
+      }
+      return std::make_unique<Range>(source.range().size(), std::move(signatures));
     default:  // SourceFeatures has refused a source that is not set
       return OpenImageSource(source, resolved, std::move(signatures));
   }

@@ -121,14 +121,15 @@ class Source {
 // Opens a source whose files have their indexes (ResolvedFile.index_path); maps the indexes. If the
 // files have selections, or `resolved` has skip or take, only the kept records exist, numbered from
 // 0. Errors: DATA_LOSS if an index is damaged, NOT_FOUND if it is gone.
-absl::StatusOr<std::unique_ptr<Source>> OpenSource(
-    const v1::Source& source, const google::protobuf::Map<std::string, v1::Feature>& features,
-    const internal::v1::ResolvedSource& resolved);
+absl::StatusOr<std::unique_ptr<Source>> OpenSource(const v1::Source& source,
+                                                   const FeatureMap& features,
+                                                   const internal::v1::ResolvedSource& resolved);
 
 // The records of `resolved` with the features called `names` only, and all of them, whatever is
 // selected: what a filter looks at. Reads no image whose column is not named.
-absl::StatusOr<std::unique_ptr<Source>> OpenUnselected(
-    const v1::Source& source, const google::protobuf::Map<std::string, v1::Feature>& features,
-    const internal::v1::ResolvedSource& resolved, const std::set<std::string>& names);
+absl::StatusOr<std::unique_ptr<Source>> OpenUnselected(const v1::Source& source,
+                                                       const FeatureMap& features,
+                                                       const internal::v1::ResolvedSource& resolved,
+                                                       const std::set<std::string>& names);
 
 }  // namespace bulkhead

@@ -12,6 +12,9 @@
 
 namespace bulkhead {
 
+// The declared features of a source, by name.
+using FeatureMap = google::protobuf::Map<std::string, v1::Feature>;
+
 // Limit of the features after all stages of a spec, of all its sources together: 200 stages with
 // 300 features. Each feature counts once for every stage, and takes some hundred bytes.
 inline constexpr uint64_t kMostFeaturesOfStages = 60'000;

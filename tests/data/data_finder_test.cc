@@ -32,8 +32,8 @@ class DataFinderTest : public testing::Test {
     indexes_ = std::make_unique<IndexStore>(
         IndexFolder::Config{folder_ + "/cache", 0, 100},
         [this](const IndexKind& kind, const std::vector<size_t>& missing, IndexFolder& folder,
-               internal::v1::ResolvedSource& resolved, const FindProgressFn&,
-               const FindCancelledFn&) { return Build(kind, missing, folder, resolved); });
+               internal::v1::ResolvedSource& resolved,
+               const FindCaller&) { return Build(kind, missing, folder, resolved); });
   }
 
   absl::Status Build(const IndexKind& kind, const std::vector<size_t>& missing, IndexFolder& folder,
@@ -66,8 +66,7 @@ class DataFinderTest : public testing::Test {
     spec.mutable_batch()->set_size(1);
     EXPECT_TRUE(Normalize(spec).ok());
     return DataFinder({{folder_}, false}, indexes_.get())
-        .Find(
-            spec, folder_ + "/data", [](const v1::Progress&) {}, [] { return false; });
+        .Find(spec, folder_ + "/data", {[](const v1::Progress&) {}, [] { return false; }});
   }
 
   static v1::PipelineSpec Records(const std::string& pattern) {

@@ -202,7 +202,8 @@ ONLY_HEADERS = {
     },
     # It reports errors as a service does.
     ("server/receiver", "server/service"): {"server/service/rpc_error.h"},
-    ("server/source", "server/os"): {"server/os/files/read_ahead.h"},
+    # It opens files itself, and closes them as all rooms do.
+    ("server/source", "server/os"): {"server/os/files/fd.h", "server/os/files/read_ahead.h"},
     ("server/source", "server/spec"): {
         "server/spec/image_lists.h",
         "server/spec/record_files.h",

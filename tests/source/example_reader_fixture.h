@@ -25,8 +25,8 @@ class ExampleReaderTest : public ::testing::Test {
     if (!reader.ok()) return reader.status();
     // Values are views of both.
     record_ = std::string(record);
-    reader_ = std::make_unique<ExampleReader>(*std::move(reader));
-    return reader_->Read(record_, scratch_, values_);
+    reader_ = *std::move(reader);
+    return reader_->ReadRecord(record_, scratch_, values_);
   }
   absl::Status Read(const tensorflow::Example& example) {
     return Read(example.SerializeAsString());

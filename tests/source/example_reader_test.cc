@@ -319,7 +319,7 @@ class MalformedExampleTest : public ExampleReaderTest {
     const std::unique_ptr<char[]> block(new char[record.size()]);
     std::memcpy(block.get(), record.data(), record.size());
     const absl::Status status =
-        reader_->Read(absl::string_view(block.get(), record.size()), scratch_, values_);
+        reader_->ReadRecord(absl::string_view(block.get(), record.size()), scratch_, values_);
     ++(status.ok() ? accepted_ : refused_);
     ASSERT_TRUE(status.ok() || IsSampleError(status)) << status;
     if (!status.ok()) return;
@@ -335,7 +335,7 @@ class MalformedExampleTest : public ExampleReaderTest {
     source.mutable_tfrecord();
     auto reader = ExampleReader::Create(*SourceFeatures(source, features_), features_);
     ASSERT_TRUE(reader.ok());
-    reader_ = std::make_unique<ExampleReader>(*std::move(reader));
+    reader_ = *std::move(reader);
   }
 
   std::string good_;
@@ -379,7 +379,7 @@ TEST_F(MalformedExampleTest, HugeLengthsAndEndlessNumbersAreRefused) {
        {std::string(11, '\xff'), std::string("\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"),
         std::string("\x0a\xff\xff\xff\xff\x0f"), std::string("\x0b"), std::string("\x0c"),
         std::string("\x02\x00", 2), std::string(200, '\x0b')}) {
-    absl::Status status = reader_->Read(good_ + tail, scratch_, values_);
+    absl::Status status = reader_->ReadRecord(good_ + tail, scratch_, values_);
     EXPECT_EQ(ReasonOf(status), reason::kMalformedExample) << status;
   }
 }

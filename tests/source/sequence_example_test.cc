@@ -60,12 +60,12 @@ class SequenceExampleTest : public ::testing::Test {
     source.mutable_tfrecord();
     auto reader = ExampleReader::Create(*SourceFeatures(source, features_), features_);
     ASSERT_TRUE(reader.ok()) << reader.status();
-    reader_ = std::make_unique<ExampleReader>(*std::move(reader));
+    reader_ = *std::move(reader);
   }
   absl::Status Read(absl::string_view record) {
     MakeReader();
     bytes_ = std::string(record);
-    return reader_->Read(bytes_, scratch_, values_);
+    return reader_->ReadRecord(bytes_, scratch_, values_);
   }
   absl::Status Read() { return Read(record_.SerializeAsString()); }
 
@@ -290,7 +290,7 @@ class MalformedSequenceTest : public SequenceExampleTest {
     const std::unique_ptr<char[]> block(new char[record.size()]);
     std::memcpy(block.get(), record.data(), record.size());
     const absl::Status status =
-        reader_->Read(absl::string_view(block.get(), record.size()), scratch_, values_);
+        reader_->ReadRecord(absl::string_view(block.get(), record.size()), scratch_, values_);
     ++(status.ok() ? accepted_ : refused_);
     ASSERT_TRUE(status.ok() || IsSampleError(status)) << status;
   }

@@ -70,14 +70,13 @@ absl::StatusOr<std::unique_ptr<LocalData>> LocalData::Create(const v1::PipelineS
   IndexStore indexes(
       {local->folder_.path(), /*most_bytes=*/0, /*most_open=*/0},
       [&](const IndexKind& kind, const std::vector<size_t>& missing, IndexFolder& folder,
-          internal::v1::ResolvedSource& resolved, const FindProgressFn& told,
-          const FindCancelledFn&) {
-        return BuildHere(kind, missing, folder, resolved, told, local->built_);
+          internal::v1::ResolvedSource& resolved, const FindCaller& caller) {
+        return BuildHere(kind, missing, folder, resolved, caller.progress, local->built_);
       },
       local->objects_.get());
   const DataFinder finder({{}, /*unrestricted=*/true}, &indexes, local->objects_.get());
   BULKHEAD_ASSIGN_OR_RETURN(local->data_,
-                            finder.Find(spec, base_dir, progress, [] { return false; }));
+                            finder.Find(spec, base_dir, {progress, [] { return false; }}));
   local->found_objects_ =
       std::make_shared<const FoundObjects>(local->objects_.get(), local->data_.resolved);
   if (local->found_objects_->empty()) local->found_objects_.reset();

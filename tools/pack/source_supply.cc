@@ -25,7 +25,7 @@
 #include "server/source/policy_advice.h"
 #include "server/source/records/record_source.h"
 #include "server/source/source.h"
-#include "server/source/tfrecord/example_format.h"
+#include "server/source/tfrecord/example_reader.h"
 #include "server/spec/image_lists.h"
 #include "server/spec/normalize/normalize.h"
 #include "server/spec/record_files.h"

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -23,14 +22,29 @@ namespace bulkhead {
 //    AWS_EC2_METADATA_SERVICE_ENDPOINT. A service that does not answer in one second is none.
 //
 // `client` is asked for 2, 4 and 5, and outlives no chain.
-std::vector<std::unique_ptr<CredentialProvider>> S3Providers(const Environment& environment,
-                                                             const std::string& region,
-                                                             HttpClient* client);
+std::vector<CredentialProvider> S3Providers(const Environment& environment,
+                                            const std::string& region, HttpClient* client);
 
 // Those of Google's store: GS_ACCESS_KEY_ID and GS_SECRET_ACCESS_KEY (HMAC keys); the access token
 // in the file that GS_BEARER_TOKEN_FILE names, which is read again when it changes; the machine's
 // own, from its metadata service (GCE_METADATA_HOST), if it answers in one second.
-std::vector<std::unique_ptr<CredentialProvider>> GsProviders(const Environment& environment,
-                                                             HttpClient* client);
+std::vector<CredentialProvider> GsProviders(const Environment& environment, HttpClient* client);
+
+// The places themselves. Those of this process (local_credentials.cc): keys in the variables
+// `prefix`ACCESS_KEY_ID and the like; in the profile of ~/.aws/credentials and ~/.aws/config; a
+// bearer token in the file at `path`, of which an empty one is none.
+CredentialProvider VariableCredentials(const Environment& environment, const std::string& prefix);
+CredentialProvider ProfileCredentials(const AwsFiles& files);
+CredentialProvider BearerFileCredentials(const std::string& path);
+
+// Those of a service which this process's variables name (role_credentials.cc): a role that STS
+// gives for the token in AWS_WEB_IDENTITY_TOKEN_FILE; the container's.
+CredentialProvider WebIdentityCredentials(const Environment& environment, const std::string& region,
+                                          HttpClient* client);
+CredentialProvider ContainerCredentials(const Environment& environment, HttpClient* client);
+
+// Those of the machine's metadata service (machine_credentials.cc).
+CredentialProvider AmazonMachineCredentials(const Environment& environment, HttpClient* client);
+CredentialProvider GoogleMachineCredentials(const Environment& environment, HttpClient* client);
 
 }  // namespace bulkhead

@@ -12,13 +12,12 @@ constexpr absl::Duration kAskAgainAfterError = absl::Seconds(10);
 
 }  // namespace
 
-CredentialChain::CredentialChain(std::vector<std::unique_ptr<CredentialProvider>> providers,
-                                 Clock clock)
+CredentialChain::CredentialChain(std::vector<CredentialProvider> providers, Clock clock)
     : providers_(std::move(providers)), clock_(std::move(clock)) {}
 
 bool CredentialChain::IsFresh() {
   if (!kept_.has_value() || clock_() >= ask_again_) return false;
-  return kept_from_ == nullptr || !kept_from_->HasChanged();
+  return kept_from_ == nullptr || kept_from_->has_changed == nullptr || !kept_from_->has_changed();
 }
 
 void CredentialChain::Get(Done done) {
@@ -35,8 +34,8 @@ void CredentialChain::Ask(size_t provider) {
     ask_again_ = clock_() + kAskAgainAfter;
     return Answer(StoreCredentials{});
   }
-  CredentialProvider* const asked = providers_[provider].get();
-  asked->Find([this, provider, asked](absl::StatusOr<std::optional<StoreCredentials>> found) {
+  const CredentialProvider* const asked = &providers_[provider];
+  asked->find([this, provider, asked](absl::StatusOr<std::optional<StoreCredentials>> found) {
     const absl::Time now = clock_();
     if (!found.ok()) {
       const bool may_use_old = kept_.has_value() && kept_from_ == asked && kept_->expires > now;

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,17 +22,14 @@ struct StoreCredentials {
 };
 
 // One place where credentials may be. One thread uses a provider.
-class CredentialProvider {
- public:
+struct CredentialProvider {
   // Absent: there are none in this place, so the next one is asked. An error: there should be, as
   // the place is named, and they cannot be had. It never holds a secret.
   using Done = std::function<void(absl::StatusOr<std::optional<StoreCredentials>>)>;
-
-  virtual ~CredentialProvider() = default;
   // Looks, and calls `done` once: at once, or from HttpClient::Poll.
-  virtual void Find(Done done) = 0;
-  // Whether what was last found is out of date, though it has not expired.
-  virtual bool HasChanged() { return false; }
+  std::function<void(const Done& done)> find;
+  // Whether what was last found is out of date, though it has not expired. Null: it never is.
+  std::function<bool()> has_changed;
 };
 
 // The credentials of one kind of store: those of the first provider that has some. They are kept
@@ -47,7 +43,7 @@ class CredentialChain {
   using Done = std::function<void(absl::StatusOr<StoreCredentials>)>;
   using Clock = std::function<absl::Time()>;
 
-  CredentialChain(std::vector<std::unique_ptr<CredentialProvider>> providers, Clock clock);
+  CredentialChain(std::vector<CredentialProvider> providers, Clock clock);
 
   // Calls `done` once: at once, or when a provider answers. Errors are the providers'.
   void Get(Done done);
@@ -59,10 +55,10 @@ class CredentialChain {
   void Ask(size_t provider);
   void Answer(absl::StatusOr<StoreCredentials> answer);
 
-  const std::vector<std::unique_ptr<CredentialProvider>> providers_;
+  const std::vector<CredentialProvider> providers_;
   const Clock clock_;
   std::optional<StoreCredentials> kept_;
-  CredentialProvider* kept_from_ = nullptr;  // null: no provider has any
+  const CredentialProvider* kept_from_ = nullptr;  // null: no provider has any
   absl::Time ask_again_ = absl::InfinitePast();
   std::vector<Done> waiting_;  // not empty: a provider is being asked
 };

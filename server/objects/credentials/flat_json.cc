@@ -2,85 +2,64 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/strip.h"
 
 namespace bulkhead {
 namespace {
 
-// Reads one token after another; the first mistake makes it invalid.
-class JsonReader {
- public:
-  explicit JsonReader(absl::string_view text) : text_(text) {}
+// These take what they read off the front of `text`, white space before it too. False, or absent:
+// it is not there.
+bool Take(absl::string_view& text, char c) {
+  text = absl::StripLeadingAsciiWhitespace(text);
+  return absl::ConsumePrefix(&text, absl::string_view(&c, 1));
+}
 
-  bool is_valid() const { return is_valid_; }
-  bool AtEnd() {
-    SkipSpace();
-    return text_.empty();
+std::optional<std::string> TakeString(absl::string_view& text) {
+  // Keys, tokens and times are of ASCII, which nobody writes as \u0041.
+  constexpr absl::string_view kEscapes = "\"\\/bfnrt", kMeanings = "\"\\/\b\f\n\r\t";
+  if (!Take(text, '"')) return std::nullopt;
+  std::string value;
+  for (; !text.empty() && text[0] != '"'; text.remove_prefix(1)) {
+    char c = text[0];
+    if (c == '\\') {
+      text.remove_prefix(1);
+      const size_t escape = text.empty() ? kEscapes.npos : kEscapes.find(text[0]);
+      if (escape == kEscapes.npos) return std::nullopt;
+      c = kMeanings[escape];
+    }
+    value += c;
   }
+  if (!Take(text, '"')) return std::nullopt;
+  return value;
+}
 
-  // Takes `c` if it is next.
-  bool Take(char c) {
-    SkipSpace();
-    if (text_.empty() || text_[0] != c) return false;
-    text_.remove_prefix(1);
-    return true;
+std::optional<std::string> TakeValue(absl::string_view& text) {
+  text = absl::StripLeadingAsciiWhitespace(text);
+  if (absl::StartsWith(text, "\"")) return TakeString(text);
+  const size_t end = text.find_first_of(",} \t\r\n");
+  const absl::string_view value = text.substr(0, end);
+  if (end == text.npos || value.empty() || value.find_first_of("[{\"") != value.npos) {
+    return std::nullopt;
   }
-
-  void Expect(char c) { is_valid_ = Take(c) && is_valid_; }
-
-  std::string String() {
-    std::string value;
-    Expect('"');
-    while (is_valid_ && !text_.empty() && text_[0] != '"') value += Character();
-    Expect('"');
-    return value;
-  }
-
-  std::string Value() {
-    SkipSpace();
-    if (absl::StartsWith(text_, "\"")) return String();
-    const size_t end = text_.find_first_of(",} \t\r\n");
-    const std::string value(text_.substr(0, end));
-    is_valid_ = is_valid_ && end != text_.npos && !value.empty() &&
-                value.find_first_of("[{\"") == value.npos;
-    text_.remove_prefix(value.size());
-    return value;
-  }
-
- private:
-  void SkipSpace() { text_ = absl::StripLeadingAsciiWhitespace(text_); }
-
-  char Character() {
-    const char c = text_[0];
-    text_.remove_prefix(1);
-    if (c != '\\') return c;
-    constexpr absl::string_view kEscapes = "\"\\/bfnrt", kMeanings = "\"\\/\b\f\n\r\t";
-    const size_t escape = text_.empty() ? kEscapes.npos : kEscapes.find(text_[0]);
-    // Keys, tokens and times are of ASCII, which nobody writes as \u0041.
-    is_valid_ = is_valid_ && escape != kEscapes.npos;
-    if (!is_valid_) return ' ';
-    text_.remove_prefix(1);
-    return kMeanings[escape];
-  }
-
-  absl::string_view text_;
-  bool is_valid_ = true;
-};
+  text.remove_prefix(end);
+  return std::string(value);
+}
 
 }  // namespace
 
 std::optional<std::map<std::string, std::string>> ParseFlatJson(absl::string_view text) {
-  JsonReader reader(text);
   std::map<std::string, std::string> members;
-  reader.Expect('{');
-  if (!reader.Take('}')) {
-    do {
-      const std::string name = reader.String();
-      reader.Expect(':');
-      members[name] = reader.Value();
-    } while (reader.is_valid() && reader.Take(','));
-    reader.Expect('}');
+  if (!Take(text, '{')) return std::nullopt;
+  for (bool more = !Take(text, '}'); more;) {
+    const std::optional<std::string> name = TakeString(text);
+    if (!name.has_value() || !Take(text, ':')) return std::nullopt;
+    const std::optional<std::string> value = TakeValue(text);
+    if (!value.has_value()) return std::nullopt;
+    members[*name] = *value;
+    more = Take(text, ',');
+    if (!more && !Take(text, '}')) return std::nullopt;
   }
-  if (!reader.is_valid() || !reader.AtEnd()) return std::nullopt;
+  if (!absl::StripLeadingAsciiWhitespace(text).empty()) return std::nullopt;
   return members;
 }
 

@@ -20,10 +20,8 @@ constexpr uint64_t kMaxFileBytes = 2 * kMaxClassNamesBytes + 16;
 
 absl::StatusOr<std::string> ReadWhole(const internal::v1::BuildIndex& request,
                                       const std::string& name) {
-  const internal::v1::ResolvedFile& resolved = request.classes();
-  BULKHEAD_ASSIGN_OR_RETURN(const DataFile file, OpenData(resolved, Roots(request.roots()), name));
-  BULKHEAD_RETURN_IF_ERROR(
-      file.CheckUnchanged({resolved.size_bytes(), resolved.mtime_ns(), resolved.inode()}));
+  BULKHEAD_ASSIGN_OR_RETURN(const DataFile file,
+                            OpenData(request.classes(), Roots(request.roots()), name));
   std::string text(std::min(file.size_bytes(), kMaxFileBytes + 1), '\0');
   BULKHEAD_ASSIGN_OR_RETURN(const size_t got, file.ReadAt(0, text.data(), text.size()));
   BULKHEAD_RETURN_IF_ERROR(file.CheckStill());

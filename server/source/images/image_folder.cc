@@ -182,21 +182,26 @@ class FolderIndexer {
     const std::string folder = relative.substr(0, relative.find('/'));
     const std::string near =
         NearestName(folder, {folder_.classes().begin(), folder_.classes().end()});
-    return MakeError(
-        absl::StatusCode::kInvalidArgument, reason::kListInvalid,
-        absl::StrCat(Printable(JoinPath(name_, folder)), ": is not among `classes`",
-                     near.empty() ? "" : absl::StrCat("; did you mean `", Printable(near), "`?"),
-                     near.empty() ? "; add it to them, or move it out of the folder" : ""),
-        {{"file", folder}});
+    return Refused(
+        reason::kListInvalid, folder,
+        absl::StrCat("is not among `classes`; ",
+                     near.empty() ? "add it to them, or move it out of the folder"
+                                  : absl::StrCat("did you mean `", Printable(near), "`?")));
+  }
+
+  // The error of what lies at `relative` in the folder.
+  absl::Status Refused(absl::string_view reason, const std::string& relative,
+                       absl::string_view what) const {
+    return MakeError(absl::StatusCode::kInvalidArgument, reason,
+                     absl::StrCat(Printable(JoinPath(name_, relative)), ": ", what),
+                     {{"file", relative}});
   }
 
   absl::Status WalkFolder(const std::string& relative, const Entry& entry, int64_t label) {
     const std::pair<dev_t, ino_t> identity{entry.info.st_dev, entry.info.st_ino};
     if (std::find(ancestors_.begin(), ancestors_.end(), identity) != ancestors_.end()) {
-      return MakeError(absl::StatusCode::kInvalidArgument, reason::kFileUnreadable,
-                       absl::StrCat(Printable(JoinPath(name_, relative)),
-                                    ": is a symbolic link to a folder above it; remove it"),
-                       {{"file", relative}});
+      return Refused(reason::kFileUnreadable, relative,
+                     "is a symbolic link to a folder above it; remove it");
     }
     ancestors_.push_back(identity);
     BULKHEAD_ASSIGN_OR_RETURN(const std::vector<Entry> entries, List(relative));
@@ -224,11 +229,9 @@ class FolderIndexer {
     const uint64_t bound =
         folder_.max_path_bytes() == 0 ? kDefaultMaxPathBytes : folder_.max_path_bytes();
     if (relative.size() > bound) {
-      return MakeError(
-          absl::StatusCode::kInvalidArgument, reason::kOverBound,
-          absl::StrCat(Printable(JoinPath(name_, relative)), ": its path has ", relative.size(),
-                       " bytes, max_path_bytes is ", bound, "; raise it"),
-          {{"file", relative}});
+      return Refused(reason::kOverBound, relative,
+                     absl::StrCat("its path has ", relative.size(), " bytes, max_path_bytes is ",
+                                  bound, "; raise it"));
     }
     paths_.Update(relative);
     paths_.Update(absl::string_view("\0", 1));
@@ -279,8 +282,7 @@ class FolderIndexer {
       }
       entries.push_back(std::move(entry));
     }
-    std::sort(entries.begin(), entries.end(),
-              [](const Entry& a, const Entry& b) { return a.sort_key() < b.sort_key(); });
+    std::ranges::sort(entries, {}, &Entry::sort_key);
     return entries;
   }
 

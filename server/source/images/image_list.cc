@@ -35,16 +35,26 @@ constexpr size_t kMaxLineBytes = 64 << 10;
 constexpr uint64_t kProgressLines = 64;
 
 // Calls `take` with each line of a list, without its newline, until it returns false or an error,
-// and `note` with each piece of the file before its lines. Of a line of more than kMaxLineBytes it
-// takes a beginning that is longer than that, once that is read. Errors: those of `take`, and of
-// reading.
-absl::Status EachLine(const DataFile& file, absl::FunctionRef<void(absl::string_view)> note,
+// and `note` with each piece of the text before its lines. Of a line of more than kMaxLineBytes it
+// takes a beginning that is longer than that, once that is read. `file` absent: the lines are the
+// list's entries. Errors: those of `take`, and of reading.
+absl::Status EachLine(const v1::ImageListSource& list, const std::optional<DataFile>& file,
+                      absl::FunctionRef<void(absl::string_view)> note,
                       absl::FunctionRef<absl::StatusOr<bool>(absl::string_view)> take) {
+  if (!file.has_value()) {
+    for (const std::string& entry : list.entries()) {
+      note(entry);
+      note("\n");
+      BULKHEAD_ASSIGN_OR_RETURN(const bool more, take(entry));
+      if (!more) break;
+    }
+    return absl::OkStatus();
+  }
   const std::unique_ptr<char[]> buffer(new char[kReadBytes]);
   std::string rest;      // a line's beginning, at the end of what was read
   bool is_left = false;  // the rest of an overlong line
   for (uint64_t offset = 0;;) {
-    BULKHEAD_ASSIGN_OR_RETURN(const size_t got, file.ReadAt(offset, buffer.get(), kReadBytes));
+    BULKHEAD_ASSIGN_OR_RETURN(const size_t got, file->ReadAt(offset, buffer.get(), kReadBytes));
     if (got == 0) break;
     offset += got;
     absl::string_view text(buffer.get(), got);
@@ -85,46 +95,29 @@ class ListIndexer {
         rows_(fd),
         progress_(progress) {}
 
-  absl::Status AddFile(const DataFile& file) {
-    BULKHEAD_RETURN_IF_ERROR(EachLine(
-        file,
-        [&](absl::string_view text) {
-          learned_ += text.size();
-          Report();
-        },
-        [&](absl::string_view line) { return LearnFrom(line); }));
+  // Reads the list in `file`, or the entries in the spec.
+  absl::Status Add(const std::optional<DataFile>& file) {
+    const auto note_learned = [&](absl::string_view text) {
+      learned_ += text.size();
+      if (file.has_value()) Report();
+    };
+    BULKHEAD_RETURN_IF_ERROR(EachLine(list_, file, note_learned,
+                                      [&](absl::string_view line) { return LearnFrom(line); }));
     BULKHEAD_RETURN_IF_ERROR(EndLearning());
     const auto note = [&](absl::string_view text) {
       text_.Update(text);
       bytes_done_ += text.size();
     };
-    return EachLine(file, note, [&](absl::string_view line) -> absl::StatusOr<bool> {
+    return EachLine(list_, file, note, [&](absl::string_view line) -> absl::StatusOr<bool> {
       BULKHEAD_RETURN_IF_ERROR(AddLine(line));
       return true;
     });
   }
 
-  absl::Status AddEntries() {
-    for (const std::string& entry : list_.entries()) {
-      BULKHEAD_ASSIGN_OR_RETURN(const bool more, LearnFrom(entry));
-      if (!more) break;
-    }
-    BULKHEAD_RETURN_IF_ERROR(EndLearning());
-    for (const std::string& entry : list_.entries()) {
-      text_.Update(entry);
-      text_.Update("\n");
-      BULKHEAD_RETURN_IF_ERROR(AddLine(entry));
-    }
-    return absl::OkStatus();
-  }
-
   absl::StatusOr<uint64_t> Finish(const FileIdentity& list) {
     if (rows_.count() == 0) {
-      return MakeError(absl::StatusCode::kInvalidArgument, reason::kNoSamples,
-                       absl::StrCat(Printable(name_),
-                                    ": holds no samples; write one line for each: a path, "
-                                    "then its label"),
-                       {{"file", name_}});
+      return FileFault(absl::StatusCode::kInvalidArgument, reason::kNoSamples, name_,
+                       "holds no samples; write one line for each: a path, then its label");
     }
     BULKHEAD_RETURN_IF_ERROR(
         rows_.Finish(v1::Source::kImageList, text_.Finish(), list.size_bytes, list.mtime_ns));
@@ -333,19 +326,12 @@ absl::StatusOr<uint64_t> BuildImageListIndex(const internal::v1::BuildIndex& req
   std::optional<DataFile> file;
   if (!is_inline) {
     BULKHEAD_ASSIGN_OR_RETURN(file, OpenData(resolved, Roots(request.roots()), name));
-    BULKHEAD_RETURN_IF_ERROR(
-        file->CheckUnchanged({resolved.size_bytes(), resolved.mtime_ns(), resolved.inode()}));
   }
   if (request.urls_only()) {
     UrlWriter urls(list, name, folder, fd, progress);
-    for (const std::string& entry : list.entries()) {
-      BULKHEAD_RETURN_IF_ERROR(urls.AddLine(entry).status());
-    }
-    if (!is_inline) {
-      BULKHEAD_RETURN_IF_ERROR(EachLine(
-          *file, [](absl::string_view) {},
-          [&](absl::string_view line) { return urls.AddLine(line); }));
-    }
+    BULKHEAD_RETURN_IF_ERROR(EachLine(
+        list, file, [](absl::string_view) {},
+        [&](absl::string_view line) { return urls.AddLine(line); }));
     return urls.Finish();
   }
   std::shared_ptr<const ObjectTable> objects;
@@ -353,11 +339,8 @@ absl::StatusOr<uint64_t> BuildImageListIndex(const internal::v1::BuildIndex& req
     BULKHEAD_ASSIGN_OR_RETURN(objects, OpenTable(resolved.table(), name));
   }
   ListIndexer indexer(request, name, folder, std::move(objects), fd, progress);
-  if (is_inline) {
-    BULKHEAD_RETURN_IF_ERROR(indexer.AddEntries());
-    return indexer.Finish({});
-  }
-  BULKHEAD_RETURN_IF_ERROR(indexer.AddFile(*file));
+  BULKHEAD_RETURN_IF_ERROR(indexer.Add(file));
+  if (is_inline) return indexer.Finish({});
   BULKHEAD_RETURN_IF_ERROR(file->CheckStill());
   return indexer.Finish(file->identity());
 }

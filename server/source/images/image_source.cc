@@ -128,17 +128,15 @@ class ReadBytes final : public FileBytes {
 
 class RowContext final : public ReadContext {
  public:
-  bool IsExpected(uint64_t row, size_t number) const {
-    return std::any_of(expected.begin(), expected.end(), [&](const ExpectedFile& file) {
+  auto FindExpected(uint64_t row, size_t number) {
+    return std::ranges::find_if(expected, [&](const ExpectedFile& file) {
       return file.row == row && file.number == number;
     });
   }
 
   // The file, if it was expected; it is the caller's then.
   std::optional<DataFile> Take(uint64_t row, size_t number) {
-    const auto found = std::find_if(
-        expected.begin(), expected.end(),
-        [&](const ExpectedFile& file) { return file.row == row && file.number == number; });
+    const auto found = FindExpected(row, number);
     if (found == expected.end()) return std::nullopt;
     std::optional<DataFile> file(std::move(found->file));
     expected.erase(found);
@@ -274,7 +272,8 @@ class ImageSource final : public Source {
     if (context.expected_row.images[0].is_malformed()) return false;
     for (const Column& column : parts_.columns) {
       if (column.kind != Column::Kind::kImage || column.frame != frame) continue;
-      if (context.IsExpected(row, column.number) || IsRead(row, column.number, context)) continue;
+      const bool is_expected = context.FindExpected(row, column.number) != context.expected.end();
+      if (is_expected || IsRead(row, column.number, context)) continue;
       const ImageRow::Image& image = context.expected_row.images[column.number];
       if (image.is_missing() || image.file.size_bytes > kMaxImageBytes) continue;
       if (IsStored(image)) {
@@ -316,8 +315,8 @@ class ImageSource final : public Source {
   // for the next one.
   bool IsReadLater(size_t i, const RowContext& context) const {
     return context.read_later != nullptr && parts_.window == 1 &&
-           std::find(context.read_later->begin(), context.read_later->end(),
-                     parts_.features[i].name) != context.read_later->end();
+           std::ranges::find(*context.read_later, parts_.features[i].name) !=
+               context.read_later->end();
   }
 
   // Whether it is likely to.
@@ -482,21 +481,17 @@ absl::StatusOr<std::unique_ptr<Source>> OpenImageSource(
   }
   const v1::Frames* const frames = FramesOf(source);
   std::vector<Column> columns = Columns(list, LabelBytes(list), frames != nullptr, signatures);
-  ImageSource::Parts parts{std::move(rows),
-                           Printable(name),
-                           std::move(folder),
-                           std::move(stored),
-                           std::move(columns),
-                           1,
-                           false,
-                           frames != nullptr,
-                           Roots(resolved.roots()),
-                           std::move(signatures)};
-  if (frames != nullptr) {
-    parts.window = frames->window();
-    parts.overlaps = frames->stride() < frames->window();
-  }
-  return std::make_unique<ImageSource>(std::move(parts));
+  return std::make_unique<ImageSource>(
+      ImageSource::Parts{.rows = std::move(rows),
+                         .name = Printable(name),
+                         .folder = std::move(folder),
+                         .stored = std::move(stored),
+                         .columns = std::move(columns),
+                         .window = frames == nullptr ? 1 : frames->window(),
+                         .overlaps = frames != nullptr && frames->stride() < frames->window(),
+                         .is_clip = frames != nullptr,
+                         .roots = Roots(resolved.roots()),
+                         .features = std::move(signatures)});
 }
 
 }  // namespace bulkhead

@@ -1,10 +1,31 @@
 #include "server/source/images/list_line.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace bulkhead {
+namespace {
+
+struct DelimiterForms {
+  v1::Delimiter option;
+  char character;
+  absl::string_view name;
+};
+constexpr DelimiterForms kDelimiters[] = {{v1::DELIMITER_TAB, '\t', "tabs"},
+                                          {v1::DELIMITER_COMMA, ',', "commas"},
+                                          {v1::DELIMITER_SEMICOLON, ';', "semicolons"},
+                                          {v1::DELIMITER_SPACE, ' ', "spaces"}};
+
+}  // namespace
+
+char DelimiterChar(v1::Delimiter delimiter) {
+  const auto found = std::ranges::find(kDelimiters, delimiter, &DelimiterForms::option);
+  return found == std::end(kDelimiters) ? '\0' : found->character;
+}
 
 char DelimiterOf(absl::string_view line) {
   for (const char delimiter : {'\t', ',', ';'}) {
@@ -14,16 +35,7 @@ char DelimiterOf(absl::string_view line) {
 }
 
 absl::string_view DelimiterName(char delimiter) {
-  switch (delimiter) {
-    case '\t':
-      return "tabs";
-    case ',':
-      return "commas";
-    case ';':
-      return "semicolons";
-    default:
-      return "spaces";
-  }
+  return std::ranges::find(kDelimiters, delimiter, &DelimiterForms::character)->name;
 }
 
 std::string ListLine::Split(absl::string_view line, char delimiter) {

@@ -4,12 +4,15 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "bulkhead/v1/pipeline.pb.h"
 
 namespace bulkhead {
 
 // What separates the columns of a list whose first line this is: a tab if it has one, else a comma,
 // else a semicolon, else a space.
 char DelimiterOf(absl::string_view line);
+// The one that a spec's `delimiter` is; 0: it says none.
+char DelimiterChar(v1::Delimiter delimiter);
 // "tabs".
 absl::string_view DelimiterName(char delimiter);
 // Whether columns may be quoted.

@@ -15,22 +15,6 @@ namespace {
 
 constexpr size_t kShownPathBytes = 40;
 
-// 0: not said.
-char DelimiterChar(v1::Delimiter delimiter) {
-  switch (delimiter) {
-    case v1::DELIMITER_TAB:
-      return '\t';
-    case v1::DELIMITER_COMMA:
-      return ',';
-    case v1::DELIMITER_SEMICOLON:
-      return ';';
-    case v1::DELIMITER_SPACE:
-      return ' ';
-    default:
-      return '\0';
-  }
-}
-
 // What `delimiter` in the spec would give the line as many columns as are wanted; empty: none.
 std::string OtherDelimiter(absl::string_view line, char delimiter, size_t wanted) {
   for (const char other : {'\t', ',', ';', ' '}) {

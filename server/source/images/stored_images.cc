@@ -12,13 +12,10 @@ absl::StatusOr<std::shared_ptr<const ObjectTable>> OpenTable(
     const internal::v1::TableOfObjects& table, absl::string_view name) {
   absl::StatusOr<std::shared_ptr<const ObjectTable>> objects = ObjectTable::Open(table.path());
   if (objects.ok()) return objects;
-  return MakeError(
-      absl::StatusCode::kUnavailable, reason::kFileUnreadable,
-      absl::StrCat(Printable(name),
-                   ": the table of its objects in the cache folder "
-                   "cannot be read: ",
-                   objects.status().message(), "; open the stream again, which makes it again"),
-      {{"file", std::string(name)}});
+  return FileFault(
+      absl::StatusCode::kUnavailable, reason::kFileUnreadable, name,
+      absl::StrCat("the table of its objects in the cache folder cannot be read: ",
+                   objects.status().message(), "; open the stream again, which makes it again"));
 }
 
 absl::StatusOr<std::unique_ptr<StoredImages>> StoredImages::Open(

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -99,18 +98,16 @@ std::string HandedIndexPath(int fd) { return absl::StrCat(kHandedPrefix, fd); }
 absl::StatusOr<MappedIndex> MappedIndex::Open(const std::string& path, absl::string_view name,
                                               uint32_t kind, Checks checks) {
   // Not opened again: a sandbox may refuse to open a file without a name.
-  int fd = -1;
-  if (absl::SimpleAtoi(absl::StripPrefix(path, kHandedPrefix), &fd)) {
-    return Map(fd, name, kind, checks);
+  int handed = -1;
+  if (absl::SimpleAtoi(absl::StripPrefix(path, kHandedPrefix), &handed)) {
+    return Map(handed, name, kind, checks);
   }
-  fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-  if (fd < 0 && errno == ENOENT) return IndexDamaged(name, "is gone");
-  if (fd < 0 && errno == ELOOP) return IndexDamaged(name, "is a symbolic link");
-  if (fd < 0) return FileError(errno, absl::StrCat("the record index of ", name), "opened");
-  absl::StatusOr<MappedIndex> index =
-      IsOwn(fd) ? Map(fd, name, kind, checks) : IndexDamaged(name, "is open to other users");
-  close(fd);
-  return index;
+  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (!fd && errno == ENOENT) return IndexDamaged(name, "is gone");
+  if (!fd && errno == ELOOP) return IndexDamaged(name, "is a symbolic link");
+  if (!fd) return FileError(errno, absl::StrCat("the record index of ", name), "opened");
+  if (!IsOwn(fd.get())) return IndexDamaged(name, "is open to other users");
+  return Map(fd.get(), name, kind, checks);
 }
 
 absl::StatusOr<MappedIndex> MappedIndex::Map(int fd, absl::string_view name, uint32_t kind,
@@ -144,8 +141,8 @@ absl::StatusOr<MappedIndex> MappedIndex::Map(int fd, absl::string_view name, uin
 }
 
 absl::Status MappedIndex::ReadTable() {
-  const absl::string_view behind(static_cast<const char*>(data_) + IndexHeader::kBytes,
-                                 size_ - IndexHeader::kBytes);
+  const absl::string_view behind(data_.get() + IndexHeader::kBytes,
+                                 data_.get_deleter().size - IndexHeader::kBytes);
   if (behind.size() < kSizeBytes) return IndexDamaged(name_, "has the wrong size");
   if (!ReadGuarded([&] {
         payload_bytes_ = LoadLittle<uint64_t>(behind.data() + behind.size() - kSizeBytes);
@@ -202,25 +199,10 @@ bool MappedIndex::BlocksMatch(uint64_t first, uint64_t last) const {
   return true;
 }
 
-MappedIndex::MappedIndex(MappedIndex&& other) noexcept { *this = std::move(other); }
-
-MappedIndex& MappedIndex::operator=(MappedIndex&& other) noexcept {
-  std::swap(data_, other.data_);
-  std::swap(size_, other.size_);
-  std::swap(name_, other.name_);
-  std::swap(header_, other.header_);
-  std::swap(payload_bytes_, other.payload_bytes_);
-  std::swap(table_, other.table_);
-  std::swap(verified_, other.verified_);
-  return *this;
-}
-
-MappedIndex::~MappedIndex() {
-  if (data_ != nullptr) munmap(data_, size_);
-}
+void MappedIndex::Unmap::operator()(char* data) const { munmap(data, size); }
 
 absl::string_view MappedIndex::payload() const {
-  return absl::string_view(static_cast<const char*>(data_) + IndexHeader::kBytes, payload_bytes_);
+  return absl::string_view(data_.get() + IndexHeader::kBytes, payload_bytes_);
 }
 
 }  // namespace bulkhead

@@ -58,10 +58,6 @@ class MappedIndex {
   static absl::StatusOr<MappedIndex> Open(const std::string& path, absl::string_view name,
                                           uint32_t kind, Checks checks = Checks::kAtOnce);
 
-  MappedIndex(MappedIndex&& other) noexcept;
-  MappedIndex& operator=(MappedIndex&& other) noexcept;
-  ~MappedIndex();
-
   const IndexHeader& header() const { return header_; }
   // Begins at a multiple of 8 bytes; lives as long as this object.
   absl::string_view payload() const;
@@ -74,8 +70,12 @@ class MappedIndex {
   absl::Status VerifyAgain(uint64_t offset, uint64_t bytes) const;
 
  private:
+  struct Unmap {
+    void operator()(char* data) const;
+    size_t size = 0;
+  };
   MappedIndex(void* data, size_t size, absl::string_view name)
-      : data_(data), size_(size), name_(name) {}
+      : data_(static_cast<char*>(data), {size}), name_(name) {}
   static absl::StatusOr<MappedIndex> Map(int fd, absl::string_view name, uint32_t kind,
                                          Checks checks);
   // Finds payload and table, and checks the table.
@@ -83,8 +83,7 @@ class MappedIndex {
   // Whether these blocks match their checksums. Touches mapped memory.
   bool BlocksMatch(uint64_t first, uint64_t last) const;
 
-  void* data_ = nullptr;
-  size_t size_ = 0;
+  std::unique_ptr<char, Unmap> data_;
   std::string name_;
   IndexHeader header_;
   uint64_t payload_bytes_ = 0;

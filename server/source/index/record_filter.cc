@@ -35,9 +35,7 @@ absl::StatusOr<RecordFilter> RecordFilter::Create(
     const std::vector<FeatureSignature>& features) {
   RecordFilter filter;
   for (const v1::Condition& condition : conditions) {
-    const auto found = std::find_if(features.begin(), features.end(), [&](const auto& feature) {
-      return feature.name == condition.feature();
-    });
+    const auto found = std::ranges::find(features, condition.feature(), &FeatureSignature::name);
     const bool is_text = found != features.end() && found->kind == FeatureSignature::Kind::kEncoded;
     const bool is_float = found != features.end() && found->dtype == v1::DTYPE_FLOAT32;
     if (found == features.end() || !found->shape.empty() ||
@@ -97,15 +95,12 @@ bool RecordFilter::Keeps(const std::vector<FeatureValue>& values) const {
   return std::all_of(conditions_.begin(), conditions_.end(), [&](const Test& test) {
     const FeatureValue& value = values[test.feature];
     const char* bytes = reinterpret_cast<const char*>(value.data);
-    switch (test.kind) {
-      case Kind::kInt64:
-        return value.size_bytes == 8 && KeepsInteger(test, LoadLittle<int64_t>(bytes));
-      case Kind::kFloat:
-        return value.size_bytes == 4 && KeepsFloat(test, LoadLittle<float>(bytes));
-      case Kind::kText:
-        return KeepsText(test, absl::string_view(bytes, value.size_bytes));
+    if (test.kind == Kind::kText) {
+      return KeepsText(test, absl::string_view(bytes, value.size_bytes));
     }
-    return false;
+    return test.kind == Kind::kInt64
+               ? value.size_bytes == 8 && KeepsInteger(test, LoadLittle<int64_t>(bytes))
+               : value.size_bytes == 4 && KeepsFloat(test, LoadLittle<float>(bytes));
   });
 }
 

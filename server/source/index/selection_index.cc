@@ -45,10 +45,7 @@ absl::Status SelectionWriter::Flush() {
 }
 
 absl::Status SelectionWriter::Finish(IndexHeader header) {
-  if (indexed_ % kBlockRecords != 0) {
-    const absl::Status status = Flush();
-    if (!status.ok()) return status;
-  }
+  if (indexed_ % kBlockRecords != 0) BULKHEAD_RETURN_IF_ERROR(Flush());
   header.kind += IndexHeader::kSelection;
   header.record_count = kept_;
   header.indexed_count = indexed_;

@@ -84,10 +84,8 @@ absl::StatusOr<size_t> InflateStream::Read(char* to, size_t size) {
   while (done < size) {
     if (stream_.avail_in == 0) {
       BULKHEAD_ASSIGN_OR_RETURN(const bool more, Refill());
-      if (!more) {
-        if (between_) break;
-        // What zlib still holds back needs no input; only if nothing comes is the file cut short.
-      }
+      // What zlib still holds back needs no input; only if nothing comes is the file cut short.
+      if (!more && between_) break;
     }
     if (trailer_left_ > 0) {
       if (stream_.avail_in == 0) return Truncated();
@@ -118,14 +116,12 @@ absl::Status InflateStream::Step() {
     case Z_OK:
       return OfferRestartPoint();
     case Z_STREAM_END:
-      between_ = true;
       if (raw_) trailer_left_ = compression_ == v1::COMPRESSION_GZIP ? 8 : 4;
-      if (trailer_left_ > 0) between_ = false;
+      between_ = trailer_left_ == 0;
       raw_ = false;
       return absl::OkStatus();
     case Z_BUF_ERROR:
-      if (in_before == 0) return Truncated();
-      return absl::OkStatus();
+      return in_before == 0 ? Truncated() : absl::OkStatus();
     case Z_MEM_ERROR:
       throw std::bad_alloc();
     case Z_NEED_DICT:
@@ -173,19 +169,18 @@ absl::StatusOr<uint64_t> InflateStream::Skip(uint64_t size) {
 }
 
 absl::Status InflateStream::Corrupt(absl::string_view what) const {
-  return SampleError(
-      reason::kCorruptRecord,
-      absl::StrCat(Printable(file_->name()), "@", input_offset(),
-                   ": compressed data is damaged: ", what),
-      {{"file", std::string(file_->name())}, {"compressed_offset", absl::StrCat(input_offset())}});
+  return ErrorHere(reason::kCorruptRecord, absl::StrCat("compressed data is damaged: ", what));
 }
 
 absl::Status InflateStream::Truncated() const {
+  return ErrorHere(reason::kTruncatedRecord,
+                   "the compressed file ends too early; it was cut short when it was written or "
+                   "copied");
+}
+
+absl::Status InflateStream::ErrorHere(absl::string_view reason, absl::string_view what) const {
   return SampleError(
-      reason::kTruncatedRecord,
-      absl::StrCat(Printable(file_->name()), "@", input_offset(),
-                   ": the compressed file ends too early; it was cut short when it was written or "
-                   "copied"),
+      reason, absl::StrCat(Printable(file_->name()), "@", input_offset(), ": ", what),
       {{"file", std::string(file_->name())}, {"compressed_offset", absl::StrCat(input_offset())}});
 }
 

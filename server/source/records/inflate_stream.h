@@ -4,39 +4,24 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
+#include <optional>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "bulkhead/v1/pipeline.pb.h"
 #include "server/source/file.h"
+#include "server/source/records/record_stream.h"
 
 namespace bulkhead {
 
-// A place in a compressed file where decompression can begin: a deflate block's start and the
-// output before it that the block may refer to (zlib's examples/zran.c shows the technique).
-struct RestartPoint {
-  static constexpr size_t kMaxWindowBytes = 32 << 10;
-
-  uint64_t output_offset = 0;
-  uint64_t input_offset = 0;  // of the first whole byte behind the block's start
-  uint32_t bits = 0;          // bits of the byte before it that already belong to the block
-  absl::string_view window;
-};
-
 // The decompressed bytes of a GZIP file (any number of members) or of a ZLIB file, front to back
 // from the beginning or from a restart point. Allocates its ~100 KiB once. Not thread-safe.
-class InflateStream {
+class InflateStream final : public RecordStream {
  public:
-  // Called with a restart point about every kRestartSpanBytes of output; the window is a view that
-  // dies with the call.
-  using RestartSink = std::function<absl::Status(const RestartPoint&)>;
-  static constexpr uint64_t kRestartSpanBytes = uint64_t{4} << 20;
-
   InflateStream();
-  ~InflateStream();
+  ~InflateStream() override;
   InflateStream(const InflateStream&) = delete;
   InflateStream& operator=(const InflateStream&) = delete;
 
@@ -51,9 +36,11 @@ class InflateStream {
   // (metadata `compressed_offset`): CORRUPT_RECORD for bytes that are not
   // deflate data or fail a member's checksum, TRUNCATED_RECORD for a file that ends inside a
   // member. After an error only Start and StartAt may be called.
-  absl::StatusOr<size_t> Read(char* to, size_t size);
+  absl::StatusOr<size_t> Read(char* to, size_t size) override;
   // Passes over `size` bytes; returns how many there were.
-  absl::StatusOr<uint64_t> Skip(uint64_t size);
+  absl::StatusOr<uint64_t> Skip(uint64_t size) override;
+  std::optional<uint64_t> remaining() const override { return std::nullopt; }
+  uint64_t file_bytes_done() const override { return input_offset(); }
 
   // Of the next byte of output.
   uint64_t position() const { return position_; }
@@ -70,6 +57,7 @@ class InflateStream {
   absl::Status OfferRestartPoint();
   absl::Status Corrupt(absl::string_view what) const;
   absl::Status Truncated() const;
+  absl::Status ErrorHere(absl::string_view reason, absl::string_view what) const;
 
   const DataFile* file_ = nullptr;
   v1::Compression compression_ = v1::COMPRESSION_UNSPECIFIED;

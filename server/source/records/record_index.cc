@@ -5,7 +5,6 @@
 #include "absl/strings/string_view.h"
 #include "server/base/error.h"
 #include "server/base/little_endian.h"
-#include "server/source/records/record_index_format.h"
 
 namespace bulkhead {
 

@@ -6,9 +6,15 @@
 #include "absl/status/statusor.h"
 #include "bulkhead/internal/v1/worker.pb.h"
 #include "server/source/index/index_file.h"
-#include "server/source/records/inflate_stream.h"
+#include "server/source/records/record_stream.h"
 
 namespace bulkhead {
+
+// A restart point as it lies in the payload of a RecordIndex: output offset, input offset, bits,
+// window size, and the window in a field of fixed width. A multiple of 8 bytes.
+inline constexpr size_t kStoredRestartBytes = 24 + RestartPoint::kMaxWindowBytes;
+// The end of the payload: u64 restart count, u32 compression, u32 zero.
+inline constexpr size_t kIndexFooterBytes = 16;
 
 // Where the records of one file lie: the view of a mapped index, made by RecordIndexBuilder.
 // Immutable, thread-safe.

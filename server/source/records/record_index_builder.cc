@@ -10,7 +10,7 @@
 #include "server/base/little_endian.h"
 #include "server/base/record_name.h"
 #include "server/source/objects.h"
-#include "server/source/records/record_index_format.h"
+#include "server/source/records/record_index.h"
 #include "server/spec/record_files.h"
 
 namespace bulkhead {
@@ -97,10 +97,8 @@ absl::Status RecordIndexBuilder::Add(uint64_t begin) {
 
 absl::StatusOr<uint64_t> RecordIndexBuilder::Finish(uint32_t kind, uint64_t end) {
   if (records_ == 0) {
-    return MakeError(
-        absl::StatusCode::kInvalidArgument, reason::kFileEmpty,
-        absl::StrCat(Printable(file_.name()), ": holds no records; remove it from the source"),
-        {{"file", std::string(file_.name())}});
+    return FileFault(absl::StatusCode::kInvalidArgument, reason::kFileEmpty, file_.name(),
+                     "holds no records; remove it from the source");
   }
   BULKHEAD_RETURN_IF_ERROR(AppendOffset(end));
   std::string tail = std::move(offsets_);
@@ -142,12 +140,9 @@ absl::StatusOr<uint64_t> BuildRecordIndex(const internal::v1::BuildIndex& reques
   const internal::v1::ResolvedFile& resolved = request.file();
   const std::string& name = resolved.name().empty() ? resolved.path() : resolved.name();
   BULKHEAD_ASSIGN_OR_RETURN(const DataFile file, OpenData(resolved, Roots(request.roots()), name));
-  BULKHEAD_RETURN_IF_ERROR(
-      file.CheckUnchanged({resolved.size_bytes(), resolved.mtime_ns(), resolved.inode()}));
   if (file.size_bytes() == 0) {
-    return MakeError(absl::StatusCode::kInvalidArgument, reason::kFileEmpty,
-                     absl::StrCat(Printable(name), ": is empty; remove it from the source"),
-                     {{"file", name}});
+    return FileFault(absl::StatusCode::kInvalidArgument, reason::kFileEmpty, name,
+                     "is empty; remove it from the source");
   }
   const RecordFiles source = RecordFilesOf(request.source());
   const v1::Compression declared = source.compression;

@@ -73,8 +73,7 @@ class RecordSource final : public Source {
   absl::Status Read(uint64_t index, ReadContext& context, Record& record) const override {
     const size_t number = FileOf(index);
     const File& file = files_[number];
-    BULKHEAD_ASSIGN_OR_RETURN(const RecordIndex::Extent extent,
-                              file.index.Find(index - file.first_record));
+    BULKHEAD_ASSIGN_OR_RETURN(const auto extent, file.index.Find(index - file.first_record));
     const auto [begin, end] = extent;
     NameOffset(file, begin, record.origin);
     auto& mine = static_cast<Context&>(context);
@@ -114,8 +113,7 @@ class RecordSource final : public Source {
 
   absl::StatusOr<RecordIdentity> Identity(uint64_t index) const override {
     const File& file = files_[FileOf(index)];
-    BULKHEAD_ASSIGN_OR_RETURN(const RecordIndex::Extent extent,
-                              file.index.Find(index - file.first_record));
+    BULKHEAD_ASSIGN_OR_RETURN(const auto extent, file.index.Find(index - file.first_record));
     return RecordIdentity{file.name, extent.begin};
   }
 
@@ -147,9 +145,7 @@ class RecordSource final : public Source {
 
   // Which file holds record `index`.
   size_t FileOf(uint64_t index) const {
-    const auto behind =
-        std::upper_bound(files_.begin(), files_.end(), index,
-                         [](uint64_t i, const File& file) { return i < file.first_record; });
+    const auto behind = std::ranges::upper_bound(files_, index, {}, &File::first_record);
     return static_cast<size_t>(behind - files_.begin()) - 1;
   }
 
@@ -211,8 +207,7 @@ class RecordSource final : public Source {
   // The file, opened now or before; it stays open until 64 others were used.
   absl::StatusOr<const DataFile*> Open(size_t number, Context& context) const {
     auto& open = context.open;
-    const auto found = std::find_if(open.begin(), open.end(),
-                                    [&](const OpenFile& file) { return file.number == number; });
+    const auto found = std::ranges::find(open, number, &OpenFile::number);
     if (found != open.end()) {
       open.splice(open.begin(), open, found);
       return &open.front().file;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "server/base/error.h"
+#include "server/source/records/inflate_stream.h"
 
 namespace bulkhead {
 namespace {
@@ -58,21 +59,6 @@ class PlainStream final : public RecordStream {
   uint64_t last_skip_ = 0;
 };
 
-class CompressedStream final : public RecordStream {
- public:
-  CompressedStream(const DataFile& file, v1::Compression compression,
-                   InflateStream::RestartSink sink) {
-    inflate_.Start(file, compression, std::move(sink));
-  }
-  absl::StatusOr<size_t> Read(char* to, size_t size) override { return inflate_.Read(to, size); }
-  absl::StatusOr<uint64_t> Skip(uint64_t size) override { return inflate_.Skip(size); }
-  std::optional<uint64_t> remaining() const override { return std::nullopt; }
-  uint64_t file_bytes_done() const override { return inflate_.input_offset(); }
-
- private:
-  InflateStream inflate_;
-};
-
 }  // namespace
 
 absl::StatusOr<v1::Compression> SniffCompression(const DataFile& file, BeginsRecordsFn begins) {
@@ -88,9 +74,11 @@ absl::StatusOr<v1::Compression> SniffCompression(const DataFile& file, BeginsRec
 }
 
 std::unique_ptr<RecordStream> NewRecordStream(const DataFile& file, v1::Compression compression,
-                                              InflateStream::RestartSink sink) {
+                                              RestartSink sink) {
   if (compression == v1::COMPRESSION_NONE) return std::make_unique<PlainStream>(file);
-  return std::make_unique<CompressedStream>(file, compression, std::move(sink));
+  auto stream = std::make_unique<InflateStream>();
+  stream->Start(file, compression, std::move(sink));
+  return stream;
 }
 
 }  // namespace bulkhead

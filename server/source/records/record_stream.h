@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -9,9 +10,24 @@
 #include "absl/strings/string_view.h"
 #include "bulkhead/v1/pipeline.pb.h"
 #include "server/source/file.h"
-#include "server/source/records/inflate_stream.h"
 
 namespace bulkhead {
+
+// A place in a compressed file where decompression can begin: a deflate block's start and the
+// output before it that the block may refer to (zlib's examples/zran.c shows the technique).
+struct RestartPoint {
+  static constexpr size_t kMaxWindowBytes = 32 << 10;
+
+  uint64_t output_offset = 0;
+  uint64_t input_offset = 0;  // of the first whole byte behind the block's start
+  uint32_t bits = 0;          // bits of the byte before it that already belong to the block
+  absl::string_view window;
+};
+
+// Called with a restart point about every kRestartSpanBytes of output; the window is a view that
+// dies with the call.
+using RestartSink = std::function<absl::Status(const RestartPoint&)>;
+inline constexpr uint64_t kRestartSpanBytes = uint64_t{4} << 20;
 
 // The bytes of a file of records front to back, decompressed: what indexing walks through. Not
 // thread-safe.
@@ -38,6 +54,6 @@ absl::StatusOr<v1::Compression> SniffCompression(const DataFile& file, BeginsRec
 // `compression` must not be UNSPECIFIED; `sink` gets the restart points of compressed files. `file`
 // must outlive the stream.
 std::unique_ptr<RecordStream> NewRecordStream(const DataFile& file, v1::Compression compression,
-                                              InflateStream::RestartSink sink);
+                                              RestartSink sink);
 
 }  // namespace bulkhead

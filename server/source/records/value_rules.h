@@ -5,6 +5,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "server/source/records/byte_buffer.h"
+#include "server/source/source.h"
 #include "server/spec/signature.h"
 
 namespace bulkhead {
@@ -27,6 +29,12 @@ absl::Status CheckStringBound(uint64_t size, uint64_t max_bytes);
 // The bytes of a value, as a feature has them.
 inline const std::byte* ValueBytes(absl::string_view view) {
   return reinterpret_cast<const std::byte*>(view.data());
+}
+// `size` bytes of the buffer, which become the value, of `count` rows.
+inline char* ReserveValue(ByteBuffer& buffer, uint64_t size, uint64_t count, FeatureValue& value) {
+  char* const bytes = buffer.Reserve(size);
+  value = {reinterpret_cast<const std::byte*>(bytes), size, static_cast<int64_t>(count)};
+  return bytes;
 }
 
 }  // namespace bulkhead

@@ -21,15 +21,10 @@ MemberValue::MemberValue(FeatureSignature signature, const v1::Feature& feature,
 
 absl::Status MemberValue::Read(absl::string_view content, MemberForm form, Scratch& scratch,
                                FeatureValue& value) const {
-  switch (type_) {
-    case v1::Feature::kBytes:
-      return ReadBytes(content, form, scratch, value);
-    case v1::Feature::kTensor:
-      return ReadTensor(content, form, scratch, value);
-    default:
-      break;
+  if (is_bytes()) return ReadBytes(content, form, scratch, value);
+  if (type_ == v1::Feature::kTensor || form == MemberForm::kJson) {
+    return ReadTensor(content, form, scratch, value);
   }
-  if (form == MemberForm::kJson) return ReadTensor(content, form, scratch, value);
   if (!IsNpy(content)) return ReadNumberText(content, signature_, scratch.bytes, value);
   return SampleError(
       reason::kWrongDType,
@@ -44,11 +39,9 @@ absl::Status MemberValue::ReadBytes(absl::string_view content, MemberForm form, 
   }
   BULKHEAD_RETURN_IF_ERROR(CheckStringBound(content.size(), max_bytes_));
   value = FeatureValue{ValueBytes(content), content.size(), 1};
-  if (!is_length_) return absl::OkStatus();
+  // The content may lie in the buffer, too.
   const uint64_t length = content.size();
-  char* const out = scratch.bytes.Reserve(sizeof(length));
-  StoreLittle<uint64_t>(out, length);
-  value = FeatureValue{reinterpret_cast<const std::byte*>(out), sizeof(length), 1};
+  if (is_length_) StoreLittle<uint64_t>(ReserveValue(scratch.bytes, 8, 1, value), length);
   return absl::OkStatus();
 }
 

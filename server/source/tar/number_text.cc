@@ -50,10 +50,7 @@ absl::Status ReadWords(absl::string_view text, const FeatureSignature& signature
   for (absl::string_view rest = text; !TakeWord(rest).empty();) ++count;
   BULKHEAD_ASSIGN_OR_RETURN(const uint64_t rows,
                             CountRows(count, RowElements(signature), signature));
-  value.count = static_cast<int64_t>(rows);
-  value.size_bytes = count * sizeof(Number);
-  char* out = buffer.Reserve(value.size_bytes);
-  value.data = reinterpret_cast<const std::byte*>(out);
+  char* out = ReserveValue(buffer, count * sizeof(Number), rows, value);
   for (uint64_t i = 0; i < count; ++i, out += sizeof(Number)) {
     Number number{};
     BULKHEAD_RETURN_IF_ERROR(ParseNumber(TakeWord(text), number));

@@ -63,32 +63,11 @@ std::string EndingsOf(absl::string_view bytes) {
 
 class TarFormat final : public RecordFormat {
  public:
-  static absl::StatusOr<std::unique_ptr<const RecordFormat>> Create(
-      const std::vector<FeatureSignature>& signatures,
-      const google::protobuf::Map<std::string, v1::Feature>& features) {
-    auto format = std::make_unique<TarFormat>();
-    for (const FeatureSignature& signature : signatures) {
-      const std::string name = DeclarationOf(features, signature.name);
-      const v1::Feature& feature = features.at(name);
-      const bool is_length = name != signature.name;
-      const std::string& key = feature.key().empty() ? name : feature.key();
-      BULKHEAD_ASSIGN_OR_RETURN(std::vector<TarPlace> places, ParseTarKey(key));
-      std::vector<size_t> endings;
-      for (const TarPlace& place : places) {
-        const size_t number = format->numbers_.size();
-        endings.push_back(format->numbers_.try_emplace(place.ending, number).first->second);
-      }
-      BULKHEAD_ASSIGN_OR_RETURN(MissingValue missing,
-                                MissingValue::Create(signature, feature, is_length));
-      format->declared_.push_back({signature.name,
-                                   key,
-                                   std::move(places),
-                                   std::move(endings),
-                                   std::move(missing),
-                                   {signature, feature, is_length}});
-    }
-    return format;
-  }
+  // Of the endings that features name.
+  using Numbers = absl::flat_hash_map<std::string, size_t>;
+
+  TarFormat(Numbers numbers, std::vector<Declared> declared)
+      : numbers_(std::move(numbers)), declared_(std::move(declared)) {}
 
   std::unique_ptr<Scratch> NewScratch() const override {
     auto scratch = std::make_unique<TarScratch>();
@@ -197,16 +176,36 @@ class TarFormat final : public RecordFormat {
     return true;
   }
 
-  absl::flat_hash_map<std::string, size_t> numbers_;  // of the endings that features name
-  std::vector<Declared> declared_;
+  const Numbers numbers_;
+  const std::vector<Declared> declared_;
 };
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<const RecordFormat>> NewTarFormat(
-    const std::vector<FeatureSignature>& signatures,
-    const google::protobuf::Map<std::string, v1::Feature>& features) {
-  return TarFormat::Create(signatures, features);
+    const std::vector<FeatureSignature>& signatures, const FeatureMap& features) {
+  TarFormat::Numbers numbers;
+  std::vector<Declared> declared;
+  for (const FeatureSignature& signature : signatures) {
+    const std::string name = DeclarationOf(features, signature.name);
+    const v1::Feature& feature = features.at(name);
+    const bool is_length = name != signature.name;
+    const std::string& key = feature.key().empty() ? name : feature.key();
+    BULKHEAD_ASSIGN_OR_RETURN(std::vector<TarPlace> places, ParseTarKey(key));
+    std::vector<size_t> endings;
+    for (const TarPlace& place : places) {
+      endings.push_back(numbers.try_emplace(place.ending, numbers.size()).first->second);
+    }
+    BULKHEAD_ASSIGN_OR_RETURN(MissingValue missing,
+                              MissingValue::Create(signature, feature, is_length));
+    declared.push_back({signature.name,
+                        key,
+                        std::move(places),
+                        std::move(endings),
+                        std::move(missing),
+                        {signature, feature, is_length}});
+  }
+  return std::make_unique<TarFormat>(std::move(numbers), std::move(declared));
 }
 
 }  // namespace bulkhead

@@ -15,7 +15,6 @@ namespace bulkhead {
 // none. Sample errors of reads: CORRUPT_RECORD for damaged headers, MALFORMED_EXAMPLE also for two
 // members of one ending, MISSING_FEATURE, WRONG_DTYPE, WRONG_SHAPE, OVER_BOUND.
 absl::StatusOr<std::unique_ptr<const RecordFormat>> NewTarFormat(
-    const std::vector<FeatureSignature>& signatures,
-    const google::protobuf::Map<std::string, v1::Feature>& features);
+    const std::vector<FeatureSignature>& signatures, const FeatureMap& features);
 
 }  // namespace bulkhead

@@ -12,9 +12,11 @@
 #include "server/base/little_endian.h"
 #include "server/base/nearest_name.h"
 #include "server/base/record_name.h"
+#include "server/source/policy_advice.h"
 #include "server/source/records/value_rules.h"
 #include "server/source/tfrecord/step_list.h"
 #include "server/source/tfrecord/tensor_reader.h"
+#include "server/source/tfrecord/tfrecord_format.h"
 #include "server/source/tfrecord/wire_reader.h"
 #include "server/spec/image_lists.h"
 
@@ -33,14 +35,13 @@ absl::Status Malformed(absl::string_view what) {
 
 }  // namespace
 
-absl::StatusOr<ExampleReader> ExampleReader::Create(
-    const std::vector<FeatureSignature>& signatures,
-    const google::protobuf::Map<std::string, v1::Feature>& features) {
-  ExampleReader reader;
+absl::StatusOr<std::unique_ptr<ExampleReader>> ExampleReader::Create(
+    const std::vector<FeatureSignature>& signatures, const FeatureMap& features) {
+  auto reader = std::make_unique<ExampleReader>();
   for (const FeatureSignature& signature : signatures) {
     const std::string name = DeclarationOf(features, signature.name);
     const v1::Feature& feature = features.at(name);
-    Declared declared;
+    ExampleFeature declared;
     declared.signature = signature;
     declared.type = feature.type_case();
     declared.key = !feature.key().empty() ? feature.key() : feature.has_boxes() ? kBoxesKey : name;
@@ -58,10 +59,10 @@ absl::StatusOr<ExampleReader> ExampleReader::Create(
     if (declared.is_list && !declared.is_length) declared.row_values /= declared.max_bytes;
     BULKHEAD_ASSIGN_OR_RETURN(declared.missing,
                               MissingValue::Create(signature, feature, declared.is_length));
-    declared.found = reader.keys_;
+    declared.found = reader->keys_;
     const auto look_for = [&](const std::string& key) {
-      Places& places = declared.axis.empty() ? reader.features_ : reader.lists_;
-      places[key].push_back(static_cast<int>(reader.keys_++));
+      Places& places = declared.axis.empty() ? reader->features_ : reader->lists_;
+      places[key].push_back(static_cast<int>(reader->keys_++));
     };
     if (feature.has_boxes()) {
       for (const absl::string_view side : kBoxSides) {
@@ -70,11 +71,11 @@ absl::StatusOr<ExampleReader> ExampleReader::Create(
     } else {
       look_for(declared.key);
     }
-    const auto same_axis = [&](const Declared& other) { return other.axis == declared.axis; };
+    const auto same_axis = [&](const ExampleFeature& other) { return other.axis == declared.axis; };
     declared.first_of_axis = static_cast<size_t>(
-        std::find_if(reader.declared_.begin(), reader.declared_.end(), same_axis) -
-        reader.declared_.begin());
-    reader.declared_.push_back(std::move(declared));
+        std::find_if(reader->declared_.begin(), reader->declared_.end(), same_axis) -
+        reader->declared_.begin());
+    reader->declared_.push_back(std::move(declared));
   }
   return reader;
 }
@@ -128,6 +129,158 @@ std::string HeldInstead(absl::string_view record, uint32_t field, const std::str
   return absl::StrCat("it holds ", absl::StrJoin(keys, ", "), more ? ", …" : "", "; ");
 }
 
+absl::Status SetMissing(const ExampleFeature& declared, absl::string_view record,
+                        FeatureValue& value) {
+  if (!declared.missing.is_allowed()) {
+    const absl::string_view advice = declared.missing.advice();
+    return SampleError(
+        reason::kMissingFeature,
+        absl::StrCat("the record does not hold it; ",
+                     HeldInstead(record, declared.axis.empty() ? kFeatures : kLists, declared.key),
+                     "correct its `key`", advice.empty() ? "" : ", or give it ", advice));
+  }
+  value = declared.missing.Get();
+  return absl::OkStatus();
+}
+
+absl::Status ReadBytes(const ExampleFeature& declared, const FeatureList& list, ByteBuffer& buffer,
+                       FeatureValue& value) {
+  if (declared.images > 0 && list.count != declared.images) {
+    return SampleError(reason::kWrongShape,
+                       absl::StrCat("the record holds ", list.count,
+                                    " images, the spec's shape needs ", declared.images));
+  }
+  if (declared.images == 0 && list.count != 1) {
+    return SampleError(reason::kWrongShape,
+                       absl::StrCat("the record holds ", list.count,
+                                    " byte strings, not one; a list of them has a `shape`"));
+  }
+  const absl::string_view bytes = list.chunks[declared.image];
+  BULKHEAD_RETURN_IF_ERROR(CheckStringBound(bytes.size(), declared.max_bytes));
+  value = FeatureValue{ValueBytes(bytes), bytes.size(), 1};
+  if (declared.is_length) StoreLittle<uint64_t>(ReserveValue(buffer, 8, 1, value), bytes.size());
+  return absl::OkStatus();
+}
+
+absl::Status ReadStrings(const ExampleFeature& declared, const FeatureList& list,
+                         ByteBuffer& buffer, FeatureValue& value) {
+  BULKHEAD_ASSIGN_OR_RETURN(const uint64_t rows,
+                            CountRows(list.count, declared.row_values, declared.signature));
+  const uint64_t width = declared.max_bytes;
+  for (const absl::string_view bytes : list.chunks) {
+    BULKHEAD_RETURN_IF_ERROR(CheckStringBound(bytes.size(), width));
+  }
+  char* const out =
+      ReserveValue(buffer, list.count * (declared.is_length ? 8 : width), rows, value);
+  declared.is_length ? WriteLengths(list, out) : WriteStrings(list, width, out);
+  return absl::OkStatus();
+}
+
+absl::Status ReadTensorFeature(const ExampleFeature& declared, const FeatureList& list,
+                               ByteBuffer& buffer, FeatureValue& value) {
+  if (list.count != 1) {
+    return SampleError(reason::kWrongShape,
+                       absl::StrCat("the record holds ", list.count, " byte strings, not one"));
+  }
+  TensorValue tensor;
+  BULKHEAD_RETURN_IF_ERROR(
+      ReadTensor(list.chunks[0], {&declared.signature, declared.cast}, buffer, tensor));
+  value = FeatureValue{ValueBytes(tensor.bytes), tensor.bytes.size(), tensor.count};
+  return absl::OkStatus();
+}
+
+absl::Status ReadNumbers(const ExampleFeature& declared, const FeatureList& list,
+                         ByteBuffer& buffer, FeatureValue& value) {
+  BULKHEAD_ASSIGN_OR_RETURN(const uint64_t rows,
+                            CountRows(list.count, declared.row_values, declared.signature));
+  const uint64_t size = list.count * ElementBytes(declared.signature.dtype);
+  if (list.kind == Kind::kFloat && list.chunks.size() == 1) {
+    value = {ValueBytes(list.chunks[0]), size, static_cast<int64_t>(rows)};
+  } else {
+    WriteNumbers(list, ReserveValue(buffer, size, rows, value));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadFeature(const ExampleFeature& declared, const FeatureList& list,
+                         ByteBuffer& buffer, FeatureValue& value) {
+  BULKHEAD_RETURN_IF_ERROR(CheckKind(list, KindOfType(declared.type)));
+  if (declared.type == v1::Feature::kTensor) {
+    return ReadTensorFeature(declared, list, buffer, value);
+  }
+  if (declared.type != v1::Feature::kBytes) return ReadNumbers(declared, list, buffer, value);
+  return declared.is_list ? ReadStrings(declared, list, buffer, value)
+                          : ReadBytes(declared, list, buffer, value);
+}
+
+absl::Status ReadBoxes(const ExampleFeature& declared, ExampleScratch& scratch, ByteBuffer& buffer,
+                       FeatureValue& value) {
+  constexpr size_t kSides = std::size(kBoxSides);
+  std::string lengths;
+  for (size_t side = 0; side < kSides; ++side) {
+    FeatureList& list = scratch.sides[side];
+    if (!ReadFeatureList(scratch.found[declared.found + side], list)) {
+      return SampleError(reason::kMalformedExample,
+                         absl::StrCat("its list `", kBoxSides[side], "` is damaged"));
+    }
+    if (list.kind != Kind::kFloat && list.kind != Kind::kNone) {
+      return SampleError(reason::kWrongDType,
+                         absl::StrCat("the record's `", kBoxSides[side], "` is ",
+                                      KindName(list.kind), ", boxes are read from float lists"));
+    }
+    absl::StrAppend(&lengths, side == 0 ? "" : ", ", kBoxSides[side], " ", list.count);
+  }
+  const uint64_t rows = scratch.sides[0].count;
+  for (const FeatureList& list : scratch.sides) {
+    if (list.count == rows) continue;
+    return SampleError(reason::kWrongShape,
+                       absl::StrCat("its lists have unequal lengths: ", lengths,
+                                    "; each box has one value in each"));
+  }
+  BULKHEAD_RETURN_IF_ERROR(CheckRowBound(rows, declared.signature));
+  char* const boxes = ReserveValue(buffer, rows * kSides * sizeof(float), rows, value);
+  for (size_t side = 0; side < kSides; ++side) {
+    char* out = boxes + side * sizeof(float);
+    for (const absl::string_view chunk : scratch.sides[side].chunks) {
+      for (size_t at = 0; at < chunk.size(); at += sizeof(float)) {
+        std::memcpy(out, chunk.data() + at, sizeof(float));
+        out += kSides * sizeof(float);
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadDeclared(const ExampleFeature& declared, size_t i, absl::string_view record,
+                          ExampleScratch& scratch, FeatureValue& value) {
+  if (declared.type == v1::Feature::kBoxes) {
+    return ReadBoxes(declared, scratch, scratch.buffers[i], value);
+  }
+  const auto& messages = scratch.found[declared.found];
+  if (!declared.axis.empty()) {
+    scratch.steps[i] = declared.images > 0           ? declared.images
+                       : declared.signature.variable ? 0
+                                                     : declared.signature.shape[0];
+    if (messages.empty()) return SetMissing(declared, record, value);
+    if (declared.images > 0) {
+      BULKHEAD_ASSIGN_OR_RETURN(
+          const absl::string_view bytes,
+          ReadStepString(messages, declared.images, declared.image, scratch.list));
+      value = FeatureValue{ValueBytes(bytes), bytes.size(), 1};
+      return absl::OkStatus();
+    }
+    return ReadSteps(messages,
+                     {declared.signature, KindOfType(declared.type), declared.row_values,
+                      declared.max_bytes, declared.is_length},
+                     scratch.list, scratch.buffers[i], value, scratch.steps[i]);
+  }
+  if (!ReadFeatureList(messages, scratch.list)) {
+    return SampleError(reason::kMalformedExample, "its list of values is damaged");
+  }
+  if (scratch.list.kind == Kind::kNone) return SetMissing(declared, record, value);
+  return ReadFeature(declared, scratch.list, scratch.buffers[i], value);
+}
+
 }  // namespace
 
 // Features and FeatureLists are maps of the same form.
@@ -167,12 +320,12 @@ absl::Status ExampleReader::Find(absl::string_view record, ExampleScratch& scrat
   return example.failed() ? Malformed("its bytes are not a protobuf message") : absl::OkStatus();
 }
 
-absl::Status ExampleReader::Read(absl::string_view record, ExampleScratch& scratch,
-                                 std::vector<FeatureValue>& values) const {
+absl::Status ExampleReader::ReadRecord(absl::string_view record, ExampleScratch& scratch,
+                                       std::vector<FeatureValue>& values) const {
   BULKHEAD_RETURN_IF_ERROR(Find(record, scratch));
   values.resize(declared_.size());
   for (size_t i = 0; i < declared_.size(); ++i) {
-    const absl::Status status = ReadDeclared(i, record, scratch, values[i]);
+    const absl::Status status = ReadDeclared(declared_[i], i, record, scratch, values[i]);
     if (status.ok()) continue;
     return Annotate(status, absl::StrCat("feature `", declared_[i].key, "`"),
                     {{"feature", declared_[i].signature.name}});
@@ -180,35 +333,10 @@ absl::Status ExampleReader::Read(absl::string_view record, ExampleScratch& scrat
   return lists_.empty() ? absl::OkStatus() : CheckAxes(scratch);
 }
 
-absl::Status ExampleReader::ReadDeclared(size_t i, absl::string_view record,
-                                         ExampleScratch& scratch, FeatureValue& value) const {
-  const Declared& declared = declared_[i];
-  if (declared.type == v1::Feature::kBoxes) {
-    return ReadBoxes(declared, scratch, scratch.buffers[i], value);
-  }
-  const auto& messages = scratch.found[declared.found];
-  if (!declared.axis.empty()) {
-    scratch.steps[i] = declared.images > 0           ? declared.images
-                       : declared.signature.variable ? 0
-                                                     : declared.signature.shape[0];
-    if (messages.empty()) return SetMissing(declared, record, value);
-    if (declared.images > 0) return ReadStepImage(declared, messages, scratch.list, value);
-    return ReadSteps(messages,
-                     {declared.signature, KindOfType(declared.type), declared.row_values,
-                      declared.max_bytes, declared.is_length},
-                     scratch.list, scratch.buffers[i], value, scratch.steps[i]);
-  }
-  if (!ReadFeatureList(messages, scratch.list)) {
-    return SampleError(reason::kMalformedExample, "its list of values is damaged");
-  }
-  if (scratch.list.kind == Kind::kNone) return SetMissing(declared, record, value);
-  return ReadFeature(declared, scratch.list, scratch.buffers[i], value);
-}
-
 absl::Status ExampleReader::CheckAxes(const ExampleScratch& scratch) const {
   for (size_t i = 0; i < declared_.size(); ++i) {
-    const Declared& declared = declared_[i];
-    const Declared& first = declared_[declared.first_of_axis];
+    const ExampleFeature& declared = declared_[i];
+    const ExampleFeature& first = declared_[declared.first_of_axis];
     if (declared.axis.empty() || scratch.steps[i] == scratch.steps[declared.first_of_axis])
       continue;
     return SampleError(
@@ -222,150 +350,34 @@ absl::Status ExampleReader::CheckAxes(const ExampleScratch& scratch) const {
   return absl::OkStatus();
 }
 
-absl::Status ExampleReader::SetMissing(const Declared& declared, absl::string_view record,
-                                       FeatureValue& value) {
-  if (!declared.missing.is_allowed()) {
-    const absl::string_view advice = declared.missing.advice();
+absl::Status ExampleReader::Read(absl::string_view bytes, Scratch& scratch,
+                                 std::vector<FeatureValue>& values) const {
+  BULKHEAD_ASSIGN_OR_RETURN(const absl::string_view data, DataOfFrame(bytes));
+  return ReadRecord(data, static_cast<ExampleScratch&>(scratch), values);
+}
+
+absl::StatusOr<absl::string_view> DataOfFrame(absl::string_view bytes) {
+  if (bytes.size() < kFrameBytes || !FrameHeaderIsValid(bytes.data())) {
     return SampleError(
-        reason::kMissingFeature,
-        absl::StrCat("the record does not hold it; ",
-                     HeldInstead(record, declared.axis.empty() ? kFeatures : kLists, declared.key),
-                     "correct its `key`", advice.empty() ? "" : ", or give it ", advice));
+        reason::kCorruptRecord,
+        absl::StrCat("the record's length does not match its checksum; restore the file",
+                     kPassOverDamaged));
   }
-  value = declared.missing.Get();
-  return absl::OkStatus();
-}
-
-absl::Status ExampleReader::ReadFeature(const Declared& declared, const FeatureList& list,
-                                        ByteBuffer& buffer, FeatureValue& value) const {
-  BULKHEAD_RETURN_IF_ERROR(CheckKind(list, KindOfType(declared.type)));
-  switch (declared.type) {
-    case v1::Feature::kBytes:
-      if (declared.is_list) return ReadStrings(declared, list, buffer, value);
-      return ReadBytes(declared, list, buffer, value);
-    case v1::Feature::kTensor:
-      return ReadTensorFeature(declared, list, buffer, value);
-    default:
-      return ReadNumbers(declared, list, buffer, value);
+  const uint64_t length = bytes.size() - kFrameBytes;
+  const uint64_t stated = LoadLittle<uint64_t>(bytes.data());
+  if (stated != length) {
+    return SampleError(reason::kCorruptRecord, absl::StrCat("the record says ", stated, " bytes, ",
+                                                            length, " when it was indexed"));
   }
-}
-
-absl::Status ExampleReader::ReadBytes(const Declared& declared, const FeatureList& list,
-                                      ByteBuffer& buffer, FeatureValue& value) const {
-  if (declared.images > 0 && list.count != declared.images) {
-    return SampleError(reason::kWrongShape,
-                       absl::StrCat("the record holds ", list.count,
-                                    " images, the spec's shape needs ", declared.images));
+  const absl::string_view data = bytes.substr(kFrameHeaderBytes, length);
+  const char* const footer = data.data() + data.size();
+  if (LoadLittle<uint32_t>(footer) != MaskCrc32c(Crc32c(data))) {
+    return SampleError(
+        reason::kCorruptRecord,
+        absl::StrCat("the record's data does not match its checksum; restore the file",
+                     kPassOverDamaged));
   }
-  if (declared.images == 0 && list.count != 1) {
-    return SampleError(reason::kWrongShape,
-                       absl::StrCat("the record holds ", list.count,
-                                    " byte strings, not one; a list of them has a `shape`"));
-  }
-  const absl::string_view bytes = list.chunks[declared.image];
-  BULKHEAD_RETURN_IF_ERROR(CheckStringBound(bytes.size(), declared.max_bytes));
-  value = FeatureValue{ValueBytes(bytes), bytes.size(), 1};
-  if (declared.is_length) {
-    char* const out = buffer.Reserve(8);
-    StoreLittle<uint64_t>(out, bytes.size());
-    value = FeatureValue{reinterpret_cast<const std::byte*>(out), 8, 1};
-  }
-  return absl::OkStatus();
-}
-
-absl::Status ExampleReader::ReadStepImage(const Declared& declared,
-                                          const absl::InlinedVector<absl::string_view, 1>& messages,
-                                          FeatureList& list, FeatureValue& value) const {
-  BULKHEAD_ASSIGN_OR_RETURN(const absl::string_view bytes,
-                            ReadStepString(messages, declared.images, declared.image, list));
-  value = FeatureValue{ValueBytes(bytes), bytes.size(), 1};
-  return absl::OkStatus();
-}
-
-absl::Status ExampleReader::ReadStrings(const Declared& declared, const FeatureList& list,
-                                        ByteBuffer& buffer, FeatureValue& value) const {
-  BULKHEAD_ASSIGN_OR_RETURN(const uint64_t rows,
-                            CountRows(list.count, declared.row_values, declared.signature));
-  const uint64_t width = declared.max_bytes;
-  for (const absl::string_view bytes : list.chunks) {
-    BULKHEAD_RETURN_IF_ERROR(CheckStringBound(bytes.size(), width));
-  }
-  value.count = static_cast<int64_t>(rows);
-  value.size_bytes = list.count * (declared.is_length ? 8 : width);
-  char* const out = buffer.Reserve(value.size_bytes);
-  value.data = reinterpret_cast<const std::byte*>(out);
-  declared.is_length ? WriteLengths(list, out) : WriteStrings(list, width, out);
-  return absl::OkStatus();
-}
-
-absl::Status ExampleReader::ReadBoxes(const Declared& declared, ExampleScratch& scratch,
-                                      ByteBuffer& buffer, FeatureValue& value) const {
-  constexpr size_t kSides = std::size(kBoxSides);
-  std::string lengths;
-  for (size_t side = 0; side < kSides; ++side) {
-    FeatureList& list = scratch.sides[side];
-    if (!ReadFeatureList(scratch.found[declared.found + side], list)) {
-      return SampleError(reason::kMalformedExample,
-                         absl::StrCat("its list `", kBoxSides[side], "` is damaged"));
-    }
-    if (list.kind != Kind::kFloat && list.kind != Kind::kNone) {
-      return SampleError(reason::kWrongDType,
-                         absl::StrCat("the record's `", kBoxSides[side], "` is ",
-                                      KindName(list.kind), ", boxes are read from float lists"));
-    }
-    absl::StrAppend(&lengths, side == 0 ? "" : ", ", kBoxSides[side], " ", list.count);
-  }
-  const uint64_t rows = scratch.sides[0].count;
-  for (const FeatureList& list : scratch.sides) {
-    if (list.count == rows) continue;
-    return SampleError(reason::kWrongShape,
-                       absl::StrCat("its lists have unequal lengths: ", lengths,
-                                    "; each box has one value in each"));
-  }
-  BULKHEAD_RETURN_IF_ERROR(CheckRowBound(rows, declared.signature));
-  value.count = static_cast<int64_t>(rows);
-  value.size_bytes = rows * kSides * sizeof(float);
-  char* const boxes = buffer.Reserve(value.size_bytes);
-  value.data = reinterpret_cast<const std::byte*>(boxes);
-  for (size_t side = 0; side < kSides; ++side) {
-    char* out = boxes + side * sizeof(float);
-    for (const absl::string_view chunk : scratch.sides[side].chunks) {
-      for (size_t at = 0; at < chunk.size(); at += sizeof(float)) {
-        std::memcpy(out, chunk.data() + at, sizeof(float));
-        out += kSides * sizeof(float);
-      }
-    }
-  }
-  return absl::OkStatus();
-}
-
-absl::Status ExampleReader::ReadTensorFeature(const Declared& declared, const FeatureList& list,
-                                              ByteBuffer& buffer, FeatureValue& value) const {
-  if (list.count != 1) {
-    return SampleError(reason::kWrongShape,
-                       absl::StrCat("the record holds ", list.count, " byte strings, not one"));
-  }
-  TensorValue tensor;
-  BULKHEAD_RETURN_IF_ERROR(
-      ReadTensor(list.chunks[0], {&declared.signature, declared.cast}, buffer, tensor));
-  value = FeatureValue{ValueBytes(tensor.bytes), tensor.bytes.size(), tensor.count};
-  return absl::OkStatus();
-}
-
-absl::Status ExampleReader::ReadNumbers(const Declared& declared, const FeatureList& list,
-                                        ByteBuffer& buffer, FeatureValue& value) const {
-  BULKHEAD_ASSIGN_OR_RETURN(const uint64_t rows,
-                            CountRows(list.count, declared.row_values, declared.signature));
-  value.count = static_cast<int64_t>(rows);
-  value.size_bytes = list.count * ElementBytes(declared.signature.dtype);
-  if (list.kind == Kind::kFloat && list.chunks.size() == 1) {
-    value.data = ValueBytes(list.chunks[0]);
-    return absl::OkStatus();
-  }
-  char* const out = buffer.Reserve(value.size_bytes);
-  value.data = reinterpret_cast<const std::byte*>(out);
-  WriteNumbers(list, out);
-  return absl::OkStatus();
+  return data;
 }
 
 }  // namespace bulkhead

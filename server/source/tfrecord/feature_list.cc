@@ -94,28 +94,14 @@ bool ReadFeatureList(const absl::InlinedVector<absl::string_view, 1>& messages, 
 }
 
 absl::string_view KindName(Kind kind) {
-  switch (kind) {
-    case Kind::kBytes:
-      return "a bytes list";
-    case Kind::kFloat:
-      return "a float list";
-    case Kind::kInt64:
-      return "an int64 list";
-    case Kind::kNone:
-      break;
-  }
-  return "nothing";
+  constexpr absl::string_view kNames[] = {"nothing", "a bytes list", "a float list",
+                                          "an int64 list"};
+  return kNames[static_cast<size_t>(kind)];
 }
 
 Kind KindOfType(v1::Feature::TypeCase type) {
-  switch (type) {
-    case v1::Feature::kInt64:
-      return Kind::kInt64;
-    case v1::Feature::kFloat:
-      return Kind::kFloat;
-    default:
-      return Kind::kBytes;
-  }
+  if (type == v1::Feature::kInt64) return Kind::kInt64;
+  return type == v1::Feature::kFloat ? Kind::kFloat : Kind::kBytes;
 }
 
 absl::Status CheckKind(const FeatureList& list, Kind expected) {

@@ -68,14 +68,11 @@ absl::Status ReadSteps(const Messages& messages, const StepTarget& target, Featu
     return WrongSteps(steps, static_cast<uint64_t>(signature.shape[0]),
                       "; shape: [-1, …] takes any number");
   }
-  value.count = signature.variable ? static_cast<int64_t>(steps) : 1;
   uint64_t step_bytes = ElementBytes(signature.dtype);
   for (size_t i = 1; i < signature.shape.size(); ++i) {
     step_bytes *= static_cast<uint64_t>(signature.shape[i]);
   }
-  value.size_bytes = steps * step_bytes;
-  char* out = buffer.Reserve(value.size_bytes);
-  value.data = reinterpret_cast<const std::byte*>(out);
+  char* out = ReserveValue(buffer, steps * step_bytes, signature.variable ? steps : 1, value);
   uint64_t step = 0;
   for (const absl::string_view message : messages) {
     for (WireReader reader(message); reader.Next();) {

@@ -27,18 +27,20 @@ constexpr uint32_t kUint64Val = 17;
 // TensorFlow's own limit (TensorShape::MaxDimensions).
 constexpr size_t kMaxRank = 254;
 
-// Of the types that are read; uint32 and uint64 among them, which no feature has: they are
-// converted.
-struct NumberedType {
+// The types that are read; uint32 and uint64 among them, which no feature has: they are converted.
+struct TensorFlowType {
   uint64_t number;  // in tensorflow/core/framework/types.proto
   v1::DType dtype;
+  uint32_t values;  // the field that holds elements when tensor_content does not
 };
-constexpr NumberedType kTensorFlowTypes[] = {
-    {1, v1::DTYPE_FLOAT32}, {2, v1::DTYPE_FLOAT64},  {3, v1::DTYPE_INT32},
-    {4, v1::DTYPE_UINT8},   {5, v1::DTYPE_INT16},    {6, v1::DTYPE_INT8},
-    {9, v1::DTYPE_INT64},   {10, v1::DTYPE_BOOL},    {14, v1::DTYPE_BFLOAT16},
-    {17, v1::DTYPE_UINT16}, {19, v1::DTYPE_FLOAT16}, {22, v1::DTYPE_UINT32},
-    {23, v1::DTYPE_UINT64},
+constexpr TensorFlowType kTensorFlowTypes[] = {
+    {1, v1::DTYPE_FLOAT32, kFloatVal},  {2, v1::DTYPE_FLOAT64, kDoubleVal},
+    {3, v1::DTYPE_INT32, kIntVal},      {4, v1::DTYPE_UINT8, kIntVal},
+    {5, v1::DTYPE_INT16, kIntVal},      {6, v1::DTYPE_INT8, kIntVal},
+    {9, v1::DTYPE_INT64, kInt64Val},    {10, v1::DTYPE_BOOL, kBoolVal},
+    {14, v1::DTYPE_BFLOAT16, kHalfVal}, {17, v1::DTYPE_UINT16, kIntVal},
+    {19, v1::DTYPE_FLOAT16, kHalfVal},  {22, v1::DTYPE_UINT32, kUint32Val},
+    {23, v1::DTYPE_UINT64, kUint64Val},
 };
 
 struct ParsedTensor {
@@ -50,10 +52,8 @@ struct ParsedTensor {
 
 // DTYPE_UNSPECIFIED for strings, complex numbers, quantized types and unknown numbers.
 v1::DType FromTensorFlow(uint64_t number) {
-  for (const NumberedType& type : kTensorFlowTypes) {
-    if (type.number == number) return type.dtype;
-  }
-  return v1::DTYPE_UNSPECIFIED;
+  const auto found = std::ranges::find(kTensorFlowTypes, number, &TensorFlowType::number);
+  return found == std::end(kTensorFlowTypes) ? v1::DTYPE_UNSPECIFIED : found->dtype;
 }
 
 absl::Status NoTensor(absl::string_view what) {
@@ -88,34 +88,11 @@ bool Parse(absl::string_view message, ParsedTensor& tensor) {
   return !reader.failed();
 }
 
-// The field that holds elements of `type` when tensor_content does not.
-uint32_t ValueField(v1::DType type) {
-  switch (type) {
-    case v1::DTYPE_FLOAT32:
-      return kFloatVal;
-    case v1::DTYPE_FLOAT64:
-      return kDoubleVal;
-    case v1::DTYPE_INT64:
-      return kInt64Val;
-    case v1::DTYPE_BOOL:
-      return kBoolVal;
-    case v1::DTYPE_FLOAT16:
-    case v1::DTYPE_BFLOAT16:
-      return kHalfVal;
-    case v1::DTYPE_UINT32:
-      return kUint32Val;
-    case v1::DTYPE_UINT64:
-      return kUint64Val;
-    default:
-      return kIntVal;
-  }
-}
-
 // Fills `out` with the values of the typed field. `bytes` is the size of one element.
 absl::Status ReadTypedField(absl::string_view message, v1::DType type, uint64_t elements,
                             char* out) {
   const size_t bytes = ElementBytes(type);
-  const uint32_t field = ValueField(type);
+  const uint32_t field = std::ranges::find(kTensorFlowTypes, type, &TensorFlowType::dtype)->values;
   const uint32_t fixed = type == v1::DTYPE_FLOAT32   ? WireReader::kFixed32
                          : type == v1::DTYPE_FLOAT64 ? WireReader::kFixed64
                                                      : WireReader::kVarint;
@@ -161,10 +138,8 @@ absl::Status ReadTypedField(absl::string_view message, v1::DType type, uint64_t 
 }  // namespace
 
 uint64_t TensorFlowNumber(v1::DType dtype) {
-  for (const NumberedType& type : kTensorFlowTypes) {
-    if (type.dtype == dtype) return type.number;
-  }
-  return 0;
+  const auto found = std::ranges::find(kTensorFlowTypes, dtype, &TensorFlowType::dtype);
+  return found == std::end(kTensorFlowTypes) ? 0 : found->number;
 }
 
 std::optional<StoredTensor> SniffTensor(absl::string_view bytes) {

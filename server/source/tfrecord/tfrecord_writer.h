@@ -1,7 +1,11 @@
 #pragma once
 
+#include <zlib.h>
+
+#include <cstdio>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -29,11 +33,13 @@ class TfRecordWriter {
   absl::Status Close();
 
  private:
-  struct State;
-  explicit TfRecordWriter(std::unique_ptr<State> state);
+  explicit TfRecordWriter(std::string path) : path_(std::move(path)) {}
   absl::Status Put(absl::string_view bytes, bool finish);
 
-  std::unique_ptr<State> state_;
+  const std::string path_;
+  FILE* file_ = nullptr;
+  bool compressed_ = false;
+  z_stream deflate_{};
 };
 
 // The frame of `record` as in a file.
