@@ -12,17 +12,11 @@ namespace {
 // A fast worker does thousands of samples a second.
 constexpr absl::Duration kInterval = absl::Milliseconds(50);
 
-bool IsKept(const v1::Verdict& verdict) {
-  return verdict.kind() == v1::VERDICT_KIND_LEAK || verdict.kind() == v1::VERDICT_KIND_RETENTION;
-}
-
 }  // namespace
 
 Finding PoolVerdict::Judge(const PoolWorker& worker, bool outgrew) const {
-  Finding finding = worker.curves.Judge(config_.quota_bytes, outgrew);
-  finding.samples_per_second = worker.memory.growth().SamplesPerSecond();
-  finding.python = worker.python_growth;
-  return finding;
+  return {worker.curves.Judge(config_.quota_bytes, outgrew),
+          worker.memory.growth().SamplesPerSecond(), worker.python_growth};
 }
 
 void PoolVerdict::Look(int64_t now_ns) {
@@ -30,7 +24,7 @@ void PoolVerdict::Look(int64_t now_ns) {
   looked_ns_ = now_ns;
   crew_.ForEach([this](PoolWorker& worker) {
     Finding finding = Judge(worker, /*outgrew=*/false);
-    worker.keeps_growing = finding.Keeps();
+    worker.keeps_growing = Keeps(finding.memory);
     verdict_.Note(worker.id, std::move(finding));
   });
   TellIfChanged();
@@ -48,10 +42,10 @@ void PoolVerdict::TellIfChanged() {
                        now.confirmed() != told_.confirmed() || now.line() != told_.line() ||
                        (PythonLinesText(told_).empty() && !PythonLinesText(now).empty());
   // Whether memory that has levelled off counts as a cache or as nothing may change often.
-  if (!changed || (!IsKept(now) && !IsKept(told_))) {
+  if (!changed || (!Keeps(now) && !Keeps(told_))) {
     return;
   }
-  const bool kept = IsKept(now);
+  const bool kept = Keeps(now);
   const std::string text = now.kind() == v1::VERDICT_KIND_LEAK ? "leak: " + now.text() : now.text();
   spdlog::log(kept ? spdlog::level::warn : spdlog::level::info, "pipeline {}: {}", config_.name,
               text);
