@@ -4,9 +4,6 @@
 
 namespace bulkhead {
 
-ArenaMemory::ArenaMemory(std::shared_ptr<Arena> arena, MemoryClaim claim)
-    : arena_(std::move(arena)), claim_(std::move(claim)) {}
-
 std::shared_ptr<const void> ArenaMemory::MakeWriter() {
   return std::shared_ptr<const void>(this,
                                      [self = shared_from_this()](const void*) { self->Retire(); });

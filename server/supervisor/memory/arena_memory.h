@@ -48,7 +48,8 @@ class Legacy {
 class ArenaMemory : public std::enable_shared_from_this<ArenaMemory> {
  public:
   // `claim` covers the whole arena, or is empty.
-  ArenaMemory(std::shared_ptr<Arena> arena, MemoryClaim claim);
+  ArenaMemory(std::shared_ptr<Arena> arena, MemoryClaim claim)
+      : arena_(std::move(arena)), claim_(std::move(claim)) {}
 
   // Each party that may write to the arena holds a copy. Call it once.
   std::shared_ptr<const void> MakeWriter();

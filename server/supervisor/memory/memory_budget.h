@@ -21,19 +21,18 @@ class MemoryClaim {
  public:
   MemoryClaim() = default;
   ~MemoryClaim() { Release(); }
-  MemoryClaim(MemoryClaim&& other) noexcept;
+  MemoryClaim(MemoryClaim&& other) noexcept = default;
   MemoryClaim& operator=(MemoryClaim&& other) noexcept;
 
   void Release();
   // Counts the memory as on its way back: it is freed with this object, once the processes that
   // hold it have ended.
-  void MarkReturning();
+  void MarkReturning() { SetReturning(true); }
   // Undoes MarkReturning: the memory stays in use, or it is unknown when it comes back.
-  void MarkStaying();
-  // Splits off up to `arena_bytes` of the arena's bytes as a claim of its own.
-  MemoryClaim Split(uint64_t arena_bytes);
-  // The same of the workers' quotas.
-  MemoryClaim SplitQuota(uint64_t quota_bytes);
+  void MarkStaying() { SetReturning(false); }
+  // Splits off up to so many of the arena's bytes, and of the workers' quotas, as a claim of its
+  // own.
+  MemoryClaim Split(uint64_t arena_bytes, uint64_t quota_bytes = 0);
   // Takes over what `other` holds of the same budget.
   void Merge(MemoryClaim other);
   uint64_t bytes() const { return budget_ == nullptr ? 0 : arena_bytes_ + quota_bytes_; }
@@ -43,7 +42,7 @@ class MemoryClaim {
   friend class MemoryBudget;
   MemoryClaim(std::shared_ptr<MemoryBudget> budget, uint64_t arena_bytes, uint64_t quota_bytes)
       : budget_(std::move(budget)), arena_bytes_(arena_bytes), quota_bytes_(quota_bytes) {}
-  MemoryClaim SplitOff(uint64_t arena_bytes, uint64_t quota_bytes);
+  void SetReturning(bool returning);
 
   std::shared_ptr<MemoryBudget> budget_;
   uint64_t arena_bytes_ = 0;
@@ -122,11 +121,10 @@ class MemoryBudget : public std::enable_shared_from_this<MemoryBudget> {
 
  private:
   friend class MemoryClaim;
-  explicit MemoryBudget(const Config& config);
+  explicit MemoryBudget(const Config& config) : config_(config), limit_bytes_(config.limit_bytes) {}
 
   void GiveBack(const MemoryClaim& claim) ABSL_LOCKS_EXCLUDED(mutex_);
-  void NoteReturning(const MemoryClaim& claim) ABSL_LOCKS_EXCLUDED(mutex_);
-  void NoteStaying(const MemoryClaim& claim) ABSL_LOCKS_EXCLUDED(mutex_);
+  void SetReturning(const MemoryClaim& claim, bool returning) ABSL_LOCKS_EXCLUDED(mutex_);
   uint64_t Usable() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint64_t Promised() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint64_t Free() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return FreeAfter(0); }

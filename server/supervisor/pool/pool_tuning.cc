@@ -52,8 +52,8 @@ TuningReading PoolTuning::Read(int64_t now_ns) {
   reading.seconds = read_ns_ == 0 ? 0 : absl::ToDoubleSeconds(Between(read_ns_, now_ns));
   read_ns_ = now_ns;
   reading.workers = crew_.staying();
-  reading.steady = std::all_of(crew_.slots().begin(), crew_.slots().end(),
-                               [](const auto& slot) { return IsReady(*slot) && !slot->leaves; });
+  reading.steady = std::ranges::all_of(
+      crew_.slots(), [](const auto& slot) { return IsReady(*slot) && !slot->leaves; });
   ReadWork(reading);
   reading.waited = std::min(ReadWait(now_ns), reading.seconds);
   reading.no_room = NoRoom();
@@ -123,7 +123,7 @@ bool PoolTuning::GiveUp(int64_t leave_by_ns) {
   Slot& slot = **going;
   slot.leaves = true;
   context_.loop->Cancel(std::exchange(slot.restart_timer, 0));
-  MemoryClaim memory = context_.memory->SplitQuota(quota_bytes_);
+  MemoryClaim memory = context_.memory->Split(/*arena_bytes=*/0, quota_bytes_);
   if (slot.worker != nullptr) {
     memory.MarkReturning();
     slot.worker->claims->quota = std::move(memory);
