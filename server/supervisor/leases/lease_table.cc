@@ -271,7 +271,7 @@ std::optional<LeaseTable::FinishedBatch> LeaseTable::TakeNext() {
   ++out_slots_;
   finished.header = std::move(batch.header);
   finished.slot = batch.slot;
-  std::sort(batch.leases.begin(), batch.leases.end(), [](const auto& a, const auto& b) {
+  std::ranges::sort(batch.leases, [](const auto& a, const auto& b) {
     return a.lease.first_sample() < b.lease.first_sample();
   });
   for (LeaseEntry& entry : batch.leases) {
@@ -298,8 +298,8 @@ std::optional<uint64_t> LeaseTable::head_sequence() const {
 }
 
 uint32_t LeaseTable::finished() const {
-  return static_cast<uint32_t>(std::count_if(
-      batches_.begin(), batches_.end(), [](const auto& item) { return item.second.IsFinished(); }));
+  return static_cast<uint32_t>(
+      std::ranges::count_if(batches_, [](const auto& item) { return item.second.IsFinished(); }));
 }
 
 void LeaseTable::ForEachPending(

@@ -1,11 +1,11 @@
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
 #include <set>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -163,9 +163,7 @@ class LeaseTable {
   struct Place {
     uint64_t batch = 0;  // key of batches_
     size_t lease = 0;
-    bool operator<(const Place& other) const {
-      return std::tie(batch, lease) < std::tie(other.batch, other.lease);
-    }
+    auto operator<=>(const Place&) const = default;
   };
 
   // A slot whose batch was moved away, and the leases whose workers may still write to it.

@@ -52,24 +52,21 @@ v1::TraceMoment BegunMoment(const v1::BatchHeader& header) {
   return moment;
 }
 
-v1::TraceMoment GivenMoment(const internal::v1::Lease& lease, LeaseTable::WorkerId worker) {
-  v1::TraceMoment moment;
-  moment.set_kind(v1::TraceMoment::KIND_LEASE_GIVEN);
-  moment.set_lease(lease.lease_id());
-  moment.set_worker(worker);
-  moment.set_epoch(lease.epoch());
-  moment.set_first_position(lease.first_position());
-  moment.set_samples(lease.count());
-  moment.set_first_sample(lease.first_sample());
-  return moment;
-}
-
-v1::TraceMoment EndMoment(v1::TraceMoment::Kind kind, uint64_t lease_id,
-                          LeaseTable::WorkerId worker) {
+v1::TraceMoment LeaseMoment(v1::TraceMoment::Kind kind, uint64_t lease_id,
+                            LeaseTable::WorkerId worker) {
   v1::TraceMoment moment;
   moment.set_kind(kind);
   moment.set_lease(lease_id);
   moment.set_worker(worker);
+  return moment;
+}
+
+v1::TraceMoment GivenMoment(const internal::v1::Lease& lease, LeaseTable::WorkerId worker) {
+  v1::TraceMoment moment = LeaseMoment(v1::TraceMoment::KIND_LEASE_GIVEN, lease.lease_id(), worker);
+  moment.set_epoch(lease.epoch());
+  moment.set_first_position(lease.first_position());
+  moment.set_samples(lease.count());
+  moment.set_first_sample(lease.first_sample());
   return moment;
 }
 
@@ -92,7 +89,7 @@ absl::Status CountSubstitutions(const StreamConfig& config, LeaseTable::Finished
     event.set_reason(substitution.error().reason());
     *event.mutable_metadata() = substitution.error().metadata();
     config.observer->OnEvent(event);
-    if (!config.for_others) notes.CountSubstitution(event.message());
+    if (!config.for_others) notes.Count(StreamNotes::kSubstitution, event.message());
     // With assignments only the client knows all substitutions of the epoch.
     const bool limited = config.assignments == nullptr;
     if (limited && counts.in_epoch > config.max_substitutions_per_epoch) {
@@ -259,7 +256,7 @@ std::optional<uint32_t> Stream::Complete(const internal::v1::LeaseDone& done,
                                         {done.substitutions().begin(), done.substitutions().end()});
   if (samples.has_value()) {
     if (trace_.on()) {
-      trace_.Note(EndMoment(v1::TraceMoment::KIND_LEASE_DONE, done.lease_id(), worker));
+      trace_.Note(LeaseMoment(v1::TraceMoment::KIND_LEASE_DONE, done.lease_id(), worker));
     }
     DeliverFinished();
   } else {
@@ -286,7 +283,7 @@ bool Stream::FailLease(const internal::v1::LeaseFailed& failure, LeaseTable::Wor
     return false;
   }
   if (trace_.on()) {
-    trace_.Note(EndMoment(v1::TraceMoment::KIND_LEASE_FAILED, failure.lease_id(), worker));
+    trace_.Note(LeaseMoment(v1::TraceMoment::KIND_LEASE_FAILED, failure.lease_id(), worker));
   }
   DeliverFinished();
   return true;
@@ -299,16 +296,10 @@ bool Stream::CanBeAt(uint64_t lease_id, LeaseTable::WorkerId worker, uint64_t ep
          LeaseCovers(*lease, config_.binding.samples_per_epoch(), epoch, position);
 }
 
-std::optional<Stream::Death> Stream::NoteDeath(uint64_t lease_id, LeaseTable::WorkerId worker,
-                                               bool alone, bool by_itself) {
-  const auto noted = leases_.NoteDeath(lease_id, worker, alone, by_itself);
-  if (!noted.has_value()) return std::nullopt;
-  const internal::v1::Lease& lease = noted->lease;
+std::string Stream::WorkAt(const internal::v1::Lease& lease) const {
   const uint64_t first = lease.first_position() + lease.first_sample();
-  return Death{noted->deaths, noted->convicting,
-               absl::StrCat("epoch ", lease.epoch(), ", positions ", first, " to ",
-                            first + lease.count() - 1, " of stream ", config_.name),
-               lease};
+  return absl::StrCat("epoch ", lease.epoch(), ", positions ", first, " to ",
+                      first + lease.count() - 1, " of stream ", config_.name);
 }
 
 uint32_t Stream::WorkerGone(LeaseTable::WorkerId worker) {

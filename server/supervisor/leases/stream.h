@@ -169,14 +169,12 @@ class Stream : public std::enable_shared_from_this<Stream> {
   bool FailLease(const internal::v1::LeaseFailed& failure, LeaseTable::WorkerId worker);
   uint32_t WorkerGone(LeaseTable::WorkerId worker);
   // A worker's death at a lease, as in LeaseTable.
-  struct Death {
-    uint32_t deaths = 0;      // at this lease so far
-    uint32_t convicting = 0;  // those at which the worker had no other lease in its life
-    std::string work;         // human-readable: "epoch 0, positions 16 to 31 of stream train"
-    internal::v1::Lease lease;
-  };
-  std::optional<Death> NoteDeath(uint64_t lease_id, LeaseTable::WorkerId worker, bool alone = false,
-                                 bool by_itself = false);
+  std::optional<LeaseTable::Death> NoteDeath(uint64_t lease_id, LeaseTable::WorkerId worker,
+                                             bool alone = false, bool by_itself = false) {
+    return leases_.NoteDeath(lease_id, worker, alone, by_itself);
+  }
+  // Human-readable: "epoch 0, positions 16 to 31 of stream train".
+  std::string WorkAt(const internal::v1::Lease& lease) const;
   // The worker was killed but cannot be reaped: its slots are lost for now. Fails the stream if
   // none is left for its oldest batch; and one that makes batches for others if it loses any.
   void WriteOff(LeaseTable::WorkerId worker);

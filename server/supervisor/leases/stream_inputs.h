@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -57,7 +58,12 @@ class StreamInputs {
   // `meter`, told when these bytes are all that is waited for, may be null.
   StreamInputs(InputFetcher fetcher, std::shared_ptr<EventLoop> loop,
                std::shared_ptr<StreamMeter> meter, std::function<void()> on_news,
-               std::function<void(const absl::Status&)> on_error);
+               std::function<void(const absl::Status&)> on_error)
+      : fetcher_(std::move(fetcher)),
+        loop_(std::move(loop)),
+        meter_(std::move(meter)),
+        on_news_(std::move(on_news)),
+        on_error_(std::move(on_error)) {}
   // Releases all.
   ~StreamInputs();
   StreamInputs(const StreamInputs&) = delete;

@@ -66,8 +66,8 @@ std::vector<Suspicion> SuspicionsOf(const EndFacts& facts) {
     }
     if (any_hung && !Hung(facts, i)) continue;
     const Suspicion suspicion{*held, i, IsByItself(facts, i), Hung(facts, i)};
-    const auto known = std::find_if(suspicions.begin(), suspicions.end(),
-                                    [&](const Suspicion& other) { return other.held == *held; });
+    const auto known = std::ranges::find_if(
+        suspicions, [&](const Suspicion& other) { return other.held == *held; });
     if (known == suspicions.end()) {
       suspicions.push_back(suspicion);
     } else if (suspicion.by_itself && !known->by_itself) {
@@ -119,7 +119,7 @@ DeathFinding Blame::BlameLease(const PoolWorker& worker, const FlightSnapshot& f
   const auto death = stream->NoteDeath(held.lease_id, worker.id, alone, suspicion.by_itself);
   if (!death.has_value()) return {};
   bool is_proof = false;
-  std::string work = death->work;
+  std::string work = stream->WorkAt(death->lease);
   // The worker may have written anything, so a sample outside the lease is ignored.
   const FlightSnapshot::Thread* thread =
       suspicion.thread.has_value() ? &flight.threads[*suspicion.thread] : nullptr;

@@ -28,7 +28,7 @@ double Seconds(int64_t from_ns, int64_t to_ns) {
 
 RecycleFacts PlannedReplacement::FactsOf(const PoolWorker& worker, int64_t now_ns) const {
   absl::Duration warm_up = Between(worker.spawned_ns, worker.bound_ns) + kFirstWarmUpMargin;
-  if (!warm_ups_.empty()) warm_up = *std::max_element(warm_ups_.begin(), warm_ups_.end());
+  if (!warm_ups_.empty()) warm_up = *std::ranges::max_element(warm_ups_);
   RecycleFacts facts;
   facts.growth = &worker.memory.growth();
   facts.quota_bytes = config_.quota_bytes;
@@ -247,7 +247,8 @@ void PlannedReplacement::Report() {
   record_.mutable_time()->set_seconds(absl::ToUnixSeconds(absl::Now()));
   record_.set_reap_seconds(Seconds(drained_ns_, MonotonicNanos()));
   log_.Note(record_, MonotonicNanos());
-  streams_.CountReplacement(absl::StrCat("worker ", record_.slot(), ": ", record_.reason()));
+  streams_.Count(StreamNotes::kReplacement,
+                 absl::StrCat("worker ", record_.slot(), ": ", record_.reason()));
   context_.exits->AddRecycling(std::move(record_));
 }
 

@@ -47,8 +47,7 @@ class PoolStreams {
   // Sends the waiting lines to a stream.
   void TellEarly(Stream& stream);
   // Counts an event of a worker in the streams' summaries (StreamNotes).
-  void CountDeath(const std::string& what);
-  void CountReplacement(const std::string& what);
+  void Count(StreamNotes::Event event, const std::string& what);
   // Sends all streams the service's own word.
   void Tell(v1::Note::Level level, const std::string& text);
   // Sends the lines and summaries that are due.

@@ -295,7 +295,7 @@ void WorkerPool::OnExit(PoolWorker& worker, const WorkerEnd& told_end) {
   };
   const auto& streams = streams_.all();
   // No slot of any arena: the worker's own word, and not a true one.
-  if (flight.wild.has_value() && std::none_of(streams.begin(), streams.end(), has_slot)) {
+  if (flight.wild.has_value() && std::ranges::none_of(streams, has_slot)) {
     flight.wild.reset();
   }
   WorkerEnd end = Explain(told_end, worker, flight);
@@ -350,7 +350,7 @@ void WorkerPool::OnExit(PoolWorker& worker, const WorkerEnd& told_end) {
         end.reason, found.work.empty() ? "" : " at ", found.work, "; ",
         redone == 1 ? "1 lease is" : absl::StrCat(redone, " leases are"), " done again");
     spdlog::warn("{} of pipeline {}: {}", name, config_.name, death);
-    streams_.CountDeath(absl::StrCat(name, ": ", death));
+    streams_.Count(StreamNotes::kDeath, absl::StrCat(name, ": ", death));
   }
   if (parked_ && standing == Crew::Standing::kInPlace) {
     OnUnmanned();
@@ -383,7 +383,7 @@ bool WorkerPool::Park() {
   const auto is_busy = [](const auto& slot) {
     return slot->worker != nullptr && (!slot->worker->held.empty() || slot->worker->killed_ns != 0);
   };
-  const bool busy = std::any_of(crew_.slots().begin(), crew_.slots().end(), is_busy);
+  const bool busy = std::ranges::any_of(crew_.slots(), is_busy);
   if (busy || broken() || parked_ || replacement_.active() || crew_.AnyLost()) return false;
   parked_ = true;
   dispatcher_.ForgetSetApart();
@@ -464,7 +464,7 @@ void WorkerPool::WriteOff(PoolWorker& worker) {
     if (slot->worker == nullptr) return parked_ || slot->leaves;
     return slot->worker->written_off || slot->leaves;
   };
-  if (std::all_of(crew_.slots().begin(), crew_.slots().end(), is_lost)) {
+  if (std::ranges::all_of(crew_.slots(), is_lost)) {
     FailAll(MakeError(absl::StatusCode::kUnavailable, reason::kWorkerStuck,
                       "every worker was killed because it made no progress, but none exits, so no "
                       "worker is left; their storage may hang"));
