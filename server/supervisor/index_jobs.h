@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "bulkhead/internal/v1/worker.pb.h"
@@ -59,10 +60,18 @@ class IndexJobs {
   // `end_idle`, pipelines without streams give up their workers for it.
   using ClaimFn = std::function<absl::StatusOr<MemoryClaim>(bool end_idle)>;
 
-  // `gate`: the place for a replacement; null if an index worker does not fit there.
-  IndexJobs(std::shared_ptr<EventLoop> loop, WorkerProgram worker_program, uint32_t max_workers,
-            PoolTimeouts timeouts, ExitLog* exits, Compartment* compartment, ReplacementGate* gate,
-            ClaimFn claim);
+  struct Config {
+    std::shared_ptr<EventLoop> loop;
+    WorkerProgram worker_program;
+    uint32_t max_workers = 1;
+    PoolTimeouts timeouts;
+    ExitLog* exits = nullptr;
+    Compartment* compartment = nullptr;
+    ReplacementGate* gate = nullptr;
+    bool fits_gate = false;  // an index worker fits in the place for a replacement
+    ClaimFn claim;
+  };
+  explicit IndexJobs(Config config) : config_(std::move(config)) { CheckForHangs(); }
   ~IndexJobs();
 
   // Queues a job; returns its id.
@@ -125,14 +134,7 @@ class IndexJobs {
   void FailQueue(const absl::Status& status);
   void Finish(Worker& worker, absl::StatusOr<uint64_t> result);
 
-  const std::shared_ptr<EventLoop> loop_;
-  const WorkerProgram worker_program_;
-  const uint32_t max_workers_;
-  const PoolTimeouts timeouts_;
-  ExitLog* const exits_;
-  Compartment* const compartment_;
-  ReplacementGate* const gate_;
-  const ClaimFn claim_;
+  const Config config_;
   std::deque<std::unique_ptr<Entry>> queue_;
   std::map<uint64_t, std::unique_ptr<Worker>> workers_;
   uint64_t next_id_ = 1;

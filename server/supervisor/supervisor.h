@@ -181,6 +181,13 @@ class Supervisor {
   void StopWhenReaped(int64_t deadline_ns);
   // Runs `work` on the loop's thread and waits for it.
   void RunOnLoop(const std::function<void()>& work);
+  // The same; returns what `work` does.
+  template <typename Work>
+  auto AskLoop(const Work& work) {
+    std::optional<decltype(work())> answer;
+    RunOnLoop([&] { answer.emplace(work()); });
+    return *std::move(answer);
+  }
   // Like RunOnLoop; false if the loop is silent or becomes silent. `work` may then run later, so it
   // must own what it uses.
   bool TryOnLoop(std::function<void()> work);
