@@ -55,6 +55,7 @@ class FlightNotes final : public StageObserver {
 
   const FlightRecorder& recorder_;
   const uint32_t thread_;
+  FlightThread& own_;
   uint64_t stream_id_ = 0;
   uint64_t lease_id_ = 0;
   uint32_t stage_ = kOutside;

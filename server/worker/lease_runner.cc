@@ -93,7 +93,7 @@ absl::StatusOr<QuarantineSet> SetOf(
     const google::protobuf::RepeatedPtrField<std::string>& records) {
   QuarantineSet set;
   for (const std::string& record : records) {
-    if (const auto added = set.Add(record); !added.ok()) return added.status();
+    BULKHEAD_RETURN_IF_ERROR(set.Add(record).status());
   }
   return set;
 }
@@ -226,13 +226,10 @@ void LeaseRunner::WarmUp(const internal::v1::WarmUp& request) {
       const auto found = streams_.find(position.stream_id());
       if (found == streams_.end()) continue;
       const uint64_t ahead = i / static_cast<size_t>(request.positions_size());
-      queue_.push_back({{},
-                        found->second,
-                        found->second->view,
-                        Rehearsal{position.epoch(), position.position() + ahead, touch_seconds},
-                        nullptr,
-                        0,
-                        {}});
+      Rehearsal rehearsal{position.epoch(), position.position() + ahead, touch_seconds};
+      queue_.push_back({.stream = found->second,
+                        .view = found->second->view,
+                        .rehearsal = std::move(rehearsal)});
     }
   }
   const int64_t begin_ns = MonotonicNanos();
@@ -286,8 +283,10 @@ std::deque<LeaseRunner::Item> LeaseRunner::ItemsOf(
     const internal::v1::Lease& lease, const std::shared_ptr<StreamState>& stream) const {
   std::deque<Item> items;
   if (!pipeline_->has_batch_stages()) {
-    items.push_back({lease, stream, stream->view, std::nullopt, nullptr, 0,
-                     HeldSlots::Hold(stream->slots, lease.slot())});
+    items.push_back({.lease = lease,
+                     .stream = stream,
+                     .view = stream->view,
+                     .hold = HeldSlots::Hold(stream->slots, lease.slot())});
     return items;
   }
   const auto shared = std::make_shared<SharedLease>();
@@ -299,8 +298,11 @@ std::deque<LeaseRunner::Item> LeaseRunner::ItemsOf(
     internal::v1::Lease part = lease;
     part.set_first_sample(static_cast<uint32_t>(first));
     part.set_count(static_cast<uint32_t>(std::min<uint64_t>(step, lease.count() - first)));
-    items.push_back(
-        {std::move(part), stream, stream->view, std::nullopt, shared, items.size(), {}});
+    items.push_back({.lease = std::move(part),
+                     .stream = stream,
+                     .view = stream->view,
+                     .shared = shared,
+                     .part = items.size()});
   }
   absl::MutexLock lock(&shared->mutex);
   shared->parts_left = shared->failed_part = items.size();
@@ -400,11 +402,9 @@ void LeaseRunner::ProducePart(const Item& item, PipelineContext& context) {
   if (shared.succeeded()) {
     const absl::Status finished = FinishBatch(*pipeline_, *item.view, shared.lease, context,
                                               item.stream->slots->slot(shared.lease.slot()));
-    if (!finished.ok()) {
-      shared.hold.Release();
-      report_(FailedLease(shared.lease, shared.lease.first_position(), finished));
-      return;
-    }
+    absl::MutexLock lock(&shared.mutex);
+    shared.error = finished;
+    shared.failed_position = shared.lease.first_position();
   }
   ReportShared(shared);
 }

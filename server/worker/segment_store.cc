@@ -3,23 +3,21 @@
 #include <limits>
 #include <utility>
 
+#include "server/base/error.h"
 #include "server/os/monotonic_wait.h"
 
 namespace bulkhead {
 
 absl::Status SegmentStore::AddSegment(int fd, bool writable) {
   // The worker also reads the segment that it writes.
-  auto reading = Segment::OpenForReading(fd);
-  if (!reading.ok()) return reading.status();
+  BULKHEAD_ASSIGN_OR_RETURN(auto reading, Segment::OpenForReading(fd));
   std::optional<Segment> writing;
   if (writable) {
-    auto opened = Segment::OpenForWriting(fd);
-    if (!opened.ok()) return opened.status();
-    writing.emplace(*std::move(opened));
+    BULKHEAD_ASSIGN_OR_RETURN(writing, Segment::OpenForWriting(fd));
   }
   {
     absl::MutexLock lock(&segments_mutex_);
-    segments_.push_back(*std::move(reading));
+    segments_.push_back(std::move(reading));
     if (segments_.size() > kFewSegments && hints_.empty()) {
       hints_ = std::vector<std::atomic<uint8_t>>(kHints);
     }
