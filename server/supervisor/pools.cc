@@ -167,8 +167,8 @@ bool Pools::ParkUnreadPool(const std::string& but_key) {
     if (quiet >= config_.idle_stream) unread.emplace_back(quiet, entry.pool.get());
   }
   std::sort(unread.rbegin(), unread.rend());
-  const auto parked = std::find_if(unread.begin(), unread.end(),
-                                   [](const auto& candidate) { return candidate.second->Park(); });
+  const auto parked =
+      std::ranges::find_if(unread, [](const auto& candidate) { return candidate.second->Park(); });
   if (parked == unread.end()) return false;
   spdlog::info("pipeline {}: its streams are not read, so its workers are ended to free memory",
                parked->second->config().name);
@@ -226,9 +226,8 @@ void Pools::Wake(WorkerPool* pool, int64_t deadline_ns) {
   if (entry == nullptr) return;
   entry->waking = false;
   if (!pool->parked() || !pool->streams().has_work()) return;
-  MemoryBudget::Demand demand;
-  demand.workers = pool->config().workers;
-  demand.worker_quota_bytes = pool->config().quota_bytes;
+  const MemoryBudget::Demand demand{.workers = pool->config().workers,
+                                    .worker_quota_bytes = pool->config().quota_bytes};
   if (RoomComes(demand, pool->config().key) && MonotonicNanos() < deadline_ns) {
     Find(pool)->waking = true;  // dropping others may have moved the entry
     loop_.After(kWakeRetry, [this, pool, deadline_ns] { Wake(pool, deadline_ns); });
@@ -330,9 +329,8 @@ std::optional<absl::StatusOr<MemoryClaim>> Pools::AdmitDataset(uint64_t bytes, b
 absl::StatusOr<MemoryClaim> Pools::AdmitIndexWorker(bool end_idle) {
   absl::StatusOr<MemoryClaim> claim = budget_.AdmitWorker(config_.index_worker_quota_bytes);
   if (claim.ok() || !end_idle) return claim;
-  MemoryBudget::Demand demand;
-  demand.workers = 1;
-  demand.worker_quota_bytes = config_.index_worker_quota_bytes;
+  const MemoryBudget::Demand demand{.workers = 1,
+                                    .worker_quota_bytes = config_.index_worker_quota_bytes};
   if (!MakeRoom(demand, "", /*from_streams=*/false)) {
     index_wait_began_ns_ = 0;
     return claim;

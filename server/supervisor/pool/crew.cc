@@ -26,14 +26,12 @@ Slot& Crew::AddPlace() {
 }
 
 uint32_t Crew::staying() const {
-  return static_cast<uint32_t>(
-      std::count_if(slots_.begin(), slots_.end(), [](const auto& slot) { return !slot->leaves; }));
+  return static_cast<uint32_t>(std::ranges::count(slots_, false, &Slot::leaves));
 }
 
 bool Crew::IsEmpty(const Slot& slot) const {
-  const bool lost = std::any_of(lost_.begin(), lost_.end(),
-                                [&](const auto& worker) { return worker->slot == slot.index; });
-  return slot.worker == nullptr && !slot.is_replaced() && !lost;
+  const auto is_its = [&](const auto& worker) { return worker->slot == slot.index; };
+  return slot.worker == nullptr && !slot.is_replaced() && std::ranges::none_of(lost_, is_its);
 }
 
 void Crew::RemoveEmptyPlaces() {
@@ -77,14 +75,12 @@ void Crew::Send(const internal::v1::ToWorker& message) const {
 }
 
 bool Crew::AnyReady() const {
-  return std::any_of(slots_.begin(), slots_.end(), [](const auto& slot) {
-    return slot->worker != nullptr && slot->worker->is_ready();
-  });
+  return std::ranges::any_of(
+      slots_, [](const auto& slot) { return slot->worker != nullptr && slot->worker->is_ready(); });
 }
 
 bool Crew::AnyInPlace() const {
-  return std::any_of(slots_.begin(), slots_.end(),
-                     [](const auto& slot) { return slot->worker != nullptr; });
+  return std::ranges::any_of(slots_, [](const auto& slot) { return slot->worker != nullptr; });
 }
 
 std::unique_ptr<PoolWorker> Crew::TakeOut(PoolWorker& worker) {
@@ -92,8 +88,8 @@ std::unique_ptr<PoolWorker> Crew::TakeOut(PoolWorker& worker) {
   for (auto* owner : {&slot.worker, &slot.successor, &slot.predecessor}) {
     if (owner->get() == &worker) return std::move(*owner);
   }
-  const auto lost = std::find_if(lost_.begin(), lost_.end(),
-                                 [&](const auto& one) { return one.get() == &worker; });
+  const auto lost =
+      std::ranges::find_if(lost_, [&](const auto& one) { return one.get() == &worker; });
   std::unique_ptr<PoolWorker> taken = std::move(*lost);
   lost_.erase(lost);
   return taken;

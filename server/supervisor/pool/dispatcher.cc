@@ -131,10 +131,9 @@ bool Dispatcher::Give(PoolWorker& worker, bool suspect) {
 }
 
 bool Dispatcher::TakeBack(PoolWorker& worker, uint64_t stream_id, uint64_t lease_id) {
-  const auto found =
-      std::find_if(worker.held.begin(), worker.held.end(), [&](const PoolWorker::Held& held) {
-        return held.stream_id == stream_id && held.lease_id == lease_id;
-      });
+  const auto found = std::ranges::find_if(worker.held, [&](const PoolWorker::Held& held) {
+    return held.stream_id == stream_id && held.lease_id == lease_id;
+  });
   if (found == worker.held.end()) return false;
   worker.held.erase(found);
   worker.last_progress_ns = MonotonicNanos();

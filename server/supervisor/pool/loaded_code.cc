@@ -67,7 +67,7 @@ std::vector<v1::CodeFile> LoadedCode::files() const {
 }
 
 bool LoadedCode::DiffersFrom(const std::vector<v1::CodeFile>& files) const {
-  return std::any_of(files.begin(), files.end(), [this](const v1::CodeFile& file) {
+  return std::ranges::any_of(files, [this](const v1::CodeFile& file) {
     const auto known = digests_.find(file.name());
     return known != digests_.end() && known->second != file.digest();
   });

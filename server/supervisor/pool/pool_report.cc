@@ -12,9 +12,8 @@ namespace bulkhead {
 const std::vector<v1::SandboxPart>& PoolReport::OnBound(const internal::v1::Bound& bound) {
   sandbox_.clear();
   for (const char* name : kSandboxParts) {
-    const auto said =
-        std::find_if(bound.sandbox().begin(), bound.sandbox().end(),
-                     [&](const v1::SandboxPart& part) { return part.name() == name; });
+    const auto said = std::ranges::find_if(
+        bound.sandbox(), [&](const v1::SandboxPart& part) { return part.name() == name; });
     if (said != bound.sandbox().end()) sandbox_.push_back(*said);
   }
   return sandbox_;

@@ -58,7 +58,7 @@ bool ProgressWatch::Look(PoolWorker& worker, int64_t now_ns) const {
   // One thread may hang while the others make progress.
   const FlightSnapshot flight = worker.flight.Read();
   std::vector<int64_t> hung = HungThreads(flight, timeouts_.hang, now_ns);
-  const bool any_hung = std::any_of(hung.begin(), hung.end(), [](int64_t ns) { return ns != 0; });
+  const bool any_hung = std::ranges::any_of(hung, [](int64_t ns) { return ns != 0; });
   if (!any_hung && !IsStalled(worker, flight, now_ns)) {
     worker.stacks_asked_ns = 0;  // it continues
     return true;
@@ -75,8 +75,8 @@ bool ProgressWatch::Look(PoolWorker& worker, int64_t now_ns) const {
 bool ProgressWatch::IsStalled(const PoolWorker& worker, const FlightSnapshot& flight,
                               int64_t now_ns) const {
   // Threads at samples are watched one by one above, so this allows for late reports.
-  const bool at_work = std::any_of(flight.threads.begin(), flight.threads.end(),
-                                   [](const auto& thread) { return thread.lease_id != 0; });
+  const bool at_work =
+      std::ranges::any_of(flight.threads, [](const auto& thread) { return thread.lease_id != 0; });
   return Between(worker.last_progress_ns, now_ns) > timeouts_.hang * (at_work ? 2 : 1);
 }
 

@@ -192,10 +192,10 @@ void ShareGroup::Forward(const std::function<void(StreamObserver&)>& event) cons
 
 void ShareGroup::StartMaker(const Stream& member) {
   if (maker_ != nullptr || MonotonicNanos() < no_maker_before_ns_) return;
-  MemoryBudget::Demand demand;
-  demand.slot_count = context_.window + 1;  // one is reserved for redoing the head
-  demand.slot_bytes = member.config().arena->slot_bytes();
-  demand.asker = "what streams share";
+  const MemoryBudget::Demand demand{
+      .slot_count = context_.window + 1,  // one is reserved for redoing the head
+      .slot_bytes = member.config().arena->slot_bytes(),
+      .asker = "what streams share"};
   absl::StatusOr<MemoryBudget::Admission> admitted = context_.budget->Admit(demand);
   if (!admitted.ok()) {
     NoteRefusal(absl::StrCat(admitted.status().message(), ", or lower --share-window"));

@@ -89,8 +89,8 @@ uint64_t ShareGroups::spare_bytes() const {
 }
 
 bool ShareGroups::GiveUpOne() {
-  return std::any_of(groups_.begin(), groups_.end(),
-                     [](const auto& entry) { return entry.second->GiveUpMaker(); });
+  return std::ranges::any_of(groups_,
+                             [](const auto& entry) { return entry.second->GiveUpMaker(); });
 }
 
 void ShareGroups::Describe(const Stream& stream, v1::StreamStatus& status) const {

@@ -60,11 +60,11 @@ uint32_t ShareWindow::NearOf(Member member) const {
   if (found == members_.end()) return 0;
   const std::set<SharedRange>& own = found->second.ranges;
   const auto is_near = [&](const auto& other) {
-    return other.first != member && std::any_of(own.begin(), own.end(), [&](const auto& range) {
+    return other.first != member && std::ranges::any_of(own, [&](const auto& range) {
              return other.second.ranges.contains(range);
            });
   };
-  return static_cast<uint32_t>(std::count_if(members_.begin(), members_.end(), is_near));
+  return static_cast<uint32_t>(std::ranges::count_if(members_, is_near));
 }
 
 void ShareWindow::Fill(Upcoming& upcoming, uint64_t sequence) const {
@@ -85,8 +85,8 @@ void ShareWindow::Fill(Upcoming& upcoming, uint64_t sequence) const {
 }
 
 bool ShareWindow::IsNeeded(const SharedRange& range) const {
-  return std::any_of(members_.begin(), members_.end(),
-                     [&](const auto& member) { return member.second.ranges.contains(range); });
+  return std::ranges::any_of(
+      members_, [&](const auto& member) { return member.second.ranges.contains(range); });
 }
 
 void ShareWindow::DropUnneeded() {

@@ -58,7 +58,7 @@ void TraceLog::Add(const v1::TracedWorker& worker, std::vector<v1::TraceSpan> sp
     const auto works = [&](const v1::TraceSpan& span) {
       return span.stream() != 0 && trace_->Has(span);
     };
-    if (!trace_->stream_name.empty() && std::none_of(spans.begin(), spans.end(), works)) return;
+    if (!trace_->stream_name.empty() && std::ranges::none_of(spans, works)) return;
     trace_->workers.insert(worker.id());
     *trace_->next.add_workers() = worker;
     trace_->changed = true;

@@ -91,13 +91,8 @@ absl::StatusOr<std::unique_ptr<Compartment::Cell>> Compartment::Admit(pid_t pid,
 
 void Compartment::RemoveLeft() {
   if (tree_ != nullptr && abandoned_) abandoned_ = !tree_->RemoveAbandoned();
-  left_.erase(std::remove_if(left_.begin(), left_.end(),
-                             [](CgroupLeaf& leaf) { return leaf.Remove().ok(); }),
-              left_.end());
+  std::erase_if(left_, [](CgroupLeaf& leaf) { return leaf.Remove().ok(); });
 }
-
-Compartment::Cell::Cell(Compartment* compartment, std::optional<CgroupLeaf> leaf)
-    : compartment_(compartment), leaf_(std::move(leaf)) {}
 
 Compartment::Cell::~Cell() {
   if (!leaf_.has_value()) return;

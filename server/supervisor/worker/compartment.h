@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -61,7 +62,8 @@ class Compartment {
 
    private:
     friend class Compartment;
-    Cell(Compartment* compartment, std::optional<CgroupLeaf> leaf);
+    Cell(Compartment* compartment, std::optional<CgroupLeaf> leaf)
+        : compartment_(compartment), leaf_(std::move(leaf)) {}
 
     Compartment* const compartment_;
     std::optional<CgroupLeaf> leaf_;

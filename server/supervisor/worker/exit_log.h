@@ -19,7 +19,7 @@ class ExitLog {
 
   // `wanted`: the worker ended because it was asked to, and is only counted.
   void Add(v1::WorkerExit exit, bool wanted) {
-    AddCpu(exit.usage().cpu_seconds());
+    dead_cpu_seconds_ += exit.usage().cpu_seconds();
     ++counts_[exit.cause()];
     if (!wanted) Append(exits_, std::move(exit), kMaxExits);
   }
@@ -30,7 +30,7 @@ class ExitLog {
 
   // Adds the CPU time of a worker that was killed because its owner is gone.
   void AddOrphan(double cpu_seconds) {
-    AddCpu(cpu_seconds);
+    dead_cpu_seconds_ += cpu_seconds;
     ++counts_[v1::EXIT_CAUSE_TOLD];
   }
 
@@ -62,8 +62,6 @@ class ExitLog {
   const std::map<v1::RecycleCause, uint64_t>& recycling_counts() const { return recycling_counts_; }
 
  private:
-  void AddCpu(double seconds) { dead_cpu_seconds_ += seconds; }
-
   template <typename Entry>
   static void Append(std::deque<Entry>& entries, Entry entry, size_t max) {
     entries.push_back(std::move(entry));

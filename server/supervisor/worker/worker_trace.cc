@@ -10,21 +10,12 @@ namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
 
+// Kinds are numbered alike.
+static_assert(static_cast<int>(FlightSpan::Kind::kTurn) == v1::TraceSpan::Kind_MAX);
 v1::TraceSpan::Kind KindOf(FlightSpan::Kind kind) {
-  switch (kind) {
-    case FlightSpan::Kind::kLease:
-      return v1::TraceSpan::KIND_LEASE;
-    case FlightSpan::Kind::kWait:
-      return v1::TraceSpan::KIND_WAIT;
-    case FlightSpan::Kind::kSample:
-      return v1::TraceSpan::KIND_SAMPLE;
-    case FlightSpan::Kind::kStage:
-      return v1::TraceSpan::KIND_STAGE;
-    case FlightSpan::Kind::kTurn:
-      return v1::TraceSpan::KIND_TURN;
-    default:
-      return v1::TraceSpan::KIND_UNSPECIFIED;
-  }
+  const auto number = static_cast<int>(kind);
+  if (!v1::TraceSpan::Kind_IsValid(number)) return v1::TraceSpan::KIND_UNSPECIFIED;
+  return static_cast<v1::TraceSpan::Kind>(number);
 }
 
 bool IsInStage(v1::TraceSpan::Kind kind) {
