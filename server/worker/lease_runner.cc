@@ -227,9 +227,7 @@ void LeaseRunner::WarmUp(const internal::v1::WarmUp& request) {
       if (found == streams_.end()) continue;
       const uint64_t ahead = i / static_cast<size_t>(request.positions_size());
       Rehearsal rehearsal{position.epoch(), position.position() + ahead, touch_seconds};
-      queue_.push_back({.stream = found->second,
-                        .view = found->second->view,
-                        .rehearsal = std::move(rehearsal)});
+      queue_.push_back({{}, found->second, found->second->view, std::move(rehearsal)});
     }
   }
   const int64_t begin_ns = MonotonicNanos();
@@ -283,10 +281,8 @@ std::deque<LeaseRunner::Item> LeaseRunner::ItemsOf(
     const internal::v1::Lease& lease, const std::shared_ptr<StreamState>& stream) const {
   std::deque<Item> items;
   if (!pipeline_->has_batch_stages()) {
-    items.push_back({.lease = lease,
-                     .stream = stream,
-                     .view = stream->view,
-                     .hold = HeldSlots::Hold(stream->slots, lease.slot())});
+    items.push_back({lease, stream, stream->view, std::nullopt, nullptr, 0,
+                     HeldSlots::Hold(stream->slots, lease.slot())});
     return items;
   }
   const auto shared = std::make_shared<SharedLease>();
@@ -298,11 +294,8 @@ std::deque<LeaseRunner::Item> LeaseRunner::ItemsOf(
     internal::v1::Lease part = lease;
     part.set_first_sample(static_cast<uint32_t>(first));
     part.set_count(static_cast<uint32_t>(std::min<uint64_t>(step, lease.count() - first)));
-    items.push_back({.lease = std::move(part),
-                     .stream = stream,
-                     .view = stream->view,
-                     .shared = shared,
-                     .part = items.size()});
+    items.push_back(
+        {std::move(part), stream, stream->view, std::nullopt, shared, items.size(), {}});
   }
   absl::MutexLock lock(&shared->mutex);
   shared->parts_left = shared->failed_part = items.size();

@@ -170,7 +170,7 @@ std::string Blame::AdviceFor(const FlightSnapshot::Thread& thread, v1::ExitCause
   }
   if (cause == v1::EXIT_CAUSE_HUNG) {
     return absl::StrCat(" (if samples take as long, raise --worker-hang-timeout, now ",
-                        absl::FormatDuration(hang_), ")");
+                        absl::FormatDuration(context_.timeouts.hang), ")");
   }
   if (cause == v1::EXIT_CAUSE_CRASHED && config_.stage_code.count(thread.stage) > 0) {
     return " (if other records end workers there, too, the code is to blame: bulkhead.try_stage "
@@ -229,7 +229,7 @@ void Blame::ReportHang(const PoolWorker& worker, Stream& stream,
   event.set_position(thread.position);
   event.set_record(thread.sample);
   event.set_message(absl::StrCat("worker ", worker.slot, " made no progress for ",
-                                 absl::FormatDuration(hang_), " at ", work,
+                                 absl::FormatDuration(context_.timeouts.hang), " at ", work,
                                  worker.stack.empty() ? "" : "; Python was at ", worker.stack,
                                  "; it was ended, and other workers do its work"));
   stream.config().observer->OnEvent(event);
@@ -253,7 +253,7 @@ absl::Status Blame::CrashLoop(uint32_t deaths, v1::ExitCause cause, const std::s
     advice = absl::StrCat(
         "The storage may hang. If such samples can take this long, raise --worker-hang-timeout "
         "(now ",
-        absl::FormatDuration(hang_), ")");
+        absl::FormatDuration(context_.timeouts.hang), ")");
   } else if (cause == v1::EXIT_CAUSE_PROTOCOL && !config_.user_code.empty()) {
     advice =
         "Code of a stage disturbs the worker: it must leave descriptors that it did not open "

@@ -4,18 +4,15 @@
 #include <optional>
 
 #include "absl/status/status.h"
-#include "server/supervisor/pool/crew.h"
-#include "server/supervisor/pool/pipeline_config.h"
-#include "server/supervisor/pool/pool_streams.h"
+#include "server/supervisor/pool/pool_part.h"
 
 namespace bulkhead {
 
 // Assigns the leases of a pool's streams to its workers, and takes their reports. A suspect is done
 // alone, by a worker whose place is reserved for it. Lives on the supervisor's thread.
-class Dispatcher {
+class Dispatcher : PoolPart {
  public:
-  Dispatcher(const PipelineConfig& config, const Crew& crew, PoolStreams& streams)
-      : config_(config), crew_(crew), streams_(streams) {}
+  explicit Dispatcher(const PoolPart& pool) : PoolPart(pool) {}
 
   // Asks workers which bytes of objects the streams' next batches will read.
   void AskForInputs();
@@ -63,9 +60,6 @@ class Dispatcher {
   // not hold it.
   bool TakeBack(PoolWorker& worker, uint64_t stream_id, uint64_t lease_id);
 
-  const PipelineConfig& config_;
-  const Crew& crew_;
-  PoolStreams& streams_;
   Slot* set_apart_ = nullptr;
   uint32_t largest_lease_ = 16;  // in samples, so far
 };

@@ -5,6 +5,7 @@
 
 #include "absl/time/time.h"
 #include "server/os/sandbox/sandbox.h"
+#include "server/supervisor/worker/exit_log.h"
 #include "server/supervisor/worker/worker_usage.h"
 
 namespace bulkhead {
@@ -40,8 +41,9 @@ void PoolReport::OnExit(const PoolWorker& worker, const WorkerEnd& end,
   AppendActivity(flight, *record.mutable_activity());
   const bool replaced = crew_.StandingOf(worker) == Crew::Standing::kPredecessor;
   if (end.as_told && replaced) record.set_cause(v1::EXIT_CAUSE_RECYCLED);
-  exits_->Add(std::move(record), end.as_told);
-  if (flight.wild.has_value() && end.cause == v1::EXIT_CAUSE_CRASHED) exits_->AddWildWrite();
+  context_.exits->Add(std::move(record), end.as_told);
+  if (flight.wild.has_value() && end.cause == v1::EXIT_CAUSE_CRASHED)
+    context_.exits->AddWildWrite();
 }
 
 v1::WorkerStatus PoolReport::StatusOf(uint32_t slot, uint32_t generation) const {

@@ -6,13 +6,11 @@
 
 namespace bulkhead {
 
-PoolSegments::PoolSegments(const PoolContext& context, const PipelineConfig& config,
-                           const Crew& crew)
-    : config_(config), crew_(crew) {
-  for (const internal::v1::CacheKind kind : config.caches) {
-    if (context.segments[kind] != nullptr) used_.push_back(context.segments[kind]);
+PoolSegments::PoolSegments(const PoolPart& pool) : PoolPart(pool) {
+  for (const internal::v1::CacheKind kind : config_.caches) {
+    if (context_.segments[kind] != nullptr) used_.push_back(context_.segments[kind]);
   }
-  if (config.user_code.empty()) domain_ = config.trust_domain;
+  if (config_.user_code.empty()) domain_ = config_.trust_domain;
 }
 
 PoolSegments::~PoolSegments() {

@@ -4,16 +4,14 @@
 #include <vector>
 
 #include "server/supervisor/pool/cache_segments.h"
-#include "server/supervisor/pool/crew.h"
-#include "server/supervisor/pool/pipeline_config.h"
-#include "server/supervisor/pool/pool_context.h"
+#include "server/supervisor/pool/pool_part.h"
 
 namespace bulkhead {
 
 // The cache segments that the workers of one pool read and write. Lives on the supervisor's thread.
-class PoolSegments {
+class PoolSegments : PoolPart {
  public:
-  PoolSegments(const PoolContext& context, const PipelineConfig& config, const Crew& crew);
+  explicit PoolSegments(const PoolPart& pool);
   // Takes back the segments of remaining workers.
   ~PoolSegments();
 
@@ -37,8 +35,6 @@ class PoolSegments {
   void OnGone(PoolWorker& worker) const;
 
  private:
-  const PipelineConfig& config_;
-  const Crew& crew_;
   std::vector<CacheSegments*> used_;  // caches that the pipeline uses
   std::string domain_;                // empty: not known yet
   bool writes_ = false;

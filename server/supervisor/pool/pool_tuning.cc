@@ -22,18 +22,6 @@ bool IsReady(const Slot& slot) { return slot.worker != nullptr && slot.worker->i
 
 }  // namespace
 
-PoolTuning::PoolTuning(const PoolContext& context, const PipelineConfig& config, Crew& crew,
-                       const PoolStreams& streams, const Dispatcher& dispatcher, StartFn start)
-    : context_(context),
-      config_(config),
-      crew_(crew),
-      streams_(streams),
-      dispatcher_(dispatcher),
-      start_(std::move(start)),
-      quota_bytes_(context.memory == nullptr ? 0 : context.memory->quota_bytes() / config.workers) {
-  if (config.tuning.has_value()) tuner_.emplace(*config.tuning);
-}
-
 void PoolTuning::Look(int64_t now_ns) {
   StopIfDrained(now_ns);
   if (!tuner_.has_value() || Between(read_ns_, now_ns) < kReadingInterval) return;

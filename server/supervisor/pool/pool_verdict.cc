@@ -49,7 +49,7 @@ void PoolVerdict::TellIfChanged() {
   const std::string text = now.kind() == v1::VERDICT_KIND_LEAK ? "leak: " + now.text() : now.text();
   spdlog::log(kept ? spdlog::level::warn : spdlog::level::info, "pipeline {}: {}", config_.name,
               text);
-  const bool replaces = kept && replaces_ && config_.quota_bytes > 0;
+  const bool replaces = kept && context_.recycle.by_growth && config_.quota_bytes > 0;
   streams_.Tell(kept ? v1::Note::LEVEL_WARNING : v1::Note::LEVEL_INFO,
                 replaces ? text +
                                ". Workers are replaced before they meet their quota; the batches "

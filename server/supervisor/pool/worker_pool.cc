@@ -58,20 +58,18 @@ WorkerPool::WorkerPool(PoolContext context, PipelineConfig config)
       code_([this](const v1::CodeFile& file) {
         for (const auto& stream : streams_.all()) stream->NoteCode(file.name(), file.digest());
       }),
-      segments_(context_, config_, crew_),
-      memory_watch_(context_, config_),
-      starter_(context_, config_, memory_watch_,
+      segments_(part_),
+      memory_watch_(part_),
+      starter_(part_, memory_watch_,
                {[this](PoolWorker& worker, const auto& message) { OnMessage(worker, message); },
                 [this](PoolWorker& worker, const WorkerEnd& end) { OnExit(worker, end); }}),
-      dispatcher_(config_, crew_, streams_),
-      blame_(config_, context_.timeouts.hang, crew_, streams_),
-      progress_watch_(config_, context_.timeouts, crew_),
-      replacement_(context_, config_, crew_, streams_, dispatcher_,
-                   [this](Slot& slot) { return starter_.Start(slot); }),
-      tuning_(context_, config_, crew_, streams_, dispatcher_,
-              [this](Slot& slot) { StartWorker(slot); }),
-      report_(config_, crew_, streams_, context_.exits),
-      verdict_(config_, crew_, streams_, context_.recycle.by_growth),
+      dispatcher_(part_),
+      blame_(part_),
+      progress_watch_(part_),
+      replacement_(part_, dispatcher_, [this](Slot& slot) { return starter_.Start(slot); }),
+      tuning_(part_, dispatcher_, [this](Slot& slot) { StartWorker(slot); }),
+      report_(part_),
+      verdict_(part_),
       share_groups_({context_.loop, context_.copier, context_.budget, context_.share_window,
                      config_.name, context_.new_stream_id, [this] { Dispatch(); },
                      [this](std::shared_ptr<Stream> stream) { AddStream(std::move(stream)); },
@@ -443,7 +441,7 @@ void WorkerPool::Watch() {
   if (!broken() && !parked_) tuning_.Look(now_ns);
   if (context_.scratch != nullptr) context_.scratch->LookSoon();
   segments_.Tell();
-  progress_watch_.TellActivity(streams_, now_ns);
+  progress_watch_.TellActivity(now_ns);
   streams_.SendNotes();
   for (PoolWorker* const worker : stuck) replacement_.GiveUp(*worker);
   if (!broken()) replacement_.BeginIfDue(now_ns);

@@ -6,16 +6,13 @@
 
 #include "absl/status/status.h"
 #include "server/supervisor/pool/blame.h"
-#include "server/supervisor/pool/crew.h"
 #include "server/supervisor/pool/dispatcher.h"
 #include "server/supervisor/pool/loaded_code.h"
 #include "server/supervisor/pool/memory_watch.h"
-#include "server/supervisor/pool/pipeline_config.h"
 #include "server/supervisor/pool/planned_replacement.h"
-#include "server/supervisor/pool/pool_context.h"
+#include "server/supervisor/pool/pool_part.h"
 #include "server/supervisor/pool/pool_report.h"
 #include "server/supervisor/pool/pool_segments.h"
-#include "server/supervisor/pool/pool_streams.h"
 #include "server/supervisor/pool/pool_tuning.h"
 #include "server/supervisor/pool/pool_verdict.h"
 #include "server/supervisor/pool/progress_watch.h"
@@ -105,6 +102,7 @@ class WorkerPool {
   const PipelineConfig config_;
   Crew crew_;
   PoolStreams streams_;
+  const PoolPart part_{context_, config_, crew_, streams_};
   LoadedCode code_;
   PoolSegments segments_;
   MemoryWatch memory_watch_;

@@ -10,9 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/supervisor/pool/crew.h"
-#include "server/supervisor/pool/pipeline_config.h"
-#include "server/supervisor/pool/pool_streams.h"
+#include "server/supervisor/pool/pool_part.h"
 
 namespace bulkhead {
 
@@ -140,9 +138,11 @@ class PoolWorld : public testing::Test {
   }
 
   const std::shared_ptr<EventLoop> loop_ = EventLoop::Create().value();
+  PoolContext context_;
   PipelineConfig config_;
   Crew crew_;
   PoolStreams streams_;
+  const PoolPart part_{context_, config_, crew_, streams_};
 
  private:
   LeaseTable::WorkerId last_worker_ = 0;
