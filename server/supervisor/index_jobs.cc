@@ -21,11 +21,6 @@ constexpr absl::Duration kMemoryRetry = absl::Milliseconds(2);
 
 }  // namespace
 
-IndexJobs::~IndexJobs() {
-  config_.loop->Cancel(start_timer_);
-  config_.loop->Cancel(hang_timer_);
-}
-
 uint64_t IndexJobs::Add(IndexJob job) {
   auto entry = std::make_unique<Entry>();
   entry->id = next_id_++;
@@ -165,11 +160,6 @@ std::deque<std::unique_ptr<IndexJobs::Entry>>::iterator IndexJobs::NextFor(const
   const auto waiting = std::ranges::count_if(queue_, is_its);
   if (worker.files >= kMostFiles || waiting <= kFewFiles) return queue_.end();
   return std::ranges::find_if(queue_, is_its);
-}
-
-void IndexJobs::End(Worker& worker) {
-  worker.memory.MarkReturning();
-  worker.process->Stop(absl::Seconds(1));
 }
 
 bool IndexJobs::Confine(Worker& worker, uint64_t quota_bytes) {

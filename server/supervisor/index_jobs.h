@@ -72,7 +72,10 @@ class IndexJobs {
     ClaimFn claim;
   };
   explicit IndexJobs(Config config) : config_(std::move(config)) { CheckForHangs(); }
-  ~IndexJobs();
+  ~IndexJobs() {
+    config_.loop->Cancel(start_timer_);
+    config_.loop->Cancel(hang_timer_);
+  }
 
   // Queues a job; returns its id.
   uint64_t Add(IndexJob job);
@@ -117,7 +120,10 @@ class IndexJobs {
   void GiveJob(Worker& worker);
   // The next entry that this worker may have.
   std::deque<std::unique_ptr<Entry>>::iterator NextFor(const Worker& worker);
-  void End(Worker& worker);
+  void End(Worker& worker) {
+    worker.memory.MarkReturning();
+    worker.process->Stop(absl::Seconds(1));
+  }
   // False if the worker must not be given data; it is then killed.
   bool Confine(Worker& worker, uint64_t quota_bytes);
   void OnMessage(Worker& worker, const internal::v1::FromWorker& message);

@@ -57,30 +57,11 @@ Pools::Pools(Config config)
   loop_.After(kRestInterval, [this] { DropIdle(); });
 }
 
-void Pools::ForEach(const std::function<void(WorkerPool&)>& visit) const {
-  for (const Entry& entry : entries_) visit(*entry.pool);
-}
-
 void Pools::RemoveStream(uint64_t stream_id) {
   for (Entry& entry : entries_) {
     if (entry.pool->RemoveStream(stream_id)) entry.idle_since_ns = MonotonicNanos();
   }
   DropIf(&Entry::is_over);
-}
-
-void Pools::End(const absl::Status& status) {
-  ended_ = status;
-  ForEach([&](WorkerPool& pool) { pool.FailStreams(status); });
-}
-
-void Pools::Clear() {
-  if (ended_.ok()) ended_ = absl::CancelledError("the service has ended");
-  entries_.clear();
-}
-
-void Pools::AppendStatus(v1::GetStatusResponse& response) const {
-  response.MergeFrom(past_totals_);
-  ForEach([&](const WorkerPool& pool) { pool.AppendStatus(response); });
 }
 
 Pools::Entry* Pools::Find(const PipelineConfig& pipeline) {
@@ -187,8 +168,8 @@ bool Pools::EvictUnreadStream() {
   }
   if (longest == nullptr) return false;
   const StreamConfig& config = longest->config();
-  spdlog::info("stream {} of rank {} is not read, so it is closed to free memory", config.name,
-               config.rank);
+  spdlog::info("stream {} of rank {} is not read, so it is closed to free memory",
+               config.about.name(), config.about.rank());
   config.memory->MarkReturning();
   longest->Fail(StreamIdle(config_.idle_stream, kOthersNeed), /*evict=*/true);
   RemoveStream(longest->id());
@@ -206,11 +187,6 @@ bool Pools::MakeRoom(const MemoryBudget::Demand& demand, const std::string& but_
   while (!budget_.CouldAdmit(demand, 0) && (ParkUnreadPool(but_key) || EvictUnreadStream())) {
   }
   return true;
-}
-
-bool Pools::RoomComes(const MemoryBudget::Demand& demand, const std::string& but_key) {
-  return MakeRoom(demand, but_key, /*from_streams=*/true) && !budget_.FitsWholly(demand) &&
-         budget_.returning_bytes() > 0;
 }
 
 void Pools::WakeSoon(WorkerPool* pool) {

@@ -156,21 +156,12 @@ Pools::Config Supervisor::PoolsConfig() {
           config_.enforce_quotas, config_.io};
 }
 
-absl::Duration Supervisor::SilentFor() const {
-  const absl::Duration silent = loop_->SilentFor();
-  return silent < kSilence ? absl::ZeroDuration() : silent;
-}
-
 absl::StatusOr<uint64_t> Supervisor::BeginTrace(const std::string& stream_name,
                                                 absl::Duration duration) {
   BULKHEAD_ASSIGN_OR_RETURN(const uint64_t number,
                             trace_log().Begin(stream_name, MonotonicNanos()));
   loop_->Post([tracer = tracer_, number, duration] { tracer->Take(number, duration); });
   return number;
-}
-
-void Supervisor::EndStreams(const absl::Status& status) {
-  TryOnLoop([this, status] { pools_.End(status); });
 }
 
 bool Supervisor::Shutdown() {
@@ -219,10 +210,6 @@ bool Supervisor::TryOnLoop(std::function<void()> work) {
     if (SilentFor() > absl::ZeroDuration()) return false;
   }
   return true;
-}
-
-void Supervisor::SendSegments() {
-  pools_.ForEach([](WorkerPool& pool) { pool.segments().Tell(); });
 }
 
 void Supervisor::AwaitSegments(const PoolSeat& pool) {
@@ -281,11 +268,6 @@ PoolSeat Supervisor::TrySeat(const PipelineConfig& pipeline, uint32_t slot_count
   return AskLoop([&] { return pools_.TrySeat(pipeline, demand); });
 }
 
-void Supervisor::CheckMemoryLimit() {
-  pools_.SetLimit(config_.read_memory_limit());
-  loop_->After(config_.limit_interval, [this] { CheckMemoryLimit(); });
-}
-
 uint64_t Supervisor::OpenStream(const PoolSeat& pool, StreamConfig config) {
   const uint64_t id = next_stream_id_++;
   loop_->Post([this, id, pool, config = std::move(config)]() mutable {
@@ -293,16 +275,12 @@ uint64_t Supervisor::OpenStream(const PoolSeat& pool, StreamConfig config) {
       config.observer->OnFailed(pools_.ended());
       return;
     }
-    config.pipeline = pool->config().name;
+    config.about.set_pipeline(pool->config().name);
     config.tracer = tracer_;
     pool->AddStream(std::make_shared<Stream>(id, std::move(config), loop_,
                                              [pool = pool.get()] { pool->Dispatch(); }));
   });
   return id;
-}
-
-void Supervisor::CloseStream(uint64_t stream_id) {
-  loop_->Post([this, stream_id] { pools_.RemoveStream(stream_id); });
 }
 
 uint64_t Supervisor::AddIndexJob(IndexJob job) {

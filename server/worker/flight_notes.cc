@@ -48,8 +48,6 @@ void FlightNotes::BeginLease(uint64_t stream_id, uint64_t lease_id) {
   own_.work_lease_id.store(lease_id, kRelaxed);
 }
 
-void FlightNotes::EndLease() { BeginWork(/*works=*/false); }
-
 void FlightNotes::BeginWork(bool works) {
   const int64_t now_ns = MonotonicNanos();
   if (recorder_.traced() && work_since_ns_ != 0) {
@@ -75,10 +73,6 @@ void FlightNotes::WriteSpan(FlightSpan::Kind kind, int64_t begin_ns, int64_t end
   recorder_.ring(thread_).Write(span);
 }
 
-void FlightNotes::NoteTurn(int64_t begin_ns, int64_t end_ns) const {
-  WriteSpan(FlightSpan::Kind::kTurn, begin_ns, end_ns);
-}
-
 void FlightNotes::NoteRefusal() {
   FlightHeader& header = recorder_.header();
   header.refused_thread = thread_;
@@ -92,10 +86,6 @@ void FlightNotes::BeginSample(const SampleKey& key) {
   position_ = key.position;
   ran_ = 0;
   took_ns_.fill(0);
-}
-
-void FlightNotes::NameSample(absl::string_view identity) {
-  recorder_.NameSample(thread_, identity);
 }
 
 void FlightNotes::Spend() {
@@ -168,11 +158,6 @@ void FlightNotes::EndSample() {
     WriteSpan(FlightSpan::Kind::kSample, began_ns, MonotonicNanos());
   }
   recorder_.EndSample(thread_);
-}
-
-void FlightNotes::EndBatch() {
-  EndStage();
-  recorder_.EndBatch(thread_);
 }
 
 }  // namespace bulkhead

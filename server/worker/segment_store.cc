@@ -46,22 +46,6 @@ bool SegmentStore::FindIn(const StoreKey& key, absl::FunctionRef<bool(const Segm
   return false;
 }
 
-bool SegmentStore::Has(const StoreKey& key) {
-  return FindIn(key, [&](const Segment& segment) { return segment.Has(key); });
-}
-
-void SegmentStore::Expect(const StoreKey& key) {
-  FindIn(key, [&](const Segment& segment) { return segment.Expect(key); });
-}
-
-void SegmentStore::Warm(const StoreKey& key) {
-  FindIn(key, [&](const Segment& segment) { return segment.Warm(key); });
-}
-
-bool SegmentStore::Find(const StoreKey& key, std::string& value) {
-  return FindIn(key, [&](const Segment& segment) { return segment.Find(key, value); });
-}
-
 std::optional<absl::string_view> SegmentStore::FindPart(const StoreKey& key, size_t head_bytes,
                                                         ChoosePart choose, std::string& buffer) {
   std::optional<absl::string_view> part;

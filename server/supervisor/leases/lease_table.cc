@@ -18,15 +18,6 @@ uint32_t SamplesOfLease(uint64_t batch_size, bool whole) {
   return static_cast<uint32_t>(std::max(kLeaseSamples, bounded));
 }
 
-LeaseTable::LeaseTable(uint64_t stream_id, uint32_t slot_count, uint32_t lease_samples,
-                       bool ordered)
-    : stream_id_(stream_id),
-      slot_count_(slot_count),
-      lease_samples_(lease_samples),
-      ordered_(ordered) {
-  for (uint32_t slot = 0; slot < slot_count; ++slot) free_slots_.insert(slot);
-}
-
 std::vector<internal::v1::Lease> LeaseTable::BeginBatch(const v1::BatchHeader& header,
                                                         std::optional<WorkerId> bringer) {
   std::vector<internal::v1::Lease> brought;
@@ -290,11 +281,6 @@ void LeaseTable::FreeSlot(uint32_t slot) {
   free_slots_.insert(slot);
   --out_slots_;
   MoveStuckBatches();
-}
-
-std::optional<uint64_t> LeaseTable::head_sequence() const {
-  if (batches_.empty()) return std::nullopt;
-  return batches_.begin()->second.header.sequence();
 }
 
 uint32_t LeaseTable::finished() const {

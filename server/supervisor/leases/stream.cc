@@ -1,6 +1,5 @@
 #include "server/supervisor/leases/stream.h"
 
-#include <algorithm>
 #include <iterator>
 #include <utility>
 
@@ -116,9 +115,9 @@ StreamTrace TraceOf(uint64_t id, const StreamConfig& config) {
   if (config.tracer == nullptr) return {};
   v1::TracedStream stream;
   stream.set_id(id);
-  stream.set_name(config.name);
-  stream.set_rank(config.rank);
-  stream.set_pipeline(config.pipeline);
+  stream.set_name(config.about.name());
+  stream.set_rank(config.about.rank());
+  stream.set_pipeline(config.about.pipeline());
   return {config.tracer->log(), std::move(stream)};
 }
 
@@ -299,7 +298,7 @@ bool Stream::CanBeAt(uint64_t lease_id, LeaseTable::WorkerId worker, uint64_t ep
 std::string Stream::WorkAt(const internal::v1::Lease& lease) const {
   const uint64_t first = lease.first_position() + lease.first_sample();
   return absl::StrCat("epoch ", lease.epoch(), ", positions ", first, " to ",
-                      first + lease.count() - 1, " of stream ", config_.name);
+                      first + lease.count() - 1, " of stream ", config_.about.name());
 }
 
 uint32_t Stream::WorkerGone(LeaseTable::WorkerId worker) {
@@ -391,7 +390,7 @@ absl::Duration Stream::idle_for(int64_t now_ns) const {
 
 uint64_t StreamConfig::evictable_bytes() const {
   if (memory == nullptr || for_others) return 0;
-  const bool shared = transport == v1::TRANSPORT_SHM;
+  const bool shared = about.transport() == v1::TRANSPORT_SHM;
   return (arena->slot_count() - (shared ? 1 : 0)) * arena->slot_bytes();
 }
 
@@ -448,7 +447,7 @@ std::shared_ptr<const SlotHold> Stream::HoldSlot(uint32_t slot, uint64_t sequenc
       const std::shared_ptr<Stream> stream = weak.lock();
       if (stream == nullptr) return;
       // Without shared memory the slot is free when the batch was sent, and the client has a copy.
-      const bool returns = stream->config_.transport == v1::TRANSPORT_SHM;
+      const bool returns = stream->config_.about.transport() == v1::TRANSPORT_SHM;
       if (returns && stream->trace_.on()) {
         stream->trace_.Note(v1::TraceMoment::KIND_BATCH_RETURNED, sequence);
       }
@@ -469,18 +468,10 @@ void Stream::AppendTotals(v1::GetStatusResponse& response) const {
 }
 
 v1::StreamStatus Stream::Status() const {
-  v1::StreamStatus status;
-  status.set_name(config_.name);
-  status.set_rank(config_.rank);
-  status.set_world_size(config_.world_size);
-  status.set_transport(config_.transport);
+  v1::StreamStatus status = config_.about;
   status.set_batches_sent(delivered_);
   status.set_batches_released(released_);
   status.set_epoch(counts_.epoch);
-  status.set_peer(config_.peer);
-  status.set_peer_pid(config_.peer_pid);
-  status.set_spec(config_.spec);
-  status.set_fingerprint(config_.fingerprint);
   if (config_.meter != nullptr) config_.meter->Describe(MonotonicNanos(), status);
   status.mutable_opened()->set_seconds(absl::ToUnixSeconds(opened_));
   v1::ArenaStatus& arena = *status.mutable_arena();

@@ -70,18 +70,11 @@ absl::Status StreamIdle(absl::Duration timeout, absl::string_view why);
 
 // What a stream delivers, and to whom.
 struct StreamConfig {
-  // For the status.
-  std::string name;
-  uint32_t rank = 0;
-  uint32_t world_size = 1;
-  std::string peer;
-  int64_t peer_pid = 0;     // 0: not known
-  std::string spec;         // its path, or what the client called it
-  std::string fingerprint;  // of its bytes
-  std::string pipeline;     // its short name
+  // What a status says of it that does not change: its name, rank, world size, transport, peer,
+  // pipeline and spec.
+  v1::StreamStatus about;
   std::shared_ptr<StreamMeter> meter;
   std::shared_ptr<Tracer> tracer;  // null: it is never traced
-  v1::Transport transport = v1::TRANSPORT_GRPC;
   // The stream as workers see it. The supervisor fills in stream_id and later quarantined records.
   internal::v1::StreamBinding binding;
   // Quarantined from the beginning.

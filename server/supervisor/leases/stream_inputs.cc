@@ -54,11 +54,6 @@ void StreamInputs::Add(const v1::BatchHeader& header) {
   ahead_.push_back(std::move(batch));
 }
 
-std::optional<uint64_t> StreamInputs::first() const {
-  if (ahead_.empty()) return std::nullopt;
-  return ahead_.front()->header.sequence();
-}
-
 std::optional<v1::BatchHeader> StreamInputs::Take() {
   if (ahead_.empty() || !ahead_.front()->surveyed || ahead_.front()->fetching > 0) {
     return std::nullopt;
@@ -75,24 +70,6 @@ void StreamInputs::OnDelivered(uint64_t sequence) {
   if (found == in_work_.end()) return;
   for (const uint64_t request : found->second->requests) fetcher_.release(request);
   in_work_.erase(found);
-}
-
-void StreamInputs::SetIdle(bool idle) {
-  idle_ = idle;
-  TellMeter();
-}
-
-bool StreamInputs::is_awaited() const {
-  const bool next = !ahead_.empty() && ahead_.front()->surveyed && ahead_.front()->fetching > 0;
-  return waits() || (idle_ && next);
-}
-
-void StreamInputs::TellMeter() const {
-  if (meter_ != nullptr) meter_->SetFetching(is_awaited(), MonotonicNanos());
-}
-
-bool StreamInputs::IsUnasked(const Batch& batch, int64_t now_ns) {
-  return !batch.surveyed && (batch.asked_worker == 0 || now_ns - batch.asked_ns > kPatienceNs);
 }
 
 bool StreamInputs::HasSurvey(int64_t now_ns) const {
@@ -207,11 +184,6 @@ InputFetcher::Parts StreamInputs::FetchedAgain(const InputFetcher::Parts& survey
     }
   }
   return again;
-}
-
-void StreamInputs::AddFetchedAgain(internal::v1::Lease& lease) const {
-  const std::shared_ptr<Batch> batch = BatchOf(lease);
-  if (batch != nullptr) *lease.mutable_fetched_again() = batch->fetched_again;
 }
 
 void StreamInputs::Fetch(const std::shared_ptr<Batch>& batch, const InputFetcher::Parts& parts,

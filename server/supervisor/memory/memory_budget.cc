@@ -151,16 +151,6 @@ bool MemoryBudget::CouldAdmit(const Demand& demand, uint64_t more_bytes) const {
          FreeAfter(returning_bytes_ + more_bytes);
 }
 
-uint64_t MemoryBudget::returning_bytes() const {
-  absl::MutexLock lock(&mutex_);
-  return returning_bytes_;
-}
-
-uint64_t MemoryBudget::free_bytes() const {
-  absl::MutexLock lock(&mutex_);
-  return Free();
-}
-
 void MemoryBudget::AwaitRoom(const Demand& demand, absl::Duration patience) const {
   absl::MutexLock lock(&mutex_);
   const auto decided = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -209,21 +199,6 @@ void MemoryBudget::SetReturning(const MemoryClaim& claim, bool returning) {
   absl::MutexLock lock(&mutex_);
   const uint64_t bytes = claim.arena_bytes_ + claim.quota_bytes_;
   returning_bytes_ = returning ? returning_bytes_ + bytes : returning_bytes_ - bytes;
-}
-
-bool MemoryBudget::SetLimit(uint64_t limit_bytes) {
-  absl::MutexLock lock(&mutex_);
-  return std::exchange(limit_bytes_, limit_bytes) != limit_bytes;
-}
-
-bool MemoryBudget::overdrawn() const {
-  absl::MutexLock lock(&mutex_);
-  return Promised() - returning_bytes_ > Usable();
-}
-
-std::string MemoryBudget::Arithmetic() const {
-  absl::MutexLock lock(&mutex_);
-  return Sum();
 }
 
 uint64_t MemoryBudget::Usable() const {

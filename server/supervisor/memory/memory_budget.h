@@ -4,6 +4,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
@@ -102,8 +103,14 @@ class MemoryBudget : public std::enable_shared_from_this<MemoryBudget> {
   bool WillFitWholly(const Demand& demand) const ABSL_LOCKS_EXCLUDED(mutex_);
   // Whether Admit would promise anything, once that and `more_bytes` have come back.
   bool CouldAdmit(const Demand& demand, uint64_t more_bytes) const ABSL_LOCKS_EXCLUDED(mutex_);
-  uint64_t returning_bytes() const ABSL_LOCKS_EXCLUDED(mutex_);
-  uint64_t free_bytes() const ABSL_LOCKS_EXCLUDED(mutex_);
+  uint64_t returning_bytes() const ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    return returning_bytes_;
+  }
+  uint64_t free_bytes() const ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    return Free();
+  }
   // Waits until `demand` fits wholly, no memory is returning, or `patience` is over.
   void AwaitRoom(const Demand& demand, absl::Duration patience) const ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -112,11 +119,20 @@ class MemoryBudget : public std::enable_shared_from_this<MemoryBudget> {
       ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Sets the container's limit. True if it changed.
-  bool SetLimit(uint64_t limit_bytes) ABSL_LOCKS_EXCLUDED(mutex_);
+  bool SetLimit(uint64_t limit_bytes) ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    return std::exchange(limit_bytes_, limit_bytes) != limit_bytes;
+  }
   // The limit was lowered below what is promised, not counting returning memory.
-  bool overdrawn() const ABSL_LOCKS_EXCLUDED(mutex_);
+  bool overdrawn() const ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    return Promised() - returning_bytes_ > Usable();
+  }
   // "supervisor 48MiB + arenas 1GiB + workers 4GiB + one replacement 512MiB = 5.5GiB".
-  std::string Arithmetic() const ABSL_LOCKS_EXCLUDED(mutex_);
+  std::string Arithmetic() const ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    return Sum();
+  }
   v1::MemoryBudget Snapshot() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:

@@ -72,10 +72,6 @@ double MemoryGrowth::WholeSlope() const {
   return Slope(First(), to);
 }
 
-double MemoryGrowth::LaterSlope() const {
-  return Last().samples >= Middle().samples + kMinSamples ? Slope(Middle(), Last()) : 0;
-}
-
 const MemoryGrowth::Point& MemoryGrowth::Lowest(size_t first) const {
   return *std::ranges::min_element(std::span(points_).subspan(first, kWindow), {},
                                    &Point::used_bytes);
@@ -114,10 +110,6 @@ double MemoryGrowth::LastingBytesPerSample() const {
   const auto typical = slopes.begin() + static_cast<std::ptrdiff_t>(slopes.size() / kExceptions);
   std::nth_element(slopes.begin(), typical, slopes.end());
   return std::max(expected, *typical);
-}
-
-double MemoryGrowth::SinceStart() const {
-  return std::max(0.0, Slope(first_, {samples_, used_bytes_, 0}));
 }
 
 double MemoryGrowth::SamplesPerSecond() const {

@@ -25,19 +25,6 @@ Slot& Crew::AddPlace() {
   return *slots_.back();
 }
 
-uint32_t Crew::staying() const {
-  return static_cast<uint32_t>(std::ranges::count(slots_, false, &Slot::leaves));
-}
-
-bool Crew::IsEmpty(const Slot& slot) const {
-  const auto is_its = [&](const auto& worker) { return worker->slot == slot.index; };
-  return slot.worker == nullptr && !slot.is_replaced() && std::ranges::none_of(lost_, is_its);
-}
-
-void Crew::RemoveEmptyPlaces() {
-  while (!slots_.empty() && slots_.back()->leaves && IsEmpty(*slots_.back())) slots_.pop_back();
-}
-
 Crew::Standing Crew::StandingOf(const PoolWorker& worker) const {
   const Slot& slot = SlotOf(worker);
   if (slot.worker.get() == &worker) return Standing::kInPlace;
@@ -72,15 +59,6 @@ void Crew::Send(const internal::v1::ToWorker& message) const {
   ForEach([&](PoolWorker& worker) {
     if (worker.bound) worker.process->Send(message);
   });
-}
-
-bool Crew::AnyReady() const {
-  return std::ranges::any_of(
-      slots_, [](const auto& slot) { return slot->worker != nullptr && slot->worker->is_ready(); });
-}
-
-bool Crew::AnyInPlace() const {
-  return std::ranges::any_of(slots_, [](const auto& slot) { return slot->worker != nullptr; });
 }
 
 std::unique_ptr<PoolWorker> Crew::TakeOut(PoolWorker& worker) {

@@ -35,7 +35,9 @@ class Dispatcher : PoolPart {
   // The reserved place; null: none.
   const Slot* set_apart() const { return set_apart_; }
   // Gives the worker no more suspects; another worker gets those that it held.
-  void StopSuspectAt(const PoolWorker& worker);
+  void StopSuspectAt(const PoolWorker& worker) {
+    if (set_apart_ != nullptr && set_apart_->worker.get() == &worker) set_apart_ = nullptr;
+  }
   void ForgetSetApart() { set_apart_ = nullptr; }
   // Samples that a worker may have to do before it can go.
   uint64_t most_held_samples() const { return uint64_t{config_.LeasesOfWorker()} * largest_lease_; }
@@ -45,7 +47,10 @@ class Dispatcher : PoolPart {
  private:
   bool CanTakeLease(const PoolWorker* worker) const;
   // Whether it is or will be replaced.
-  bool Ends(const PoolWorker& worker) const;
+  bool Ends(const PoolWorker& worker) const {
+    const Slot& slot = crew_.SlotOf(worker);
+    return slot.is_replaced() || slot.is_due;
+  }
   // Samples given to the worker of which its memory, when it was last read, shows nothing.
   static uint64_t SamplesUnseen(const PoolWorker& worker);
   // Samples that fit into the worker's quota, as far as its growth shows; any number for one that

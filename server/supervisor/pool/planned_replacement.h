@@ -57,7 +57,9 @@ class PlannedReplacement : PoolPart {
   void Leave();
 
   // "growing by … too fast to …" (TooFastToRecycle); empty: growth is slow enough.
-  std::string WhyTooLate(const PoolWorker& worker, int64_t now_ns) const;
+  std::string WhyTooLate(const PoolWorker& worker, int64_t now_ns) const {
+    return TooFastToRecycle(FactsOf(worker, now_ns));
+  }
 
  private:
   RecycleFacts FactsOf(const PoolWorker& worker, int64_t now_ns) const;
@@ -77,7 +79,10 @@ class PlannedReplacement : PoolPart {
   // The replacement failed: delays the next one of that place.
   void PutOff(Slot& slot) const;
   // Lets others be replaced.
-  void End();
+  void End() {
+    slot_ = nullptr;
+    context_.gate->Leave(this);
+  }
   // Ends a replacement although both workers live. Its place in the budget stays taken until the
   // worker outside the pool is reaped.
   void KeepPlaceUntilReaped();

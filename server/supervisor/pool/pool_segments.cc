@@ -13,10 +13,6 @@ PoolSegments::PoolSegments(const PoolPart& pool) : PoolPart(pool) {
   if (config_.user_code.empty()) domain_ = config_.trust_domain;
 }
 
-PoolSegments::~PoolSegments() {
-  crew_.ForEach([this](PoolWorker& worker) { OnGone(worker); });
-}
-
 void PoolSegments::SetDomain(const std::string& domain) {
   if (std::exchange(domain_, domain) == domain) return;
   crew_.ForEach([this](PoolWorker& worker) {
@@ -27,10 +23,6 @@ void PoolSegments::SetDomain(const std::string& domain) {
 void PoolSegments::SetCode(const std::vector<v1::CodeFile>& files) {
   if (config_.user_code.empty()) return;
   SetDomain(FingerprintWithCode(config_.trust_domain, files));
-}
-
-void PoolSegments::OnCode(PoolWorker& worker) const {
-  for (CacheSegments* segments : used_) segments->OnCode(worker);
 }
 
 void PoolSegments::Tell() const {
@@ -55,10 +47,6 @@ void PoolSegments::OnFull(PoolWorker& worker, internal::v1::CacheKind kind) cons
     if (segments->kind() == kind) segments->OnFull(worker);
   }
   Tell();
-}
-
-void PoolSegments::OnGone(PoolWorker& worker) const {
-  for (CacheSegments* segments : used_) segments->OnGone(worker);
 }
 
 }  // namespace bulkhead

@@ -36,14 +36,6 @@ void PoolStreams::TellEarly(Stream& stream) {
   early_.clear();
 }
 
-void PoolStreams::Count(StreamNotes::Event event, const std::string& what) {
-  ForClients([&](Stream& stream) { stream.notes().Count(event, what); });
-}
-
-void PoolStreams::Tell(v1::Note::Level level, const std::string& text) {
-  ForClients([&](Stream& stream) { stream.notes().Send(level, text); });
-}
-
 void PoolStreams::SendNotes() {
   for (const auto& stream : streams_) {
     stream->notes().SendDue(MonotonicNanos(), /*at_end=*/false);
@@ -77,19 +69,6 @@ size_t PoolStreams::clients() const {
   size_t count = 0;
   ForClients([&](Stream&) { ++count; });
   return count;
-}
-
-bool PoolStreams::has_work() const {
-  return std::ranges::any_of(streams_, [](const auto& stream) { return stream->work().any; });
-}
-
-bool PoolStreams::has_suspect() const {
-  return std::ranges::any_of(streams_, [](const auto& stream) { return stream->work().suspect; });
-}
-
-bool PoolStreams::reads_again() const {
-  return std::ranges::any_of(
-      streams_, [](const auto& stream) { return stream->config().binding.reads_again(); });
 }
 
 std::optional<internal::v1::Lease> PoolStreams::Assign(LeaseTable::WorkerId worker, bool suspect,

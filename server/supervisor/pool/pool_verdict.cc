@@ -14,11 +14,6 @@ constexpr absl::Duration kInterval = absl::Milliseconds(50);
 
 }  // namespace
 
-Finding PoolVerdict::Judge(const PoolWorker& worker, bool outgrew) const {
-  return {worker.curves.Judge(config_.quota_bytes, outgrew),
-          worker.memory.growth().SamplesPerSecond(), worker.python_growth};
-}
-
 void PoolVerdict::Look(int64_t now_ns) {
   if (Between(looked_ns_, now_ns) < kInterval) return;
   looked_ns_ = now_ns;
@@ -29,11 +24,6 @@ void PoolVerdict::Look(int64_t now_ns) {
   });
   TellIfChanged();
   ProbeIfAlone();
-}
-
-void PoolVerdict::OnGone(const PoolWorker& worker, bool outgrew) {
-  verdict_.OnGone(worker.id, Judge(worker, outgrew));
-  TellIfChanged();
 }
 
 void PoolVerdict::TellIfChanged() {

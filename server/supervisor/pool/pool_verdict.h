@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 
 #include "server/supervisor/pool/pool_part.h"
 #include "server/supervisor/verdict/pipeline_verdict.h"
@@ -16,12 +15,18 @@ class PoolVerdict : PoolPart {
 
   void Look(int64_t now_ns);
   // A worker has ended. `outgrew`: it was full, and no single sample was to blame.
-  void OnGone(const PoolWorker& worker, bool outgrew);
+  void OnGone(const PoolWorker& worker, bool outgrew) {
+    verdict_.OnGone(worker.id, Judge(worker, outgrew));
+    TellIfChanged();
+  }
 
   void AppendStatus(v1::GetStatusResponse& response) const;
 
  private:
-  Finding Judge(const PoolWorker& worker, bool outgrew) const;
+  Finding Judge(const PoolWorker& worker, bool outgrew) const {
+    return {worker.curves.Judge(config_.quota_bytes, outgrew),
+            worker.memory.growth().SamplesPerSecond(), worker.python_growth};
+  }
   void TellIfChanged();
   // In a pool of one worker no second one would show the same before the first is full.
   void ProbeIfAlone();

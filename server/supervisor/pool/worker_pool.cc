@@ -128,11 +128,6 @@ void WorkerPool::Dispatch() {
   if (dispatcher_.GiveLeases()) ScheduleWatch(/*soon=*/true);
 }
 
-void WorkerPool::FailStreams(const absl::Status& status) {
-  code_.Fail(status);
-  for (const auto& stream : streams_.all()) stream->Fail(status);
-}
-
 uint32_t WorkerPool::Recycle(std::optional<uint32_t> slot) {
   uint32_t count = 0;
   for (const auto& place : crew_.slots()) {
@@ -395,11 +390,6 @@ bool WorkerPool::Park() {
   return true;
 }
 
-void WorkerPool::Resume(uint32_t workers, MemoryClaim memory) {
-  resume_ = Resumption{workers, std::move(memory)};
-  OnUnmanned();
-}
-
 void WorkerPool::OnUnmanned() {
   if (crew_.AnyInPlace()) return;
   context_.memory->Release();
@@ -483,11 +473,6 @@ void WorkerPool::AppendStatus(v1::GetStatusResponse& response) const {
   verdict_.AppendStatus(response);
   tuning_.AppendStatus(response);
   AppendTotals(response);
-}
-
-void WorkerPool::AppendTotals(v1::GetStatusResponse& response) const {
-  streams_.AppendTotals(response);
-  report_.AppendTotals(response);
 }
 
 }  // namespace bulkhead

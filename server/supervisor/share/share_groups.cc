@@ -79,7 +79,7 @@ void ShareGroups::Note(Member& member, ShareWindow::Answer answer) {
   spdlog::info(
       "stream {} of rank {} makes its batches alone: it is more than {} batches from the other "
       "streams of its group",
-      stream->config().name, stream->config().rank, context_.window);
+      stream->config().about.name(), stream->config().about.rank(), context_.window);
 }
 
 uint64_t ShareGroups::spare_bytes() const {

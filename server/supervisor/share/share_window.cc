@@ -12,11 +12,6 @@ void ShareWindow::Join(Member member, BatchAt batch_at, uint64_t sequence) {
   Fill(upcoming, sequence);
 }
 
-void ShareWindow::Leave(Member member) {
-  members_.erase(member);
-  DropUnneeded();
-}
-
 ShareWindow::Answer ShareWindow::Ask(Member member, uint64_t sequence, const SharedRange& range,
                                      bool can_make) {
   const auto found = members_.find(member);
@@ -46,13 +41,6 @@ bool ShareWindow::NoteMade(const SharedRange& range) {
   found->second.made = true;
   DropUnneeded();
   return true;
-}
-
-std::vector<SharedRange> ShareWindow::TakeDropped() { return std::exchange(dropped_, {}); }
-
-void ShareWindow::Clear() {
-  kept_.clear();
-  dropped_.clear();
 }
 
 uint32_t ShareWindow::NearOf(Member member) const {
@@ -106,11 +94,6 @@ bool ShareWindow::DropOldest() {
   if (oldest == kept_.end()) return false;
   Drop(oldest);
   return true;
-}
-
-void ShareWindow::Drop(std::map<SharedRange, Kept>::iterator kept) {
-  dropped_.push_back(kept->first);
-  kept_.erase(kept);
 }
 
 }  // namespace bulkhead

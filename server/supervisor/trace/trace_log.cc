@@ -33,16 +33,6 @@ absl::StatusOr<uint64_t> TraceLog::Begin(const std::string& stream_name, int64_t
   return trace_->number;
 }
 
-bool TraceLog::IsOn(uint64_t number) const {
-  absl::MutexLock lock(&mutex_);
-  return trace_.has_value() && trace_->number == number && trace_->end_ns == 0;
-}
-
-bool TraceLog::Wants(const std::string& stream_name) const {
-  absl::MutexLock lock(&mutex_);
-  return trace_.has_value() && (trace_->stream_name.empty() || trace_->stream_name == stream_name);
-}
-
 void TraceLog::Tell(const v1::TracedStream& stream) {
   absl::MutexLock lock(&mutex_);
   if (!on_ || !trace_->streams.insert(stream.id()).second) return;

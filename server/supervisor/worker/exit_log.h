@@ -40,10 +40,8 @@ class ExitLog {
   void AppendStatus(v1::GetStatusResponse& response) const {
     response.set_wild_writes(wild_writes_);
     response.set_cpu_seconds(response.cpu_seconds() + dead_cpu_seconds_);
-    for (const v1::WorkerExit& exit : exits_) *response.add_recent_exits() = exit;
-    for (const v1::Recycling& recycling : recyclings_) {
-      *response.add_recent_recyclings() = recycling;
-    }
+    response.mutable_recent_exits()->Add(exits_.begin(), exits_.end());
+    response.mutable_recent_recyclings()->Add(recyclings_.begin(), recyclings_.end());
     for (const auto& [cause, count] : counts_) {
       v1::ExitCount& entry = *response.add_exit_counts();
       entry.set_cause(cause);

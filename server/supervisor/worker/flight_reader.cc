@@ -34,10 +34,6 @@ uint64_t MostCounted(FlightCount count, const PipelineStages& stages, uint64_t n
 
 }  // namespace
 
-void FlightReader::LimitMemory(uint64_t bytes) {
-  most_bytes_ = bytes == 0 ? kAddressSpaceBytes : std::min(bytes, kAddressSpaceBytes);
-}
-
 void FlightReader::NameStages() {
   const std::vector<std::string> said = recorder_.StageNames();
   for (size_t tag = names_.size(); tag < said.size(); ++tag) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
@@ -40,7 +41,9 @@ class FlightReader {
 
   const FlightRecorder& recorder() const { return recorder_; }
   // Sets the worker's memory limit; 0: not known.
-  void LimitMemory(uint64_t bytes);
+  void LimitMemory(uint64_t bytes) {
+    most_bytes_ = bytes == 0 ? kAddressSpaceBytes : std::min(bytes, kAddressSpaceBytes);
+  }
 
   FlightSnapshot Read();
   // The names of the stages, by tag; kUnknownStage: none that the pipeline has. Empty: not told

@@ -24,20 +24,12 @@ bool IsInStage(v1::TraceSpan::Kind kind) {
 
 }  // namespace
 
-WorkerTrace::WorkerTrace(std::shared_ptr<Tracer> tracer, FlightReader& flight,
-                         v1::TracedWorker worker)
-    : tracer_(std::move(tracer)), flight_(flight), worker_(std::move(worker)) {
-  tracer_->Add(this);
-}
-
 void WorkerTrace::BeginTrace() {
   const FlightRecorder& recorder = flight_.recorder();
   recorder.SetTraced(true);
   next_.clear();
   for (uint32_t i = 0; i < recorder.thread_count(); ++i) next_.push_back(recorder.ring(i).next());
 }
-
-void WorkerTrace::ReadTrace() { Read(/*end=*/false); }
 
 void WorkerTrace::EndTrace() {
   Read(/*end=*/true);

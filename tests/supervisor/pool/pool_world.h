@@ -90,7 +90,7 @@ class PoolWorld : public testing::Test {
                                            BatchBringer* bringer = nullptr) {
     auto observer = std::make_shared<WorldObserver>();
     StreamConfig config;
-    config.name = "train";
+    config.about.set_name("train");
     config.for_others = for_others;
     config.binding.set_error_action(action);
     config.binding.set_samples_per_epoch(256);
