@@ -168,7 +168,7 @@ std::string ShareKey(const StreamConfig& config, const std::string& owner) {
   binding.clear_keeps_all();
   Sha256 hash;
   hash.Update(SerializeDeterministically(binding));
-  hash.Update(absl::StrCat("/", config.rank, "/", config.world_size, "/", owner));
+  hash.Update(absl::StrCat("/", config.about.rank(), "/", config.about.world_size(), "/", owner));
   return hash.FinishHex();
 }
 
@@ -257,11 +257,11 @@ void AddDatasets(const google::protobuf::RepeatedPtrField<std::string>& ids,
 StreamConfig MakeStreamConfig(const v1::Open& open, const PreparedPipeline& prepared,
                               const BatchPlan& plan, const std::string& owner, bool can_share) {
   StreamConfig config;
-  config.name = Printable(open.name());
-  config.rank = open.rank();
-  config.spec = prepared.spec_name;
-  config.fingerprint = prepared.bytes_fingerprint;
-  config.world_size = std::max(open.world_size(), 1u);
+  config.about.set_name(Printable(open.name()));
+  config.about.set_rank(open.rank());
+  config.about.set_spec(prepared.spec_name);
+  config.about.set_fingerprint(prepared.bytes_fingerprint);
+  config.about.set_world_size(std::max(open.world_size(), 1u));
   config.binding.set_seed(prepared.spec.seed());
   config.binding.set_samples_per_epoch(prepared.samples_per_epoch);
   SetOrder(prepared, config.binding);
@@ -282,7 +282,7 @@ StreamConfig MakeStreamConfig(const v1::Open& open, const PreparedPipeline& prep
     config.unshared = WhyUnshared(open, can_share);
     if (config.unshared.empty()) config.share_key = ShareKey(config, owner);
   }
-  config.max_substitutions_per_epoch = MaxSubstitutions(prepared, config.world_size);
+  config.max_substitutions_per_epoch = MaxSubstitutions(prepared, config.about.world_size());
   const std::optional<uint64_t> epochs =
       prepared.spec.has_epochs() ? std::optional(prepared.spec.epochs()) : std::nullopt;
   config.batch_at = [plan, epochs](uint64_t sequence) -> std::optional<v1::BatchHeader> {

@@ -136,8 +136,8 @@ absl::Status StreamOpening::Open(v1::Open& open, RequestMemory::Place& place, Se
   const std::shared_ptr<const void> writer = config.writer = config.memory->MakeWriter();
   config.observer = std::move(session.observer);
   config.fetcher = preparer.FetcherOf(prepared.resolved);
-  config.peer = caller_.peer;
-  config.peer_pid = caller_.process;
+  config.about.set_peer(caller_.peer);
+  config.about.set_peer_pid(caller_.process);
   config.meter = outbox_.meter();
   if (open.assigned()) config.assignments = outbox_.ExpectAssignments();
 
@@ -147,9 +147,9 @@ absl::Status StreamOpening::Open(v1::Open& open, RequestMemory::Place& place, Se
   BULKHEAD_ASSIGN_OR_RETURN(Outbox::Transport transport,
                             ChooseTransport(open, *arena, std::move(session.on_released), opened));
   transport.schema = prepared.signature.schema;
-  config.transport = opened.transport();
+  config.about.set_transport(opened.transport());
   resolved_ = prepared.resolved;
-  log_.Opened(pipeline.name, config.spec, opened, open.has_cursor());
+  log_.Opened(pipeline.name, config.about.spec(), opened, open.has_cursor());
   outbox_.SetOpened(response, std::move(transport));
   claims_.SetMemory(config.memory, admission.pool);
   // The arena's pages are charged to the process that touches them first, which should be the

@@ -21,25 +21,6 @@ constexpr absl::Duration kMemoryRetry = absl::Milliseconds(2);
 
 }  // namespace
 
-IndexJobs::IndexJobs(std::shared_ptr<EventLoop> loop, WorkerProgram worker_program,
-                     uint32_t max_workers, PoolTimeouts timeouts, ExitLog* exits,
-                     Compartment* compartment, ReplacementGate* gate, ClaimFn claim)
-    : loop_(std::move(loop)),
-      worker_program_(std::move(worker_program)),
-      max_workers_(max_workers),
-      timeouts_(timeouts),
-      exits_(exits),
-      compartment_(compartment),
-      gate_(gate),
-      claim_(std::move(claim)) {
-  CheckForHangs();
-}
-
-IndexJobs::~IndexJobs() {
-  loop_->Cancel(start_timer_);
-  loop_->Cancel(hang_timer_);
-}
-
 uint64_t IndexJobs::Add(IndexJob job) {
   auto entry = std::make_unique<Entry>();
   entry->id = next_id_++;
@@ -52,9 +33,7 @@ uint64_t IndexJobs::Add(IndexJob job) {
 }
 
 void IndexJobs::Cancel(uint64_t job_id) {
-  queue_.erase(std::remove_if(queue_.begin(), queue_.end(),
-                              [&](const auto& entry) { return entry->id == job_id; }),
-               queue_.end());
+  std::erase_if(queue_, [&](const auto& entry) { return entry->id == job_id; });
   for (const auto& [id, worker] : workers_) {
     if (worker->entry == nullptr || worker->entry->id != job_id) continue;
     worker->entry.reset();
@@ -71,14 +50,14 @@ void IndexJobs::StartWorkers() {
     if (phase < WorkerPhase::kKilled) ++living;
     if (phase < WorkerPhase::kStopping && worker->entry == nullptr) ++idle;
   }
-  if (!queue_.empty() && workers_.size() - living >= size_t{kMaxStuck} * max_workers_) {
+  if (!queue_.empty() && workers_.size() - living >= size_t{kMaxStuck} * config_.max_workers) {
     FailQueue(MakeError(absl::StatusCode::kUnavailable, reason::kWorkerStuck,
                         "too many index workers were killed but do not exit; the storage that they "
                         "read seems to hang"));
     return;
   }
-  if (queue_.empty() && gate_ != nullptr) gate_->Leave(this);  // frees the gate for others
-  for (; queue_.size() > idle && living < max_workers_; ++idle, ++living) {
+  if (queue_.empty()) config_.gate->Leave(this);  // frees the gate for others
+  for (; queue_.size() > idle && living < config_.max_workers; ++idle, ++living) {
     bool in_gate = false;
     absl::StatusOr<MemoryClaim> memory = Claim(living, in_gate);
     if (absl::IsUnavailable(memory.status())) {
@@ -95,15 +74,15 @@ void IndexJobs::StartWorkers() {
 }
 
 absl::StatusOr<MemoryClaim> IndexJobs::Claim(size_t living, bool& in_gate) {
-  absl::StatusOr<MemoryClaim> memory = claim_(/*end_idle=*/false);
-  if (!memory.ok() && living == 0 && gate_ != nullptr && gate_->TryEnter(this)) {
+  absl::StatusOr<MemoryClaim> memory = config_.claim(/*end_idle=*/false);
+  if (!memory.ok() && living == 0 && config_.fits_gate && config_.gate->TryEnter(this)) {
     in_gate = true;
     return MemoryClaim();
   }
-  if (!memory.ok()) memory = claim_(/*end_idle=*/true);
+  if (!memory.ok()) memory = config_.claim(/*end_idle=*/true);
   if (memory.ok()) {
-    if (gate_ != nullptr) gate_->Leave(this);
-  } else if (living == 0 && gate_ != nullptr && !gate_->stuck()) {
+    config_.gate->Leave(this);
+  } else if (living == 0 && config_.fits_gate && !config_.gate->stuck()) {
     return absl::UnavailableError("an index worker waits for the replacement under way");
   }
   return memory;
@@ -120,18 +99,18 @@ bool IndexJobs::StartWorker(MemoryClaim memory, bool in_gate) {
     OnMessage(*raw, message);
   };
   callbacks.on_exit = [this, id = raw->id](const WorkerEnd& end) { OnExit(id, end); };
-  callbacks.on_orphan_exit = [exits = exits_](const ProcessExit& exit) {
+  callbacks.on_orphan_exit = [exits = config_.exits](const ProcessExit& exit) {
     exits->AddOrphan(exit.cpu_seconds);
   };
-  auto process = WorkerProcess::Start(*loop_, worker_program_, std::move(callbacks));
+  auto process = WorkerProcess::Start(*config_.loop, config_.worker_program, std::move(callbacks));
   if (!process.ok()) {
-    if (in_gate) gate_->Leave(this);
+    if (in_gate) config_.gate->Leave(this);
     NoteEarlyExit(
         absl::StatusCode::kUnavailable,
         absl::StrCat("no worker could be started: ", std::string(process.status().message())));
     return false;
   }
-  if (in_gate) gate_->PassTo(raw, this);
+  if (in_gate) config_.gate->PassTo(raw, this);
   raw->process = *std::move(process);
   workers_[raw->id] = std::move(worker);
   return true;
@@ -144,19 +123,19 @@ void IndexJobs::NoteEarlyExit(absl::StatusCode code, const std::string& message)
     FailQueue(MakeError(code, reason::kWorkerCrashLoop, message));
     return;
   }
-  StartLater(timeouts_.Backoff(early_exits_ + 1));
+  StartLater(config_.timeouts.Backoff(early_exits_ + 1));
 }
 
 void IndexJobs::StartLater(absl::Duration delay) {
   if (start_timer_ != 0) return;
-  start_timer_ = loop_->After(delay, [this] {
+  start_timer_ = config_.loop->After(delay, [this] {
     start_timer_ = 0;
     StartWorkers();
   });
 }
 
 void IndexJobs::GiveJob(Worker& worker) {
-  const bool makes_way = gate_ != nullptr && gate_->holds(&worker) && gate_->waiting() > 0;
+  const bool makes_way = config_.gate->holds(&worker) && config_.gate->waiting() > 0;
   const auto next = makes_way ? queue_.end() : NextFor(worker);
   if (next == queue_.end()) {
     End(worker);
@@ -178,19 +157,14 @@ void IndexJobs::GiveJob(Worker& worker) {
 std::deque<std::unique_ptr<IndexJobs::Entry>>::iterator IndexJobs::NextFor(const Worker& worker) {
   if (worker.files == 0) return queue_.begin();
   const auto is_its = [&](const auto& entry) { return entry->job.opening == worker.opening; };
-  const auto waiting = std::count_if(queue_.begin(), queue_.end(), is_its);
+  const auto waiting = std::ranges::count_if(queue_, is_its);
   if (worker.files >= kMostFiles || waiting <= kFewFiles) return queue_.end();
-  return std::find_if(queue_.begin(), queue_.end(), is_its);
-}
-
-void IndexJobs::End(Worker& worker) {
-  worker.memory.MarkReturning();
-  worker.process->Stop(absl::Seconds(1));
+  return std::ranges::find_if(queue_, is_its);
 }
 
 bool IndexJobs::Confine(Worker& worker, uint64_t quota_bytes) {
   if (worker.cell != nullptr || quota_bytes == 0) return true;
-  auto cell = compartment_->Admit(worker.process->pid(), quota_bytes, /*threads=*/1);
+  auto cell = config_.compartment->Admit(worker.process->pid(), quota_bytes, /*threads=*/1);
   if (!cell.ok()) {
     const std::string message(cell.status().message());
     worker.process->Kill(v1::EXIT_CAUSE_TOLD, message);
@@ -237,7 +211,7 @@ void IndexJobs::CheckForHangs() {
     SamplePeak(worker->process->pid(), worker->peak_memory_bytes);
     CheckMemory(*worker);
   }
-  hang_timer_ = loop_->After(timeouts_.CheckInterval(), [this] { CheckForHangs(); });
+  hang_timer_ = config_.loop->After(config_.timeouts.CheckInterval(), [this] { CheckForHangs(); });
 }
 
 void IndexJobs::CheckMemory(Worker& worker) {
@@ -252,17 +226,18 @@ void IndexJobs::CheckMemory(Worker& worker) {
 void IndexJobs::CheckForHang(Worker& worker, int64_t now_ns) {
   if (worker.process->phase() >= WorkerPhase::kStopping) return;
   const absl::Duration quiet = absl::Nanoseconds(now_ns - worker.last_progress_ns);
-  if (!worker.greeted && quiet > timeouts_.start) {
-    worker.process->Kill(v1::EXIT_CAUSE_HUNG,
-                         absl::StrCat("not ready after ", absl::FormatDuration(timeouts_.start)));
+  if (!worker.greeted && quiet > config_.timeouts.start) {
+    worker.process->Kill(
+        v1::EXIT_CAUSE_HUNG,
+        absl::StrCat("not ready after ", absl::FormatDuration(config_.timeouts.start)));
     StartWorkers();
     return;
   }
-  if (worker.entry == nullptr || quiet <= timeouts_.hang) return;
+  if (worker.entry == nullptr || quiet <= config_.timeouts.hang) return;
   const bool stopped = IsStopped(worker.process->pid());
   worker.process->Kill(v1::EXIT_CAUSE_HUNG,
                        absl::StrCat(stopped ? "stopped by a signal; " : "", "no progress for ",
-                                    absl::FormatDuration(timeouts_.hang)));
+                                    absl::FormatDuration(config_.timeouts.hang)));
   // A stopped process exits at once, so its job is retried then. Any other may take arbitrarily
   // long, and might write to the file while the next worker does.
   if (!stopped) FailHungJob(worker);
@@ -275,8 +250,8 @@ void IndexJobs::FailHungJob(Worker& worker) {
   entry->job.on_done(
       MakeError(absl::StatusCode::kUnavailable, reason::kFileUnreadable,
                 absl::StrCat("indexing ", Printable(file), ": nothing could be read for ",
-                             absl::FormatDuration(timeouts_.hang), " behind ", worker.records,
-                             " records (byte ", worker.bytes_done,
+                             absl::FormatDuration(config_.timeouts.hang), " behind ",
+                             worker.records, " records (byte ", worker.bytes_done,
                              "); its storage may hang. Open the stream again when it answers"),
                 {{"file", file}, {"offset", absl::StrCat(worker.bytes_done)}}));
 }
@@ -284,15 +259,15 @@ void IndexJobs::FailHungJob(Worker& worker) {
 void IndexJobs::NoteStuck(Worker& worker, int64_t now_ns) {
   if (worker.process->phase() != WorkerPhase::kKilled) return;
   if (worker.killed_ns == 0) worker.killed_ns = now_ns;
-  if (absl::Nanoseconds(now_ns - worker.killed_ns) < timeouts_.reap) return;
-  if (gate_ != nullptr) gate_->NoteStuck(&worker);
+  if (absl::Nanoseconds(now_ns - worker.killed_ns) < config_.timeouts.reap) return;
+  config_.gate->NoteStuck(&worker);
   if (worker.entry != nullptr) FailHungJob(worker);
 }
 
 void IndexJobs::FailQueue(const absl::Status& status) {
   for (auto queue = std::move(queue_); const auto& entry : queue) entry->job.on_done(status);
   queue_.clear();
-  if (gate_ != nullptr) gate_->Leave(this);  // replacements may use the gate again
+  config_.gate->Leave(this);  // replacements may use the gate again
 }
 
 void IndexJobs::Finish(Worker& worker, absl::StatusOr<uint64_t> result) {
@@ -318,15 +293,15 @@ void IndexJobs::OnExit(uint64_t worker_id, const WorkerEnd& told_end) {
   }
   v1::WorkerExit record = MakeWorkerExit(worker->process->pid(), end, worker->peak_memory_bytes);
   record.set_pipeline("index");
-  exits_->Add(std::move(record), end.as_told);
+  config_.exits->Add(std::move(record), end.as_told);
   if (!end.as_told) {
     spdlog::warn(
         "index worker {} at {}: {}", worker->process->pid(),
         worker->entry == nullptr ? "nothing" : Printable(worker->entry->job.request.file().name()),
         end.reason);
   }
-  if (gate_ != nullptr) gate_->Leave(worker.get());
-  loop_->Post([worker] {});  // deferred: this call comes from inside the process object
+  config_.gate->Leave(worker.get());
+  config_.loop->Post([worker] {});  // deferred: this call comes from inside the process object
   if (worker->entry != nullptr) {
     Entry& entry = *worker->entry;
     if (++entry.deaths >= kMaxDeaths) {

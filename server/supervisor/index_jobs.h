@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "bulkhead/internal/v1/worker.pb.h"
@@ -59,11 +60,22 @@ class IndexJobs {
   // `end_idle`, pipelines without streams give up their workers for it.
   using ClaimFn = std::function<absl::StatusOr<MemoryClaim>(bool end_idle)>;
 
-  // `gate`: the place for a replacement; null if an index worker does not fit there.
-  IndexJobs(std::shared_ptr<EventLoop> loop, WorkerProgram worker_program, uint32_t max_workers,
-            PoolTimeouts timeouts, ExitLog* exits, Compartment* compartment, ReplacementGate* gate,
-            ClaimFn claim);
-  ~IndexJobs();
+  struct Config {
+    std::shared_ptr<EventLoop> loop;
+    WorkerProgram worker_program;
+    uint32_t max_workers = 1;
+    PoolTimeouts timeouts;
+    ExitLog* exits = nullptr;
+    Compartment* compartment = nullptr;
+    ReplacementGate* gate = nullptr;
+    bool fits_gate = false;  // an index worker fits in the place for a replacement
+    ClaimFn claim;
+  };
+  explicit IndexJobs(Config config) : config_(std::move(config)) { CheckForHangs(); }
+  ~IndexJobs() {
+    config_.loop->Cancel(start_timer_);
+    config_.loop->Cancel(hang_timer_);
+  }
 
   // Queues a job; returns its id.
   uint64_t Add(IndexJob job);
@@ -108,7 +120,10 @@ class IndexJobs {
   void GiveJob(Worker& worker);
   // The next entry that this worker may have.
   std::deque<std::unique_ptr<Entry>>::iterator NextFor(const Worker& worker);
-  void End(Worker& worker);
+  void End(Worker& worker) {
+    worker.memory.MarkReturning();
+    worker.process->Stop(absl::Seconds(1));
+  }
   // False if the worker must not be given data; it is then killed.
   bool Confine(Worker& worker, uint64_t quota_bytes);
   void OnMessage(Worker& worker, const internal::v1::FromWorker& message);
@@ -125,14 +140,7 @@ class IndexJobs {
   void FailQueue(const absl::Status& status);
   void Finish(Worker& worker, absl::StatusOr<uint64_t> result);
 
-  const std::shared_ptr<EventLoop> loop_;
-  const WorkerProgram worker_program_;
-  const uint32_t max_workers_;
-  const PoolTimeouts timeouts_;
-  ExitLog* const exits_;
-  Compartment* const compartment_;
-  ReplacementGate* const gate_;
-  const ClaimFn claim_;
+  const Config config_;
   std::deque<std::unique_ptr<Entry>> queue_;
   std::map<uint64_t, std::unique_ptr<Worker>> workers_;
   uint64_t next_id_ = 1;

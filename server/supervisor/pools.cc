@@ -57,30 +57,11 @@ Pools::Pools(Config config)
   loop_.After(kRestInterval, [this] { DropIdle(); });
 }
 
-void Pools::ForEach(const std::function<void(WorkerPool&)>& visit) const {
-  for (const Entry& entry : entries_) visit(*entry.pool);
-}
-
 void Pools::RemoveStream(uint64_t stream_id) {
   for (Entry& entry : entries_) {
     if (entry.pool->RemoveStream(stream_id)) entry.idle_since_ns = MonotonicNanos();
   }
   DropIf(&Entry::is_over);
-}
-
-void Pools::End(const absl::Status& status) {
-  ended_ = status;
-  ForEach([&](WorkerPool& pool) { pool.FailStreams(status); });
-}
-
-void Pools::Clear() {
-  if (ended_.ok()) ended_ = absl::CancelledError("the service has ended");
-  entries_.clear();
-}
-
-void Pools::AppendStatus(v1::GetStatusResponse& response) const {
-  response.MergeFrom(past_totals_);
-  ForEach([&](const WorkerPool& pool) { pool.AppendStatus(response); });
 }
 
 Pools::Entry* Pools::Find(const PipelineConfig& pipeline) {
@@ -167,8 +148,8 @@ bool Pools::ParkUnreadPool(const std::string& but_key) {
     if (quiet >= config_.idle_stream) unread.emplace_back(quiet, entry.pool.get());
   }
   std::sort(unread.rbegin(), unread.rend());
-  const auto parked = std::find_if(unread.begin(), unread.end(),
-                                   [](const auto& candidate) { return candidate.second->Park(); });
+  const auto parked =
+      std::ranges::find_if(unread, [](const auto& candidate) { return candidate.second->Park(); });
   if (parked == unread.end()) return false;
   spdlog::info("pipeline {}: its streams are not read, so its workers are ended to free memory",
                parked->second->config().name);
@@ -187,8 +168,8 @@ bool Pools::EvictUnreadStream() {
   }
   if (longest == nullptr) return false;
   const StreamConfig& config = longest->config();
-  spdlog::info("stream {} of rank {} is not read, so it is closed to free memory", config.name,
-               config.rank);
+  spdlog::info("stream {} of rank {} is not read, so it is closed to free memory",
+               config.about.name(), config.about.rank());
   config.memory->MarkReturning();
   longest->Fail(StreamIdle(config_.idle_stream, kOthersNeed), /*evict=*/true);
   RemoveStream(longest->id());
@@ -208,11 +189,6 @@ bool Pools::MakeRoom(const MemoryBudget::Demand& demand, const std::string& but_
   return true;
 }
 
-bool Pools::RoomComes(const MemoryBudget::Demand& demand, const std::string& but_key) {
-  return MakeRoom(demand, but_key, /*from_streams=*/true) && !budget_.FitsWholly(demand) &&
-         budget_.returning_bytes() > 0;
-}
-
 void Pools::WakeSoon(WorkerPool* pool) {
   Entry* const entry = Find(pool);
   if (entry == nullptr || entry->waking) return;
@@ -226,9 +202,8 @@ void Pools::Wake(WorkerPool* pool, int64_t deadline_ns) {
   if (entry == nullptr) return;
   entry->waking = false;
   if (!pool->parked() || !pool->streams().has_work()) return;
-  MemoryBudget::Demand demand;
-  demand.workers = pool->config().workers;
-  demand.worker_quota_bytes = pool->config().quota_bytes;
+  const MemoryBudget::Demand demand{.workers = pool->config().workers,
+                                    .worker_quota_bytes = pool->config().quota_bytes};
   if (RoomComes(demand, pool->config().key) && MonotonicNanos() < deadline_ns) {
     Find(pool)->waking = true;  // dropping others may have moved the entry
     loop_.After(kWakeRetry, [this, pool, deadline_ns] { Wake(pool, deadline_ns); });
@@ -330,9 +305,8 @@ std::optional<absl::StatusOr<MemoryClaim>> Pools::AdmitDataset(uint64_t bytes, b
 absl::StatusOr<MemoryClaim> Pools::AdmitIndexWorker(bool end_idle) {
   absl::StatusOr<MemoryClaim> claim = budget_.AdmitWorker(config_.index_worker_quota_bytes);
   if (claim.ok() || !end_idle) return claim;
-  MemoryBudget::Demand demand;
-  demand.workers = 1;
-  demand.worker_quota_bytes = config_.index_worker_quota_bytes;
+  const MemoryBudget::Demand demand{.workers = 1,
+                                    .worker_quota_bytes = config_.index_worker_quota_bytes};
   if (!MakeRoom(demand, "", /*from_streams=*/false)) {
     index_wait_began_ns_ = 0;
     return claim;

@@ -57,11 +57,17 @@ class Pools {
   // The stream's client is gone.
   void RemoveStream(uint64_t stream_id);
   // Ends every stream with `status`, and refuses new ones from now on.
-  void End(const absl::Status& status);
+  void End(const absl::Status& status) {
+    ended_ = status;
+    ForEach([&](WorkerPool& pool) { pool.FailStreams(status); });
+  }
   // Not OK once End was called; pools may be gone then.
   const absl::Status& ended() const { return ended_; }
   // Kills all workers.
-  void Clear();
+  void Clear() {
+    if (ended_.ok()) ended_ = absl::CancelledError("the service has ended");
+    entries_.clear();
+  }
   // Promises the memory of a client's dataset; others give up theirs as for a stream. Absent, with
   // `demand` filled in, if `may_wait` and the memory is about to come back.
   std::optional<absl::StatusOr<MemoryClaim>> AdmitDataset(uint64_t bytes, bool may_wait,
@@ -73,9 +79,14 @@ class Pools {
   // Sets the container's memory limit.
   void SetLimit(uint64_t limit_bytes);
 
-  void ForEach(const std::function<void(WorkerPool&)>& visit) const;
+  void ForEach(const std::function<void(WorkerPool&)>& visit) const {
+    for (const Entry& entry : entries_) visit(*entry.pool);
+  }
   // Adds all pools, and the totals of former pools.
-  void AppendStatus(v1::GetStatusResponse& response) const;
+  void AppendStatus(v1::GetStatusResponse& response) const {
+    response.MergeFrom(past_totals_);
+    ForEach([&](const WorkerPool& pool) { pool.AppendStatus(response); });
+  }
 
  private:
   struct Entry {
@@ -114,7 +125,10 @@ class Pools {
   // never the pipeline `but_key`.
   bool MakeRoom(const MemoryBudget::Demand& demand, const std::string& but_key, bool from_streams);
   // The same; true if the room is still to come.
-  bool RoomComes(const MemoryBudget::Demand& demand, const std::string& but_key);
+  bool RoomComes(const MemoryBudget::Demand& demand, const std::string& but_key) {
+    return MakeRoom(demand, but_key, /*from_streams=*/true) && !budget_.FitsWholly(demand) &&
+           budget_.returning_bytes() > 0;
+  }
   // Takes workers, or a place, from the stream that was read least recently. False if there is
   // none.
   bool ParkUnreadPool(const std::string& but_key);

@@ -34,21 +34,19 @@ auto AwaitRoom(const MemoryBudget& budget, const MemoryBudget::Demand& demand, c
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Start(Config config) {
-  auto loop = EventLoop::Create();
-  if (!loop.ok()) return loop.status();
-  auto compartment =
-      Compartment::Open({config.name, config.require_cgroup, {}, config.sandbox.seccomp()});
-  if (!compartment.ok()) return compartment.status();
-  auto budget = MemoryBudget::Create(config.memory);
-  if (!budget.ok()) return budget.status();
+  BULKHEAD_ASSIGN_OR_RETURN(auto loop, EventLoop::Create());
+  BULKHEAD_ASSIGN_OR_RETURN(
+      auto compartment,
+      Compartment::Open({config.name, config.require_cgroup, {}, config.sandbox.seccomp()}));
+  BULKHEAD_ASSIGN_OR_RETURN(auto budget, MemoryBudget::Create(config.memory));
   if (config.io == nullptr) {
     BULKHEAD_ASSIGN_OR_RETURN(config.io, IoThread::Start());
   }
   if (config.copier == nullptr && config.share_window > 0) {
     BULKHEAD_ASSIGN_OR_RETURN(config.copier, IoThread::Start());
   }
-  return std::unique_ptr<Supervisor>(new Supervisor(std::move(config), *std::move(loop),
-                                                    *std::move(compartment), *std::move(budget)));
+  return std::unique_ptr<Supervisor>(new Supervisor(std::move(config), std::move(loop),
+                                                    std::move(compartment), std::move(budget)));
 }
 
 namespace {
@@ -112,11 +110,15 @@ Supervisor::Supervisor(Config config, std::shared_ptr<EventLoop> loop,
       scratch_(OpenScratch(config_)),
       pools_(PoolsConfig()),
       index_jobs_(std::make_unique<IndexJobs>(
-          loop_, WorkerProgram{config_.worker_program, {}, {}, config_.worker_output, &spawner_},
-          config_.max_index_workers, config_.timeouts, &exits_, compartment_.get(),
-          config_.index_worker_quota_bytes <= config_.memory.replacement_bytes ? &replacement_gate_
-                                                                               : nullptr,
-          [this](bool end_idle) { return pools_.AdmitIndexWorker(end_idle); })) {
+          IndexJobs::Config{loop_,
+                            {config_.worker_program, {}, {}, config_.worker_output, &spawner_},
+                            config_.max_index_workers,
+                            config_.timeouts,
+                            &exits_,
+                            compartment_.get(),
+                            &replacement_gate_,
+                            config_.index_worker_quota_bytes <= config_.memory.replacement_bytes,
+                            [this](bool end_idle) { return pools_.AdmitIndexWorker(end_idle); }})) {
   if (config_.read_memory_limit != nullptr) {
     loop_->After(config_.limit_interval, [this] { CheckMemoryLimit(); });
   }
@@ -133,35 +135,25 @@ Pools::Config Supervisor::PoolsConfig() {
                           config_.python_program};
   programs.native.output = programs.python.output = config_.worker_output;
   programs.native.spawner = programs.python.spawner = &spawner_;
-  return {{loop_,
-           std::move(programs),
-           config_.timeouts,
-           config_.recycle,
-           &exits_,
-           &replacement_gate_,
-           compartment_.get(),
-           config_.sandbox,
-           {&seek_segments_, &stage_segments_, &coefficient_segments_},
-           read_ahead_.get(),
-           scratch_.get(),
-           nullptr,
-           budget_.get(),
-           nullptr,
-           nullptr,
-           tracer_,
-           config_.copier,
-           config_.share_window,
-           [this] { return next_stream_id_++; }},
-          config_.idle_pool,
-          config_.idle_stream,
-          config_.index_worker_quota_bytes,
-          config_.enforce_quotas,
-          config_.io};
-}
-
-absl::Duration Supervisor::SilentFor() const {
-  const absl::Duration silent = loop_->SilentFor();
-  return silent < kSilence ? absl::ZeroDuration() : silent;
+  PoolContext context{.loop = loop_,
+                      .programs = std::move(programs),
+                      .timeouts = config_.timeouts,
+                      .recycle = config_.recycle,
+                      .exits = &exits_,
+                      .gate = &replacement_gate_,
+                      .compartment = compartment_.get(),
+                      .sandbox = config_.sandbox,
+                      .segments = {&seek_segments_, &stage_segments_, &coefficient_segments_},
+                      .read_ahead = read_ahead_.get(),
+                      .scratch = scratch_.get(),
+                      .budget = budget_.get(),
+                      .tracer = tracer_,
+                      .copier = config_.copier,
+                      .share_window = config_.share_window,
+                      .new_stream_id = [this] { return next_stream_id_++; }};
+  return {std::move(context),     config_.idle_pool,
+          config_.idle_stream,    config_.index_worker_quota_bytes,
+          config_.enforce_quotas, config_.io};
 }
 
 absl::StatusOr<uint64_t> Supervisor::BeginTrace(const std::string& stream_name,
@@ -170,10 +162,6 @@ absl::StatusOr<uint64_t> Supervisor::BeginTrace(const std::string& stream_name,
                             trace_log().Begin(stream_name, MonotonicNanos()));
   loop_->Post([tracer = tracer_, number, duration] { tracer->Take(number, duration); });
   return number;
-}
-
-void Supervisor::EndStreams(const absl::Status& status) {
-  TryOnLoop([this, status] { pools_.End(status); });
 }
 
 bool Supervisor::Shutdown() {
@@ -224,16 +212,10 @@ bool Supervisor::TryOnLoop(std::function<void()> work) {
   return true;
 }
 
-void Supervisor::SendSegments() {
-  pools_.ForEach([](WorkerPool& pool) { pool.segments().Tell(); });
-}
-
 void Supervisor::AwaitSegments(const PoolSeat& pool) {
   const int64_t deadline_ns = MonotonicNanos() + absl::ToInt64Nanoseconds(kSegmentsPatience);
   while (MonotonicNanos() < deadline_ns) {
-    bool settled = true;
-    RunOnLoop([&] { settled = !pools_.ended().ok() || pool->segments().Lend(); });
-    if (settled) return;
+    if (AskLoop([&] { return !pools_.ended().ok() || pool->segments().Lend(); })) return;
     absl::SleepFor(kSegmentsTick);
   }
 }
@@ -262,45 +244,28 @@ void Supervisor::WhenLoaded(const PoolSeat& pool, LoadedCode::Told told) {
 absl::StatusOr<Admission> Supervisor::Admit(const PipelineConfig& pipeline, uint32_t slot_count,
                                             uint64_t slot_bytes, Legacy* legacy,
                                             uint32_t more_slots) {
-  MemoryBudget::Demand demand;
-  demand.slot_count = slot_count;
-  demand.more_slots = more_slots;
-  demand.slot_bytes = slot_bytes;
+  MemoryBudget::Demand demand{
+      .slot_count = slot_count, .slot_bytes = slot_bytes, .more_slots = more_slots};
   return AwaitRoom(*budget_, demand, [&](bool may_wait) {
-    std::optional<absl::StatusOr<Admission>> admission;
-    RunOnLoop([&] { admission = pools_.Admit(pipeline, may_wait, demand, legacy); });
-    return admission;
+    return AskLoop([&] { return pools_.Admit(pipeline, may_wait, demand, legacy); });
   });
 }
 
 absl::StatusOr<MemoryClaim> Supervisor::AdmitDataset(uint64_t bytes) {
   MemoryBudget::Demand demand;
   return AwaitRoom(*budget_, demand, [&](bool may_wait) {
-    std::optional<absl::StatusOr<MemoryClaim>> claim;
-    RunOnLoop([&] { claim = pools_.AdmitDataset(bytes, may_wait, demand); });
-    return claim;
+    return AskLoop([&] { return pools_.AdmitDataset(bytes, may_wait, demand); });
   });
 }
 
 bool Supervisor::EndIdleWithDataset() {
-  bool ended = false;
-  RunOnLoop([&] { ended = pools_.EndIdleWithDataset(); });
-  return ended;
+  return AskLoop([&] { return pools_.EndIdleWithDataset(); });
 }
 
 PoolSeat Supervisor::TrySeat(const PipelineConfig& pipeline, uint32_t slot_count,
                              uint64_t slot_bytes) {
-  MemoryBudget::Demand demand;
-  demand.slot_count = slot_count;
-  demand.slot_bytes = slot_bytes;
-  PoolSeat seat;
-  RunOnLoop([&] { seat = pools_.TrySeat(pipeline, demand); });
-  return seat;
-}
-
-void Supervisor::CheckMemoryLimit() {
-  pools_.SetLimit(config_.read_memory_limit());
-  loop_->After(config_.limit_interval, [this] { CheckMemoryLimit(); });
+  const MemoryBudget::Demand demand{.slot_count = slot_count, .slot_bytes = slot_bytes};
+  return AskLoop([&] { return pools_.TrySeat(pipeline, demand); });
 }
 
 uint64_t Supervisor::OpenStream(const PoolSeat& pool, StreamConfig config) {
@@ -310,7 +275,7 @@ uint64_t Supervisor::OpenStream(const PoolSeat& pool, StreamConfig config) {
       config.observer->OnFailed(pools_.ended());
       return;
     }
-    config.pipeline = pool->config().name;
+    config.about.set_pipeline(pool->config().name);
     config.tracer = tracer_;
     pool->AddStream(std::make_shared<Stream>(id, std::move(config), loop_,
                                              [pool = pool.get()] { pool->Dispatch(); }));
@@ -318,21 +283,13 @@ uint64_t Supervisor::OpenStream(const PoolSeat& pool, StreamConfig config) {
   return id;
 }
 
-void Supervisor::CloseStream(uint64_t stream_id) {
-  loop_->Post([this, stream_id] { pools_.RemoveStream(stream_id); });
-}
-
 uint64_t Supervisor::AddIndexJob(IndexJob job) {
-  uint64_t id = 0;
   *job.request.mutable_sandbox() = config_.sandbox;
-  RunOnLoop([&] {
-    if (index_jobs_ != nullptr) {
-      id = index_jobs_->Add(std::move(job));
-    } else {
-      job.on_done(absl::CancelledError("the service has ended"));
-    }
+  return AskLoop([&] {
+    if (index_jobs_ != nullptr) return index_jobs_->Add(std::move(job));
+    job.on_done(absl::CancelledError("the service has ended"));
+    return uint64_t{0};
   });
-  return id;
 }
 
 void Supervisor::CancelIndexJob(uint64_t job_id) {

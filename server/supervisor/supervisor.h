@@ -93,7 +93,10 @@ class Supervisor {
   static constexpr absl::Duration kSilence = absl::Seconds(5);
   // For how long the loop has been silent; zero if it is not. Exact only if asked about every
   // second. Does not block.
-  absl::Duration SilentFor() const;
+  absl::Duration SilentFor() const {
+    const absl::Duration silent = loop_->SilentFor();
+    return silent < kSilence ? absl::ZeroDuration() : silent;
+  }
 
   // Whether streams may share batches.
   bool shares_batches() const { return config_.share_window > 0; }
@@ -138,7 +141,9 @@ class Supervisor {
   uint64_t OpenStream(const PoolSeat& pool, StreamConfig stream);
   // Closes a stream whose client is gone. The observer may still be called until this has been
   // carried out.
-  void CloseStream(uint64_t stream_id);
+  void CloseStream(uint64_t stream_id) {
+    loop_->Post([this, stream_id] { pools_.RemoveStream(stream_id); });
+  }
 
   // See IndexJobs::Add. CancelIndexJob takes its id and blocks until the job's callbacks can no
   // longer come.
@@ -162,7 +167,9 @@ class Supervisor {
 
   // Ends every stream with `status`, and every one opened later. Open streams' observers have been
   // told when it returns.
-  void EndStreams(const absl::Status& status);
+  void EndStreams(const absl::Status& status) {
+    TryOnLoop([this, status] { pools_.End(status); });
+  }
 
   // Kills and reaps every worker, and drops every stream and index job. Blocks until the loop's
   // thread has ended; leaves behind a worker that cannot be reaped within two seconds. False if the
@@ -174,13 +181,25 @@ class Supervisor {
              std::unique_ptr<Compartment> compartment, std::shared_ptr<MemoryBudget> budget);
 
   Pools::Config PoolsConfig();
-  void CheckMemoryLimit();
+  void CheckMemoryLimit() {
+    pools_.SetLimit(config_.read_memory_limit());
+    loop_->After(config_.limit_interval, [this] { CheckMemoryLimit(); });
+  }
   // Tells the workers of all pools about new cache segments.
-  void SendSegments();
+  void SendSegments() {
+    pools_.ForEach([](WorkerPool& pool) { pool.segments().Tell(); });
+  }
   // Ends the loop when every worker is reaped, or at `deadline_ns`.
   void StopWhenReaped(int64_t deadline_ns);
   // Runs `work` on the loop's thread and waits for it.
   void RunOnLoop(const std::function<void()>& work);
+  // The same; returns what `work` does.
+  template <typename Work>
+  auto AskLoop(const Work& work) {
+    std::optional<decltype(work())> answer;
+    RunOnLoop([&] { answer.emplace(work()); });
+    return *std::move(answer);
+  }
   // Like RunOnLoop; false if the loop is silent or becomes silent. `work` may then run later, so it
   // must own what it uses.
   bool TryOnLoop(std::function<void()> work);

@@ -17,9 +17,11 @@ static_assert(StageObserver::kFirstStage == FlightRecorder::kFirstStage);
 
 static_assert(jpeg::kFallbackCount <= kMostDecoders);
 
+constexpr auto kRelaxed = std::memory_order_relaxed;
+
 // Adds to a counter that only this thread writes.
 void Add(std::atomic<uint64_t>& counter, uint64_t more) {
-  counter.store(counter.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
+  counter.store(counter.load(kRelaxed) + more, kRelaxed);
 }
 
 }  // namespace
@@ -31,9 +33,8 @@ std::vector<std::string> FlightStageNames(const Pipeline& pipeline) {
 }
 
 FlightNotes::FlightNotes(const FlightRecorder& recorder, uint32_t thread)
-    : recorder_(recorder), thread_(thread) {
-  FlightThread& own = recorder.thread(thread);
-  current_stage = {FlightRecorder::kWorkerStage, thread, own.counters, &own, this};
+    : recorder_(recorder), thread_(thread), own_(recorder.thread(thread)) {
+  current_stage = {FlightRecorder::kWorkerStage, thread, own_.counters, &own_, this};
   BeginWork(/*works=*/false);
 }
 
@@ -43,12 +44,9 @@ void FlightNotes::BeginLease(uint64_t stream_id, uint64_t lease_id) {
   BeginWork(/*works=*/true);
   stream_id_ = stream_id;
   lease_id_ = lease_id;
-  FlightThread& own = recorder_.thread(thread_);
-  own.work_stream_id.store(stream_id, std::memory_order_relaxed);
-  own.work_lease_id.store(lease_id, std::memory_order_relaxed);
+  own_.work_stream_id.store(stream_id, kRelaxed);
+  own_.work_lease_id.store(lease_id, kRelaxed);
 }
-
-void FlightNotes::EndLease() { BeginWork(/*works=*/false); }
 
 void FlightNotes::BeginWork(bool works) {
   const int64_t now_ns = MonotonicNanos();
@@ -57,9 +55,8 @@ void FlightNotes::BeginWork(bool works) {
   }
   works_ = works;
   work_since_ns_ = now_ns;
-  FlightThread& own = recorder_.thread(thread_);
-  own.works.store(works ? 1 : 0, std::memory_order_relaxed);
-  own.work_ns.store(now_ns, std::memory_order_relaxed);
+  own_.works.store(works ? 1 : 0, kRelaxed);
+  own_.work_ns.store(now_ns, kRelaxed);
 }
 
 void FlightNotes::WriteSpan(FlightSpan::Kind kind, int64_t begin_ns, int64_t end_ns) const {
@@ -74,10 +71,6 @@ void FlightNotes::WriteSpan(FlightSpan::Kind kind, int64_t begin_ns, int64_t end
     span.position = position_;
   }
   recorder_.ring(thread_).Write(span);
-}
-
-void FlightNotes::NoteTurn(int64_t begin_ns, int64_t end_ns) const {
-  WriteSpan(FlightSpan::Kind::kTurn, begin_ns, end_ns);
 }
 
 void FlightNotes::NoteRefusal() {
@@ -95,20 +88,16 @@ void FlightNotes::BeginSample(const SampleKey& key) {
   took_ns_.fill(0);
 }
 
-void FlightNotes::NameSample(absl::string_view identity) {
-  recorder_.NameSample(thread_, identity);
-}
-
 void FlightNotes::Spend() {
   const int64_t now_ns = MonotonicNanos();
   const int64_t spent_ns = now_ns - since_ns_;
-  Add(recorder_.thread(thread_).counters[stage_].busy_ns, static_cast<uint64_t>(spent_ns));
+  Add(own_.counters[stage_].busy_ns, static_cast<uint64_t>(spent_ns));
   took_ns_[stage_] += spent_ns;
   since_ns_ = now_ns;
 }
 
 void FlightNotes::CountRun(size_t stage) {
-  FlightCounters& counters = recorder_.thread(thread_).counters[stage];
+  FlightCounters& counters = own_.counters[stage];
   Add(counters.runs, 1);
   Add(counters.times[DurationBucket(took_ns_[stage])], 1);
 }
@@ -121,23 +110,22 @@ void FlightNotes::EndStage() {
 }
 
 void FlightNotes::Enter(uint32_t stage) {
-  FlightThread& own = recorder_.thread(thread_);
   Spend();
   const bool stays = stage == stage_ && stage_since_ns_ != 0;
   if (!stays) EndStage();
   stage_ = std::min<uint32_t>(stage, FlightThread::kMaxStages - 1);
   if (!stays && stage_ != kOutside) stage_since_ns_ = since_ns_;
-  own.stage_ns.store(since_ns_, std::memory_order_relaxed);
+  own_.stage_ns.store(since_ns_, kRelaxed);
   static_assert(FlightThread::kMaxStages <= 64);
   ran_ |= uint64_t{1} << stage_;
-  own.stage.store(stage_, std::memory_order_relaxed);
+  own_.stage.store(stage_, kRelaxed);
   current_stage.stage = stage_;
 }
 
 void FlightNotes::CountWork(const WorkCounts& counts) {
-  std::atomic<uint64_t>* const noted = recorder_.thread(thread_).counts;
+  std::atomic<uint64_t>* const noted = own_.counts;
   const auto note = [noted](FlightCount which, uint64_t value, size_t behind = 0) {
-    noted[static_cast<size_t>(which) + behind].store(value, std::memory_order_relaxed);
+    noted[static_cast<size_t>(which) + behind].store(value, kRelaxed);
   };
   note(FlightCount::kCrops, counts.jpeg.crops);
   note(FlightCount::kEntriesFound, counts.jpeg.entries_found);
@@ -166,15 +154,10 @@ void FlightNotes::EndSample() {
   }
   EndStage();
   if (recorder_.traced()) {
-    const int64_t began_ns = recorder_.thread(thread_).began_ns.load(std::memory_order_relaxed);
+    const int64_t began_ns = own_.began_ns.load(kRelaxed);
     WriteSpan(FlightSpan::Kind::kSample, began_ns, MonotonicNanos());
   }
   recorder_.EndSample(thread_);
-}
-
-void FlightNotes::EndBatch() {
-  EndStage();
-  recorder_.EndBatch(thread_);
 }
 
 }  // namespace bulkhead

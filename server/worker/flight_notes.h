@@ -27,20 +27,25 @@ class FlightNotes final : public StageObserver {
 
   // The lease of the following samples, and its end.
   void BeginLease(uint64_t stream_id, uint64_t lease_id);
-  void EndLease();
+  void EndLease() { BeginWork(/*works=*/false); }
   // Whether the worker is traced; and a wait of the thread for its turn in the interpreter.
   bool traced() const { return recorder_.traced(); }
-  void NoteTurn(int64_t begin_ns, int64_t end_ns) const;
+  void NoteTurn(int64_t begin_ns, int64_t end_ns) const {
+    WriteSpan(FlightSpan::Kind::kTurn, begin_ns, end_ns);
+  }
   // Memory was refused in the thread's current stage, and nothing else has noted it.
   void NoteRefusal();
 
   void BeginSample(const SampleKey& key) override;
-  void NameSample(absl::string_view identity) override;
+  void NameSample(absl::string_view identity) override { recorder_.NameSample(thread_, identity); }
   void Enter(uint32_t stage) override;
   void LeaveBatchStage(uint32_t stage) override;
   void CountWork(const WorkCounts& counts) override;
   void EndSample() override;
-  void EndBatch() override;
+  void EndBatch() override {
+    EndStage();
+    recorder_.EndBatch(thread_);
+  }
 
  private:
   // Counts the time since the last call, or since the sample's beginning, for the current stage.
@@ -55,6 +60,7 @@ class FlightNotes final : public StageObserver {
 
   const FlightRecorder& recorder_;
   const uint32_t thread_;
+  FlightThread& own_;
   uint64_t stream_id_ = 0;
   uint64_t lease_id_ = 0;
   uint32_t stage_ = kOutside;

@@ -93,7 +93,7 @@ absl::StatusOr<QuarantineSet> SetOf(
     const google::protobuf::RepeatedPtrField<std::string>& records) {
   QuarantineSet set;
   for (const std::string& record : records) {
-    if (const auto added = set.Add(record); !added.ok()) return added.status();
+    BULKHEAD_RETURN_IF_ERROR(set.Add(record).status());
   }
   return set;
 }
@@ -226,13 +226,8 @@ void LeaseRunner::WarmUp(const internal::v1::WarmUp& request) {
       const auto found = streams_.find(position.stream_id());
       if (found == streams_.end()) continue;
       const uint64_t ahead = i / static_cast<size_t>(request.positions_size());
-      queue_.push_back({{},
-                        found->second,
-                        found->second->view,
-                        Rehearsal{position.epoch(), position.position() + ahead, touch_seconds},
-                        nullptr,
-                        0,
-                        {}});
+      Rehearsal rehearsal{position.epoch(), position.position() + ahead, touch_seconds};
+      queue_.push_back({{}, found->second, found->second->view, std::move(rehearsal)});
     }
   }
   const int64_t begin_ns = MonotonicNanos();
@@ -400,11 +395,9 @@ void LeaseRunner::ProducePart(const Item& item, PipelineContext& context) {
   if (shared.succeeded()) {
     const absl::Status finished = FinishBatch(*pipeline_, *item.view, shared.lease, context,
                                               item.stream->slots->slot(shared.lease.slot()));
-    if (!finished.ok()) {
-      shared.hold.Release();
-      report_(FailedLease(shared.lease, shared.lease.first_position(), finished));
-      return;
-    }
+    absl::MutexLock lock(&shared.mutex);
+    shared.error = finished;
+    shared.failed_position = shared.lease.first_position();
   }
   ReportShared(shared);
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -17,11 +18,32 @@
 #include "server/arena/flight_recorder.h"
 #include "server/base/value_store.h"
 #include "server/image/codecs/decode_allowance.h"
+#include "server/os/event_loop.h"
 #include "server/pipeline/pipeline.h"
 #include "server/worker/held_slots.h"
-#include "server/worker/lease_progress.h"
 
 namespace bulkhead {
+
+// Reports that a worker's leases make progress, at most once per interval, however many of its
+// threads note it. Thread-safe; `tell` is called from these threads.
+class LeaseProgress {
+ public:
+  LeaseProgress(std::function<void()> tell, absl::Duration interval)
+      : tell_(std::move(tell)), interval_ns_(absl::ToInt64Nanoseconds(interval)) {}
+
+  void Note() {
+    const int64_t now_ns = MonotonicNanos();
+    int64_t last_ns = told_ns_.load(std::memory_order_relaxed);
+    if (now_ns - last_ns < interval_ns_) return;
+    // Only one of the threads that see that it is time calls `tell`.
+    if (told_ns_.compare_exchange_strong(last_ns, now_ns)) tell_();
+  }
+
+ private:
+  const std::function<void()> tell_;
+  const int64_t interval_ns_;
+  std::atomic<int64_t> told_ns_{MonotonicNanos()};
+};
 
 // The decode threads of a worker: take leases in the order of arrival, produce their samples in
 // place, and report them. Once a second they report that samples were finished.

@@ -3,23 +3,21 @@
 #include <limits>
 #include <utility>
 
+#include "server/base/error.h"
 #include "server/os/monotonic_wait.h"
 
 namespace bulkhead {
 
 absl::Status SegmentStore::AddSegment(int fd, bool writable) {
   // The worker also reads the segment that it writes.
-  auto reading = Segment::OpenForReading(fd);
-  if (!reading.ok()) return reading.status();
+  BULKHEAD_ASSIGN_OR_RETURN(auto reading, Segment::OpenForReading(fd));
   std::optional<Segment> writing;
   if (writable) {
-    auto opened = Segment::OpenForWriting(fd);
-    if (!opened.ok()) return opened.status();
-    writing.emplace(*std::move(opened));
+    BULKHEAD_ASSIGN_OR_RETURN(writing, Segment::OpenForWriting(fd));
   }
   {
     absl::MutexLock lock(&segments_mutex_);
-    segments_.push_back(*std::move(reading));
+    segments_.push_back(std::move(reading));
     if (segments_.size() > kFewSegments && hints_.empty()) {
       hints_ = std::vector<std::atomic<uint8_t>>(kHints);
     }
@@ -46,22 +44,6 @@ bool SegmentStore::FindIn(const StoreKey& key, absl::FunctionRef<bool(const Segm
     return true;
   }
   return false;
-}
-
-bool SegmentStore::Has(const StoreKey& key) {
-  return FindIn(key, [&](const Segment& segment) { return segment.Has(key); });
-}
-
-void SegmentStore::Expect(const StoreKey& key) {
-  FindIn(key, [&](const Segment& segment) { return segment.Expect(key); });
-}
-
-void SegmentStore::Warm(const StoreKey& key) {
-  FindIn(key, [&](const Segment& segment) { return segment.Warm(key); });
-}
-
-bool SegmentStore::Find(const StoreKey& key, std::string& value) {
-  return FindIn(key, [&](const Segment& segment) { return segment.Find(key, value); });
 }
 
 std::optional<absl::string_view> SegmentStore::FindPart(const StoreKey& key, size_t head_bytes,

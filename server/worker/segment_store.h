@@ -33,10 +33,18 @@ class SegmentStore final : public ValueStore {
   // Adds nothing more until the next writable segment.
   void StopWriting();
 
-  bool Has(const StoreKey& key) override;
-  void Expect(const StoreKey& key) override;
-  void Warm(const StoreKey& key) override;
-  bool Find(const StoreKey& key, std::string& value) override;
+  bool Has(const StoreKey& key) override {
+    return FindIn(key, [&](const Segment& segment) { return segment.Has(key); });
+  }
+  void Expect(const StoreKey& key) override {
+    FindIn(key, [&](const Segment& segment) { return segment.Expect(key); });
+  }
+  void Warm(const StoreKey& key) override {
+    FindIn(key, [&](const Segment& segment) { return segment.Warm(key); });
+  }
+  bool Find(const StoreKey& key, std::string& value) override {
+    return FindIn(key, [&](const Segment& segment) { return segment.Find(key, value); });
+  }
   std::optional<absl::string_view> FindPart(const StoreKey& key, size_t head_bytes,
                                             ChoosePart choose, std::string& buffer) override;
   bool HasRoom() override { return has_room_.load(std::memory_order_relaxed); }

@@ -67,8 +67,8 @@ class Session {
  private:
   // Sends a message. Ends the process, whatever its threads are doing, if the supervisor is gone.
   void Report(const internal::v1::FromWorker& message);
-  void ReportFailure(const absl::Status& status, uint64_t job_id, uint64_t stream_id);
-  void ReportSegmentFull(internal::v1::CacheKind kind);
+  void ReportIfFailed(const absl::Status& status, uint64_t job_id, uint64_t stream_id);
+  SegmentStore NewStore(internal::v1::CacheKind kind);
   // Reports the user code loaded since the last call. What this code makes belongs to another trust
   // domain, so nothing is added to the segments of the last one.
   void ReportCode();
@@ -100,16 +100,10 @@ class Session {
     return socket_.Send(message.SerializeAsString(), {}, /*wait=*/false);
   }};
   UniqueFd stacks_fd_;  // for the stacks of a Python worker's threads
-  SegmentStore seek_store_{[this] { ReportSegmentFull(internal::v1::CACHE_KIND_SEEK); },
-                           [this] { ReportCode(); }};
-  SegmentStore stage_store_{[this] { ReportSegmentFull(internal::v1::CACHE_KIND_STAGE); },
-                            [this] { ReportCode(); }};
-  SegmentStore coefficient_store_{
-      [this] { ReportSegmentFull(internal::v1::CACHE_KIND_COEFFICIENTS); },
-      [this] { ReportCode(); }};
   // By CacheKind.
-  const std::array<SegmentStore*, internal::v1::CacheKind_ARRAYSIZE> stores_ = {
-      &seek_store_, &stage_store_, &coefficient_store_};
+  std::array<SegmentStore, internal::v1::CacheKind_ARRAYSIZE> stores_ = {
+      NewStore(internal::v1::CACHE_KIND_SEEK), NewStore(internal::v1::CACHE_KIND_STAGE),
+      NewStore(internal::v1::CACHE_KIND_COEFFICIENTS)};
   std::unique_ptr<LeaseRunner> runner_;
   bool limited_ = false;  // quota and sandbox are in force, by an index job
 };
@@ -125,7 +119,8 @@ void Session::Report(const internal::v1::FromWorker& message) {
   if (message.has_lease_done()) Note(LeaseMoment::kReported);
 }
 
-void Session::ReportFailure(const absl::Status& status, uint64_t job_id, uint64_t stream_id) {
+void Session::ReportIfFailed(const absl::Status& status, uint64_t job_id, uint64_t stream_id) {
+  if (status.ok()) return;
   internal::v1::FromWorker message;
   message.mutable_failed()->set_job_id(job_id);
   message.mutable_failed()->set_stream_id(stream_id);
@@ -133,10 +128,13 @@ void Session::ReportFailure(const absl::Status& status, uint64_t job_id, uint64_
   Report(message);
 }
 
-void Session::ReportSegmentFull(internal::v1::CacheKind kind) {
-  internal::v1::FromWorker message;
-  message.mutable_segment_full()->set_kind(kind);
-  Report(message);
+SegmentStore Session::NewStore(internal::v1::CacheKind kind) {
+  const auto report_full = [this, kind] {
+    internal::v1::FromWorker message;
+    message.mutable_segment_full()->set_kind(kind);
+    Report(message);
+  };
+  return SegmentStore(report_full, [this] { ReportCode(); });
 }
 
 void Session::ReportCode() {
@@ -147,7 +145,7 @@ void Session::ReportCode() {
   size_t part_bytes = 0;
   std::vector<v1::CodeFile> files = code_->TakeNew();
   if (files.empty()) return;
-  for (SegmentStore* store : stores_) store->StopWriting();
+  for (SegmentStore& store : stores_) store.StopWriting();
   reported_files_ += files.size();
   for (v1::CodeFile& file : files) {
     part_bytes += file.ByteSizeLong();
@@ -179,7 +177,7 @@ void Session::AddSegment(const internal::v1::AddSegment& segment, int fd) {
   const bool writable = segment.writable() && segment.code_files() >= reported_files_;
   if (!internal::v1::CacheKind_IsValid(segment.kind())) return;
   // On failure, samples are made without the cache.
-  stores_[segment.kind()]->AddSegment(fd, writable).IgnoreError();
+  stores_[segment.kind()].AddSegment(fd, writable).IgnoreError();
 }
 
 v1::Note::Level LevelOf(int python_level) {
@@ -221,20 +219,14 @@ bool Session::Handle(const internal::v1::ToWorker& message, Packet& packet) {
       if (packet.fds.size() < 2 || packet.fds.size() > 3) return false;
       if (runner_ != nullptr || limited_) return false;
       if (packet.fds.size() == 3) stacks_fd_ = std::move(packet.fds[2]);
-      if (absl::Status status =
-              Bind(message.bind(), packet.fds[0].get(), std::move(packet.fds[1]), indexes);
-          !status.ok()) {
-        ReportFailure(status, 0, 0);
-      }
+      ReportIfFailed(Bind(message.bind(), packet.fds[0].get(), std::move(packet.fds[1]), indexes),
+                     0, 0);
       return true;
     }
     case internal::v1::ToWorker::kAddStream: {
       if (packet.fds.size() != 1 || runner_ == nullptr) return false;
       const internal::v1::StreamBinding& binding = message.add_stream().stream();
-      if (absl::Status status = runner_->AddStream(binding, std::move(packet.fds[0]));
-          !status.ok()) {
-        ReportFailure(status, 0, binding.stream_id());
-      }
+      ReportIfFailed(runner_->AddStream(binding, std::move(packet.fds[0])), 0, binding.stream_id());
       return true;
     }
     case internal::v1::ToWorker::kRemoveStream:
@@ -290,9 +282,8 @@ absl::Status LimitAtStart(const OwnMemory& own, uint64_t quota_bytes, uint32_t t
                           bool imports, AllocationWatch* allocations) {
   if (quota_bytes == 0) return absl::OkStatus();
   if (allocations != nullptr) allocations->EndOnRefusal();
-  const auto usage = own.Read();
-  if (!usage.ok()) return usage.status();
-  return LimitDataMemory(usage->data_bytes + quota_bytes + kVirtualBytesOfLibraries +
+  BULKHEAD_ASSIGN_OR_RETURN(const auto usage, own.Read());
+  return LimitDataMemory(usage.data_bytes + quota_bytes + kVirtualBytesOfLibraries +
                          (imports ? kVirtualBytesOfImports : 0) + threads * kVirtualBytesPerThread);
 }
 
@@ -302,13 +293,12 @@ absl::Status LimitToQuota(const OwnMemory& own, uint64_t quota_bytes,
                           AllocationWatch* allocations) {
   if (quota_bytes == 0) return absl::OkStatus();
   if (allocations != nullptr) allocations->EndOnRefusal();
-  const auto usage = own.Read();
-  if (!usage.ok()) return usage.status();
+  BULKHEAD_ASSIGN_OR_RETURN(const auto usage, own.Read());
   // Mapped pages may become resident later, and page tables grow. This margin makes the limit act
   // before the watchdog does, so that the stage is known.
-  const uint64_t held = usage->anonymous_bytes + std::min(quota_bytes / 16, kResidentLater);
+  const uint64_t held = usage.anonymous_bytes + std::min(quota_bytes / 16, kResidentLater);
   const uint64_t room = quota_bytes > held ? quota_bytes - held : 0;
-  return LimitDataMemory(usage->data_bytes + room);
+  return LimitDataMemory(usage.data_bytes + room);
 }
 
 // The memory for all decoded images together: a share of the quota, less what the worker already
@@ -352,10 +342,9 @@ bool HasUserCode(const internal::v1::PipelineBinding& binding) {
 
 absl::Status Session::Bind(const internal::v1::Bind& bind, int binding_fd, UniqueFd recorder_fd,
                            const UniqueFd& indexes) {
-  const auto bytes = ReadSealedMessage(binding_fd);
-  if (!bytes.ok()) return bytes.status();
+  BULKHEAD_ASSIGN_OR_RETURN(const std::string bytes, ReadSealedMessage(binding_fd));
   internal::v1::PipelineBinding binding;
-  if (!binding.ParseFromString(*bytes)) return absl::InternalError("the binding cannot be parsed");
+  if (!binding.ParseFromString(bytes)) return absl::InternalError("the binding cannot be parsed");
   BULKHEAD_ASSIGN_OR_RETURN(const std::vector<UniqueFd> handed, UnpackFds(indexes));
   UseHandedIndexes(handed, binding);
   BULKHEAD_ASSIGN_OR_RETURN(const OwnMemory own, OwnMemory::Open());
@@ -378,24 +367,24 @@ absl::Status Session::Bind(const internal::v1::Bind& bind, int binding_fd, Uniqu
     recorder_->header().tells_stacks = tells_stacks ? 1 : 0;
     if (tells_stacks) NoteCrashes([] { raise(SIGQUIT); });
   }
-  absl::StatusOr<std::unique_ptr<Pipeline>> pipeline = Pipeline::Create(binding, user_code_);
-  if (!pipeline.ok()) return pipeline.status();
+  BULKHEAD_ASSIGN_OR_RETURN(auto pipeline, Pipeline::Create(binding, user_code_));
   if (imports) {
     BULKHEAD_RETURN_IF_ERROR(CheckImports(own, bind.quota_bytes()));
     code_.emplace(user_code_);
   }
   runner_ = std::make_unique<LeaseRunner>(
-      *std::move(pipeline), bind.threads(),
+      std::move(pipeline), bind.threads(),
       [this](const internal::v1::FromWorker& message) { Report(message); }, kRetryDelay,
       kProgressInterval, &*recorder_, DecodeAllowanceBytes(own, bind.quota_bytes()),
-      PipelineStores{&seek_store_, &coefficient_store_, &stage_store_});
+      PipelineStores{&stores_[internal::v1::CACHE_KIND_SEEK],
+                     &stores_[internal::v1::CACHE_KIND_COEFFICIENTS],
+                     &stores_[internal::v1::CACHE_KIND_STAGE]});
   // The usual 8 MiB each would soon fill the quota.
   SetDefaultStackBytes(kLateStackBytes);
   // After user code is loaded, because it may install handlers: the last one installed is called
   // first.
   NoteWildAccesses(*recorder_);
-  if (absl::Status limited = LimitToQuota(own, bind.quota_bytes(), allocations_); !limited.ok())
-    return limited;
+  BULKHEAD_RETURN_IF_ERROR(LimitToQuota(own, bind.quota_bytes(), allocations_));
   ReportCode();
   internal::v1::FromWorker message;
   message.mutable_bound();
@@ -416,7 +405,7 @@ void Session::BuildOneIndex(const internal::v1::BuildIndex& request, int fd) {
     const absl::Status limited =
         own.ok() ? LimitToQuota(*own, request.quota_bytes(), allocations_) : own.status();
     if (!limited.ok()) {
-      ReportFailure(limited, request.job_id(), 0);
+      ReportIfFailed(limited, request.job_id(), 0);
       return;
     }
     limited_ = true;
@@ -429,7 +418,7 @@ void Session::BuildOneIndex(const internal::v1::BuildIndex& request, int fd) {
     Report(message);
   });
   if (!records.ok()) {
-    ReportFailure(records.status(), request.job_id(), 0);
+    ReportIfFailed(records.status(), request.job_id(), 0);
     return;
   }
   internal::v1::FromWorker message;

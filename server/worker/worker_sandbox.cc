@@ -42,8 +42,7 @@ SandboxOptions Options(const internal::v1::Sandbox& wanted) {
 // Allows reading the data roots. Without roots, allows everything that may hold data and that the
 // user may read, but no devices: /dev/zero would give shared memory.
 void AddRoots(const Roots& roots, SandboxOptions& options) {
-  const bool everywhere =
-      roots.empty() || std::find(roots.begin(), roots.end(), "/") != roots.end();
+  const bool everywhere = roots.empty() || std::ranges::find(roots, "/") != roots.end();
   if (!everywhere) {
     options.readable.insert(options.readable.end(), roots.begin(), roots.end());
     return;

@@ -165,7 +165,7 @@ class SupervisorProcessTest : public testing::Test {
     pipeline.workers = workers;
     pipeline.quota_bytes = quota_bytes_;
     StreamConfig stream;
-    stream.name = "test";
+    stream.about.set_name("test");
     stream.share_key = share_key_;
     stream.quarantined = quarantined_;
     stream.arena = arena_ != nullptr ? arena_ : Arena::Create(4096, 5).value();

@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
@@ -24,18 +25,45 @@ class Assignments {
   static constexpr size_t kMostWaiting = 4096;
 
   // Adds batches, and drops those that are no longer needed. False if too many wait.
-  bool Add(const v1::Assign& assign) ABSL_LOCKS_EXCLUDED(mutex_);
+  bool Add(const v1::Assign& assign) ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    waiting_.insert(assign.sequences().begin(), assign.sequences().end());
+    waiting_.erase(waiting_.begin(), waiting_.lower_bound(assign.needed_from()));
+    if (waiting_.size() > kMostWaiting) return false;
+    last_ |= assign.last();
+    if (added_ != nullptr) added_();
+    return true;
+  }
   // Takes the batch with the lowest number; absent if none waits.
-  std::optional<uint64_t> Take() ABSL_LOCKS_EXCLUDED(mutex_);
+  std::optional<uint64_t> Take() ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    if (waiting_.empty()) return std::nullopt;
+    const uint64_t sequence = *waiting_.begin();
+    waiting_.erase(waiting_.begin());
+    begun_.insert(sequence);
+    return sequence;
+  }
   // The client gets that batch.
-  void NoteSent(uint64_t sequence) ABSL_LOCKS_EXCLUDED(mutex_);
+  void NoteSent(uint64_t sequence) ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    if (const auto found = begun_.find(sequence); found != begun_.end()) begun_.erase(found);
+  }
   // Whether the client waits for no batch.
-  bool empty() const ABSL_LOCKS_EXCLUDED(mutex_);
+  bool empty() const ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    return waiting_.empty() && begun_.empty();
+  }
   // Whether it will ask for nothing more, and all was taken.
-  bool exhausted() const ABSL_LOCKS_EXCLUDED(mutex_);
+  bool exhausted() const ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    return last_ && waiting_.empty();
+  }
 
   // `added` is called after Add, on its thread; it must not call this object.
-  void WhenAdded(std::function<void()> added) ABSL_LOCKS_EXCLUDED(mutex_);
+  void WhenAdded(std::function<void()> added) ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    added_ = std::move(added);
+  }
 
  private:
   mutable absl::Mutex mutex_;

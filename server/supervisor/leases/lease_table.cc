@@ -18,15 +18,6 @@ uint32_t SamplesOfLease(uint64_t batch_size, bool whole) {
   return static_cast<uint32_t>(std::max(kLeaseSamples, bounded));
 }
 
-LeaseTable::LeaseTable(uint64_t stream_id, uint32_t slot_count, uint32_t lease_samples,
-                       bool ordered)
-    : stream_id_(stream_id),
-      slot_count_(slot_count),
-      lease_samples_(lease_samples),
-      ordered_(ordered) {
-  for (uint32_t slot = 0; slot < slot_count; ++slot) free_slots_.insert(slot);
-}
-
 std::vector<internal::v1::Lease> LeaseTable::BeginBatch(const v1::BatchHeader& header,
                                                         std::optional<WorkerId> bringer) {
   std::vector<internal::v1::Lease> brought;
@@ -271,7 +262,7 @@ std::optional<LeaseTable::FinishedBatch> LeaseTable::TakeNext() {
   ++out_slots_;
   finished.header = std::move(batch.header);
   finished.slot = batch.slot;
-  std::sort(batch.leases.begin(), batch.leases.end(), [](const auto& a, const auto& b) {
+  std::ranges::sort(batch.leases, [](const auto& a, const auto& b) {
     return a.lease.first_sample() < b.lease.first_sample();
   });
   for (LeaseEntry& entry : batch.leases) {
@@ -292,14 +283,9 @@ void LeaseTable::FreeSlot(uint32_t slot) {
   MoveStuckBatches();
 }
 
-std::optional<uint64_t> LeaseTable::head_sequence() const {
-  if (batches_.empty()) return std::nullopt;
-  return batches_.begin()->second.header.sequence();
-}
-
 uint32_t LeaseTable::finished() const {
-  return static_cast<uint32_t>(std::count_if(
-      batches_.begin(), batches_.end(), [](const auto& item) { return item.second.IsFinished(); }));
+  return static_cast<uint32_t>(
+      std::ranges::count_if(batches_, [](const auto& item) { return item.second.IsFinished(); }));
 }
 
 void LeaseTable::ForEachPending(

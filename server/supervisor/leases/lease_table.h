@@ -1,11 +1,11 @@
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
 #include <set>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -47,7 +47,13 @@ class LeaseTable {
 
   // `slot_count` ≥ 2, including the reserved slot. With `ordered` batches are taken in order, else
   // as they finish.
-  LeaseTable(uint64_t stream_id, uint32_t slot_count, uint32_t lease_samples, bool ordered = true);
+  LeaseTable(uint64_t stream_id, uint32_t slot_count, uint32_t lease_samples, bool ordered = true)
+      : stream_id_(stream_id),
+        slot_count_(slot_count),
+        lease_samples_(lease_samples),
+        ordered_(ordered) {
+    for (uint32_t slot = 0; slot < slot_count; ++slot) free_slots_.insert(slot);
+  }
 
   bool has_free_slot() const {
     // With one slot left, none is held in reserve: the stream would stand still.
@@ -124,7 +130,10 @@ class LeaseTable {
   // Batches begun and not taken.
   size_t pending() const { return batches_.size(); }
   // Sequence number of the oldest pending batch.
-  std::optional<uint64_t> head_sequence() const;
+  std::optional<uint64_t> head_sequence() const {
+    if (batches_.empty()) return std::nullopt;
+    return batches_.begin()->second.header.sequence();
+  }
   uint32_t free_slots() const { return static_cast<uint32_t>(free_slots_.size()); }
   uint32_t out_slots() const { return out_slots_; }
   // Number of pending batches that are finished.
@@ -163,9 +172,7 @@ class LeaseTable {
   struct Place {
     uint64_t batch = 0;  // key of batches_
     size_t lease = 0;
-    bool operator<(const Place& other) const {
-      return std::tie(batch, lease) < std::tie(other.batch, other.lease);
-    }
+    auto operator<=>(const Place&) const = default;
   };
 
   // A slot whose batch was moved away, and the leases whose workers may still write to it.

@@ -1,6 +1,5 @@
 #include "server/supervisor/leases/stream.h"
 
-#include <algorithm>
 #include <iterator>
 #include <utility>
 
@@ -52,24 +51,21 @@ v1::TraceMoment BegunMoment(const v1::BatchHeader& header) {
   return moment;
 }
 
-v1::TraceMoment GivenMoment(const internal::v1::Lease& lease, LeaseTable::WorkerId worker) {
-  v1::TraceMoment moment;
-  moment.set_kind(v1::TraceMoment::KIND_LEASE_GIVEN);
-  moment.set_lease(lease.lease_id());
-  moment.set_worker(worker);
-  moment.set_epoch(lease.epoch());
-  moment.set_first_position(lease.first_position());
-  moment.set_samples(lease.count());
-  moment.set_first_sample(lease.first_sample());
-  return moment;
-}
-
-v1::TraceMoment EndMoment(v1::TraceMoment::Kind kind, uint64_t lease_id,
-                          LeaseTable::WorkerId worker) {
+v1::TraceMoment LeaseMoment(v1::TraceMoment::Kind kind, uint64_t lease_id,
+                            LeaseTable::WorkerId worker) {
   v1::TraceMoment moment;
   moment.set_kind(kind);
   moment.set_lease(lease_id);
   moment.set_worker(worker);
+  return moment;
+}
+
+v1::TraceMoment GivenMoment(const internal::v1::Lease& lease, LeaseTable::WorkerId worker) {
+  v1::TraceMoment moment = LeaseMoment(v1::TraceMoment::KIND_LEASE_GIVEN, lease.lease_id(), worker);
+  moment.set_epoch(lease.epoch());
+  moment.set_first_position(lease.first_position());
+  moment.set_samples(lease.count());
+  moment.set_first_sample(lease.first_sample());
   return moment;
 }
 
@@ -92,7 +88,7 @@ absl::Status CountSubstitutions(const StreamConfig& config, LeaseTable::Finished
     event.set_reason(substitution.error().reason());
     *event.mutable_metadata() = substitution.error().metadata();
     config.observer->OnEvent(event);
-    if (!config.for_others) notes.CountSubstitution(event.message());
+    if (!config.for_others) notes.Count(StreamNotes::kSubstitution, event.message());
     // With assignments only the client knows all substitutions of the epoch.
     const bool limited = config.assignments == nullptr;
     if (limited && counts.in_epoch > config.max_substitutions_per_epoch) {
@@ -119,9 +115,9 @@ StreamTrace TraceOf(uint64_t id, const StreamConfig& config) {
   if (config.tracer == nullptr) return {};
   v1::TracedStream stream;
   stream.set_id(id);
-  stream.set_name(config.name);
-  stream.set_rank(config.rank);
-  stream.set_pipeline(config.pipeline);
+  stream.set_name(config.about.name());
+  stream.set_rank(config.about.rank());
+  stream.set_pipeline(config.about.pipeline());
   return {config.tracer->log(), std::move(stream)};
 }
 
@@ -259,7 +255,7 @@ std::optional<uint32_t> Stream::Complete(const internal::v1::LeaseDone& done,
                                         {done.substitutions().begin(), done.substitutions().end()});
   if (samples.has_value()) {
     if (trace_.on()) {
-      trace_.Note(EndMoment(v1::TraceMoment::KIND_LEASE_DONE, done.lease_id(), worker));
+      trace_.Note(LeaseMoment(v1::TraceMoment::KIND_LEASE_DONE, done.lease_id(), worker));
     }
     DeliverFinished();
   } else {
@@ -286,7 +282,7 @@ bool Stream::FailLease(const internal::v1::LeaseFailed& failure, LeaseTable::Wor
     return false;
   }
   if (trace_.on()) {
-    trace_.Note(EndMoment(v1::TraceMoment::KIND_LEASE_FAILED, failure.lease_id(), worker));
+    trace_.Note(LeaseMoment(v1::TraceMoment::KIND_LEASE_FAILED, failure.lease_id(), worker));
   }
   DeliverFinished();
   return true;
@@ -299,16 +295,10 @@ bool Stream::CanBeAt(uint64_t lease_id, LeaseTable::WorkerId worker, uint64_t ep
          LeaseCovers(*lease, config_.binding.samples_per_epoch(), epoch, position);
 }
 
-std::optional<Stream::Death> Stream::NoteDeath(uint64_t lease_id, LeaseTable::WorkerId worker,
-                                               bool alone, bool by_itself) {
-  const auto noted = leases_.NoteDeath(lease_id, worker, alone, by_itself);
-  if (!noted.has_value()) return std::nullopt;
-  const internal::v1::Lease& lease = noted->lease;
+std::string Stream::WorkAt(const internal::v1::Lease& lease) const {
   const uint64_t first = lease.first_position() + lease.first_sample();
-  return Death{noted->deaths, noted->convicting,
-               absl::StrCat("epoch ", lease.epoch(), ", positions ", first, " to ",
-                            first + lease.count() - 1, " of stream ", config_.name),
-               lease};
+  return absl::StrCat("epoch ", lease.epoch(), ", positions ", first, " to ",
+                      first + lease.count() - 1, " of stream ", config_.about.name());
 }
 
 uint32_t Stream::WorkerGone(LeaseTable::WorkerId worker) {
@@ -400,7 +390,7 @@ absl::Duration Stream::idle_for(int64_t now_ns) const {
 
 uint64_t StreamConfig::evictable_bytes() const {
   if (memory == nullptr || for_others) return 0;
-  const bool shared = transport == v1::TRANSPORT_SHM;
+  const bool shared = about.transport() == v1::TRANSPORT_SHM;
   return (arena->slot_count() - (shared ? 1 : 0)) * arena->slot_bytes();
 }
 
@@ -457,7 +447,7 @@ std::shared_ptr<const SlotHold> Stream::HoldSlot(uint32_t slot, uint64_t sequenc
       const std::shared_ptr<Stream> stream = weak.lock();
       if (stream == nullptr) return;
       // Without shared memory the slot is free when the batch was sent, and the client has a copy.
-      const bool returns = stream->config_.transport == v1::TRANSPORT_SHM;
+      const bool returns = stream->config_.about.transport() == v1::TRANSPORT_SHM;
       if (returns && stream->trace_.on()) {
         stream->trace_.Note(v1::TraceMoment::KIND_BATCH_RETURNED, sequence);
       }
@@ -478,18 +468,10 @@ void Stream::AppendTotals(v1::GetStatusResponse& response) const {
 }
 
 v1::StreamStatus Stream::Status() const {
-  v1::StreamStatus status;
-  status.set_name(config_.name);
-  status.set_rank(config_.rank);
-  status.set_world_size(config_.world_size);
-  status.set_transport(config_.transport);
+  v1::StreamStatus status = config_.about;
   status.set_batches_sent(delivered_);
   status.set_batches_released(released_);
   status.set_epoch(counts_.epoch);
-  status.set_peer(config_.peer);
-  status.set_peer_pid(config_.peer_pid);
-  status.set_spec(config_.spec);
-  status.set_fingerprint(config_.fingerprint);
   if (config_.meter != nullptr) config_.meter->Describe(MonotonicNanos(), status);
   status.mutable_opened()->set_seconds(absl::ToUnixSeconds(opened_));
   v1::ArenaStatus& arena = *status.mutable_arena();

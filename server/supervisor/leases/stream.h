@@ -70,18 +70,11 @@ absl::Status StreamIdle(absl::Duration timeout, absl::string_view why);
 
 // What a stream delivers, and to whom.
 struct StreamConfig {
-  // For the status.
-  std::string name;
-  uint32_t rank = 0;
-  uint32_t world_size = 1;
-  std::string peer;
-  int64_t peer_pid = 0;     // 0: not known
-  std::string spec;         // its path, or what the client called it
-  std::string fingerprint;  // of its bytes
-  std::string pipeline;     // its short name
+  // What a status says of it that does not change: its name, rank, world size, transport, peer,
+  // pipeline and spec.
+  v1::StreamStatus about;
   std::shared_ptr<StreamMeter> meter;
   std::shared_ptr<Tracer> tracer;  // null: it is never traced
-  v1::Transport transport = v1::TRANSPORT_GRPC;
   // The stream as workers see it. The supervisor fills in stream_id and later quarantined records.
   internal::v1::StreamBinding binding;
   // Quarantined from the beginning.
@@ -169,14 +162,12 @@ class Stream : public std::enable_shared_from_this<Stream> {
   bool FailLease(const internal::v1::LeaseFailed& failure, LeaseTable::WorkerId worker);
   uint32_t WorkerGone(LeaseTable::WorkerId worker);
   // A worker's death at a lease, as in LeaseTable.
-  struct Death {
-    uint32_t deaths = 0;      // at this lease so far
-    uint32_t convicting = 0;  // those at which the worker had no other lease in its life
-    std::string work;         // human-readable: "epoch 0, positions 16 to 31 of stream train"
-    internal::v1::Lease lease;
-  };
-  std::optional<Death> NoteDeath(uint64_t lease_id, LeaseTable::WorkerId worker, bool alone = false,
-                                 bool by_itself = false);
+  std::optional<LeaseTable::Death> NoteDeath(uint64_t lease_id, LeaseTable::WorkerId worker,
+                                             bool alone = false, bool by_itself = false) {
+    return leases_.NoteDeath(lease_id, worker, alone, by_itself);
+  }
+  // Human-readable: "epoch 0, positions 16 to 31 of stream train".
+  std::string WorkAt(const internal::v1::Lease& lease) const;
   // The worker was killed but cannot be reaped: its slots are lost for now. Fails the stream if
   // none is left for its oldest batch; and one that makes batches for others if it loses any.
   void WriteOff(LeaseTable::WorkerId worker);

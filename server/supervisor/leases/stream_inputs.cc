@@ -29,15 +29,6 @@ uint64_t BytesOf(const InputFetcher::Parts& parts) {
 
 }  // namespace
 
-StreamInputs::StreamInputs(InputFetcher fetcher, std::shared_ptr<EventLoop> loop,
-                           std::shared_ptr<StreamMeter> meter, std::function<void()> on_news,
-                           std::function<void(const absl::Status&)> on_error)
-    : fetcher_(std::move(fetcher)),
-      loop_(std::move(loop)),
-      meter_(std::move(meter)),
-      on_news_(std::move(on_news)),
-      on_error_(std::move(on_error)) {}
-
 StreamInputs::~StreamInputs() {
   *alive_ = false;
   for (const auto& [sequence, batch] : in_work_) ahead_.push_back(batch);
@@ -63,11 +54,6 @@ void StreamInputs::Add(const v1::BatchHeader& header) {
   ahead_.push_back(std::move(batch));
 }
 
-std::optional<uint64_t> StreamInputs::first() const {
-  if (ahead_.empty()) return std::nullopt;
-  return ahead_.front()->header.sequence();
-}
-
 std::optional<v1::BatchHeader> StreamInputs::Take() {
   if (ahead_.empty() || !ahead_.front()->surveyed || ahead_.front()->fetching > 0) {
     return std::nullopt;
@@ -86,27 +72,8 @@ void StreamInputs::OnDelivered(uint64_t sequence) {
   in_work_.erase(found);
 }
 
-void StreamInputs::SetIdle(bool idle) {
-  idle_ = idle;
-  TellMeter();
-}
-
-bool StreamInputs::is_awaited() const {
-  const bool next = !ahead_.empty() && ahead_.front()->surveyed && ahead_.front()->fetching > 0;
-  return waits() || (idle_ && next);
-}
-
-void StreamInputs::TellMeter() const {
-  if (meter_ != nullptr) meter_->SetFetching(is_awaited(), MonotonicNanos());
-}
-
-bool StreamInputs::IsUnasked(const Batch& batch, int64_t now_ns) {
-  return !batch.surveyed && (batch.asked_worker == 0 || now_ns - batch.asked_ns > kPatienceNs);
-}
-
 bool StreamInputs::HasSurvey(int64_t now_ns) const {
-  return std::any_of(ahead_.begin(), ahead_.end(),
-                     [&](const auto& batch) { return IsUnasked(*batch, now_ns); });
+  return std::ranges::any_of(ahead_, [&](const auto& batch) { return IsUnasked(*batch, now_ns); });
 }
 
 std::optional<internal::v1::Survey> StreamInputs::NextSurvey(uint64_t worker, int64_t now_ns) {
@@ -125,16 +92,15 @@ std::optional<internal::v1::Survey> StreamInputs::NextSurvey(uint64_t worker, in
 }
 
 bool StreamInputs::IsSilent(uint64_t worker, int64_t now_ns) const {
-  return std::any_of(ahead_.begin(), ahead_.end(), [&](const auto& batch) {
+  return std::ranges::any_of(ahead_, [&](const auto& batch) {
     return !batch->surveyed && batch->asked_worker == worker &&
            now_ns - batch->asked_ns > kSilenceNs;
   });
 }
 
 void StreamInputs::OnSurveyed(const internal::v1::Surveyed& surveyed) {
-  const auto found = std::find_if(ahead_.begin(), ahead_.end(), [&](const auto& batch) {
-    return batch->header.sequence() == surveyed.sequence();
-  });
+  const auto found = std::ranges::find_if(
+      ahead_, [&](const auto& batch) { return batch->header.sequence() == surveyed.sequence(); });
   if (found == ahead_.end() || (*found)->surveyed) return;  // another worker was faster
   (*found)->surveyed = true;
   (*found)->bytes = BytesOf(surveyed.objects());
@@ -195,7 +161,7 @@ bool StreamInputs::FetchMissing(const std::optional<internal::v1::Lease>& lease,
 }
 
 std::shared_ptr<StreamInputs::Batch> StreamInputs::BatchOf(const internal::v1::Lease& lease) const {
-  const auto found = std::find_if(in_work_.begin(), in_work_.end(), [&](const auto& entry) {
+  const auto found = std::ranges::find_if(in_work_, [&](const auto& entry) {
     const v1::BatchHeader& header = entry.second->header;
     return header.epoch() == lease.epoch() && header.first_position() == lease.first_position();
   });
@@ -218,11 +184,6 @@ InputFetcher::Parts StreamInputs::FetchedAgain(const InputFetcher::Parts& survey
     }
   }
   return again;
-}
-
-void StreamInputs::AddFetchedAgain(internal::v1::Lease& lease) const {
-  const std::shared_ptr<Batch> batch = BatchOf(lease);
-  if (batch != nullptr) *lease.mutable_fetched_again() = batch->fetched_again;
 }
 
 void StreamInputs::Fetch(const std::shared_ptr<Batch>& batch, const InputFetcher::Parts& parts,

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -57,7 +58,12 @@ class StreamInputs {
   // `meter`, told when these bytes are all that is waited for, may be null.
   StreamInputs(InputFetcher fetcher, std::shared_ptr<EventLoop> loop,
                std::shared_ptr<StreamMeter> meter, std::function<void()> on_news,
-               std::function<void(const absl::Status&)> on_error);
+               std::function<void(const absl::Status&)> on_error)
+      : fetcher_(std::move(fetcher)),
+        loop_(std::move(loop)),
+        meter_(std::move(meter)),
+        on_news_(std::move(on_news)),
+        on_error_(std::move(on_error)) {}
   // Releases all.
   ~StreamInputs();
   StreamInputs(const StreamInputs&) = delete;
@@ -68,7 +74,10 @@ class StreamInputs {
   void Add(const v1::BatchHeader& header);
   bool empty() const { return ahead_.empty(); }
   // The sequence of the first batch that was not taken.
-  std::optional<uint64_t> first() const;
+  std::optional<uint64_t> first() const {
+    if (ahead_.empty()) return std::nullopt;
+    return ahead_.front()->header.sequence();
+  }
 
   // Takes the first batch, if its bytes are here and no lease waits for others.
   std::optional<v1::BatchHeader> Take();
@@ -89,13 +98,22 @@ class StreamInputs {
   bool FetchMissing(const std::optional<internal::v1::Lease>& lease,
                     const internal::v1::WorkerError& error);
   // Fills in Lease.fetched_again.
-  void AddFetchedAgain(internal::v1::Lease& lease) const;
+  void AddFetchedAgain(internal::v1::Lease& lease) const {
+    const std::shared_ptr<Batch> batch = BatchOf(lease);
+    if (batch != nullptr) *lease.mutable_fetched_again() = batch->fetched_again;
+  }
   // Whether leases wait for such bytes.
   bool waits() const { return missing_ > 0; }
   // `idle`: the stream could begin a batch, and has none in work.
-  void SetIdle(bool idle);
+  void SetIdle(bool idle) {
+    idle_ = idle;
+    TellMeter();
+  }
   // Whether the stream goes on only when bytes are here.
-  bool is_awaited() const;
+  bool is_awaited() const {
+    const bool next = !ahead_.empty() && ahead_.front()->surveyed && ahead_.front()->fetching > 0;
+    return waits() || (idle_ && next);
+  }
 
  private:
   struct Batch {
@@ -110,14 +128,18 @@ class StreamInputs {
     InputFetcher::Parts fetched_again;
   };
 
-  void TellMeter() const;
+  void TellMeter() const {
+    if (meter_ != nullptr) meter_->SetFetching(is_awaited(), MonotonicNanos());
+  }
   void Fetch(const std::shared_ptr<Batch>& batch, const InputFetcher::Parts& parts,
              InputFetcher::Trust trust, std::function<void()> done);
   // Those of the surveyed parts that were fetched again for earlier batches.
   InputFetcher::Parts FetchedAgain(const InputFetcher::Parts& surveyed) const;
   // The batch in work that the lease is a part of; null: none.
   std::shared_ptr<Batch> BatchOf(const internal::v1::Lease& lease) const;
-  static bool IsUnasked(const Batch& batch, int64_t now_ns);
+  static bool IsUnasked(const Batch& batch, int64_t now_ns) {
+    return !batch.surveyed && (batch.asked_worker == 0 || now_ns - batch.asked_ns > kPatienceNs);
+  }
 
   const InputFetcher fetcher_;
   const std::shared_ptr<EventLoop> loop_;

@@ -1,7 +1,6 @@
 #include "server/supervisor/leases/stream_meter.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "server/base/durations/histogram.h"
 
@@ -38,25 +37,10 @@ void StreamMeter::Count(int64_t now_ns) {
   since_ns_ = std::max(since_ns_, now_ns);
 }
 
-void StreamMeter::SetTrace(StreamTrace trace) {
-  absl::MutexLock lock(&mutex_);
-  trace_ = std::move(trace);
-}
-
-void StreamMeter::NoteWait() const {
-  absl::MutexLock lock(&mutex_);
-  if (since_ns_ != 0) NoteWaitLocked();
-}
-
 void StreamMeter::NoteWaitLocked() const {
   if (!trace_.on()) return;
   trace_.Note(waiting_ == Waiting::kForWorkers ? v1::TraceMoment::KIND_CLIENT_WAITS
                                                : v1::TraceMoment::KIND_CLIENT_HAS_ALL);
-}
-
-void StreamMeter::NoteReturned(uint64_t sequence) const {
-  absl::MutexLock lock(&mutex_);
-  if (trace_.on()) trace_.Note(v1::TraceMoment::KIND_BATCH_RETURNED, sequence);
 }
 
 void StreamMeter::CountBatch(const v1::BatchHeader& batch, int64_t now_ns) {
@@ -70,11 +54,6 @@ void StreamMeter::CountBatch(const v1::BatchHeader& batch, int64_t now_ns) {
     ++gaps_[DurationBucket(gap_ns)];
   }
   last_batch_ns_ = now_ns;
-}
-
-double StreamMeter::WaitedForWorkers(int64_t now_ns) const {
-  absl::MutexLock lock(&mutex_);
-  return WaitedForWorkersLocked(now_ns);
 }
 
 double StreamMeter::WaitedForWorkersLocked(int64_t now_ns) const {

@@ -27,14 +27,26 @@ class StreamMeter {
   void SetFetching(bool fetching, int64_t now_ns) ABSL_LOCKS_EXCLUDED(mutex_);
   // The batch goes to the client; and comes back.
   void CountBatch(const v1::BatchHeader& batch, int64_t now_ns) ABSL_LOCKS_EXCLUDED(mutex_);
-  void NoteReturned(uint64_t sequence) const ABSL_LOCKS_EXCLUDED(mutex_);
+  void NoteReturned(uint64_t sequence) const ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    if (trace_.on()) trace_.Note(v1::TraceMoment::KIND_BATCH_RETURNED, sequence);
+  }
 
   // From now on all this is noted there. NoteWait notes who waits now.
-  void SetTrace(StreamTrace trace) ABSL_LOCKS_EXCLUDED(mutex_);
-  void NoteWait() const ABSL_LOCKS_EXCLUDED(mutex_);
+  void SetTrace(StreamTrace trace) ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    trace_ = std::move(trace);
+  }
+  void NoteWait() const ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    if (since_ns_ != 0) NoteWaitLocked();
+  }
 
   // How long the client has waited for workers so far, in seconds.
-  double WaitedForWorkers(int64_t now_ns) const ABSL_LOCKS_EXCLUDED(mutex_);
+  double WaitedForWorkers(int64_t now_ns) const ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    return WaitedForWorkersLocked(now_ns);
+  }
   // Fills in the waits, samples and gaps.
   void Describe(int64_t now_ns, v1::StreamStatus& status) const ABSL_LOCKS_EXCLUDED(mutex_);
 

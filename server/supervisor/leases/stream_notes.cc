@@ -11,11 +11,11 @@
 namespace bulkhead {
 namespace {
 
-// "3 workers died, the last: worker 1: killed by signal 9".
-std::string Counted(uint64_t count, const char* one, const char* several, const std::string& last) {
-  if (count == 1) return absl::StrCat("1 ", one, ": ", last);
-  return absl::StrCat(count, " ", several, ", the last: ", last);
-}
+// By event: one of them, and several.
+constexpr const char* kEventNames[][2] = {
+    {"worker died", "workers died"},
+    {"worker was replaced as planned", "workers were replaced as planned"},
+    {"sample was substituted", "samples were substituted"}};
 
 }  // namespace
 
@@ -46,18 +46,13 @@ void StreamNotes::TellObjects(absl::Duration waited, int64_t now_ns) {
 
 std::string StreamNotes::Summary() {
   std::vector<std::string> parts;
-  if (deaths_.count > 0) {
-    parts.push_back(Counted(deaths_.count, "worker died", "workers died", deaths_.last));
+  for (size_t i = 0; i < events_.size(); ++i) {
+    const auto [count, last] = std::exchange(events_[i], {});
+    if (count == 0) continue;
+    // "3 workers died, the last: worker 1: killed by signal 9".
+    parts.push_back(absl::StrCat(count, " ", kEventNames[i][count == 1 ? 0 : 1],
+                                 count == 1 ? ": " : ", the last: ", last));
   }
-  if (replacements_.count > 0) {
-    parts.push_back(Counted(replacements_.count, "worker was replaced as planned",
-                            "workers were replaced as planned", replacements_.last));
-  }
-  if (substitutions_.count > 0) {
-    parts.push_back(Counted(substitutions_.count, "sample was substituted",
-                            "samples were substituted", substitutions_.last));
-  }
-  deaths_ = replacements_ = substitutions_ = {};
   return absl::StrJoin(parts, "; ");
 }
 
@@ -66,7 +61,7 @@ void StreamNotes::SendDue(int64_t now_ns, bool at_end) {
   const uint64_t left_out = limit_.TakeRefused(at_end ? now_ns + kSummaryNs : now_ns);
   if (left_out > 0) Send(v1::Note::LEVEL_WARNING, DroppedText(left_out));
   if (now_ns < summary_not_before_ns_ && !at_end) return;
-  const bool grave = deaths_.count + substitutions_.count > 0;
+  const bool grave = events_[kDeath].count + events_[kSubstitution].count > 0;
   const std::string summary = Summary();
   if (summary.empty()) return;
   summary_not_before_ns_ = now_ns + kSummaryNs;

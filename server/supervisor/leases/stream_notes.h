@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -30,11 +31,13 @@ class StreamNotes {
 
   // The service's own word, at once.
   void Send(v1::Note::Level level, const std::string& text);
+  enum Event { kDeath, kReplacement, kSubstitution };  // in the order of a summary
   // Counts an event for the next summary; `what` is human-readable. A summary quotes the last of
   // each kind.
-  void CountDeath(const std::string& what) { deaths_.Add(what); }
-  void CountReplacement(const std::string& what) { replacements_.Add(what); }
-  void CountSubstitution(const std::string& what) { substitutions_.Add(what); }
+  void Count(Event event, const std::string& what) {
+    ++events_[event].count;
+    events_[event].last = what;
+  }
   // No batch has come for `waited`, and bytes of the next one are read from an object store: a line
   // after kLongWait, and then at most one in kSummaryNs.
   void TellObjects(absl::Duration waited, int64_t now_ns);
@@ -47,10 +50,6 @@ class StreamNotes {
   struct Events {
     uint64_t count = 0;
     std::string last;
-    void Add(const std::string& what) {
-      ++count;
-      last = what;
-    }
   };
 
   // Human-readable; empties the counts.
@@ -58,9 +57,7 @@ class StreamNotes {
 
   const SendFn send_;
   RateLimit limit_{kPerSecond, kBurst};
-  Events deaths_;
-  Events replacements_;
-  Events substitutions_;
+  std::array<Events, kSubstitution + 1> events_;
   int64_t summary_not_before_ns_ = 0;
   int64_t objects_not_before_ns_ = 0;
 };

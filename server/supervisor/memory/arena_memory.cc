@@ -4,14 +4,6 @@
 
 namespace bulkhead {
 
-ArenaMemory::ArenaMemory(std::shared_ptr<Arena> arena, MemoryClaim claim)
-    : arena_(std::move(arena)), claim_(std::move(claim)) {}
-
-std::shared_ptr<const void> ArenaMemory::MakeWriter() {
-  return std::shared_ptr<const void>(this,
-                                     [self = shared_from_this()](const void*) { self->Retire(); });
-}
-
 void ArenaMemory::Hold(uint32_t slot) {
   absl::MutexLock lock(&mutex_);
   held_.insert(slot);
@@ -38,11 +30,6 @@ void ArenaMemory::GiveBack(uint32_t slot) {
   if (left_.count(slot) == 0 && !arena_->Discard(slot)) return;
   MemoryClaim part = claim_.Split(arena_->slot_bytes());
   if (const std::shared_ptr<Legacy> heir = heir_.lock()) heir->Add(std::move(part));
-}
-
-void ArenaMemory::MarkReturning() {
-  absl::MutexLock lock(&mutex_);
-  if (!retired_) claim_.MarkReturning();
 }
 
 std::shared_ptr<Legacy> ArenaMemory::Bequeath(std::shared_ptr<const void> workers) {

@@ -48,17 +48,24 @@ class Legacy {
 class ArenaMemory : public std::enable_shared_from_this<ArenaMemory> {
  public:
   // `claim` covers the whole arena, or is empty.
-  ArenaMemory(std::shared_ptr<Arena> arena, MemoryClaim claim);
+  ArenaMemory(std::shared_ptr<Arena> arena, MemoryClaim claim)
+      : arena_(std::move(arena)), claim_(std::move(claim)) {}
 
   // Each party that may write to the arena holds a copy. Call it once.
-  std::shared_ptr<const void> MakeWriter();
+  std::shared_ptr<const void> MakeWriter() {
+    return std::shared_ptr<const void>(
+        this, [self = shared_from_this()](const void*) { self->Retire(); });
+  }
   // A reader begins, or ends, to use the slot. `left`: a client disconnected with the slot mapped,
   // so the pages must not change until it unmaps them.
   void Hold(uint32_t slot) ABSL_LOCKS_EXCLUDED(mutex_);
   void Release(uint32_t slot, bool left = false) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // The stream ends: marks the slots that no reader holds as returning.
-  void MarkReturning() ABSL_LOCKS_EXCLUDED(mutex_);
+  void MarkReturning() ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    if (!retired_) claim_.MarkReturning();
+  }
   // Like MarkReturning, but the result's owner keeps what is returned, and `workers`.
   std::shared_ptr<Legacy> Bequeath(std::shared_ptr<const void> workers) ABSL_LOCKS_EXCLUDED(mutex_);
 

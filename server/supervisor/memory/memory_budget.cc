@@ -52,12 +52,6 @@ uint64_t DemandedBytes(const MemoryBudget::Demand& demand, uint32_t workers) {
 
 }  // namespace
 
-MemoryClaim::MemoryClaim(MemoryClaim&& other) noexcept
-    : budget_(std::move(other.budget_)),
-      arena_bytes_(other.arena_bytes_),
-      quota_bytes_(other.quota_bytes_),
-      returning_(other.returning_) {}
-
 MemoryClaim& MemoryClaim::operator=(MemoryClaim&& other) noexcept {
   if (this == &other) return *this;
   Release();
@@ -74,33 +68,19 @@ void MemoryClaim::Release() {
   budget_.reset();
 }
 
-void MemoryClaim::MarkReturning() {
-  if (budget_ == nullptr || returning_) return;
-  returning_ = true;
-  budget_->NoteReturning(*this);
+void MemoryClaim::SetReturning(bool returning) {
+  if (budget_ == nullptr || returning_ == returning) return;
+  returning_ = returning;
+  budget_->SetReturning(*this, returning);
 }
 
-void MemoryClaim::MarkStaying() {
-  if (budget_ == nullptr || !returning_) return;
-  returning_ = false;
-  budget_->NoteStaying(*this);
-}
-
-MemoryClaim MemoryClaim::Split(uint64_t arena_bytes) {
+MemoryClaim MemoryClaim::Split(uint64_t arena_bytes, uint64_t quota_bytes) {
   if (budget_ == nullptr) return MemoryClaim();
-  return SplitOff(std::min(arena_bytes, arena_bytes_), 0);
-}
-
-MemoryClaim MemoryClaim::SplitQuota(uint64_t quota_bytes) {
-  if (budget_ == nullptr) return MemoryClaim();
-  return SplitOff(0, std::min(quota_bytes, quota_bytes_));
-}
-
-MemoryClaim MemoryClaim::SplitOff(uint64_t arena_bytes, uint64_t quota_bytes) {
-  MemoryClaim part(budget_, arena_bytes, quota_bytes);
-  arena_bytes_ -= arena_bytes;
-  quota_bytes_ -= quota_bytes;
-  if (returning_) budget_->NoteStaying(part);
+  MemoryClaim part(budget_, std::min(arena_bytes, arena_bytes_),
+                   std::min(quota_bytes, quota_bytes_));
+  arena_bytes_ -= part.arena_bytes_;
+  quota_bytes_ -= part.quota_bytes_;
+  if (returning_) budget_->SetReturning(part, false);
   return part;
 }
 
@@ -119,13 +99,9 @@ void MemoryClaim::Merge(MemoryClaim other) {
 
 absl::StatusOr<std::shared_ptr<MemoryBudget>> MemoryBudget::Create(const Config& config) {
   std::shared_ptr<MemoryBudget> budget(new MemoryBudget(config));
-  const absl::Status one_fits = budget->AdmitWorker(config.replacement_bytes).status();
-  if (!one_fits.ok()) return one_fits;
+  BULKHEAD_RETURN_IF_ERROR(budget->AdmitWorker(config.replacement_bytes).status());
   return budget;
 }
-
-MemoryBudget::MemoryBudget(const Config& config)
-    : config_(config), limit_bytes_(config.limit_bytes) {}
 
 absl::StatusOr<MemoryBudget::Admission> MemoryBudget::Admit(const Demand& demand) {
   absl::MutexLock lock(&mutex_);
@@ -175,16 +151,6 @@ bool MemoryBudget::CouldAdmit(const Demand& demand, uint64_t more_bytes) const {
          FreeAfter(returning_bytes_ + more_bytes);
 }
 
-uint64_t MemoryBudget::returning_bytes() const {
-  absl::MutexLock lock(&mutex_);
-  return returning_bytes_;
-}
-
-uint64_t MemoryBudget::free_bytes() const {
-  absl::MutexLock lock(&mutex_);
-  return Free();
-}
-
 void MemoryBudget::AwaitRoom(const Demand& demand, absl::Duration patience) const {
   absl::MutexLock lock(&mutex_);
   const auto decided = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -229,29 +195,10 @@ void MemoryBudget::GiveBack(const MemoryClaim& claim) {
   if (claim.returning_) returning_bytes_ -= claim.arena_bytes_ + claim.quota_bytes_;
 }
 
-void MemoryBudget::NoteReturning(const MemoryClaim& claim) {
+void MemoryBudget::SetReturning(const MemoryClaim& claim, bool returning) {
   absl::MutexLock lock(&mutex_);
-  returning_bytes_ += claim.arena_bytes_ + claim.quota_bytes_;
-}
-
-void MemoryBudget::NoteStaying(const MemoryClaim& claim) {
-  absl::MutexLock lock(&mutex_);
-  returning_bytes_ -= claim.arena_bytes_ + claim.quota_bytes_;
-}
-
-bool MemoryBudget::SetLimit(uint64_t limit_bytes) {
-  absl::MutexLock lock(&mutex_);
-  return std::exchange(limit_bytes_, limit_bytes) != limit_bytes;
-}
-
-bool MemoryBudget::overdrawn() const {
-  absl::MutexLock lock(&mutex_);
-  return Promised() - returning_bytes_ > Usable();
-}
-
-std::string MemoryBudget::Arithmetic() const {
-  absl::MutexLock lock(&mutex_);
-  return Sum();
+  const uint64_t bytes = claim.arena_bytes_ + claim.quota_bytes_;
+  returning_bytes_ = returning ? returning_bytes_ + bytes : returning_bytes_ - bytes;
 }
 
 uint64_t MemoryBudget::Usable() const {

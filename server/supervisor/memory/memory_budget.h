@@ -4,6 +4,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
@@ -21,19 +22,18 @@ class MemoryClaim {
  public:
   MemoryClaim() = default;
   ~MemoryClaim() { Release(); }
-  MemoryClaim(MemoryClaim&& other) noexcept;
+  MemoryClaim(MemoryClaim&& other) noexcept = default;
   MemoryClaim& operator=(MemoryClaim&& other) noexcept;
 
   void Release();
   // Counts the memory as on its way back: it is freed with this object, once the processes that
   // hold it have ended.
-  void MarkReturning();
+  void MarkReturning() { SetReturning(true); }
   // Undoes MarkReturning: the memory stays in use, or it is unknown when it comes back.
-  void MarkStaying();
-  // Splits off up to `arena_bytes` of the arena's bytes as a claim of its own.
-  MemoryClaim Split(uint64_t arena_bytes);
-  // The same of the workers' quotas.
-  MemoryClaim SplitQuota(uint64_t quota_bytes);
+  void MarkStaying() { SetReturning(false); }
+  // Splits off up to so many of the arena's bytes, and of the workers' quotas, as a claim of its
+  // own.
+  MemoryClaim Split(uint64_t arena_bytes, uint64_t quota_bytes = 0);
   // Takes over what `other` holds of the same budget.
   void Merge(MemoryClaim other);
   uint64_t bytes() const { return budget_ == nullptr ? 0 : arena_bytes_ + quota_bytes_; }
@@ -43,7 +43,7 @@ class MemoryClaim {
   friend class MemoryBudget;
   MemoryClaim(std::shared_ptr<MemoryBudget> budget, uint64_t arena_bytes, uint64_t quota_bytes)
       : budget_(std::move(budget)), arena_bytes_(arena_bytes), quota_bytes_(quota_bytes) {}
-  MemoryClaim SplitOff(uint64_t arena_bytes, uint64_t quota_bytes);
+  void SetReturning(bool returning);
 
   std::shared_ptr<MemoryBudget> budget_;
   uint64_t arena_bytes_ = 0;
@@ -103,8 +103,14 @@ class MemoryBudget : public std::enable_shared_from_this<MemoryBudget> {
   bool WillFitWholly(const Demand& demand) const ABSL_LOCKS_EXCLUDED(mutex_);
   // Whether Admit would promise anything, once that and `more_bytes` have come back.
   bool CouldAdmit(const Demand& demand, uint64_t more_bytes) const ABSL_LOCKS_EXCLUDED(mutex_);
-  uint64_t returning_bytes() const ABSL_LOCKS_EXCLUDED(mutex_);
-  uint64_t free_bytes() const ABSL_LOCKS_EXCLUDED(mutex_);
+  uint64_t returning_bytes() const ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    return returning_bytes_;
+  }
+  uint64_t free_bytes() const ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    return Free();
+  }
   // Waits until `demand` fits wholly, no memory is returning, or `patience` is over.
   void AwaitRoom(const Demand& demand, absl::Duration patience) const ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -113,20 +119,28 @@ class MemoryBudget : public std::enable_shared_from_this<MemoryBudget> {
       ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Sets the container's limit. True if it changed.
-  bool SetLimit(uint64_t limit_bytes) ABSL_LOCKS_EXCLUDED(mutex_);
+  bool SetLimit(uint64_t limit_bytes) ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    return std::exchange(limit_bytes_, limit_bytes) != limit_bytes;
+  }
   // The limit was lowered below what is promised, not counting returning memory.
-  bool overdrawn() const ABSL_LOCKS_EXCLUDED(mutex_);
+  bool overdrawn() const ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    return Promised() - returning_bytes_ > Usable();
+  }
   // "supervisor 48MiB + arenas 1GiB + workers 4GiB + one replacement 512MiB = 5.5GiB".
-  std::string Arithmetic() const ABSL_LOCKS_EXCLUDED(mutex_);
+  std::string Arithmetic() const ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    return Sum();
+  }
   v1::MemoryBudget Snapshot() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   friend class MemoryClaim;
-  explicit MemoryBudget(const Config& config);
+  explicit MemoryBudget(const Config& config) : config_(config), limit_bytes_(config.limit_bytes) {}
 
   void GiveBack(const MemoryClaim& claim) ABSL_LOCKS_EXCLUDED(mutex_);
-  void NoteReturning(const MemoryClaim& claim) ABSL_LOCKS_EXCLUDED(mutex_);
-  void NoteStaying(const MemoryClaim& claim) ABSL_LOCKS_EXCLUDED(mutex_);
+  void SetReturning(const MemoryClaim& claim, bool returning) ABSL_LOCKS_EXCLUDED(mutex_);
   uint64_t Usable() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint64_t Promised() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint64_t Free() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return FreeAfter(0); }

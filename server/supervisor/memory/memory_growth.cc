@@ -1,6 +1,7 @@
 #include "server/supervisor/memory/memory_growth.h"
 
 #include <algorithm>
+#include <span>
 
 namespace bulkhead {
 
@@ -71,22 +72,15 @@ double MemoryGrowth::WholeSlope() const {
   return Slope(First(), to);
 }
 
-double MemoryGrowth::LaterSlope() const {
-  return Last().samples >= Middle().samples + kMinSamples ? Slope(Middle(), Last()) : 0;
-}
-
 const MemoryGrowth::Point& MemoryGrowth::Lowest(size_t first) const {
-  return *std::min_element(
-      points_.begin() + static_cast<std::ptrdiff_t>(first),
-      points_.begin() + static_cast<std::ptrdiff_t>(first + kWindow),
-      [](const Point& a, const Point& b) { return a.used_bytes < b.used_bytes; });
+  return *std::ranges::min_element(std::span(points_).subspan(first, kWindow), {},
+                                   &Point::used_bytes);
 }
 
 bool MemoryGrowth::IsAsExpected() const {
   if (expected_ <= 0 || points_.size() < 3) return false;
   const Point& lower =
-      std::min(points_.back(), points_[points_.size() - 2],
-               [](const Point& a, const Point& b) { return a.used_bytes < b.used_bytes; });
+      std::ranges::min(points_.back(), points_[points_.size() - 2], {}, &Point::used_bytes);
   return lower.samples >= points_.front().samples + kExpectedSamples &&
          Slope(points_.front(), lower) >= expected_ / 2;
 }
@@ -96,8 +90,7 @@ double MemoryGrowth::BytesPerSample(uint64_t quota_bytes) const {
     return std::max({0.0, WholeSlope(), LaterSlope()});
   }
   if (IsAsExpected()) return expected_;
-  const auto by_bytes = [](const Point& a, const Point& b) { return a.used_bytes < b.used_bytes; };
-  const uint64_t lowest = std::min_element(recent_, recent_ + kWindow, by_bytes)->used_bytes;
+  const uint64_t lowest = std::ranges::min_element(recent_, {}, &Point::used_bytes)->used_bytes;
   if (lowest < quota_bytes / 2) return 0;
   return LastingBytesPerSample();
 }
@@ -117,10 +110,6 @@ double MemoryGrowth::LastingBytesPerSample() const {
   const auto typical = slopes.begin() + static_cast<std::ptrdiff_t>(slopes.size() / kExceptions);
   std::nth_element(slopes.begin(), typical, slopes.end());
   return std::max(expected, *typical);
-}
-
-double MemoryGrowth::SinceStart() const {
-  return std::max(0.0, Slope(first_, {samples_, used_bytes_, 0}));
 }
 
 double MemoryGrowth::SamplesPerSecond() const {

@@ -48,7 +48,7 @@ class MemoryGrowth {
     return std::max({expected_, BytesPerSample(quota_bytes), is_known() ? 0 : SinceStart()});
   }
   // Growth from the last look before a sample was done to the last, including the warm-up.
-  double SinceStart() const;
+  double SinceStart() const { return std::max(0.0, Slope(first_, {samples_, used_bytes_, 0})); }
   // Samples per second: the higher of the best rate over kRateTimeNs, or over a few looks while
   // less is known, and the rate of the later half. So a pause without demand does not make a worker
   // slow, nor a burst fast.
@@ -92,7 +92,9 @@ class MemoryGrowth {
   // between them is no slope: it is measured over kMinSamples at least.
   double WholeSlope() const;
   // The growth over the later half; 0 if that is too few samples.
-  double LaterSlope() const;
+  double LaterSlope() const {
+    return Last().samples >= Middle().samples + kMinSamples ? Slope(Middle(), Last()) : 0;
+  }
   // Whether the looks since the warm-up show at least half the expected growth; memory comes in
   // steps.
   bool IsAsExpected() const;

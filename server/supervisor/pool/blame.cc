@@ -66,8 +66,8 @@ std::vector<Suspicion> SuspicionsOf(const EndFacts& facts) {
     }
     if (any_hung && !Hung(facts, i)) continue;
     const Suspicion suspicion{*held, i, IsByItself(facts, i), Hung(facts, i)};
-    const auto known = std::find_if(suspicions.begin(), suspicions.end(),
-                                    [&](const Suspicion& other) { return other.held == *held; });
+    const auto known = std::ranges::find_if(
+        suspicions, [&](const Suspicion& other) { return other.held == *held; });
     if (known == suspicions.end()) {
       suspicions.push_back(suspicion);
     } else if (suspicion.by_itself && !known->by_itself) {
@@ -119,7 +119,7 @@ DeathFinding Blame::BlameLease(const PoolWorker& worker, const FlightSnapshot& f
   const auto death = stream->NoteDeath(held.lease_id, worker.id, alone, suspicion.by_itself);
   if (!death.has_value()) return {};
   bool is_proof = false;
-  std::string work = death->work;
+  std::string work = stream->WorkAt(death->lease);
   // The worker may have written anything, so a sample outside the lease is ignored.
   const FlightSnapshot::Thread* thread =
       suspicion.thread.has_value() ? &flight.threads[*suspicion.thread] : nullptr;
@@ -170,7 +170,7 @@ std::string Blame::AdviceFor(const FlightSnapshot::Thread& thread, v1::ExitCause
   }
   if (cause == v1::EXIT_CAUSE_HUNG) {
     return absl::StrCat(" (if samples take as long, raise --worker-hang-timeout, now ",
-                        absl::FormatDuration(hang_), ")");
+                        absl::FormatDuration(context_.timeouts.hang), ")");
   }
   if (cause == v1::EXIT_CAUSE_CRASHED && config_.stage_code.count(thread.stage) > 0) {
     return " (if other records end workers there, too, the code is to blame: bulkhead.try_stage "
@@ -229,7 +229,7 @@ void Blame::ReportHang(const PoolWorker& worker, Stream& stream,
   event.set_position(thread.position);
   event.set_record(thread.sample);
   event.set_message(absl::StrCat("worker ", worker.slot, " made no progress for ",
-                                 absl::FormatDuration(hang_), " at ", work,
+                                 absl::FormatDuration(context_.timeouts.hang), " at ", work,
                                  worker.stack.empty() ? "" : "; Python was at ", worker.stack,
                                  "; it was ended, and other workers do its work"));
   stream.config().observer->OnEvent(event);
@@ -253,7 +253,7 @@ absl::Status Blame::CrashLoop(uint32_t deaths, v1::ExitCause cause, const std::s
     advice = absl::StrCat(
         "The storage may hang. If such samples can take this long, raise --worker-hang-timeout "
         "(now ",
-        absl::FormatDuration(hang_), ")");
+        absl::FormatDuration(context_.timeouts.hang), ")");
   } else if (cause == v1::EXIT_CAUSE_PROTOCOL && !config_.user_code.empty()) {
     advice =
         "Code of a stage disturbs the worker: it must leave descriptors that it did not open "

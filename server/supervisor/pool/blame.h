@@ -11,9 +11,7 @@
 #include "absl/time/time.h"
 #include "bulkhead/v1/loader.pb.h"
 #include "server/arena/flight_recorder.h"
-#include "server/supervisor/pool/crew.h"
-#include "server/supervisor/pool/pipeline_config.h"
-#include "server/supervisor/pool/pool_streams.h"
+#include "server/supervisor/pool/pool_part.h"
 
 namespace bulkhead {
 
@@ -66,7 +64,7 @@ struct DeathFinding {
 // its record.
 //
 // Lives on the supervisor's thread.
-class Blame {
+class Blame : PoolPart {
  public:
   // Deaths at one lease that fail its stream: those that made it a suspect, then those of fresh
   // workers. As many deaths in one place of workers without a lease fail the pool, unless another
@@ -80,10 +78,7 @@ class Blame {
   // no sample passes.
   static constexpr size_t kAlikeRecords = 3;
 
-  // `hang`: PoolTimeouts::hang.
-  Blame(const PipelineConfig& config, absl::Duration hang, const Crew& crew,
-        const PoolStreams& streams)
-      : config_(config), hang_(hang), crew_(crew), streams_(streams) {}
+  explicit Blame(const PoolPart& pool) : PoolPart(pool) {}
 
   // A worker died, or was written off. Ends the streams whose limit of deaths is reached, and sends
   // new quarantine sets to the workers.
@@ -131,10 +126,6 @@ class Blame {
   absl::Status CrashLoop(uint32_t deaths, v1::ExitCause cause, const std::string& reason,
                          const std::string& work) const;
 
-  const PipelineConfig& config_;
-  const absl::Duration hang_;
-  const Crew& crew_;
-  const PoolStreams& streams_;
   // Deaths of fresh workers that did nothing else, by stream and record.
   std::map<uint64_t, std::map<std::string, uint32_t>> poison_deaths_;
   std::map<uint64_t, std::map<std::string, Starved>> starved_;  // by stream and stage

@@ -17,17 +17,6 @@ constexpr absl::Duration kAnswer = absl::Seconds(1);
 
 }  // namespace
 
-CacheSegments::CacheSegments(Config config, std::shared_ptr<EventLoop> loop,
-                             std::shared_ptr<IoThread> io, std::function<void()> on_news)
-    : config_(std::move(config)),
-      loop_(std::move(loop)),
-      io_(std::move(io)),
-      on_news_(std::move(on_news)),
-      folder_(std::make_shared<std::unique_ptr<SegmentFolder>>()),
-      reason_(config_.reason) {
-  Ask();
-}
-
 CacheSegments::Answer CacheSegments::Work(const SegmentFolder::Config& config,
                                           std::unique_ptr<SegmentFolder>& folder,
                                           const std::vector<uint64_t>& given_back,

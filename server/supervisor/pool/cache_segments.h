@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bulkhead/v1/loader.pb.h"
@@ -33,7 +34,13 @@ class CacheSegments {
   // `on_news` is called when there is news for workers. Loop and object must live until one of them
   // is gone for good.
   CacheSegments(Config config, std::shared_ptr<EventLoop> loop, std::shared_ptr<IoThread> io,
-                std::function<void()> on_news);
+                std::function<void()> on_news)
+      : config_(std::move(config)),
+        loop_(std::move(loop)),
+        io_(std::move(io)),
+        on_news_(std::move(on_news)) {
+    Ask();
+  }
 
   // Sends a bound worker the segments that are new to it. With `writes`, a worker without one gets
   // a segment of `domain` to write to, now or with later news. Cheap if there is nothing to tell.
@@ -80,7 +87,8 @@ class CacheSegments {
   const std::shared_ptr<IoThread> io_;
   const std::function<void()> on_news_;
   // Used by the I/O thread.
-  const std::shared_ptr<std::unique_ptr<SegmentFolder>> folder_;
+  const std::shared_ptr<std::unique_ptr<SegmentFolder>> folder_ =
+      std::make_shared<std::unique_ptr<SegmentFolder>>();
 
   std::vector<Segment> segments_;      // from the last answer
   Segment offered_;                    // not yet handed to a worker
@@ -88,7 +96,7 @@ class CacheSegments {
   std::vector<uint64_t> given_back_;
   bool opened_ = false;
   int64_t asked_ns_ = 0;  // start of the request under way; 0: none
-  std::string reason_;
+  std::string reason_ = config_.reason;
   int64_t no_lending_before_ns_ = 0;
 };
 

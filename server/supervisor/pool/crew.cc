@@ -25,21 +25,6 @@ Slot& Crew::AddPlace() {
   return *slots_.back();
 }
 
-uint32_t Crew::staying() const {
-  return static_cast<uint32_t>(
-      std::count_if(slots_.begin(), slots_.end(), [](const auto& slot) { return !slot->leaves; }));
-}
-
-bool Crew::IsEmpty(const Slot& slot) const {
-  const bool lost = std::any_of(lost_.begin(), lost_.end(),
-                                [&](const auto& worker) { return worker->slot == slot.index; });
-  return slot.worker == nullptr && !slot.is_replaced() && !lost;
-}
-
-void Crew::RemoveEmptyPlaces() {
-  while (!slots_.empty() && slots_.back()->leaves && IsEmpty(*slots_.back())) slots_.pop_back();
-}
-
 Crew::Standing Crew::StandingOf(const PoolWorker& worker) const {
   const Slot& slot = SlotOf(worker);
   if (slot.worker.get() == &worker) return Standing::kInPlace;
@@ -76,24 +61,13 @@ void Crew::Send(const internal::v1::ToWorker& message) const {
   });
 }
 
-bool Crew::AnyReady() const {
-  return std::any_of(slots_.begin(), slots_.end(), [](const auto& slot) {
-    return slot->worker != nullptr && slot->worker->is_ready();
-  });
-}
-
-bool Crew::AnyInPlace() const {
-  return std::any_of(slots_.begin(), slots_.end(),
-                     [](const auto& slot) { return slot->worker != nullptr; });
-}
-
 std::unique_ptr<PoolWorker> Crew::TakeOut(PoolWorker& worker) {
   Slot& slot = SlotOf(worker);
   for (auto* owner : {&slot.worker, &slot.successor, &slot.predecessor}) {
     if (owner->get() == &worker) return std::move(*owner);
   }
-  const auto lost = std::find_if(lost_.begin(), lost_.end(),
-                                 [&](const auto& one) { return one.get() == &worker; });
+  const auto lost =
+      std::ranges::find_if(lost_, [&](const auto& one) { return one.get() == &worker; });
   std::unique_ptr<PoolWorker> taken = std::move(*lost);
   lost_.erase(lost);
   return taken;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -60,10 +61,14 @@ class Crew {
   // A place that stays.
   Slot& AddPlace();
   // The number of places that stay.
-  uint32_t staying() const;
+  uint32_t staying() const {
+    return static_cast<uint32_t>(std::ranges::count(slots_, false, &Slot::leaves));
+  }
   // Removes the places that leave and have nobody, from the last one on: the others keep their
   // numbers.
-  void RemoveEmptyPlaces();
+  void RemoveEmptyPlaces() {
+    while (!slots_.empty() && slots_.back()->leaves && IsEmpty(*slots_.back())) slots_.pop_back();
+  }
   const std::vector<std::unique_ptr<Slot>>& slots() const { return slots_; }
   Slot& SlotOf(const PoolWorker& worker) const { return *slots_[worker.slot]; }
   Standing StandingOf(const PoolWorker& worker) const;
@@ -76,8 +81,14 @@ class Crew {
   // To every worker that is bound.
   void Send(const internal::v1::ToWorker& message) const;
 
-  bool AnyReady() const;
-  bool AnyInPlace() const;
+  bool AnyReady() const {
+    return std::ranges::any_of(slots_, [](const auto& slot) {
+      return slot->worker != nullptr && slot->worker->is_ready();
+    });
+  }
+  bool AnyInPlace() const {
+    return std::ranges::any_of(slots_, [](const auto& slot) { return slot->worker != nullptr; });
+  }
   bool AnyLost() const { return !lost_.empty(); }
 
   void Lose(std::unique_ptr<PoolWorker> worker) { lost_.push_back(std::move(worker)); }
@@ -86,7 +97,10 @@ class Crew {
 
  private:
   // Whether no worker belongs to it.
-  bool IsEmpty(const Slot& slot) const;
+  bool IsEmpty(const Slot& slot) const {
+    const auto is_its = [&](const auto& worker) { return worker->slot == slot.index; };
+    return slot.worker == nullptr && !slot.is_replaced() && std::ranges::none_of(lost_, is_its);
+  }
 
   std::vector<std::unique_ptr<Slot>> slots_;
   std::vector<std::unique_ptr<PoolWorker>> lost_;

@@ -51,11 +51,6 @@ bool Dispatcher::CanTakeLease(const PoolWorker* worker) const {
          !WaitsForLook(*worker);
 }
 
-bool Dispatcher::Ends(const PoolWorker& worker) const {
-  const Slot& slot = crew_.SlotOf(worker);
-  return slot.is_replaced() || slot.is_due;
-}
-
 uint64_t Dispatcher::SamplesUnseen(const PoolWorker& worker) {
   return worker.samples_given - std::min(worker.memory.growth().samples(), worker.samples_given);
 }
@@ -131,20 +126,15 @@ bool Dispatcher::Give(PoolWorker& worker, bool suspect) {
 }
 
 bool Dispatcher::TakeBack(PoolWorker& worker, uint64_t stream_id, uint64_t lease_id) {
-  const auto found =
-      std::find_if(worker.held.begin(), worker.held.end(), [&](const PoolWorker::Held& held) {
-        return held.stream_id == stream_id && held.lease_id == lease_id;
-      });
+  const auto found = std::ranges::find_if(worker.held, [&](const PoolWorker::Held& held) {
+    return held.stream_id == stream_id && held.lease_id == lease_id;
+  });
   if (found == worker.held.end()) return false;
   worker.held.erase(found);
   worker.last_progress_ns = MonotonicNanos();
   crew_.SlotOf(worker).deaths = 0;
   if (worker.held.empty()) StopSuspectAt(worker);
   return true;
-}
-
-void Dispatcher::StopSuspectAt(const PoolWorker& worker) {
-  if (set_apart_ != nullptr && set_apart_->worker.get() == &worker) set_apart_ = nullptr;
 }
 
 std::optional<uint32_t> Dispatcher::OnDone(PoolWorker& worker,

@@ -4,18 +4,15 @@
 #include <optional>
 
 #include "absl/status/status.h"
-#include "server/supervisor/pool/crew.h"
-#include "server/supervisor/pool/pipeline_config.h"
-#include "server/supervisor/pool/pool_streams.h"
+#include "server/supervisor/pool/pool_part.h"
 
 namespace bulkhead {
 
 // Assigns the leases of a pool's streams to its workers, and takes their reports. A suspect is done
 // alone, by a worker whose place is reserved for it. Lives on the supervisor's thread.
-class Dispatcher {
+class Dispatcher : PoolPart {
  public:
-  Dispatcher(const PipelineConfig& config, const Crew& crew, PoolStreams& streams)
-      : config_(config), crew_(crew), streams_(streams) {}
+  explicit Dispatcher(const PoolPart& pool) : PoolPart(pool) {}
 
   // Asks workers which bytes of objects the streams' next batches will read.
   void AskForInputs();
@@ -38,7 +35,9 @@ class Dispatcher {
   // The reserved place; null: none.
   const Slot* set_apart() const { return set_apart_; }
   // Gives the worker no more suspects; another worker gets those that it held.
-  void StopSuspectAt(const PoolWorker& worker);
+  void StopSuspectAt(const PoolWorker& worker) {
+    if (set_apart_ != nullptr && set_apart_->worker.get() == &worker) set_apart_ = nullptr;
+  }
   void ForgetSetApart() { set_apart_ = nullptr; }
   // Samples that a worker may have to do before it can go.
   uint64_t most_held_samples() const { return uint64_t{config_.LeasesOfWorker()} * largest_lease_; }
@@ -48,7 +47,10 @@ class Dispatcher {
  private:
   bool CanTakeLease(const PoolWorker* worker) const;
   // Whether it is or will be replaced.
-  bool Ends(const PoolWorker& worker) const;
+  bool Ends(const PoolWorker& worker) const {
+    const Slot& slot = crew_.SlotOf(worker);
+    return slot.is_replaced() || slot.is_due;
+  }
   // Samples given to the worker of which its memory, when it was last read, shows nothing.
   static uint64_t SamplesUnseen(const PoolWorker& worker);
   // Samples that fit into the worker's quota, as far as its growth shows; any number for one that
@@ -63,9 +65,6 @@ class Dispatcher {
   // not hold it.
   bool TakeBack(PoolWorker& worker, uint64_t stream_id, uint64_t lease_id);
 
-  const PipelineConfig& config_;
-  const Crew& crew_;
-  PoolStreams& streams_;
   Slot* set_apart_ = nullptr;
   uint32_t largest_lease_ = 16;  // in samples, so far
 };

@@ -53,10 +53,6 @@ void LoadedCode::OnBound(const std::set<std::string>& names) {
   Tell(std::move(files));
 }
 
-void LoadedCode::Fail(const absl::Status& status) {
-  if (!answer_.has_value() || answer_->ok()) Tell(status);
-}
-
 std::vector<v1::CodeFile> LoadedCode::files() const {
   std::vector<v1::CodeFile> files;
   for (const auto& [name, digest] : digests_) {
@@ -67,7 +63,7 @@ std::vector<v1::CodeFile> LoadedCode::files() const {
 }
 
 bool LoadedCode::DiffersFrom(const std::vector<v1::CodeFile>& files) const {
-  return std::any_of(files.begin(), files.end(), [this](const v1::CodeFile& file) {
+  return std::ranges::any_of(files, [this](const v1::CodeFile& file) {
     const auto known = digests_.find(file.name());
     return known != digests_.end() && known->second != file.digest();
   });
@@ -79,11 +75,6 @@ void LoadedCode::WhenKnown(Told told) {
   } else {
     waiting_.push_back(std::move(told));
   }
-}
-
-void LoadedCode::Tell(absl::StatusOr<std::vector<v1::CodeFile>> answer) {
-  answer_ = std::move(answer);
-  for (const Told& told : std::exchange(waiting_, {})) told(*answer_);
 }
 
 absl::Status ImportError(const PipelineConfig& config, const WorkerEnd& end) {

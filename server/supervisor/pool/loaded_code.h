@@ -36,7 +36,9 @@ class LoadedCode {
   // reported to the waiting callers.
   void OnBound(const std::set<std::string>& names);
   // No worker will be bound any more.
-  void Fail(const absl::Status& status);
+  void Fail(const absl::Status& status) {
+    if (!answer_.has_value() || answer_->ok()) Tell(status);
+  }
   // Digests by name.
   const std::map<std::string, std::string>& digests() const { return digests_; }
   // The same as files.
@@ -47,7 +49,10 @@ class LoadedCode {
   void WhenKnown(Told told);
 
  private:
-  void Tell(absl::StatusOr<std::vector<v1::CodeFile>> answer);
+  void Tell(absl::StatusOr<std::vector<v1::CodeFile>> answer) {
+    answer_ = std::move(answer);
+    for (const Told& told : std::exchange(waiting_, {})) told(*answer_);
+  }
 
   const std::function<void(const v1::CodeFile&)> on_new_;
   std::map<std::string, std::string> digests_;

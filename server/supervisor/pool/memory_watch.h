@@ -4,18 +4,15 @@
 
 #include "absl/time/time.h"
 #include "server/os/memory/process_memory.h"
-#include "server/supervisor/pool/crew.h"
-#include "server/supervisor/pool/pipeline_config.h"
-#include "server/supervisor/pool/pool_context.h"
+#include "server/supervisor/pool/pool_part.h"
 
 namespace bulkhead {
 
 // Measures how much of its quota each worker of a pool holds, and kills workers above their quota.
 // Lives on the supervisor's thread.
-class MemoryWatch {
+class MemoryWatch : PoolPart {
  public:
-  MemoryWatch(const PoolContext& context, const PipelineConfig& config)
-      : context_(context), config_(config) {}
+  explicit MemoryWatch(const PoolPart& pool) : PoolPart(pool) {}
 
   // Reads what a worker holds. A worker idle since the last reading does not grow, and is read once
   // a second.
@@ -37,8 +34,6 @@ class MemoryWatch {
   bool GrowsFast(const WorkerMemory& memory) const;
   void CheckScratch(PoolWorker& worker) const;
 
-  const PoolContext& context_;
-  const PipelineConfig& config_;
   int64_t fast_until_ns_ = 0;
 };
 

@@ -28,7 +28,7 @@ double Seconds(int64_t from_ns, int64_t to_ns) {
 
 RecycleFacts PlannedReplacement::FactsOf(const PoolWorker& worker, int64_t now_ns) const {
   absl::Duration warm_up = Between(worker.spawned_ns, worker.bound_ns) + kFirstWarmUpMargin;
-  if (!warm_ups_.empty()) warm_up = *std::max_element(warm_ups_.begin(), warm_ups_.end());
+  if (!warm_ups_.empty()) warm_up = *std::ranges::max_element(warm_ups_);
   RecycleFacts facts;
   facts.growth = &worker.memory.growth();
   facts.quota_bytes = config_.quota_bytes;
@@ -42,10 +42,6 @@ RecycleFacts PlannedReplacement::FactsOf(const PoolWorker& worker, int64_t now_n
                   static_cast<int64_t>(1 + context_.gate->waiting());
   facts.age = Between(worker.bound_ns, now_ns);
   return facts;
-}
-
-std::string PlannedReplacement::WhyTooLate(const PoolWorker& worker, int64_t now_ns) const {
-  return TooFastToRecycle(FactsOf(worker, now_ns));
 }
 
 std::optional<RecycleDecision> PlannedReplacement::DecideFor(const Slot& slot,
@@ -70,17 +66,18 @@ std::optional<RecycleDecision> PlannedReplacement::DecideFor(const Slot& slot,
 
 std::pair<Slot*, RecycleDecision> PlannedReplacement::MostUrgent(int64_t now_ns) {
   std::pair<Slot*, RecycleDecision> most{nullptr, {}};
+  const auto rank = [](const RecycleDecision& decision) {
+    return std::make_pair(!decision.is_certain, decision.samples_left);
+  };
   for (const auto& slot : crew_.slots()) {
     const auto decision = DecideFor(*slot, now_ns);
     const bool grows = decision.has_value() && decision->cause == v1::RECYCLE_CAUSE_GROWTH;
     slot->is_due = grows && active();
     if (!decision.has_value()) continue;
     outgrows_ = outgrows_ || (grows && decision->is_certain);
-    const bool earlier = most.first == nullptr ||
-                         (decision->is_certain && !most.second.is_certain) ||
-                         (decision->is_certain == most.second.is_certain &&
-                          decision->samples_left < most.second.samples_left);
-    if (earlier) most = {slot.get(), *decision};
+    if (most.first == nullptr || rank(*decision) < rank(most.second)) {
+      most = {slot.get(), *decision};
+    }
   }
   return most;
 }
@@ -154,11 +151,6 @@ void PlannedReplacement::PutOff(Slot& slot) const {
       absl::ToInt64Nanoseconds(context_.timeouts.Backoff(++slot.failed_replacements + 1));
 }
 
-void PlannedReplacement::End() {
-  slot_ = nullptr;
-  context_.gate->Leave(this);
-}
-
 void PlannedReplacement::WarmUp(PoolWorker& successor) const {
   internal::v1::ToWorker message;
   internal::v1::WarmUp& warm_up = *message.mutable_warm_up();
@@ -216,13 +208,11 @@ void PlannedReplacement::StopIfDrained() {
 bool PlannedReplacement::OnExit(Crew::Standing standing, Slot& slot, const WorkerEnd& end) {
   switch (standing) {
     case Crew::Standing::kSuccessor:
-      if (is_dismissed_) {
-        End();
-        return true;
+      if (!is_dismissed_) {
+        PutOff(slot);
+        spdlog::warn("the successor of worker {} of pipeline {} failed: {}", slot.index,
+                     config_.name, end.reason);
       }
-      PutOff(slot);
-      spdlog::warn("the successor of worker {} of pipeline {} failed: {}", slot.index, config_.name,
-                   end.reason);
       End();
       return true;
     case Crew::Standing::kPredecessor:
@@ -247,7 +237,8 @@ void PlannedReplacement::Report() {
   record_.mutable_time()->set_seconds(absl::ToUnixSeconds(absl::Now()));
   record_.set_reap_seconds(Seconds(drained_ns_, MonotonicNanos()));
   log_.Note(record_, MonotonicNanos());
-  streams_.CountReplacement(absl::StrCat("worker ", record_.slot(), ": ", record_.reason()));
+  streams_.Count(StreamNotes::kReplacement,
+                 absl::StrCat("worker ", record_.slot(), ": ", record_.reason()));
   context_.exits->AddRecycling(std::move(record_));
 }
 

@@ -8,11 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "server/supervisor/pool/crew.h"
 #include "server/supervisor/pool/dispatcher.h"
-#include "server/supervisor/pool/pipeline_config.h"
-#include "server/supervisor/pool/pool_context.h"
-#include "server/supervisor/pool/pool_streams.h"
+#include "server/supervisor/pool/pool_part.h"
 #include "server/supervisor/pool/replacement_log.h"
 #include "server/supervisor/worker/worker_process.h"
 
@@ -30,20 +27,13 @@ namespace bulkhead {
 // stops growing, if another replacement is more urgent, or after a while.
 //
 // Lives on the supervisor's thread.
-class PlannedReplacement {
+class PlannedReplacement : PoolPart {
  public:
   // Starts another worker for a place.
   using SpawnFn = std::function<absl::StatusOr<std::unique_ptr<PoolWorker>>(Slot&)>;
 
-  PlannedReplacement(const PoolContext& context, const PipelineConfig& config, Crew& crew,
-                     PoolStreams& streams, const Dispatcher& dispatcher, SpawnFn spawn)
-      : context_(context),
-        config_(config),
-        crew_(crew),
-        streams_(streams),
-        dispatcher_(dispatcher),
-        spawn_(std::move(spawn)),
-        log_(config.name) {}
+  PlannedReplacement(const PoolPart& pool, const Dispatcher& dispatcher, SpawnFn spawn)
+      : PoolPart(pool), dispatcher_(dispatcher), spawn_(std::move(spawn)) {}
   ~PlannedReplacement() { Leave(); }
 
   bool active() const { return slot_ != nullptr; }
@@ -67,7 +57,9 @@ class PlannedReplacement {
   void Leave();
 
   // "growing by … too fast to …" (TooFastToRecycle); empty: growth is slow enough.
-  std::string WhyTooLate(const PoolWorker& worker, int64_t now_ns) const;
+  std::string WhyTooLate(const PoolWorker& worker, int64_t now_ns) const {
+    return TooFastToRecycle(FactsOf(worker, now_ns));
+  }
 
  private:
   RecycleFacts FactsOf(const PoolWorker& worker, int64_t now_ns) const;
@@ -87,18 +79,17 @@ class PlannedReplacement {
   // The replacement failed: delays the next one of that place.
   void PutOff(Slot& slot) const;
   // Lets others be replaced.
-  void End();
+  void End() {
+    slot_ = nullptr;
+    context_.gate->Leave(this);
+  }
   // Ends a replacement although both workers live. Its place in the budget stays taken until the
   // worker outside the pool is reaped.
   void KeepPlaceUntilReaped();
 
-  const PoolContext& context_;
-  const PipelineConfig& config_;
-  Crew& crew_;
-  PoolStreams& streams_;
   const Dispatcher& dispatcher_;
   const SpawnFn spawn_;
-  ReplacementLog log_;
+  ReplacementLog log_{config_.name};
   Slot* slot_ = nullptr;  // the worker being replaced; null: none
   v1::Recycling record_;
   bool is_certain_ = false;    // the successor takes over as soon as it is warm

@@ -5,6 +5,7 @@
 
 #include "absl/time/time.h"
 #include "server/os/sandbox/sandbox.h"
+#include "server/supervisor/worker/exit_log.h"
 #include "server/supervisor/worker/worker_usage.h"
 
 namespace bulkhead {
@@ -12,9 +13,8 @@ namespace bulkhead {
 const std::vector<v1::SandboxPart>& PoolReport::OnBound(const internal::v1::Bound& bound) {
   sandbox_.clear();
   for (const char* name : kSandboxParts) {
-    const auto said =
-        std::find_if(bound.sandbox().begin(), bound.sandbox().end(),
-                     [&](const v1::SandboxPart& part) { return part.name() == name; });
+    const auto said = std::ranges::find_if(
+        bound.sandbox(), [&](const v1::SandboxPart& part) { return part.name() == name; });
     if (said != bound.sandbox().end()) sandbox_.push_back(*said);
   }
   return sandbox_;
@@ -41,8 +41,9 @@ void PoolReport::OnExit(const PoolWorker& worker, const WorkerEnd& end,
   AppendActivity(flight, *record.mutable_activity());
   const bool replaced = crew_.StandingOf(worker) == Crew::Standing::kPredecessor;
   if (end.as_told && replaced) record.set_cause(v1::EXIT_CAUSE_RECYCLED);
-  exits_->Add(std::move(record), end.as_told);
-  if (flight.wild.has_value() && end.cause == v1::EXIT_CAUSE_CRASHED) exits_->AddWildWrite();
+  context_.exits->Add(std::move(record), end.as_told);
+  if (flight.wild.has_value() && end.cause == v1::EXIT_CAUSE_CRASHED)
+    context_.exits->AddWildWrite();
 }
 
 v1::WorkerStatus PoolReport::StatusOf(uint32_t slot, uint32_t generation) const {

@@ -4,21 +4,15 @@
 #include <map>
 #include <vector>
 
-#include "server/supervisor/pool/crew.h"
-#include "server/supervisor/pool/pipeline_config.h"
-#include "server/supervisor/pool/pool_streams.h"
-#include "server/supervisor/worker/exit_log.h"
+#include "server/supervisor/pool/pool_part.h"
 #include "server/supervisor/worker/worker_process.h"
 
 namespace bulkhead {
 
 // What a pool's workers are doing and have done, for a status. Lives on the supervisor's thread.
-class PoolReport {
+class PoolReport : PoolPart {
  public:
-  // `exits` outlives it.
-  PoolReport(const PipelineConfig& config, const Crew& crew, const PoolStreams& streams,
-             ExitLog* exits)
-      : config_(config), crew_(crew), streams_(streams), exits_(exits) {}
+  explicit PoolReport(const PoolPart& pool) : PoolPart(pool) {}
 
   // A worker was bound. Returns the parts of the sandbox that it reports, each once. Unknown names
   // are dropped: they go into metrics, and user code may have been imported by then.
@@ -39,10 +33,6 @@ class PoolReport {
   void AppendWorker(PoolWorker& worker, v1::GetStatusResponse& response) const;
   void AppendPlaces(v1::GetStatusResponse& response) const;
 
-  const PipelineConfig& config_;
-  const Crew& crew_;
-  const PoolStreams& streams_;
-  ExitLog* const exits_;
   std::vector<v1::SandboxPart> sandbox_;  // of the worker bound last
   uint64_t samples_ = 0;
   uint64_t samples_redone_ = 0;

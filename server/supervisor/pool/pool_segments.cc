@@ -6,17 +6,11 @@
 
 namespace bulkhead {
 
-PoolSegments::PoolSegments(const PoolContext& context, const PipelineConfig& config,
-                           const Crew& crew)
-    : config_(config), crew_(crew) {
-  for (const internal::v1::CacheKind kind : config.caches) {
-    if (context.segments[kind] != nullptr) used_.push_back(context.segments[kind]);
+PoolSegments::PoolSegments(const PoolPart& pool) : PoolPart(pool) {
+  for (const internal::v1::CacheKind kind : config_.caches) {
+    if (context_.segments[kind] != nullptr) used_.push_back(context_.segments[kind]);
   }
-  if (config.user_code.empty()) domain_ = config.trust_domain;
-}
-
-PoolSegments::~PoolSegments() {
-  crew_.ForEach([this](PoolWorker& worker) { OnGone(worker); });
+  if (config_.user_code.empty()) domain_ = config_.trust_domain;
 }
 
 void PoolSegments::SetDomain(const std::string& domain) {
@@ -29,10 +23,6 @@ void PoolSegments::SetDomain(const std::string& domain) {
 void PoolSegments::SetCode(const std::vector<v1::CodeFile>& files) {
   if (config_.user_code.empty()) return;
   SetDomain(FingerprintWithCode(config_.trust_domain, files));
-}
-
-void PoolSegments::OnCode(PoolWorker& worker) const {
-  for (CacheSegments* segments : used_) segments->OnCode(worker);
 }
 
 void PoolSegments::Tell() const {
@@ -57,10 +47,6 @@ void PoolSegments::OnFull(PoolWorker& worker, internal::v1::CacheKind kind) cons
     if (segments->kind() == kind) segments->OnFull(worker);
   }
   Tell();
-}
-
-void PoolSegments::OnGone(PoolWorker& worker) const {
-  for (CacheSegments* segments : used_) segments->OnGone(worker);
 }
 
 }  // namespace bulkhead

@@ -4,18 +4,18 @@
 #include <vector>
 
 #include "server/supervisor/pool/cache_segments.h"
-#include "server/supervisor/pool/crew.h"
-#include "server/supervisor/pool/pipeline_config.h"
-#include "server/supervisor/pool/pool_context.h"
+#include "server/supervisor/pool/pool_part.h"
 
 namespace bulkhead {
 
 // The cache segments that the workers of one pool read and write. Lives on the supervisor's thread.
-class PoolSegments {
+class PoolSegments : PoolPart {
  public:
-  PoolSegments(const PoolContext& context, const PipelineConfig& config, const Crew& crew);
+  explicit PoolSegments(const PoolPart& pool);
   // Takes back the segments of remaining workers.
-  ~PoolSegments();
+  ~PoolSegments() {
+    crew_.ForEach([this](PoolWorker& worker) { OnGone(worker); });
+  }
 
   // The trust domain of the segments, which identifies the user code, so that segments made by
   // other code are not read. Workers get no segments before it is set. It changes when more code is
@@ -24,7 +24,9 @@ class PoolSegments {
   // Sets the domain of a pipeline with user code, of which the workers have loaded `files`.
   void SetCode(const std::vector<v1::CodeFile>& files);
   // The worker has loaded code that the domain covers.
-  void OnCode(PoolWorker& worker) const;
+  void OnCode(PoolWorker& worker) const {
+    for (CacheSegments* segments : used_) segments->OnCode(worker);
+  }
   const std::string& domain() const { return domain_; }
   // Whether workers get segments to write to.
   void SetWrites(bool writes) { writes_ = writes; }
@@ -34,11 +36,11 @@ class PoolSegments {
   // once. False while the segments are on their way.
   bool Lend();
   void OnFull(PoolWorker& worker, internal::v1::CacheKind kind) const;
-  void OnGone(PoolWorker& worker) const;
+  void OnGone(PoolWorker& worker) const {
+    for (CacheSegments* segments : used_) segments->OnGone(worker);
+  }
 
  private:
-  const PipelineConfig& config_;
-  const Crew& crew_;
   std::vector<CacheSegments*> used_;  // caches that the pipeline uses
   std::string domain_;                // empty: not known yet
   bool writes_ = false;

@@ -36,18 +36,6 @@ void PoolStreams::TellEarly(Stream& stream) {
   early_.clear();
 }
 
-void PoolStreams::CountDeath(const std::string& what) {
-  ForClients([&](Stream& stream) { stream.notes().CountDeath(what); });
-}
-
-void PoolStreams::CountReplacement(const std::string& what) {
-  ForClients([&](Stream& stream) { stream.notes().CountReplacement(what); });
-}
-
-void PoolStreams::Tell(v1::Note::Level level, const std::string& text) {
-  ForClients([&](Stream& stream) { stream.notes().Send(level, text); });
-}
-
 void PoolStreams::SendNotes() {
   for (const auto& stream : streams_) {
     stream->notes().SendDue(MonotonicNanos(), /*at_end=*/false);
@@ -55,8 +43,8 @@ void PoolStreams::SendNotes() {
 }
 
 bool PoolStreams::Remove(uint64_t stream_id) {
-  const auto found = std::find_if(streams_.begin(), streams_.end(),
-                                  [&](const auto& stream) { return stream->id() == stream_id; });
+  const auto found =
+      std::ranges::find_if(streams_, [&](const auto& stream) { return stream->id() == stream_id; });
   if (found == streams_.end()) return false;
   (*found)->Close();
   (*found)->AppendTotals(past_);
@@ -81,21 +69,6 @@ size_t PoolStreams::clients() const {
   size_t count = 0;
   ForClients([&](Stream&) { ++count; });
   return count;
-}
-
-bool PoolStreams::has_work() const {
-  return std::any_of(streams_.begin(), streams_.end(),
-                     [](const auto& stream) { return stream->work().any; });
-}
-
-bool PoolStreams::has_suspect() const {
-  return std::any_of(streams_.begin(), streams_.end(),
-                     [](const auto& stream) { return stream->work().suspect; });
-}
-
-bool PoolStreams::reads_again() const {
-  return std::any_of(streams_.begin(), streams_.end(),
-                     [](const auto& stream) { return stream->config().binding.reads_again(); });
 }
 
 std::optional<internal::v1::Lease> PoolStreams::Assign(LeaseTable::WorkerId worker, bool suspect,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -27,10 +28,17 @@ class PoolStreams {
   size_t clients() const;
 
   // Whether a stream has leases to assign; suspects as in LeaseTable.
-  bool has_work() const;
-  bool has_suspect() const;
+  bool has_work() const {
+    return std::ranges::any_of(streams_, [](const auto& stream) { return stream->work().any; });
+  }
+  bool has_suspect() const {
+    return std::ranges::any_of(streams_, [](const auto& stream) { return stream->work().suspect; });
+  }
   // Whether a stream reads its data more than once.
-  bool reads_again() const;
+  bool reads_again() const {
+    return std::ranges::any_of(
+        streams_, [](const auto& stream) { return stream->config().binding.reads_again(); });
+  }
   // The next lease, or suspect, for a worker, round-robin over the streams. `most_samples` as in
   // LeaseTable.
   std::optional<internal::v1::Lease> Assign(LeaseTable::WorkerId worker, bool suspect,
@@ -47,10 +55,13 @@ class PoolStreams {
   // Sends the waiting lines to a stream.
   void TellEarly(Stream& stream);
   // Counts an event of a worker in the streams' summaries (StreamNotes).
-  void CountDeath(const std::string& what);
-  void CountReplacement(const std::string& what);
+  void Count(StreamNotes::Event event, const std::string& what) {
+    ForClients([&](Stream& stream) { stream.notes().Count(event, what); });
+  }
   // Sends all streams the service's own word.
-  void Tell(v1::Note::Level level, const std::string& text);
+  void Tell(v1::Note::Level level, const std::string& text) {
+    ForClients([&](Stream& stream) { stream.notes().Send(level, text); });
+  }
   // Sends the lines and summaries that are due.
   void SendNotes();
 

@@ -3,7 +3,6 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "server/base/byte_size.h"
@@ -21,18 +20,6 @@ constexpr absl::Duration kLeasePatience = absl::Seconds(1);
 bool IsReady(const Slot& slot) { return slot.worker != nullptr && slot.worker->is_ready(); }
 
 }  // namespace
-
-PoolTuning::PoolTuning(const PoolContext& context, const PipelineConfig& config, Crew& crew,
-                       const PoolStreams& streams, const Dispatcher& dispatcher, StartFn start)
-    : context_(context),
-      config_(config),
-      crew_(crew),
-      streams_(streams),
-      dispatcher_(dispatcher),
-      start_(std::move(start)),
-      quota_bytes_(context.memory == nullptr ? 0 : context.memory->quota_bytes() / config.workers) {
-  if (config.tuning.has_value()) tuner_.emplace(*config.tuning);
-}
 
 void PoolTuning::Look(int64_t now_ns) {
   StopIfDrained(now_ns);
@@ -52,8 +39,8 @@ TuningReading PoolTuning::Read(int64_t now_ns) {
   reading.seconds = read_ns_ == 0 ? 0 : absl::ToDoubleSeconds(Between(read_ns_, now_ns));
   read_ns_ = now_ns;
   reading.workers = crew_.staying();
-  reading.steady = std::all_of(crew_.slots().begin(), crew_.slots().end(),
-                               [](const auto& slot) { return IsReady(*slot) && !slot->leaves; });
+  reading.steady = std::ranges::all_of(
+      crew_.slots(), [](const auto& slot) { return IsReady(*slot) && !slot->leaves; });
   ReadWork(reading);
   reading.waited = std::min(ReadWait(now_ns), reading.seconds);
   reading.no_room = NoRoom();
@@ -123,7 +110,7 @@ bool PoolTuning::GiveUp(int64_t leave_by_ns) {
   Slot& slot = **going;
   slot.leaves = true;
   context_.loop->Cancel(std::exchange(slot.restart_timer, 0));
-  MemoryClaim memory = context_.memory->SplitQuota(quota_bytes_);
+  MemoryClaim memory = context_.memory->Split(/*arena_bytes=*/0, quota_bytes_);
   if (slot.worker != nullptr) {
     memory.MarkReturning();
     slot.worker->claims->quota = std::move(memory);

@@ -8,11 +8,8 @@
 #include <utility>
 
 #include "server/base/rate_limit.h"
-#include "server/supervisor/pool/crew.h"
 #include "server/supervisor/pool/dispatcher.h"
-#include "server/supervisor/pool/pipeline_config.h"
-#include "server/supervisor/pool/pool_context.h"
-#include "server/supervisor/pool/pool_streams.h"
+#include "server/supervisor/pool/pool_part.h"
 #include "server/supervisor/tuning/worker_tuner.h"
 
 namespace bulkhead {
@@ -21,13 +18,15 @@ namespace bulkhead {
 // their memory. A worker that is given up gets no more leases, finishes those that it holds, and
 // ends; then its place goes. Without PipelineConfig::tuning it does nothing. Lives on the
 // supervisor's thread.
-class PoolTuning {
+class PoolTuning : PoolPart {
  public:
   // Starts a worker in a place.
   using StartFn = std::function<void(Slot&)>;
 
-  PoolTuning(const PoolContext& context, const PipelineConfig& config, Crew& crew,
-             const PoolStreams& streams, const Dispatcher& dispatcher, StartFn start);
+  PoolTuning(const PoolPart& pool, const Dispatcher& dispatcher, StartFn start)
+      : PoolPart(pool), dispatcher_(dispatcher), start_(std::move(start)) {
+    if (config_.tuning.has_value()) tuner_.emplace(*config_.tuning);
+  }
 
   // Takes a reading, twice a second, and does what follows from it.
   void Look(int64_t now_ns);
@@ -63,13 +62,11 @@ class PoolTuning {
   bool GiveUp(int64_t leave_by_ns);
   void Tell(TuningDecision decision, int64_t now_ns);
 
-  const PoolContext& context_;
-  const PipelineConfig& config_;
-  Crew& crew_;
-  const PoolStreams& streams_;
   const Dispatcher& dispatcher_;
   const StartFn start_;
-  const uint64_t quota_bytes_;  // that the budget holds for each worker
+  // That the budget holds for each worker.
+  const uint64_t quota_bytes_ =
+      context_.memory == nullptr ? 0 : context_.memory->quota_bytes() / config_.workers;
   std::optional<WorkerTuner> tuner_;
   int64_t read_ns_ = 0;
   std::map<LeaseTable::WorkerId, Work> works_;

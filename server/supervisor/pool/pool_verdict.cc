@@ -12,34 +12,18 @@ namespace {
 // A fast worker does thousands of samples a second.
 constexpr absl::Duration kInterval = absl::Milliseconds(50);
 
-bool IsKept(const v1::Verdict& verdict) {
-  return verdict.kind() == v1::VERDICT_KIND_LEAK || verdict.kind() == v1::VERDICT_KIND_RETENTION;
-}
-
 }  // namespace
-
-Finding PoolVerdict::Judge(const PoolWorker& worker, bool outgrew) const {
-  Finding finding = worker.curves.Judge(config_.quota_bytes, outgrew);
-  finding.samples_per_second = worker.memory.growth().SamplesPerSecond();
-  finding.python = worker.python_growth;
-  return finding;
-}
 
 void PoolVerdict::Look(int64_t now_ns) {
   if (Between(looked_ns_, now_ns) < kInterval) return;
   looked_ns_ = now_ns;
   crew_.ForEach([this](PoolWorker& worker) {
     Finding finding = Judge(worker, /*outgrew=*/false);
-    worker.keeps_growing = finding.Keeps();
+    worker.keeps_growing = Keeps(finding.memory);
     verdict_.Note(worker.id, std::move(finding));
   });
   TellIfChanged();
   ProbeIfAlone();
-}
-
-void PoolVerdict::OnGone(const PoolWorker& worker, bool outgrew) {
-  verdict_.OnGone(worker.id, Judge(worker, outgrew));
-  TellIfChanged();
 }
 
 void PoolVerdict::TellIfChanged() {
@@ -48,14 +32,14 @@ void PoolVerdict::TellIfChanged() {
                        now.confirmed() != told_.confirmed() || now.line() != told_.line() ||
                        (PythonLinesText(told_).empty() && !PythonLinesText(now).empty());
   // Whether memory that has levelled off counts as a cache or as nothing may change often.
-  if (!changed || (!IsKept(now) && !IsKept(told_))) {
+  if (!changed || (!Keeps(now) && !Keeps(told_))) {
     return;
   }
-  const bool kept = IsKept(now);
+  const bool kept = Keeps(now);
   const std::string text = now.kind() == v1::VERDICT_KIND_LEAK ? "leak: " + now.text() : now.text();
   spdlog::log(kept ? spdlog::level::warn : spdlog::level::info, "pipeline {}: {}", config_.name,
               text);
-  const bool replaces = kept && replaces_ && config_.quota_bytes > 0;
+  const bool replaces = kept && context_.recycle.by_growth && config_.quota_bytes > 0;
   streams_.Tell(kept ? v1::Note::LEVEL_WARNING : v1::Note::LEVEL_INFO,
                 replaces ? text +
                                ". Workers are replaced before they meet their quota; the batches "

@@ -40,12 +40,13 @@ bool ProgressWatch::Look(PoolWorker& worker, int64_t now_ns) const {
     worker.killed_ns = now_ns;
   }
   if (worker.killed_ns != 0) {
-    return worker.written_off || Between(worker.killed_ns, now_ns) < timeouts_.reap;
+    return worker.written_off || Between(worker.killed_ns, now_ns) < context_.timeouts.reap;
   }
   const bool warming =
       crew_.StandingOf(worker) == Crew::Standing::kSuccessor && worker.warm_ns == 0;
-  const absl::Duration patience =
-      !worker.bound && !config_.user_code.empty() ? timeouts_.start_with_imports : timeouts_.start;
+  const absl::Duration patience = !worker.bound && !config_.user_code.empty()
+                                      ? context_.timeouts.start_with_imports
+                                      : context_.timeouts.start;
   const bool late =
       (!worker.bound || warming) && Between(worker.last_progress_ns, now_ns) > patience;
   if (late) {
@@ -57,8 +58,8 @@ bool ProgressWatch::Look(PoolWorker& worker, int64_t now_ns) const {
   if (worker.held.empty()) return true;
   // One thread may hang while the others make progress.
   const FlightSnapshot flight = worker.flight.Read();
-  std::vector<int64_t> hung = HungThreads(flight, timeouts_.hang, now_ns);
-  const bool any_hung = std::any_of(hung.begin(), hung.end(), [](int64_t ns) { return ns != 0; });
+  std::vector<int64_t> hung = HungThreads(flight, context_.timeouts.hang, now_ns);
+  const bool any_hung = std::ranges::any_of(hung, [](int64_t ns) { return ns != 0; });
   if (!any_hung && !IsStalled(worker, flight, now_ns)) {
     worker.stacks_asked_ns = 0;  // it continues
     return true;
@@ -66,18 +67,19 @@ bool ProgressWatch::Look(PoolWorker& worker, int64_t now_ns) const {
   if (HangsInPython(flight, hung) && AwaitsStacks(worker, now_ns)) return true;
   worker.hung_since_ns = std::move(hung);
   worker.killed_ns = now_ns;
-  worker.process->Kill(v1::EXIT_CAUSE_HUNG,
-                       absl::StrCat("no progress for ", absl::FormatDuration(timeouts_.hang),
-                                    worker.stack.empty() ? "" : "; Python was at ", worker.stack));
+  worker.process->Kill(
+      v1::EXIT_CAUSE_HUNG,
+      absl::StrCat("no progress for ", absl::FormatDuration(context_.timeouts.hang),
+                   worker.stack.empty() ? "" : "; Python was at ", worker.stack));
   return true;
 }
 
 bool ProgressWatch::IsStalled(const PoolWorker& worker, const FlightSnapshot& flight,
                               int64_t now_ns) const {
   // Threads at samples are watched one by one above, so this allows for late reports.
-  const bool at_work = std::any_of(flight.threads.begin(), flight.threads.end(),
-                                   [](const auto& thread) { return thread.lease_id != 0; });
-  return Between(worker.last_progress_ns, now_ns) > timeouts_.hang * (at_work ? 2 : 1);
+  const bool at_work =
+      std::ranges::any_of(flight.threads, [](const auto& thread) { return thread.lease_id != 0; });
+  return Between(worker.last_progress_ns, now_ns) > context_.timeouts.hang * (at_work ? 2 : 1);
 }
 
 bool ProgressWatch::AwaitsStacks(PoolWorker& worker, int64_t now_ns) const {
@@ -93,25 +95,24 @@ bool ProgressWatch::AwaitsStacks(PoolWorker& worker, int64_t now_ns) const {
   }
   worker.stacks_dump += dump;
   worker.stack = DescribePythonStack(worker.stacks_dump);
-  return worker.stack.empty() && Between(worker.stacks_asked_ns, now_ns) < timeouts_.stacks;
+  return worker.stack.empty() && Between(worker.stacks_asked_ns, now_ns) < context_.timeouts.stacks;
 }
 
-void ProgressWatch::TellActivity(const PoolStreams& streams, int64_t now_ns) {
+void ProgressWatch::TellActivity(int64_t now_ns) {
   if (Between(activity_told_ns_, now_ns) < kActivityInterval) return;
   activity_told_ns_ = now_ns;
-  for (const auto& stream : streams.all()) {
+  for (const auto& stream : streams_.all()) {
     const absl::Duration waited = stream->WithoutBatch(now_ns);
     // Who makes a batch for it knows more.
     if (waited < kSilence || stream->brought().is_awaited()) continue;
-    stream->config().observer->OnActivity(ActivityFor(streams, *stream, now_ns));
+    stream->config().observer->OnActivity(ActivityFor(*stream, now_ns));
     if (stream->inputs() != nullptr && stream->inputs()->is_awaited()) {
       stream->notes().TellObjects(waited, now_ns);
     }
   }
 }
 
-std::string ProgressWatch::ActivityFor(const PoolStreams& streams, const Stream& stream,
-                                       int64_t now_ns) const {
+std::string ProgressWatch::ActivityFor(const Stream& stream, int64_t now_ns) const {
   // Sorted by start time.
   std::multimap<int64_t, std::string> at_samples;
   std::vector<std::string> not_ready;
@@ -124,7 +125,7 @@ std::string ProgressWatch::ActivityFor(const PoolStreams& streams, const Stream&
                                        for_people(worker.spawned_ns)));
     }
     for (const FlightSnapshot::Thread& thread :
-         streams.WithinLeases(worker.id, worker.flight.Read()).threads) {
+         streams_.WithinLeases(worker.id, worker.flight.Read()).threads) {
       const bool at_it = thread.lease_id != 0 && thread.stream_id == stream.id();
       if (!at_it || thread.turn == FlightTurn::kWaiting) continue;
       at_samples.emplace(

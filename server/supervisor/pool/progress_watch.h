@@ -3,26 +3,22 @@
 #include <cstdint>
 #include <string>
 
-#include "server/supervisor/pool/crew.h"
-#include "server/supervisor/pool/pipeline_config.h"
-#include "server/supervisor/pool/pool_streams.h"
-#include "server/supervisor/worker/worker_timeouts.h"
+#include "server/supervisor/pool/pool_part.h"
 
 namespace bulkhead {
 
 // Kills workers of a pool that hang, and reports what workers are doing. Lives on the supervisor's
 // thread.
-class ProgressWatch {
+class ProgressWatch : PoolPart {
  public:
-  ProgressWatch(const PipelineConfig& config, const PoolTimeouts& timeouts, const Crew& crew)
-      : config_(config), timeouts_(timeouts), crew_(crew) {}
+  explicit ProgressWatch(const PoolPart& pool) : PoolPart(pool) {}
 
   // Kills a worker that hangs. False if a killed worker has not exited in time and should be
   // written off.
   bool Look(PoolWorker& worker, int64_t now_ns) const;
   // Tells streams that have had no batch for a while what their workers are doing; at most every
   // second.
-  void TellActivity(const PoolStreams& streams, int64_t now_ns);
+  void TellActivity(int64_t now_ns);
   // For a pool without streams: whether a worker has kept working since the last call, at a lease
   // or in threads of user code.
   bool IsRestless() const;
@@ -33,11 +29,8 @@ class ProgressWatch {
   // Asks a worker with a thread that hangs in the interpreter for its stacks. True while it may
   // still answer.
   bool AwaitsStacks(PoolWorker& worker, int64_t now_ns) const;
-  std::string ActivityFor(const PoolStreams& streams, const Stream& stream, int64_t now_ns) const;
+  std::string ActivityFor(const Stream& stream, int64_t now_ns) const;
 
-  const PipelineConfig& config_;
-  const PoolTimeouts& timeouts_;
-  const Crew& crew_;
   int64_t activity_told_ns_ = 0;
 };
 

@@ -1,6 +1,7 @@
 #pragma once
 
-#include <cstdint>
+#include <algorithm>
+#include <cstddef>
 #include <deque>
 
 namespace bulkhead {
@@ -13,15 +14,12 @@ class ReplacementGate {
  public:
   // True if `who` now holds the gate, until Leave or PassTo. Else it waits in line.
   bool TryEnter(const void* who) {
-    if (inside_ != nullptr) {
-      StandInLine(who);
+    const bool is_next = line_.empty() || line_.front() == who;
+    if (inside_ != nullptr || !is_next) {
+      if (std::ranges::find(line_, who) == line_.end()) line_.push_back(who);
       return false;
     }
-    if (!line_.empty() && line_.front() != who) {
-      StandInLine(who);
-      return false;
-    }
-    if (!line_.empty()) line_.pop_front();
+    std::erase(line_, who);
     inside_ = who;
     stuck_ = false;
     return true;
@@ -45,13 +43,6 @@ class ReplacementGate {
   size_t waiting() const { return line_.size(); }
 
  private:
-  void StandInLine(const void* who) {
-    for (const void* other : line_) {
-      if (other == who) return;
-    }
-    line_.push_back(who);
-  }
-
   const void* inside_ = nullptr;
   bool stuck_ = false;  // whatever holds the gate
   std::deque<const void*> line_;

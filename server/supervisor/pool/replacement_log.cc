@@ -47,9 +47,8 @@ void ReplacementLog::WriteDue(int64_t now_ns) {
 void ReplacementLog::End() {
   summary_at_ns_ = 0;
   if (count_ == 0) return;
-  const auto most =
-      std::max_element(stages_.begin(), stages_.end(),
-                       [](const auto& a, const auto& b) { return a.second < b.second; });
+  const auto most = std::ranges::max_element(
+      stages_, [](const auto& a, const auto& b) { return a.second < b.second; });
   spdlog::info("pipeline {}: {} more {} replaced in the last minute{}; the last: {}", pipeline_,
                count_, count_ == 1 ? "worker was" : "workers were",
                most == stages_.end()

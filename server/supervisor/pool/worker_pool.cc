@@ -58,20 +58,18 @@ WorkerPool::WorkerPool(PoolContext context, PipelineConfig config)
       code_([this](const v1::CodeFile& file) {
         for (const auto& stream : streams_.all()) stream->NoteCode(file.name(), file.digest());
       }),
-      segments_(context_, config_, crew_),
-      memory_watch_(context_, config_),
-      starter_(context_, config_, memory_watch_,
+      segments_(part_),
+      memory_watch_(part_),
+      starter_(part_, memory_watch_,
                {[this](PoolWorker& worker, const auto& message) { OnMessage(worker, message); },
                 [this](PoolWorker& worker, const WorkerEnd& end) { OnExit(worker, end); }}),
-      dispatcher_(config_, crew_, streams_),
-      blame_(config_, context_.timeouts.hang, crew_, streams_),
-      progress_watch_(config_, context_.timeouts, crew_),
-      replacement_(context_, config_, crew_, streams_, dispatcher_,
-                   [this](Slot& slot) { return starter_.Start(slot); }),
-      tuning_(context_, config_, crew_, streams_, dispatcher_,
-              [this](Slot& slot) { StartWorker(slot); }),
-      report_(config_, crew_, streams_, context_.exits),
-      verdict_(config_, crew_, streams_, context_.recycle.by_growth),
+      dispatcher_(part_),
+      blame_(part_),
+      progress_watch_(part_),
+      replacement_(part_, dispatcher_, [this](Slot& slot) { return starter_.Start(slot); }),
+      tuning_(part_, dispatcher_, [this](Slot& slot) { StartWorker(slot); }),
+      report_(part_),
+      verdict_(part_),
       share_groups_({context_.loop, context_.copier, context_.budget, context_.share_window,
                      config_.name, context_.new_stream_id, [this] { Dispatch(); },
                      [this](std::shared_ptr<Stream> stream) { AddStream(std::move(stream)); },
@@ -128,11 +126,6 @@ void WorkerPool::Dispatch() {
   if (broken()) return;
   dispatcher_.AskForInputs();
   if (dispatcher_.GiveLeases()) ScheduleWatch(/*soon=*/true);
-}
-
-void WorkerPool::FailStreams(const absl::Status& status) {
-  code_.Fail(status);
-  for (const auto& stream : streams_.all()) stream->Fail(status);
 }
 
 uint32_t WorkerPool::Recycle(std::optional<uint32_t> slot) {
@@ -295,7 +288,7 @@ void WorkerPool::OnExit(PoolWorker& worker, const WorkerEnd& told_end) {
   };
   const auto& streams = streams_.all();
   // No slot of any arena: the worker's own word, and not a true one.
-  if (flight.wild.has_value() && std::none_of(streams.begin(), streams.end(), has_slot)) {
+  if (flight.wild.has_value() && std::ranges::none_of(streams, has_slot)) {
     flight.wild.reset();
   }
   WorkerEnd end = Explain(told_end, worker, flight);
@@ -350,7 +343,7 @@ void WorkerPool::OnExit(PoolWorker& worker, const WorkerEnd& told_end) {
         end.reason, found.work.empty() ? "" : " at ", found.work, "; ",
         redone == 1 ? "1 lease is" : absl::StrCat(redone, " leases are"), " done again");
     spdlog::warn("{} of pipeline {}: {}", name, config_.name, death);
-    streams_.CountDeath(absl::StrCat(name, ": ", death));
+    streams_.Count(StreamNotes::kDeath, absl::StrCat(name, ": ", death));
   }
   if (parked_ && standing == Crew::Standing::kInPlace) {
     OnUnmanned();
@@ -383,7 +376,7 @@ bool WorkerPool::Park() {
   const auto is_busy = [](const auto& slot) {
     return slot->worker != nullptr && (!slot->worker->held.empty() || slot->worker->killed_ns != 0);
   };
-  const bool busy = std::any_of(crew_.slots().begin(), crew_.slots().end(), is_busy);
+  const bool busy = std::ranges::any_of(crew_.slots(), is_busy);
   if (busy || broken() || parked_ || replacement_.active() || crew_.AnyLost()) return false;
   parked_ = true;
   dispatcher_.ForgetSetApart();
@@ -395,11 +388,6 @@ bool WorkerPool::Park() {
   for (const auto& stream : streams_.all()) stream->config().observer->OnIdle(true);
   OnUnmanned();
   return true;
-}
-
-void WorkerPool::Resume(uint32_t workers, MemoryClaim memory) {
-  resume_ = Resumption{workers, std::move(memory)};
-  OnUnmanned();
 }
 
 void WorkerPool::OnUnmanned() {
@@ -443,7 +431,7 @@ void WorkerPool::Watch() {
   if (!broken() && !parked_) tuning_.Look(now_ns);
   if (context_.scratch != nullptr) context_.scratch->LookSoon();
   segments_.Tell();
-  progress_watch_.TellActivity(streams_, now_ns);
+  progress_watch_.TellActivity(now_ns);
   streams_.SendNotes();
   for (PoolWorker* const worker : stuck) replacement_.GiveUp(*worker);
   if (!broken()) replacement_.BeginIfDue(now_ns);
@@ -464,7 +452,7 @@ void WorkerPool::WriteOff(PoolWorker& worker) {
     if (slot->worker == nullptr) return parked_ || slot->leaves;
     return slot->worker->written_off || slot->leaves;
   };
-  if (std::all_of(crew_.slots().begin(), crew_.slots().end(), is_lost)) {
+  if (std::ranges::all_of(crew_.slots(), is_lost)) {
     FailAll(MakeError(absl::StatusCode::kUnavailable, reason::kWorkerStuck,
                       "every worker was killed because it made no progress, but none exits, so no "
                       "worker is left; their storage may hang"));
@@ -485,11 +473,6 @@ void WorkerPool::AppendStatus(v1::GetStatusResponse& response) const {
   verdict_.AppendStatus(response);
   tuning_.AppendStatus(response);
   AppendTotals(response);
-}
-
-void WorkerPool::AppendTotals(v1::GetStatusResponse& response) const {
-  streams_.AppendTotals(response);
-  report_.AppendTotals(response);
 }
 
 }  // namespace bulkhead

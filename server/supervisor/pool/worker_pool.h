@@ -6,16 +6,13 @@
 
 #include "absl/status/status.h"
 #include "server/supervisor/pool/blame.h"
-#include "server/supervisor/pool/crew.h"
 #include "server/supervisor/pool/dispatcher.h"
 #include "server/supervisor/pool/loaded_code.h"
 #include "server/supervisor/pool/memory_watch.h"
-#include "server/supervisor/pool/pipeline_config.h"
 #include "server/supervisor/pool/planned_replacement.h"
-#include "server/supervisor/pool/pool_context.h"
+#include "server/supervisor/pool/pool_part.h"
 #include "server/supervisor/pool/pool_report.h"
 #include "server/supervisor/pool/pool_segments.h"
-#include "server/supervisor/pool/pool_streams.h"
 #include "server/supervisor/pool/pool_tuning.h"
 #include "server/supervisor/pool/pool_verdict.h"
 #include "server/supervisor/pool/progress_watch.h"
@@ -65,7 +62,10 @@ class WorkerPool {
   // Assigns planned leases to workers with room.
   void Dispatch();
   // Ends every stream, and every wait for code, with `status`.
-  void FailStreams(const absl::Status& status);
+  void FailStreams(const absl::Status& status) {
+    code_.Fail(status);
+    for (const auto& stream : streams_.all()) stream->Fail(status);
+  }
   // See ProgressWatch::IsRestless.
   bool IsRestless() const { return progress_watch_.IsRestless(); }
   // Replaces every worker, or the one in `slot`, one after another. Returns their number.
@@ -78,12 +78,18 @@ class WorkerPool {
   bool parked() const { return parked_ && !resume_.has_value(); }
   // Starts `workers` workers in a parked pool, once the old ones are reaped. `memory` is their
   // claim.
-  void Resume(uint32_t workers, MemoryClaim memory);
+  void Resume(uint32_t workers, MemoryClaim memory) {
+    resume_ = Resumption{workers, std::move(memory)};
+    OnUnmanned();
+  }
 
   // Adds the workers (without their memory and CPU time), the streams and the totals.
   void AppendStatus(v1::GetStatusResponse& response) const;
   // Adds the pool's totals only.
-  void AppendTotals(v1::GetStatusResponse& response) const;
+  void AppendTotals(v1::GetStatusResponse& response) const {
+    streams_.AppendTotals(response);
+    report_.AppendTotals(response);
+  }
 
  private:
   void StartWorker(Slot& slot);
@@ -105,6 +111,7 @@ class WorkerPool {
   const PipelineConfig config_;
   Crew crew_;
   PoolStreams streams_;
+  const PoolPart part_{context_, config_, crew_, streams_};
   LoadedCode code_;
   PoolSegments segments_;
   MemoryWatch memory_watch_;

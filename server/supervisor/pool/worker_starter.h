@@ -4,26 +4,23 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "server/supervisor/pool/crew.h"
 #include "server/supervisor/pool/memory_watch.h"
-#include "server/supervisor/pool/pipeline_config.h"
-#include "server/supervisor/pool/pool_context.h"
+#include "server/supervisor/pool/pool_part.h"
 #include "server/supervisor/worker/worker_process.h"
 
 namespace bulkhead {
 
 // Starts the worker processes of one pipeline, each in a cell with its quota, and tells each what
 // it is bound to. Lives on the supervisor's thread.
-class WorkerStarter {
+class WorkerStarter : PoolPart {
  public:
   struct Callbacks {
     std::function<void(PoolWorker&, const internal::v1::FromWorker&)> on_message;
     std::function<void(PoolWorker&, const WorkerEnd&)> on_exit;
   };
 
-  WorkerStarter(const PoolContext& context, const PipelineConfig& config, const MemoryWatch& memory,
-                Callbacks callbacks)
-      : context_(context), config_(config), memory_(memory), callbacks_(std::move(callbacks)) {}
+  WorkerStarter(const PoolPart& pool, const MemoryWatch& memory, Callbacks callbacks)
+      : PoolPart(pool), memory_(memory), callbacks_(std::move(callbacks)) {}
 
   // Starts another worker for a place. Errors: no process, descriptor or cgroup is available.
   absl::StatusOr<std::unique_ptr<PoolWorker>> Start(Slot& slot) const;
@@ -33,8 +30,6 @@ class WorkerStarter {
   // From now on the worker is part of traces.
   void Trace(PoolWorker& worker) const;
 
-  const PoolContext& context_;
-  const PipelineConfig& config_;
   const MemoryWatch& memory_;  // decides whether the heap uses huge pages
   const Callbacks callbacks_;
 };

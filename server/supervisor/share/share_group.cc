@@ -120,8 +120,6 @@ ShareWindow::Answer ShareGroup::Bring(const BroughtBatch& batch) {
   return answer;
 }
 
-uint64_t ShareGroup::arena_bytes() const { return maker_ == nullptr ? 0 : maker_->arena->bytes(); }
-
 bool ShareGroup::GiveUpMaker() {
   if (maker_ == nullptr) return false;
   const std::string pause = absl::FormatDuration(kMakerPause);
@@ -163,11 +161,6 @@ void ShareGroup::OnEnded(const absl::Status& status) {
   EndMakerSoon();
 }
 
-void ShareGroup::Pause(std::string reason) {
-  no_maker_before_ns_ = MonotonicNanos() + absl::ToInt64Nanoseconds(kMakerPause);
-  reason_ = std::move(reason);
-}
-
 void ShareGroup::OnQuarantined(const v1::QuarantinedRecord& record) {
   // The maker found it for all of them. Each has another set from now on, and so another group.
   for (const auto& [id, weak] : members_) {
@@ -192,10 +185,10 @@ void ShareGroup::Forward(const std::function<void(StreamObserver&)>& event) cons
 
 void ShareGroup::StartMaker(const Stream& member) {
   if (maker_ != nullptr || MonotonicNanos() < no_maker_before_ns_) return;
-  MemoryBudget::Demand demand;
-  demand.slot_count = context_.window + 1;  // one is reserved for redoing the head
-  demand.slot_bytes = member.config().arena->slot_bytes();
-  demand.asker = "what streams share";
+  const MemoryBudget::Demand demand{
+      .slot_count = context_.window + 1,  // one is reserved for redoing the head
+      .slot_bytes = member.config().arena->slot_bytes(),
+      .asker = "what streams share"};
   absl::StatusOr<MemoryBudget::Admission> admitted = context_.budget->Admit(demand);
   if (!admitted.ok()) {
     NoteRefusal(absl::StrCat(admitted.status().message(), ", or lower --share-window"));
@@ -251,12 +244,10 @@ StreamConfig ShareGroup::MakerConfig(const Stream& member) {
   StreamConfig config = member.config();
   config.for_others = true;
   config.share_key.clear();
-  config.name = "batches shared by " + config.name;
-  config.peer.clear();
-  config.peer_pid = 0;
+  config.about.set_name("batches shared by " + config.about.name());
   config.meter = nullptr;
   config.tracer = nullptr;
-  config.transport = v1::TRANSPORT_GRPC;
+  config.about.set_transport(v1::TRANSPORT_GRPC);
   config.arena = maker_->arena;
   config.binding.set_slot_count(maker_->arena->slot_count());
   const internal::v1::SetQuarantine quarantine = member.quarantine();
@@ -337,10 +328,6 @@ void ShareGroup::GiveBack(const Waiter& waiter) const {
   context_.later([weak = waiter.stream, bringer = waiter.bringer] {
     if (const auto member = weak.lock()) member->brought().GiveBack(bringer);
   });
-}
-
-void ShareGroup::DropUnkept() {
-  for (const SharedRange& range : window_.TakeDropped()) made_.erase(range);
 }
 
 }  // namespace bulkhead

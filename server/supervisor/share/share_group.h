@@ -67,7 +67,7 @@ class ShareGroup : public std::enable_shared_from_this<ShareGroup> {
   ShareWindow::Answer Bring(const BroughtBatch& batch);
 
   // Bytes of the arena; 0: there is none.
-  uint64_t arena_bytes() const;
+  uint64_t arena_bytes() const { return maker_ == nullptr ? 0 : maker_->arena->bytes(); }
   // Ends the maker, because others need its memory. False if there is none. Not from within a call
   // of a stream.
   bool GiveUpMaker();
@@ -111,7 +111,10 @@ class ShareGroup : public std::enable_shared_from_this<ShareGroup> {
   void FillFrom(uint32_t slot, const std::shared_ptr<StreamConfig>& config);
   void NoteRefusal(std::string reason);
   // No maker begins for kMakerPause.
-  void Pause(std::string reason);
+  void Pause(std::string reason) {
+    no_maker_before_ns_ = MonotonicNanos() + absl::ToInt64Nanoseconds(kMakerPause);
+    reason_ = std::move(reason);
+  }
   // Ends the maker; members that wait make their batches.
   void EndMaker();
   // The same after the current task, because its events come from inside the pool's streams.
@@ -119,7 +122,9 @@ class ShareGroup : public std::enable_shared_from_this<ShareGroup> {
   void Order(const v1::BatchHeader& header);
   void Copy(const Made& made, const std::vector<Waiter>& waiters);
   void GiveBack(const Waiter& waiter) const;
-  void DropUnkept();
+  void DropUnkept() {
+    for (const SharedRange& range : window_.TakeDropped()) made_.erase(range);
+  }
 
   const ShareContext& context_;
   const std::string quarantine_digest_;

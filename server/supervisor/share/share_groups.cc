@@ -79,7 +79,7 @@ void ShareGroups::Note(Member& member, ShareWindow::Answer answer) {
   spdlog::info(
       "stream {} of rank {} makes its batches alone: it is more than {} batches from the other "
       "streams of its group",
-      stream->config().name, stream->config().rank, context_.window);
+      stream->config().about.name(), stream->config().about.rank(), context_.window);
 }
 
 uint64_t ShareGroups::spare_bytes() const {
@@ -89,8 +89,8 @@ uint64_t ShareGroups::spare_bytes() const {
 }
 
 bool ShareGroups::GiveUpOne() {
-  return std::any_of(groups_.begin(), groups_.end(),
-                     [](const auto& entry) { return entry.second->GiveUpMaker(); });
+  return std::ranges::any_of(groups_,
+                             [](const auto& entry) { return entry.second->GiveUpMaker(); });
 }
 
 void ShareGroups::Describe(const Stream& stream, v1::StreamStatus& status) const {

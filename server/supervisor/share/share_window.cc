@@ -12,11 +12,6 @@ void ShareWindow::Join(Member member, BatchAt batch_at, uint64_t sequence) {
   Fill(upcoming, sequence);
 }
 
-void ShareWindow::Leave(Member member) {
-  members_.erase(member);
-  DropUnneeded();
-}
-
 ShareWindow::Answer ShareWindow::Ask(Member member, uint64_t sequence, const SharedRange& range,
                                      bool can_make) {
   const auto found = members_.find(member);
@@ -48,23 +43,16 @@ bool ShareWindow::NoteMade(const SharedRange& range) {
   return true;
 }
 
-std::vector<SharedRange> ShareWindow::TakeDropped() { return std::exchange(dropped_, {}); }
-
-void ShareWindow::Clear() {
-  kept_.clear();
-  dropped_.clear();
-}
-
 uint32_t ShareWindow::NearOf(Member member) const {
   const auto found = members_.find(member);
   if (found == members_.end()) return 0;
   const std::set<SharedRange>& own = found->second.ranges;
   const auto is_near = [&](const auto& other) {
-    return other.first != member && std::any_of(own.begin(), own.end(), [&](const auto& range) {
+    return other.first != member && std::ranges::any_of(own, [&](const auto& range) {
              return other.second.ranges.contains(range);
            });
   };
-  return static_cast<uint32_t>(std::count_if(members_.begin(), members_.end(), is_near));
+  return static_cast<uint32_t>(std::ranges::count_if(members_, is_near));
 }
 
 void ShareWindow::Fill(Upcoming& upcoming, uint64_t sequence) const {
@@ -85,8 +73,8 @@ void ShareWindow::Fill(Upcoming& upcoming, uint64_t sequence) const {
 }
 
 bool ShareWindow::IsNeeded(const SharedRange& range) const {
-  return std::any_of(members_.begin(), members_.end(),
-                     [&](const auto& member) { return member.second.ranges.contains(range); });
+  return std::ranges::any_of(
+      members_, [&](const auto& member) { return member.second.ranges.contains(range); });
 }
 
 void ShareWindow::DropUnneeded() {
@@ -106,11 +94,6 @@ bool ShareWindow::DropOldest() {
   if (oldest == kept_.end()) return false;
   Drop(oldest);
   return true;
-}
-
-void ShareWindow::Drop(std::map<SharedRange, Kept>::iterator kept) {
-  dropped_.push_back(kept->first);
-  kept_.erase(kept);
 }
 
 }  // namespace bulkhead

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "bulkhead/v1/loader.pb.h"
@@ -48,7 +49,10 @@ class ShareWindow {
   // The member will begin batch `sequence` next.
   void Join(Member member, BatchAt batch_at, uint64_t sequence = 0);
   // A batch that it waits for stays in work.
-  void Leave(Member member);
+  void Leave(Member member) {
+    members_.erase(member);
+    DropUnneeded();
+  }
 
   enum class Answer {
     kAlone,  // the member makes the batch itself: no other is near
@@ -67,9 +71,12 @@ class ShareWindow {
   // A batch in work is made; false if it is not kept any more.
   bool NoteMade(const SharedRange& range);
   // The made batches that are kept no more since the last call.
-  std::vector<SharedRange> TakeDropped();
+  std::vector<SharedRange> TakeDropped() { return std::exchange(dropped_, {}); }
   // Keeps nothing any more, and reports nothing as dropped.
-  void Clear();
+  void Clear() {
+    kept_.clear();
+    dropped_.clear();
+  }
 
   size_t kept() const { return kept_.size(); }
   size_t members() const { return members_.size(); }
@@ -93,7 +100,10 @@ class ShareWindow {
   void DropUnneeded();
   // Drops the batch that was made first; false if all are in work.
   bool DropOldest();
-  void Drop(std::map<SharedRange, Kept>::iterator kept);
+  void Drop(std::map<SharedRange, Kept>::iterator kept) {
+    dropped_.push_back(kept->first);
+    kept_.erase(kept);
+  }
 
   const uint32_t batches_;
   std::map<Member, Upcoming> members_;

@@ -33,16 +33,6 @@ absl::StatusOr<uint64_t> TraceLog::Begin(const std::string& stream_name, int64_t
   return trace_->number;
 }
 
-bool TraceLog::IsOn(uint64_t number) const {
-  absl::MutexLock lock(&mutex_);
-  return trace_.has_value() && trace_->number == number && trace_->end_ns == 0;
-}
-
-bool TraceLog::Wants(const std::string& stream_name) const {
-  absl::MutexLock lock(&mutex_);
-  return trace_.has_value() && (trace_->stream_name.empty() || trace_->stream_name == stream_name);
-}
-
 void TraceLog::Tell(const v1::TracedStream& stream) {
   absl::MutexLock lock(&mutex_);
   if (!on_ || !trace_->streams.insert(stream.id()).second) return;
@@ -58,7 +48,7 @@ void TraceLog::Add(const v1::TracedWorker& worker, std::vector<v1::TraceSpan> sp
     const auto works = [&](const v1::TraceSpan& span) {
       return span.stream() != 0 && trace_->Has(span);
     };
-    if (!trace_->stream_name.empty() && std::none_of(spans.begin(), spans.end(), works)) return;
+    if (!trace_->stream_name.empty() && std::ranges::none_of(spans, works)) return;
     trace_->workers.insert(worker.id());
     *trace_->next.add_workers() = worker;
     trace_->changed = true;

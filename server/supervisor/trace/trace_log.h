@@ -34,9 +34,16 @@ class TraceLog {
       ABSL_LOCKS_EXCLUDED(mutex_);
   bool on() const { return on_.load(std::memory_order_relaxed); }
   // Whether the trace with that number goes on.
-  bool IsOn(uint64_t number) const ABSL_LOCKS_EXCLUDED(mutex_);
+  bool IsOn(uint64_t number) const ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    return trace_.has_value() && trace_->number == number && trace_->end_ns == 0;
+  }
   // Whether it shall have the streams with that name.
-  bool Wants(const std::string& stream_name) const ABSL_LOCKS_EXCLUDED(mutex_);
+  bool Wants(const std::string& stream_name) const ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    return trace_.has_value() &&
+           (trace_->stream_name.empty() || trace_->stream_name == stream_name);
+  }
 
   // A stream that the trace shall have; it may be told again.
   void Tell(const v1::TracedStream& stream) ABSL_LOCKS_EXCLUDED(mutex_);

@@ -33,15 +33,38 @@ class Tracer : public std::enable_shared_from_this<Tracer> {
   explicit Tracer(std::shared_ptr<EventLoop> loop) : loop_(std::move(loop)) {}
 
   const std::shared_ptr<TraceLog>& log() const { return log_; }
-  void Add(TraceSource* source);
+  void Add(TraceSource* source) {
+    sources_.insert(source);
+    if (number_ != 0) source->BeginTrace();
+  }
   void Remove(TraceSource* source) { sources_.erase(source); }
 
   // Takes the trace that was begun in the log with that number, for so long.
-  void Take(uint64_t number, absl::Duration duration);
+  void Take(uint64_t number, absl::Duration duration) {
+    const bool looks = number_ != 0;  // for an earlier one, whose client is gone
+    number_ = number;
+    end_ns_ = MonotonicNanos() + absl::ToInt64Nanoseconds(duration);
+    for (TraceSource* source : sources_) source->BeginTrace();
+    if (!looks) Look();
+  }
 
  private:
-  void Look();
-  void End();
+  void Look() {
+    if (log_->IsOn(number_)) {
+      if (MonotonicNanos() >= end_ns_) return End();
+      for (TraceSource* source : sources_) source->ReadTrace();
+    } else if (!log_->on()) {
+      return End();
+    }  // else the next one has begun, and Take is about to be called
+    loop_->After(kInterval, [weak = weak_from_this()] {
+      if (const auto self = weak.lock()) self->Look();
+    });
+  }
+  void End() {
+    for (TraceSource* source : sources_) source->EndTrace();
+    log_->End(number_, MonotonicNanos());
+    number_ = 0;
+  }
 
   const std::shared_ptr<EventLoop> loop_;
   const std::shared_ptr<TraceLog> log_ = std::make_shared<TraceLog>();

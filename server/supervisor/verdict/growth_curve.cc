@@ -52,17 +52,16 @@ uint64_t GrowthCurve::RiseBytes() const {
 }
 
 std::optional<GrowthCurve::Trend> GrowthCurve::Since(uint64_t from) const {
-  const auto by_bytes = [](const Point& a, const Point& b) { return a.bytes < b.bytes; };
-  const auto begin = std::find_if(lowest_.begin(), lowest_.end(),
-                                  [from](const Point& point) { return point.samples >= from; });
+  const auto begin =
+      std::ranges::find_if(lowest_, [from](const Point& point) { return point.samples >= from; });
   const auto count = static_cast<size_t>(lowest_.end() - begin);
   if (count < kMinStretches) return std::nullopt;
   const size_t parts = std::min(count, kParts);
   std::vector<Point> lows;
   for (size_t part = 0; part < parts; ++part) {
-    lows.push_back(*std::min_element(
+    lows.push_back(*std::ranges::min_element(
         begin + static_cast<std::ptrdiff_t>(part * count / parts),
-        begin + static_cast<std::ptrdiff_t>((part + 1) * count / parts), by_bytes));
+        begin + static_cast<std::ptrdiff_t>((part + 1) * count / parts), {}, &Point::bytes));
   }
   std::vector<double> slopes;
   for (size_t i = 1; i < lows.size(); ++i) {
@@ -79,7 +78,7 @@ std::optional<GrowthCurve::Trend> GrowthCurve::Since(uint64_t from) const {
   const double earlier = std::accumulate(slopes.begin(), half, 0.0) / (half - slopes.begin());
   const double later = std::accumulate(half, slopes.end(), 0.0) / (slopes.end() - half);
   trend.slows = later < kSteadyShare * earlier;
-  const auto highest = std::max_element(lowest_.begin(), begin, by_bytes);
+  const auto highest = std::ranges::max_element(lowest_.begin(), begin, {}, &Point::bytes);
   trend.is_new_height = highest == begin || lows.back().bytes > highest->bytes;
   return trend;
 }

@@ -4,13 +4,23 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "bulkhead/internal/v1/worker.pb.h"
 #include "bulkhead/v1/loader.pb.h"
-#include "server/supervisor/verdict/worker_curves.h"
 
 namespace bulkhead {
+
+// What one worker shows.
+struct Finding {
+  v1::Verdict memory;  // as WorkerCurves::Judge says
+  double samples_per_second = 0;
+  // How the memory of its Python grows; absent: not known.
+  std::optional<internal::v1::PythonGrowth> python = {};
+  bool gone = false;  // the worker has ended
+};
 
 // Makes one verdict of what the workers of a pipeline show, those that ended included. A leak that
 // two workers show is confirmed. Pure; used by one thread.

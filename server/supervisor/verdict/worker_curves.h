@@ -2,33 +2,18 @@
 
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <string>
 
-#include "bulkhead/internal/v1/worker.pb.h"
 #include "bulkhead/v1/loader.pb.h"
 #include "server/arena/flight_recorder.h"
 #include "server/supervisor/verdict/growth_curve.h"
 
 namespace bulkhead {
 
-// What the memory of one worker shows; fields as in v1.Verdict.
-struct Finding {
-  v1::VerdictKind kind = v1::VERDICT_KIND_WARM_UP;
-  std::string stage;
-  double bytes_per_sample = 0;
-  double bound_bytes = 0;
-  uint64_t kept_bytes = 0;
-  uint64_t start_bytes = 0;
-  uint64_t memory_bytes = 0;
-  uint64_t samples = 0;
-  double samples_per_second = 0;
-  bool gone = false;  // the worker has ended
-  // How the memory of its Python grows; absent: not known.
-  std::optional<internal::v1::PythonGrowth> python;
-
-  bool Keeps() const { return kind == v1::VERDICT_KIND_LEAK || kind == v1::VERDICT_KIND_RETENTION; }
-};
+// Whether memory stays taken that tables and caches do not explain.
+inline bool Keeps(const v1::Verdict& verdict) {
+  return verdict.kind() == v1::VERDICT_KIND_LEAK || verdict.kind() == v1::VERDICT_KIND_RETENTION;
+}
 
 // The memory of one worker against the samples that it has done: of the process, and what each
 // stage allocated and did not free. Pure; used by one thread.
@@ -42,15 +27,16 @@ class WorkerCurves {
   // A look: the worker holds `held_bytes`.
   void Note(const FlightSnapshot& flight, uint64_t held_bytes);
 
-  // `outgrew`: the worker was full, so it is judged by all its samples but the first third.
-  Finding Judge(uint64_t quota_bytes, bool outgrew) const;
+  // Kind, stage, bytes and samples of a verdict on this worker. `outgrew`: the worker was full, so
+  // it is judged by all its samples but the first third.
+  v1::Verdict Judge(uint64_t quota_bytes, bool outgrew) const;
 
  private:
   // The first sample that counts.
   uint64_t JudgedFrom(bool outgrew) const;
-  void JudgeGrowing(uint64_t from, uint64_t quota_bytes, Finding& finding) const;
-  void JudgeOutgrown(Finding& finding) const;
-  void JudgeLevel(uint64_t from, uint64_t quota_bytes, Finding& finding) const;
+  void JudgeGrowing(uint64_t from, uint64_t quota_bytes, v1::Verdict& verdict) const;
+  void JudgeOutgrown(v1::Verdict& verdict) const;
+  void JudgeLevel(uint64_t from, uint64_t quota_bytes, v1::Verdict& verdict) const;
 
   GrowthCurve process_;
   std::map<std::string, GrowthCurve> stages_;

@@ -57,11 +57,6 @@ void Compartment::NoteWithoutSeccomp(const std::string& reason) {
       no_seccomp_, level());
 }
 
-void Compartment::Describe(v1::Containment& containment) const {
-  containment.set_quota_level(level());
-  containment.set_quota_level_reason(reason());
-}
-
 absl::StatusOr<CgroupLeaf> Compartment::MakeLeaf(pid_t pid, const CgroupLimits& limits) {
   auto leaf = tree_->MakeLeaf(absl::StrCat("worker-", next_leaf_++), limits);
   if (!leaf.ok()) return leaf;
@@ -91,22 +86,13 @@ absl::StatusOr<std::unique_ptr<Compartment::Cell>> Compartment::Admit(pid_t pid,
 
 void Compartment::RemoveLeft() {
   if (tree_ != nullptr && abandoned_) abandoned_ = !tree_->RemoveAbandoned();
-  left_.erase(std::remove_if(left_.begin(), left_.end(),
-                             [](CgroupLeaf& leaf) { return leaf.Remove().ok(); }),
-              left_.end());
+  std::erase_if(left_, [](CgroupLeaf& leaf) { return leaf.Remove().ok(); });
 }
-
-Compartment::Cell::Cell(Compartment* compartment, std::optional<CgroupLeaf> leaf)
-    : compartment_(compartment), leaf_(std::move(leaf)) {}
 
 Compartment::Cell::~Cell() {
   if (!leaf_.has_value()) return;
   leaf_->Kill();  // ends only processes that the worker may have started
   if (!leaf_->Remove().ok()) compartment_->left_.push_back(*std::move(leaf_));
-}
-
-const char* Compartment::Cell::level() const {
-  return leaf_.has_value() ? kTotal : compartment_->LevelWithoutCgroup();
 }
 
 uint64_t Compartment::Cell::OomKills() const {

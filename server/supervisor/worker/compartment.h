@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -54,14 +55,17 @@ class Compartment {
     Cell& operator=(const Cell&) = delete;
 
     // See Compartment::level().
-    const char* level() const;
+    const char* level() const {
+      return leaf_.has_value() ? kTotal : compartment_->LevelWithoutCgroup();
+    }
     // 1 if the kernel killed the worker at the leaf's limit, else 0. Call it once the worker is
     // reaped.
     uint64_t OomKills() const;
 
    private:
     friend class Compartment;
-    Cell(Compartment* compartment, std::optional<CgroupLeaf> leaf);
+    Cell(Compartment* compartment, std::optional<CgroupLeaf> leaf)
+        : compartment_(compartment), leaf_(std::move(leaf)) {}
 
     Compartment* const compartment_;
     std::optional<CgroupLeaf> leaf_;
@@ -79,7 +83,10 @@ class Compartment {
   // A worker reported that its filter is not in force.
   void NoteWithoutSeccomp(const std::string& reason);
   // Fills in the level and its reason.
-  void Describe(v1::Containment& containment) const;
+  void Describe(v1::Containment& containment) const {
+    containment.set_quota_level(level());
+    containment.set_quota_level_reason(reason());
+  }
 
  private:
   static constexpr char kTotal[] = "kernel-total";

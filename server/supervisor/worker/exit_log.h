@@ -19,7 +19,7 @@ class ExitLog {
 
   // `wanted`: the worker ended because it was asked to, and is only counted.
   void Add(v1::WorkerExit exit, bool wanted) {
-    AddCpu(exit.usage().cpu_seconds());
+    dead_cpu_seconds_ += exit.usage().cpu_seconds();
     ++counts_[exit.cause()];
     if (!wanted) Append(exits_, std::move(exit), kMaxExits);
   }
@@ -30,7 +30,7 @@ class ExitLog {
 
   // Adds the CPU time of a worker that was killed because its owner is gone.
   void AddOrphan(double cpu_seconds) {
-    AddCpu(cpu_seconds);
+    dead_cpu_seconds_ += cpu_seconds;
     ++counts_[v1::EXIT_CAUSE_TOLD];
   }
 
@@ -40,10 +40,8 @@ class ExitLog {
   void AppendStatus(v1::GetStatusResponse& response) const {
     response.set_wild_writes(wild_writes_);
     response.set_cpu_seconds(response.cpu_seconds() + dead_cpu_seconds_);
-    for (const v1::WorkerExit& exit : exits_) *response.add_recent_exits() = exit;
-    for (const v1::Recycling& recycling : recyclings_) {
-      *response.add_recent_recyclings() = recycling;
-    }
+    response.mutable_recent_exits()->Add(exits_.begin(), exits_.end());
+    response.mutable_recent_recyclings()->Add(recyclings_.begin(), recyclings_.end());
     for (const auto& [cause, count] : counts_) {
       v1::ExitCount& entry = *response.add_exit_counts();
       entry.set_cause(cause);
@@ -62,8 +60,6 @@ class ExitLog {
   const std::map<v1::RecycleCause, uint64_t>& recycling_counts() const { return recycling_counts_; }
 
  private:
-  void AddCpu(double seconds) { dead_cpu_seconds_ += seconds; }
-
   template <typename Entry>
   static void Append(std::deque<Entry>& entries, Entry entry, size_t max) {
     entries.push_back(std::move(entry));

@@ -2,9 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <utility>
-
-#include "server/os/event_loop.h"
 
 namespace bulkhead {
 namespace {
@@ -37,30 +34,13 @@ uint64_t MostCounted(FlightCount count, const PipelineStages& stages, uint64_t n
 
 }  // namespace
 
-FlightReader::FlightReader(FlightRecorder recorder, const PipelineStages& stages, uint32_t threads)
-    : recorder_(std::move(recorder)),
-      known_(stages),
-      threads_(threads),
-      begun_ns_(MonotonicNanos()) {}
-
-void FlightReader::LimitMemory(uint64_t bytes) {
-  most_bytes_ = bytes == 0 ? kAddressSpaceBytes : std::min(bytes, kAddressSpaceBytes);
-}
-
-FlightReader::Limits FlightReader::LimitsAt(int64_t now_ns) const {
-  Limits limits;
-  limits.nanos = Times(static_cast<uint64_t>(std::max<int64_t>(0, now_ns - begun_ns_)), threads_);
-  limits.busy_seconds = static_cast<double>(limits.nanos) / 1e9;
-  return limits;
-}
-
 void FlightReader::NameStages() {
   const std::vector<std::string> said = recorder_.StageNames();
   for (size_t tag = names_.size(); tag < said.size(); ++tag) {
     const std::string& name = said[tag];
     const bool is_known = known_.names.count(name) > 0 || name == FlightRecorder::kWorkerName ||
                           name == FlightRecorder::kSourceName;
-    const bool is_new = std::find(names_.begin(), names_.end(), name) == names_.end();
+    const bool is_new = std::ranges::find(names_, name) == names_.end();
     names_.push_back(is_known && is_new ? name : kUnknownStage);
   }
   stages_.resize(names_.size());
@@ -71,37 +51,36 @@ bool FlightReader::MayHold(int64_t amount) const {
   return amount >= -most && amount <= most;
 }
 
-void FlightReader::CheckStage(const Limits& limits, size_t number, FlightSnapshot::Stage& stage) {
+void FlightReader::CheckStage(uint64_t nanos, size_t number, FlightSnapshot::Stage& stage) {
   FlightSnapshot::Stage& believed = stages_[number];
   if (MayHold(stage.live_bytes)) believed.live_bytes = stage.live_bytes;
   if (MayHold(stage.live_blocks)) believed.live_blocks = stage.live_blocks;
   stage.live_bytes = believed.live_bytes;
   stage.live_blocks = believed.live_blocks;
-  stage.allocations =
-      Raise(believed.allocations, stage.allocations, limits.nanos / kNanosPerAllocation);
-  stage.runs = Raise(believed.runs, stage.runs, limits.nanos / kNanosPerRun);
+  stage.allocations = Raise(believed.allocations, stage.allocations, nanos / kNanosPerAllocation);
+  stage.runs = Raise(believed.runs, stage.runs, nanos / kNanosPerRun);
   for (size_t i = 0; i < kDurationBuckets; ++i) {
-    stage.times[i] = Raise(believed.times[i], stage.times[i], limits.nanos / kNanosPerRun);
+    stage.times[i] = Raise(believed.times[i], stage.times[i], nanos / kNanosPerRun);
   }
-  stage.busy_seconds = Raise(believed.busy_seconds, stage.busy_seconds, limits.busy_seconds);
+  const double life_seconds = static_cast<double>(nanos) / 1e9;
+  stage.busy_seconds = Raise(believed.busy_seconds, stage.busy_seconds, life_seconds);
 }
 
 FlightSnapshot FlightReader::Read() {
   NameStages();
   FlightSnapshot flight = recorder_.Snapshot(names_);
   const int64_t now_ns = MonotonicNanos();  // behind what is noted
-  const Limits limits = LimitsAt(now_ns);
+  const uint64_t nanos =
+      Times(static_cast<uint64_t>(std::max<int64_t>(0, now_ns - begun_ns_)), threads_);
   flight.live_bytes = 0;
   for (size_t i = 0; i < flight.stages.size(); ++i) {
-    CheckStage(limits, i, flight.stages[i]);
+    CheckStage(nanos, i, flight.stages[i]);
     flight.live_bytes += flight.stages[i].live_bytes;
   }
-  const auto is_unknown = [](const auto& stage) { return stage.name == kUnknownStage; };
-  flight.stages.erase(std::remove_if(flight.stages.begin(), flight.stages.end(), is_unknown),
-                      flight.stages.end());
-  flight.samples = Raise(samples_, flight.samples, limits.nanos / kNanosPerRun);
+  std::erase_if(flight.stages, [](const auto& stage) { return stage.name == kUnknownStage; });
+  flight.samples = Raise(samples_, flight.samples, nanos / kNanosPerRun);
   for (size_t i = 0; i < kFlightCounts; ++i) {
-    const uint64_t most = MostCounted(static_cast<FlightCount>(i), known_, limits.nanos);
+    const uint64_t most = MostCounted(static_cast<FlightCount>(i), known_, nanos);
     flight.counts[i] = Raise(counts_[i], flight.counts[i], most);
   }
   for (FlightSnapshot::Thread& thread : flight.threads) {

@@ -1,11 +1,14 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "server/arena/flight_recorder.h"
+#include "server/os/event_loop.h"
 #include "server/supervisor/worker/pipeline_stages.h"
 
 namespace bulkhead {
@@ -33,11 +36,14 @@ class FlightReader {
   static constexpr uint64_t kAddressSpaceBytes = uint64_t{1} << 47;
 
   // `stages` must outlive this. `threads`: the most that the worker may have. Its life begins now.
-  FlightReader(FlightRecorder recorder, const PipelineStages& stages, uint32_t threads);
+  FlightReader(FlightRecorder recorder, const PipelineStages& stages, uint32_t threads)
+      : recorder_(std::move(recorder)), known_(stages), threads_(threads) {}
 
   const FlightRecorder& recorder() const { return recorder_; }
   // Sets the worker's memory limit; 0: not known.
-  void LimitMemory(uint64_t bytes);
+  void LimitMemory(uint64_t bytes) {
+    most_bytes_ = bytes == 0 ? kAddressSpaceBytes : std::min(bytes, kAddressSpaceBytes);
+  }
 
   FlightSnapshot Read();
   // The names of the stages, by tag; kUnknownStage: none that the pipeline has. Empty: not told
@@ -50,20 +56,16 @@ class FlightReader {
   int64_t begun_ns() const { return begun_ns_; }
 
  private:
-  struct Limits {
-    uint64_t nanos = 0;  // of its life, of all threads
-    double busy_seconds = 0;
-  };
-  Limits LimitsAt(int64_t now_ns) const;
   void NameStages();
-  void CheckStage(const Limits& limits, size_t number, FlightSnapshot::Stage& stage);
+  // `nanos`: of the worker's life, of all its threads.
+  void CheckStage(uint64_t nanos, size_t number, FlightSnapshot::Stage& stage);
   // Whether a sum of memory, in bytes or blocks, positive or negative, is within the limit.
   bool MayHold(int64_t amount) const;
 
   FlightRecorder recorder_;
   const PipelineStages& known_;
   const uint32_t threads_;
-  const int64_t begun_ns_;
+  const int64_t begun_ns_ = MonotonicNanos();
   uint64_t most_bytes_ = kAddressSpaceBytes;
   // The last values that were accepted.
   std::vector<std::string> names_;             // by tag

@@ -51,7 +51,7 @@ v1::ExitCause CauseOf(const ProcessExit& exit, bool told) {
     // A program's own faults raise these; all others are sent, as by a terminal that is closed.
     constexpr std::array<int, 9> kOwn = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL,
                                          SIGTRAP, SIGSYS, SIGXCPU, SIGXFSZ};
-    const bool own = std::find(kOwn.begin(), kOwn.end(), exit.code) != kOwn.end();
+    const bool own = std::ranges::find(kOwn, exit.code) != kOwn.end();
     return own ? v1::EXIT_CAUSE_CRASHED : v1::EXIT_CAUSE_KILLED;
   }
   if (exit.code == kExitOutOfMemory) return v1::EXIT_CAUSE_OUT_OF_MEMORY;
@@ -61,40 +61,31 @@ v1::ExitCause CauseOf(const ProcessExit& exit, bool told) {
 absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Start(EventLoop& loop,
                                                                     const WorkerProgram& program,
                                                                     Callbacks callbacks) {
-  auto pair = PacketSocket::MakePair();
-  if (!pair.ok()) return pair.status();
+  BULKHEAD_ASSIGN_OR_RETURN(auto pair, PacketSocket::MakePair());
   SpawnSpec spec;
   spec.program = program.path;
   spec.args = program.args;
   spec.args.push_back(absl::StrCat("--control-fd=", ChildProcess::kPassedFd));
   spec.environment = WorkerEnvironment(program.environment);
   spec.inherits_environment = false;
-  spec.passed_fd = pair->second.fd();
+  spec.passed_fd = pair.second.fd();
   UniqueFd output;  // closed here once the worker has it: its end shall be noticed
   if (program.output) {
     BULKHEAD_ASSIGN_OR_RETURN(output, program.output());
     spec.output_fd = output.get();
   }
   spec.oom_score_adj = 500;
-  absl::StatusOr<ChildProcess> child =
-      program.spawner != nullptr ? program.spawner->Spawn(spec) : ChildProcess::Spawn(spec);
-  if (!child.ok()) return child.status();
-
+  BULKHEAD_ASSIGN_OR_RETURN(ChildProcess child, program.spawner != nullptr
+                                                    ? program.spawner->Spawn(spec)
+                                                    : ChildProcess::Spawn(spec));
   std::unique_ptr<WorkerProcess> worker(
-      new WorkerProcess(loop, *std::move(child), std::move(pair->first), std::move(callbacks)));
+      new WorkerProcess(loop, std::move(child), std::move(pair.first), std::move(callbacks)));
   WorkerProcess* const raw = worker.get();
-  absl::Status watched = loop.Watch(raw->socket_.fd(), [raw] { raw->Receive(kMessagesPerRound); });
-  if (watched.ok()) watched = loop.Watch(raw->child_.pidfd(), [raw] { raw->OnProcessEnd(); });
-  if (!watched.ok()) return watched;
+  BULKHEAD_RETURN_IF_ERROR(
+      loop.Watch(raw->socket_.fd(), [raw] { raw->Receive(kMessagesPerRound); }));
+  BULKHEAD_RETURN_IF_ERROR(loop.Watch(raw->child_.pidfd(), [raw] { raw->OnProcessEnd(); }));
   return worker;
 }
-
-WorkerProcess::WorkerProcess(EventLoop& loop, ChildProcess child, PacketSocket socket,
-                             Callbacks callbacks)
-    : loop_(loop),
-      child_(std::move(child)),
-      socket_(std::move(socket)),
-      callbacks_(std::move(callbacks)) {}
 
 WorkerProcess::~WorkerProcess() {
   loop_.Cancel(timer_);

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -72,7 +73,11 @@ class WorkerProcess final : public WorkerHandle {
   bool MarkBound() override { return Apply(WorkerEvent::kBound) && phase() == WorkerPhase::kReady; }
 
  private:
-  WorkerProcess(EventLoop& loop, ChildProcess child, PacketSocket socket, Callbacks callbacks);
+  WorkerProcess(EventLoop& loop, ChildProcess child, PacketSocket socket, Callbacks callbacks)
+      : loop_(loop),
+        child_(std::move(child)),
+        socket_(std::move(socket)),
+        callbacks_(std::move(callbacks)) {}
 
   // Changes the phase. Kills the worker and returns false if the event is not allowed now.
   bool Apply(WorkerEvent event);

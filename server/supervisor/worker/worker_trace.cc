@@ -10,21 +10,12 @@ namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
 
+// Kinds are numbered alike.
+static_assert(static_cast<int>(FlightSpan::Kind::kTurn) == v1::TraceSpan::Kind_MAX);
 v1::TraceSpan::Kind KindOf(FlightSpan::Kind kind) {
-  switch (kind) {
-    case FlightSpan::Kind::kLease:
-      return v1::TraceSpan::KIND_LEASE;
-    case FlightSpan::Kind::kWait:
-      return v1::TraceSpan::KIND_WAIT;
-    case FlightSpan::Kind::kSample:
-      return v1::TraceSpan::KIND_SAMPLE;
-    case FlightSpan::Kind::kStage:
-      return v1::TraceSpan::KIND_STAGE;
-    case FlightSpan::Kind::kTurn:
-      return v1::TraceSpan::KIND_TURN;
-    default:
-      return v1::TraceSpan::KIND_UNSPECIFIED;
-  }
+  const auto number = static_cast<int>(kind);
+  if (!v1::TraceSpan::Kind_IsValid(number)) return v1::TraceSpan::KIND_UNSPECIFIED;
+  return static_cast<v1::TraceSpan::Kind>(number);
 }
 
 bool IsInStage(v1::TraceSpan::Kind kind) {
@@ -33,20 +24,12 @@ bool IsInStage(v1::TraceSpan::Kind kind) {
 
 }  // namespace
 
-WorkerTrace::WorkerTrace(std::shared_ptr<Tracer> tracer, FlightReader& flight,
-                         v1::TracedWorker worker)
-    : tracer_(std::move(tracer)), flight_(flight), worker_(std::move(worker)) {
-  tracer_->Add(this);
-}
-
 void WorkerTrace::BeginTrace() {
   const FlightRecorder& recorder = flight_.recorder();
   recorder.SetTraced(true);
   next_.clear();
   for (uint32_t i = 0; i < recorder.thread_count(); ++i) next_.push_back(recorder.ring(i).next());
 }
-
-void WorkerTrace::ReadTrace() { Read(/*end=*/false); }
 
 void WorkerTrace::EndTrace() {
   Read(/*end=*/true);

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "server/supervisor/trace/tracer.h"
@@ -16,13 +17,16 @@ namespace bulkhead {
 class WorkerTrace final : public TraceSource {
  public:
   // `flight` must outlive this. `worker` is without its stages.
-  WorkerTrace(std::shared_ptr<Tracer> tracer, FlightReader& flight, v1::TracedWorker worker);
+  WorkerTrace(std::shared_ptr<Tracer> tracer, FlightReader& flight, v1::TracedWorker worker)
+      : tracer_(std::move(tracer)), flight_(flight), worker_(std::move(worker)) {
+    tracer_->Add(this);
+  }
   ~WorkerTrace() override { tracer_->Remove(this); }
   WorkerTrace(const WorkerTrace&) = delete;
   WorkerTrace& operator=(const WorkerTrace&) = delete;
 
   void BeginTrace() override;
-  void ReadTrace() override;
+  void ReadTrace() override { Read(/*end=*/false); }
   void EndTrace() override;
   // The worker has ended, and will not write again.
   void NoteEnd(const std::string& reason);

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -20,18 +21,9 @@ constexpr int64_t kFreshNs = 10'000'000;
 constexpr int64_t kGoodNs = 100'000'000;
 
 v1::WorkerState StateOf(WorkerPhase phase, uint32_t leases) {
-  switch (phase) {
-    case WorkerPhase::kStarting:
-    case WorkerPhase::kBinding:
-      return v1::WORKER_STATE_STARTING;
-    case WorkerPhase::kReady:
-      return leases > 0 ? v1::WORKER_STATE_BUSY : v1::WORKER_STATE_READY;
-    case WorkerPhase::kStopping:
-    case WorkerPhase::kKilled:
-    case WorkerPhase::kGone:
-      break;
-  }
-  return v1::WORKER_STATE_STOPPING;
+  if (phase < WorkerPhase::kReady) return v1::WORKER_STATE_STARTING;
+  if (phase > WorkerPhase::kReady) return v1::WORKER_STATE_STOPPING;
+  return leases > 0 ? v1::WORKER_STATE_BUSY : v1::WORKER_STATE_READY;
 }
 
 }  // namespace
@@ -62,8 +54,7 @@ void AppendStages(const FlightSnapshot& flight,
   for (const auto& stage : flight.stages) {
     if (stage.live_bytes > 0 || stage.runs > 0) order.push_back(&stage);
   }
-  std::stable_sort(order.begin(), order.end(),
-                   [](const auto* a, const auto* b) { return a->live_bytes > b->live_bytes; });
+  std::ranges::stable_sort(order, std::greater{}, &FlightSnapshot::Stage::live_bytes);
   for (const FlightSnapshot::Stage* stage : order) {
     v1::StageUsage& usage = *stages.Add();
     usage.set_stage(stage->name);
@@ -80,8 +71,7 @@ void AddTotals(uint64_t samples, const FlightSnapshot& flight, v1::PlaceTotals& 
   for (const FlightSnapshot::Stage& stage : flight.stages) {
     if (stage.runs == 0) continue;
     auto& stages = *place.mutable_stages();
-    auto known = std::find_if(stages.begin(), stages.end(),
-                              [&](const auto& usage) { return usage.stage() == stage.name; });
+    const auto known = std::ranges::find(stages, stage.name, &v1::StageUsage::stage);
     v1::StageUsage& usage = known == stages.end() ? *stages.Add() : *known;
     usage.set_stage(stage.name);
     usage.set_busy_seconds(usage.busy_seconds() + stage.busy_seconds);
@@ -116,8 +106,7 @@ void AddDecodes(const FlightSnapshot& flight, v1::JpegDecodes& sum, v1::KeptCoun
 void AddDecodes(const v1::JpegDecodes& more, v1::JpegDecodes& sum) {
   for (const v1::JpegDecodes::Files& files : more.files()) {
     const auto same =
-        std::find_if(sum.mutable_files()->begin(), sum.mutable_files()->end(),
-                     [&](const auto& known) { return known.decoder() == files.decoder(); });
+        std::ranges::find(*sum.mutable_files(), files.decoder(), &v1::JpegDecodes::Files::decoder);
     if (same == sum.mutable_files()->end()) {
       *sum.add_files() = files;
     } else {
@@ -155,9 +144,7 @@ std::string DescribeRefusal(const FlightSnapshot& flight, uint64_t held_bytes,
       absl::StrCat(flight.refused_stage, " asked for ", FormatBytes(flight.refused_bytes),
                    " when the worker held ", FormatBytes(std::max(held_bytes, counted)),
                    " of its quota of ", FormatBytes(quota_bytes));
-  const auto most =
-      std::max_element(flight.stages.begin(), flight.stages.end(),
-                       [](const auto& a, const auto& b) { return a.live_bytes < b.live_bytes; });
+  const auto most = std::ranges::max_element(flight.stages, {}, &FlightSnapshot::Stage::live_bytes);
   if (most != flight.stages.end() && most->live_bytes > 0) {
     absl::StrAppend(&text, ", most of it in ", most->name, " (",
                     FormatBytes(static_cast<uint64_t>(most->live_bytes)), ")");

@@ -54,14 +54,14 @@ TEST_F(StreamNotesTest, BoundsTheRateAndTellsWhatWasLeftOut) {
 }
 
 TEST_F(StreamNotesTest, SumsWhatHappenedToOneLineAMinute) {
-  notes_.CountDeath("worker 0: killed");
+  notes_.Count(StreamNotes::kDeath, "worker 0: killed");
   notes_.SendDue(kStart, /*at_end=*/false);
   EXPECT_THAT(Told(), ElementsAre("1 worker died: worker 0: killed"));
   EXPECT_EQ(last_.level(), v1::Note::LEVEL_WARNING);
-  notes_.CountDeath("worker 1: killed");
-  notes_.CountDeath("worker 2: out of memory");
-  notes_.CountReplacement("worker 3: it grew");
-  notes_.CountSubstitution("a.jpg: damaged");
+  notes_.Count(StreamNotes::kDeath, "worker 1: killed");
+  notes_.Count(StreamNotes::kDeath, "worker 2: out of memory");
+  notes_.Count(StreamNotes::kReplacement, "worker 3: it grew");
+  notes_.Count(StreamNotes::kSubstitution, "a.jpg: damaged");
   notes_.SendDue(kStart + 59 * kSecond, /*at_end=*/false);
   EXPECT_THAT(Told(), ElementsAre());
   notes_.SendDue(kStart + 60 * kSecond, /*at_end=*/false);
@@ -73,15 +73,15 @@ TEST_F(StreamNotesTest, SumsWhatHappenedToOneLineAMinute) {
 }
 
 TEST_F(StreamNotesTest, APlannedReplacementIsNoWarning) {
-  notes_.CountReplacement("worker 3: it grew");
+  notes_.Count(StreamNotes::kReplacement, "worker 3: it grew");
   notes_.SendDue(kStart, /*at_end=*/false);
   EXPECT_EQ(last_.level(), v1::Note::LEVEL_INFO);
 }
 
 TEST_F(StreamNotesTest, TheEndWaitsForNoMinute) {
-  notes_.CountDeath("worker 0: killed");
+  notes_.Count(StreamNotes::kDeath, "worker 0: killed");
   notes_.SendDue(kStart, /*at_end=*/false);
-  notes_.CountDeath("worker 1: killed");
+  notes_.Count(StreamNotes::kDeath, "worker 1: killed");
   notes_.SendDue(kStart + kSecond, /*at_end=*/true);
   EXPECT_THAT(Told(),
               ElementsAre("1 worker died: worker 0: killed", "1 worker died: worker 1: killed"));

@@ -260,7 +260,7 @@ TEST_F(StreamTest, NamesTheWorkAtWhichAWorkerDied) {
   const auto death = stream_->NoteDeath(leases_[2].lease_id(), kWorker);
   ASSERT_TRUE(death.has_value());
   EXPECT_EQ(death->deaths, 1);
-  EXPECT_EQ(death->work, "epoch 0, positions 2 to 2 of stream ");
+  EXPECT_EQ(stream_->WorkAt(death->lease), "epoch 0, positions 2 to 2 of stream ");
 }
 
 std::string DigestOf(std::initializer_list<const char*> records) {

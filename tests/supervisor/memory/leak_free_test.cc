@@ -35,7 +35,7 @@ struct End {
   uint64_t replaced_at = 0;
   std::string reason;
   bool met_quota = false;
-  Finding finding;
+  v1::Verdict verdict;
   uint64_t called_leak_at = 0;
 };
 
@@ -64,9 +64,9 @@ End Live(const Life& life, uint64_t seed, uint64_t samples = kSamples) {
     flight.stages[0].live_bytes = static_cast<int64_t>(held - life.kept_at(0));
     growth.Note(done, static_cast<uint64_t>(held), static_cast<int64_t>(done) * 2'000'000);
     curves.Note(flight, static_cast<uint64_t>(held));
-    end.finding = curves.Judge(facts.quota_bytes, /*outgrew=*/false);
-    if (end.finding.Keeps() && end.called_leak_at == 0) end.called_leak_at = done;
-    facts.outgrows = end.finding.Keeps();
+    end.verdict = curves.Judge(facts.quota_bytes, /*outgrew=*/false);
+    if (Keeps(end.verdict) && end.called_leak_at == 0) end.called_leak_at = done;
+    facts.outgrows = Keeps(end.verdict);
     const auto decision = DecideRecycling({}, facts);
     room = decision.has_value() ? SamplesUntilFull(growth, facts.quota_bytes) : most;
     if (!decision.has_value()) continue;
@@ -128,9 +128,9 @@ TEST(LeakFreeTest, WhatLevelsOffIsNeverReplacedForGrowthAndNeverCalledALeak) {
       EXPECT_EQ(end.replaced_at, 0u) << life.name << ", seed " << seed << ": " << end.reason;
       EXPECT_EQ(end.called_leak_at, 0u) << life.name << ", seed " << seed;
       if (life.swings) continue;
-      EXPECT_TRUE(end.finding.kind == v1::VERDICT_KIND_CLEAN ||
-                  end.finding.kind == v1::VERDICT_KIND_CACHE)
-          << life.name << ", seed " << seed << ": " << v1::VerdictKind_Name(end.finding.kind);
+      EXPECT_TRUE(end.verdict.kind() == v1::VERDICT_KIND_CLEAN ||
+                  end.verdict.kind() == v1::VERDICT_KIND_CACHE)
+          << life.name << ", seed " << seed << ": " << v1::VerdictKind_Name(end.verdict.kind());
     }
   }
 }
@@ -148,8 +148,8 @@ TEST(LeakFreeTest, BuffersThatMeetEverLargerImagesAreNoRetention) {
     }
     return curves.Judge(static_cast<uint64_t>(kQuota), /*outgrew=*/false);
   };
-  EXPECT_EQ(finding_at_the_end(4 * kMiB).kind, v1::VERDICT_KIND_CACHE);
-  EXPECT_EQ(finding_at_the_end(40 * kMiB).kind, v1::VERDICT_KIND_RETENTION);
+  EXPECT_EQ(finding_at_the_end(4 * kMiB).kind(), v1::VERDICT_KIND_CACHE);
+  EXPECT_EQ(finding_at_the_end(40 * kMiB).kind(), v1::VERDICT_KIND_RETENTION);
 }
 
 TEST(LeakFreeTest, ALeakIsReplacedBeforeTheQuotaIsMet) {
@@ -175,8 +175,8 @@ TEST(LeakFreeTest, ALeakOfFourKibibytesIsCalledOneWithin20000Samples) {
     const End end = Live(leak, seed);
     EXPECT_GT(end.called_leak_at, 0u) << "seed " << seed;
     EXPECT_LE(end.called_leak_at, 20'000u) << "seed " << seed;
-    EXPECT_EQ(end.finding.kind, v1::VERDICT_KIND_LEAK);
-    EXPECT_NEAR(end.finding.bytes_per_sample, 4096, end.finding.bound_bytes + 100)
+    EXPECT_EQ(end.verdict.kind(), v1::VERDICT_KIND_LEAK);
+    EXPECT_NEAR(end.verdict.bytes_per_sample(), 4096, end.verdict.bound_bytes() + 100)
         << "seed " << seed;
   }
 }

@@ -56,7 +56,7 @@ TEST(MemoryBudgetTest, AWorkersQuotaIsSplitOffAndComesBackAlone) {
   const auto budget = TenMiB();
   auto admission = budget->Admit(Stream(kMiB, 3));
   ASSERT_TRUE(admission.ok());
-  MemoryClaim part = admission->workers.SplitQuota(2 * kMiB);
+  MemoryClaim part = admission->workers.Split(0, 2 * kMiB);
   EXPECT_EQ(part.quota_bytes(), 2 * kMiB);
   EXPECT_EQ(admission->workers.quota_bytes(), 4 * kMiB);
   part.MarkReturning();
@@ -64,7 +64,7 @@ TEST(MemoryBudgetTest, AWorkersQuotaIsSplitOffAndComesBackAlone) {
   part.Release();
   EXPECT_EQ(budget->returning_bytes(), 0u);
   EXPECT_EQ(budget->Snapshot().quota_bytes(), 4 * kMiB);
-  EXPECT_EQ(admission->workers.SplitQuota(100 * kMiB).quota_bytes(), 4 * kMiB)
+  EXPECT_EQ(admission->workers.Split(0, 100 * kMiB).quota_bytes(), 4 * kMiB)
       << "no more than there is";
 }
 

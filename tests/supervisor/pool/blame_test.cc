@@ -143,7 +143,7 @@ class BlameOfDeathsTest : public PoolWorld {
     streams_.all()[0]->WorkerGone(worker.id);
   }
 
-  Blame blame_{config_, absl::Seconds(5), crew_, streams_};
+  Blame blame_{part_};
   bool passes_ = false;   // other samples passed the stage
   bool refused_ = false;  // it was refused all of its quota
   DeathFinding found_;

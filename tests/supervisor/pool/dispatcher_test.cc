@@ -17,7 +17,7 @@ class DispatcherTest : public PoolWorld {
     worker.held.clear();
   }
 
-  Dispatcher dispatcher_{config_, crew_, streams_};
+  Dispatcher dispatcher_{part_};
 };
 
 TEST_F(DispatcherTest, FillsTheLeastBusyFirst) {

@@ -14,8 +14,7 @@ class PlannedReplacementTest : public PoolWorld {
     context_.gate = &gate_;
     context_.budget = budget_.get();
     replacement_ = std::make_unique<PlannedReplacement>(
-        context_, config_, crew_, streams_, dispatcher_,
-        [this](Slot& slot) -> absl::StatusOr<std::unique_ptr<PoolWorker>> {
+        part_, dispatcher_, [this](Slot& slot) -> absl::StatusOr<std::unique_ptr<PoolWorker>> {
           if (!spawns_) return absl::UnavailableError("no process");
           return MakeWorker(slot.index);
         });
@@ -39,8 +38,7 @@ class PlannedReplacementTest : public PoolWorld {
   ExitLog exits_;
   ReplacementGate gate_;
   const std::shared_ptr<MemoryBudget> budget_ = MemoryBudget::Create({}).value();
-  PoolContext context_;
-  Dispatcher dispatcher_{config_, crew_, streams_};
+  Dispatcher dispatcher_{part_};
   bool spawns_ = true;
   std::unique_ptr<PlannedReplacement> replacement_;
   std::unique_ptr<PoolWorker> gone_;

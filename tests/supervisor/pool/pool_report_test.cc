@@ -7,7 +7,10 @@ namespace {
 
 class PoolReportTest : public PoolWorld {
  protected:
-  PoolReportTest() { config_.name = "train"; }
+  PoolReportTest() {
+    context_.exits = &exits_;
+    config_.name = "train";
+  }
 
   v1::GetStatusResponse Workers(bool starts = true) const {
     v1::GetStatusResponse status;
@@ -36,7 +39,7 @@ class PoolReportTest : public PoolWorld {
   }
 
   ExitLog exits_;
-  PoolReport report_{config_, crew_, streams_, &exits_};
+  PoolReport report_{part_};
 };
 
 TEST_F(PoolReportTest, APlaceThatWaitsForItsWorkerIsShownWhileWorkersStart) {

@@ -39,7 +39,7 @@ class PoolSegmentsTest : public PoolWorld {
       if (segments_ != nullptr) segments_->Tell();
     });
   }
-  void Begin() { segments_ = std::make_unique<PoolSegments>(context_, config_, crew_); }
+  void Begin() { segments_ = std::make_unique<PoolSegments>(part_); }
   // The kinds of the segments that the worker was given to write to.
   std::vector<internal::v1::CacheKind> Writable() {
     std::vector<internal::v1::CacheKind> kinds;
@@ -51,7 +51,6 @@ class PoolSegmentsTest : public PoolWorld {
 
   const TestDir folder_;
   const std::shared_ptr<IoThread> io_ = IoThread::Start().value();
-  PoolContext context_;
   int news_ = 0;
   std::unique_ptr<CacheSegments> seek_;
   std::unique_ptr<CacheSegments> stage_;

@@ -80,8 +80,8 @@ TEST_F(PoolStreamsTest, WhatIsSaidBeforeThereIsAStreamWaitsForTheFirst) {
 TEST_F(PoolStreamsTest, EveryStreamHearsOfDeathsAndReplacements) {
   const auto one = AddStream();
   const auto other = AddStream();
-  streams_.CountDeath("worker 0: killed");
-  streams_.CountReplacement("worker 1: it grew");
+  streams_.Count(StreamNotes::kDeath, "worker 0: killed");
+  streams_.Count(StreamNotes::kReplacement, "worker 1: it grew");
   streams_.SendNotes();
   const std::vector<std::string> expected = {
       "1 worker died: worker 0: killed; 1 worker was replaced as planned: worker 1: it grew"};
@@ -98,8 +98,8 @@ TEST_F(PoolStreamsTest, AStreamThatMakesBatchesForOthersIsNoClients) {
   streams_.Tell(2, note);
   note.set_text("for all");
   streams_.Tell(0, note);
-  streams_.CountDeath("worker 0: killed");
-  streams_.CountReplacement("worker 1: it grew");
+  streams_.Count(StreamNotes::kDeath, "worker 0: killed");
+  streams_.Count(StreamNotes::kReplacement, "worker 1: it grew");
   streams_.Tell(v1::Note::LEVEL_INFO, "for all, too");
   streams_.SendNotes();
   EXPECT_EQ(maker->notes, std::vector<std::string>{"of a sample that it makes"});

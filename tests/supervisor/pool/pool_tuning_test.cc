@@ -19,7 +19,7 @@ class PoolTuningTest : public PoolWorld {
     context_.loop = loop_;
     context_.budget = budget_.get();
     context_.memory = std::make_shared<MemoryClaim>(budget_->AdmitWorker(2 * kQuota).value());
-    tuning_.emplace(context_, config_, crew_, streams_, dispatcher_, [](Slot&) {});
+    tuning_.emplace(part_, dispatcher_, [](Slot&) {});
     context_.memory->Merge(budget_->AdmitWorker(2 * kQuota).value());
     Man(4);
   }
@@ -34,8 +34,7 @@ class PoolTuningTest : public PoolWorld {
   uint64_t Promised() const { return budget_->Snapshot().quota_bytes(); }
 
   const std::shared_ptr<MemoryBudget> budget_ = MemoryBudget::Create({}).value();
-  PoolContext context_;
-  Dispatcher dispatcher_{config_, crew_, streams_};
+  Dispatcher dispatcher_{part_};
   std::optional<PoolTuning> tuning_;
 };
 
@@ -103,7 +102,7 @@ TEST_F(PoolTuningTest, TellsWhatItDoesAndWhy) {
 
 TEST_F(PoolTuningTest, AFixedNumberStays) {
   config_.tuning.reset();
-  PoolTuning fixed(context_, config_, crew_, streams_, dispatcher_, [](Slot&) {});
+  PoolTuning fixed(part_, dispatcher_, [](Slot&) {});
   fixed.Look(MonotonicNanos());
   EXPECT_EQ(fixed.spare_bytes(), 0u);
   EXPECT_FALSE(fixed.GiveUpOne());

@@ -47,7 +47,7 @@ class PoolVerdictTest : public PoolWorld {
 
 TEST_F(PoolVerdictTest, NamesThePipelineTheStageAndItsCode) {
   Man(2);
-  PoolVerdict verdict(config_, crew_, streams_, /*replaces=*/true);
+  PoolVerdict verdict(part_);
   EXPECT_EQ(Now(verdict).kind(), v1::VERDICT_KIND_WARM_UP);
   Work(WorkerAt(0), 4096);
   const v1::Verdict now = Now(verdict);
@@ -67,7 +67,7 @@ TEST_F(PoolVerdictTest, ALeakIsToldAgainWhenItIsKnownWhatPythonSees) {
   const auto sink = std::make_shared<spdlog::sinks::ostream_sink_mt>(told);
   spdlog::default_logger()->sinks().push_back(sink);
   Man(2);
-  PoolVerdict verdict(config_, crew_, streams_, /*replaces=*/true);
+  PoolVerdict verdict(part_);
   Work(WorkerAt(0), 4096);
   Now(verdict);
   EXPECT_THAT(told.str(), HasSubstr("leak: stages[0] python (my_aug.rotate)"));
@@ -83,7 +83,7 @@ TEST_F(PoolVerdictTest, ALeakIsToldAgainWhenItIsKnownWhatPythonSees) {
 
 TEST_F(PoolVerdictTest, AWorkerIsJudgedEvery50Milliseconds) {
   Man(1);
-  PoolVerdict verdict(config_, crew_, streams_, /*replaces=*/true);
+  PoolVerdict verdict(part_);
   verdict.Look(now_ns_);
   Work(WorkerAt(0), 4096);
   verdict.Look(now_ns_ + kSecond / 25);
@@ -94,7 +94,7 @@ TEST_F(PoolVerdictTest, AWorkerIsJudgedEvery50Milliseconds) {
 
 TEST_F(PoolVerdictTest, AWorkerWithoutColleaguesIsReplacedOnceForAConfirmation) {
   Man(1);
-  PoolVerdict verdict(config_, crew_, streams_, /*replaces=*/true);
+  PoolVerdict verdict(part_);
   Work(WorkerAt(0), 0);
   Now(verdict);
   EXPECT_FALSE(crew_.slots()[0]->probed) << "there is nothing to confirm";
@@ -113,12 +113,13 @@ TEST_F(PoolVerdictTest, AWorkerWithoutColleaguesIsReplacedOnceForAConfirmation) 
 
 TEST_F(PoolVerdictTest, NobodyIsReplacedForAConfirmationWhereOthersMayGiveItOrNobodyShall) {
   Man(2);
-  PoolVerdict among_others(config_, crew_, streams_, /*replaces=*/true);
+  PoolVerdict among_others(part_);
   Work(WorkerAt(0), 4096);
   Now(among_others);
   EXPECT_FALSE(crew_.slots()[0]->probed);
   Man(1);
-  PoolVerdict forbidden(config_, crew_, streams_, /*replaces=*/false);
+  context_.recycle.by_growth = false;
+  PoolVerdict forbidden(part_);
   Work(WorkerAt(0), 4096);
   Now(forbidden);
   EXPECT_FALSE(crew_.slots()[0]->probed);

@@ -10,9 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/supervisor/pool/crew.h"
-#include "server/supervisor/pool/pipeline_config.h"
-#include "server/supervisor/pool/pool_streams.h"
+#include "server/supervisor/pool/pool_part.h"
 
 namespace bulkhead {
 
@@ -92,7 +90,7 @@ class PoolWorld : public testing::Test {
                                            BatchBringer* bringer = nullptr) {
     auto observer = std::make_shared<WorldObserver>();
     StreamConfig config;
-    config.name = "train";
+    config.about.set_name("train");
     config.for_others = for_others;
     config.binding.set_error_action(action);
     config.binding.set_samples_per_epoch(256);
@@ -140,9 +138,11 @@ class PoolWorld : public testing::Test {
   }
 
   const std::shared_ptr<EventLoop> loop_ = EventLoop::Create().value();
+  PoolContext context_;
   PipelineConfig config_;
   Crew crew_;
   PoolStreams streams_;
+  const PoolPart part_{context_, config_, crew_, streams_};
 
  private:
   LeaseTable::WorkerId last_worker_ = 0;

@@ -13,10 +13,10 @@ using ::testing::HasSubstr;
 class ProgressWatchTest : public PoolWorld {
  protected:
   ProgressWatchTest() {
-    timeouts_.hang = absl::Seconds(30);
-    timeouts_.reap = absl::Seconds(10);
-    timeouts_.start = absl::Seconds(60);
-    timeouts_.start_with_imports = absl::Seconds(300);
+    context_.timeouts.hang = absl::Seconds(30);
+    context_.timeouts.reap = absl::Seconds(10);
+    context_.timeouts.start = absl::Seconds(60);
+    context_.timeouts.start_with_imports = absl::Seconds(300);
     Man(1);
   }
 
@@ -26,8 +26,7 @@ class ProgressWatchTest : public PoolWorld {
     return HandleOf(WorkerAt(0)).reason;
   }
 
-  PoolTimeouts timeouts_;
-  ProgressWatch watch_{config_, timeouts_, crew_};
+  ProgressWatch watch_{part_};
 };
 
 TEST_F(ProgressWatchTest, AWorkerWithoutWorkDoesNotHang) {
@@ -84,20 +83,20 @@ TEST_F(ProgressWatchTest, ASuccessorThatIsWarmMayStandByForLong) {
 
 TEST_F(ProgressWatchTest, AStreamWithoutABatchIsToldWhatItsWorkersAreAt) {
   const auto observer = AddStream();
-  watch_.TellActivity(streams_, MonotonicNanos());
+  watch_.TellActivity(MonotonicNanos());
   EXPECT_EQ(observer->activity, "");
   const int64_t later = MonotonicNanos() + 6 * kSecond;
-  watch_.TellActivity(streams_, later);
+  watch_.TellActivity(later);
   EXPECT_EQ(observer->activity, "the workers serve other streams");
   WorkerAt(0).bound = false;
   WorkerAt(0).spawned_ns = later - kSecond;
-  watch_.TellActivity(streams_, later + kSecond / 2);
+  watch_.TellActivity(later + kSecond / 2);
   EXPECT_EQ(observer->activity, "the workers serve other streams") << "at most every second";
-  watch_.TellActivity(streams_, later + kSecond);
+  watch_.TellActivity(later + kSecond);
   EXPECT_EQ(observer->activity, "worker 0 has been starting for 2s");
   crew_.slots()[0]->worker = nullptr;
   crew_.slots()[0]->last_end = "killed by signal 9";
-  watch_.TellActivity(streams_, later + 2 * kSecond);
+  watch_.TellActivity(later + 2 * kSecond);
   EXPECT_EQ(observer->activity, "worker 0 waits for a restart; the last end: killed by signal 9");
 }
 
@@ -115,10 +114,10 @@ TEST_F(ProgressWatchTest, AStreamThatWaitsForASharedBatchIsToldByWhoMakesIt) {
   PromisingBringer bringer;
   const auto observer = AddStream(v1::ERROR_ACTION_SUBSTITUTE, /*for_others=*/false, &bringer);
   const int64_t later = MonotonicNanos() + 6 * kSecond;
-  watch_.TellActivity(streams_, later);
+  watch_.TellActivity(later);
   EXPECT_EQ(observer->activity, "");
   streams_.all().back()->brought().GiveBack(bringer.promised.at(0));
-  watch_.TellActivity(streams_, later + 2 * kSecond);
+  watch_.TellActivity(later + 2 * kSecond);
   EXPECT_EQ(observer->activity, "the workers serve other streams");
 }
 
@@ -137,8 +136,7 @@ class MemoryWatchTest : public PoolWorld {
     watch_.Note(WorkerAt(0), *crew_.slots()[0], memory, ++now_ns_);
   }
 
-  PoolContext context_;
-  MemoryWatch watch_{context_, config_};
+  MemoryWatch watch_{part_};
   int64_t now_ns_ = 0;
 };
 

@@ -41,12 +41,10 @@ class WorkerStarterTest : public PoolWorld {
 
   ExitLog exits_;
   const std::unique_ptr<Compartment> compartment_ = Compartment::Open({.name = "starter"}).value();
-  PoolContext context_;
-  MemoryWatch memory_{context_, config_};
+  MemoryWatch memory_{part_};
   std::vector<std::pair<PoolWorker*, internal::v1::FromWorker>> messages_;
   std::vector<std::pair<PoolWorker*, WorkerEnd>> exits_told_;
-  const WorkerStarter starter_{context_,
-                               config_,
+  const WorkerStarter starter_{part_,
                                memory_,
                                {[this](PoolWorker& worker, const auto& message) {
                                   messages_.emplace_back(&worker, message);

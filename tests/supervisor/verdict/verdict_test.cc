@@ -45,81 +45,82 @@ Amount EachSample(uint64_t bytes) {
 
 TEST(WorkerCurvesTest, TheStageThatGrowsIsNamedAndNotTheLargest) {
   const auto large = [](uint64_t s) { return (s % 5) * 8 * kMiB + 100 * kMiB; };
-  const Finding finding = Worked(12'000, large, EachSample(4 * kKiB)).Judge(kQuota, false);
-  EXPECT_EQ(finding.kind, v1::VERDICT_KIND_LEAK);
-  EXPECT_EQ(finding.stage, "stages[1] python");
-  EXPECT_NEAR(finding.bytes_per_sample, 4096, 1);
-  EXPECT_NEAR(static_cast<double>(finding.kept_bytes), 12'000 * 4096, 1e6);
+  const v1::Verdict verdict = Worked(12'000, large, EachSample(4 * kKiB)).Judge(kQuota, false);
+  EXPECT_EQ(verdict.kind(), v1::VERDICT_KIND_LEAK);
+  EXPECT_EQ(verdict.stage(), "stages[1] python");
+  EXPECT_NEAR(verdict.bytes_per_sample(), 4096, 1);
+  EXPECT_NEAR(static_cast<double>(verdict.kept_bytes()), 12'000 * 4096, 1e6);
 }
 
 TEST(WorkerCurvesTest, ImportsAreWhatItHeldBeforeItsFirstSample) {
-  const Finding finding = Worked(12'000, Nothing, EachSample(4 * kKiB)).Judge(kQuota, false);
-  EXPECT_EQ(finding.start_bytes, 209 * kMiB);
+  const v1::Verdict verdict = Worked(12'000, Nothing, EachSample(4 * kKiB)).Judge(kQuota, false);
+  EXPECT_EQ(verdict.start_bytes(), 209 * kMiB);
 }
 
 TEST(WorkerCurvesTest, AProcessThatGrowsWhileNoStageDoesRetains) {
-  const Finding finding =
+  const v1::Verdict verdict =
       Worked(12'000, Nothing, Nothing, EachSample(4 * kKiB)).Judge(kQuota, false);
-  EXPECT_EQ(finding.kind, v1::VERDICT_KIND_RETENTION);
-  EXPECT_EQ(finding.stage, "");
-  EXPECT_NEAR(finding.bytes_per_sample, 4096, 1);
+  EXPECT_EQ(verdict.kind(), v1::VERDICT_KIND_RETENTION);
+  EXPECT_EQ(verdict.stage(), "");
+  EXPECT_NEAR(verdict.bytes_per_sample(), 4096, 1);
 }
 
 TEST(WorkerCurvesTest, NothingIsSaidOfAWorkerThatHasJustBegun) {
-  const Finding finding = Worked(9'900, Nothing, EachSample(4 * kKiB)).Judge(kQuota, false);
-  EXPECT_EQ(finding.kind, v1::VERDICT_KIND_WARM_UP);
+  const v1::Verdict verdict = Worked(9'900, Nothing, EachSample(4 * kKiB)).Judge(kQuota, false);
+  EXPECT_EQ(verdict.kind(), v1::VERDICT_KIND_WARM_UP);
 }
 
 TEST(WorkerCurvesTest, AWorkerThatWasFullAfterFewSamplesIsJudgedByThem) {
   const auto mostly = [](uint64_t s) { return s * kMiB / 8; };
-  const Finding finding = Worked(200, mostly, EachSample(kMiB)).Judge(kQuota, true);
-  EXPECT_EQ(finding.kind, v1::VERDICT_KIND_LEAK);
-  EXPECT_EQ(finding.stage, "stages[1] python");
-  EXPECT_NEAR(finding.bytes_per_sample, kMiB, kMiB / 10);
+  const v1::Verdict verdict = Worked(200, mostly, EachSample(kMiB)).Judge(kQuota, true);
+  EXPECT_EQ(verdict.kind(), v1::VERDICT_KIND_LEAK);
+  EXPECT_EQ(verdict.stage(), "stages[1] python");
+  EXPECT_NEAR(verdict.bytes_per_sample(), kMiB, kMiB / 10);
 }
 
 TEST(WorkerCurvesTest, AWorkerThatWasFullAfterAHandfulNamesTheStageThatTookMost) {
-  const Finding finding = Worked(10, EachSample(kMiB), EachSample(20 * kMiB)).Judge(kQuota, true);
-  EXPECT_EQ(finding.kind, v1::VERDICT_KIND_LEAK);
-  EXPECT_EQ(finding.stage, "stages[1] python");
-  EXPECT_EQ(finding.bound_bytes, finding.bytes_per_sample);
+  const v1::Verdict verdict =
+      Worked(10, EachSample(kMiB), EachSample(20 * kMiB)).Judge(kQuota, true);
+  EXPECT_EQ(verdict.kind(), v1::VERDICT_KIND_LEAK);
+  EXPECT_EQ(verdict.stage(), "stages[1] python");
+  EXPECT_EQ(verdict.bound_bytes(), verdict.bytes_per_sample());
 }
 
 TEST(WorkerCurvesTest, ACacheIsFullAndACleanWorkerNeverGrew) {
   const auto full = [](uint64_t s) { return std::min<uint64_t>(s, 3'000) * 40 * kKiB; };
-  EXPECT_EQ(Worked(12'000, Nothing, full).Judge(kQuota, false).kind, v1::VERDICT_KIND_CACHE);
-  EXPECT_EQ(Worked(12'000, Nothing, Nothing).Judge(kQuota, false).kind, v1::VERDICT_KIND_CLEAN);
+  EXPECT_EQ(Worked(12'000, Nothing, full).Judge(kQuota, false).kind(), v1::VERDICT_KIND_CACHE);
+  EXPECT_EQ(Worked(12'000, Nothing, Nothing).Judge(kQuota, false).kind(), v1::VERDICT_KIND_CLEAN);
 }
 
 TEST(WorkerCurvesTest, WhatFillsSlowlyIsInconclusive) {
   const auto slower = [](uint64_t s) {
     return static_cast<uint64_t>(2e8 * static_cast<double>(s) / (static_cast<double>(s) + 8e3));
   };
-  const Finding finding = Worked(20'000, Nothing, slower).Judge(kQuota, false);
-  EXPECT_EQ(finding.kind, v1::VERDICT_KIND_INCONCLUSIVE);
-  EXPECT_GT(finding.bytes_per_sample, 0);
-  EXPECT_GT(finding.bound_bytes, 0);
+  const v1::Verdict verdict = Worked(20'000, Nothing, slower).Judge(kQuota, false);
+  EXPECT_EQ(verdict.kind(), v1::VERDICT_KIND_INCONCLUSIVE);
+  EXPECT_GT(verdict.bytes_per_sample(), 0);
+  EXPECT_GT(verdict.bound_bytes(), 0);
 }
 
 class PipelineVerdictTest : public testing::Test {
  protected:
   static Finding Leak(const std::string& stage) {
     Finding finding;
-    finding.kind = v1::VERDICT_KIND_LEAK;
-    finding.stage = stage;
-    finding.bytes_per_sample = 24 * kKiB;
-    finding.bound_bytes = 100;
-    finding.kept_bytes = 166 * kMiB;
-    finding.start_bytes = 209 * kMiB;
-    finding.memory_bytes = 375 * kMiB;
-    finding.samples = 12'000;
+    finding.memory.set_kind(v1::VERDICT_KIND_LEAK);
+    finding.memory.set_stage(stage);
+    finding.memory.set_bytes_per_sample(24 * kKiB);
+    finding.memory.set_bound_bytes(100);
+    finding.memory.set_kept_bytes(166 * kMiB);
+    finding.memory.set_start_bytes(209 * kMiB);
+    finding.memory.set_memory_bytes(375 * kMiB);
+    finding.memory.set_samples(12'000);
     finding.samples_per_second = 24;
     return finding;
   }
   static Finding Of(v1::VerdictKind kind) {
     Finding finding;
-    finding.kind = kind;
-    finding.samples = 20'000;
+    finding.memory.set_kind(kind);
+    finding.memory.set_samples(20'000);
     return finding;
   }
 
@@ -163,7 +164,7 @@ TEST_F(PipelineVerdictTest, SaysWhenTheQuotaIsMet) {
   // 57 MiB at 576 KiB a second.
   EXPECT_NEAR(verdict_.Now().seconds_to_quota(), 101, 1);
   Finding slower = Leak("stages[1] python");
-  slower.kind = v1::VERDICT_KIND_INCONCLUSIVE;
+  slower.memory.set_kind(v1::VERDICT_KIND_INCONCLUSIVE);
   verdict_.Note(1, slower);
   EXPECT_NEAR(verdict_.Now().seconds_to_quota(), 101, 1);
   EXPECT_EQ(verdict_.Now().bound_bytes(), 100);
@@ -174,15 +175,15 @@ TEST_F(PipelineVerdictTest, SaysWhenTheQuotaIsMet) {
 TEST_F(PipelineVerdictTest, AfterAReplacementTheFullestLivingWorkerMeetsTheQuotaFirst) {
   verdict_.OnGone(1, Leak("stages[1] python"));
   Finding young = Of(v1::VERDICT_KIND_WARM_UP);
-  young.memory_bytes = 209 * kMiB;
+  young.memory.set_memory_bytes(209 * kMiB);
   verdict_.Note(2, young);
   // 223 MiB at 576 KiB a second.
   EXPECT_NEAR(verdict_.Now().seconds_to_quota(), 396, 1);
   EXPECT_THAT(verdict_.Now().text(), HasSubstr("166MiB of 432MiB when its worker ended;"));
   // A living worker that shows it is spoken of, also where the one that ended has done more.
   Finding living = Leak("stages[1] python");
-  living.samples = 11'000;
-  living.kept_bytes = 150 * kMiB;
+  living.memory.set_samples(11'000);
+  living.memory.set_kept_bytes(150 * kMiB);
   verdict_.Note(2, living);
   EXPECT_THAT(verdict_.Now().text(), HasSubstr("150MiB of 432MiB since it started;"));
 }
@@ -231,9 +232,9 @@ TEST(VerdictTextTest, EveryKindHasItsSentence) {
 v1::Verdict LeakWith(const internal::v1::PythonGrowth& growth) {
   PipelineVerdict verdict({{"stages[1] python", "my_aug:rotate"}}, kQuota);
   Finding finding;
-  finding.kind = v1::VERDICT_KIND_LEAK;
-  finding.stage = "stages[1] python";
-  finding.bytes_per_sample = 10 * kKiB;
+  finding.memory.set_kind(v1::VERDICT_KIND_LEAK);
+  finding.memory.set_stage("stages[1] python");
+  finding.memory.set_bytes_per_sample(10 * kKiB);
   finding.python = CheckGrowth(growth);
   verdict.Note(1, finding);
   return verdict.Now();
