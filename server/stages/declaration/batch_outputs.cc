@@ -19,12 +19,6 @@ std::string DescribeRow(v1::DType dtype,
   return absl::StrCat(DTypeName(dtype), " [", absl::StrJoin(shape, ","), "]");
 }
 
-const FeatureSignature* BatchOutputs::Feature(absl::string_view name) const {
-  const auto found = std::find_if(features_.begin(), features_.end(),
-                                  [&](const auto& feature) { return feature.name == name; });
-  return found == features_.end() ? nullptr : &*found;
-}
-
 const v1::TensorSchema* BatchOutputs::Tensor(absl::string_view name) const {
   const auto found = std::find_if(schema_.tensors().begin(), schema_.tensors().end(),
                                   [&](const auto& tensor) { return tensor.name() == name; });

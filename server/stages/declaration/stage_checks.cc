@@ -31,9 +31,15 @@ bool IsFeatureName(absl::string_view name) {
          });
 }
 
+const FeatureSignature* FindFeature(const std::vector<FeatureSignature>& features,
+                                    absl::string_view name) {
+  const auto found = std::find_if(features.begin(), features.end(),
+                                  [&](const auto& feature) { return feature.name == name; });
+  return found == features.end() ? nullptr : &*found;
+}
+
 FeatureSignature& FeatureNamed(std::vector<FeatureSignature>& features, const std::string& name) {
-  return *std::find_if(features.begin(), features.end(),
-                       [&](const FeatureSignature& feature) { return feature.name == name; });
+  return features[FindFeature(features, name) - features.data()];
 }
 
 absl::Status InsertFeature(FeatureSignature feature, absl::string_view path,

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "server/spec/batch_stages.h"
+#include "server/stages/declaration/stage_checks.h"
 #include "server/stages/declaration/stage_kind.h"
 
 namespace bulkhead {
@@ -36,9 +37,8 @@ BatchTensor BatchSite::TensorOf(const std::string& name) const {
   tensor.number = NumberOf(name);
   tensor.dtype = schema.dtype();
   tensor.row_bytes = schema.sample_bytes();
-  const auto feature = std::find_if(features_.begin(), features_.end(),
-                                    [&](const auto& known) { return known.name == name; });
-  if (feature == features_.end() || feature->kind != FeatureSignature::Kind::kImage) return tensor;
+  const FeatureSignature* const feature = FindFeature(features_, name);
+  if (feature == nullptr || feature->kind != FeatureSignature::Kind::kImage) return tensor;
   tensor.channels_first = feature->channels_first;
   const size_t first = tensor.channels_first ? 1 : 0;  // of height and width
   tensor.size = {static_cast<int>(feature->shape[first]),

@@ -12,12 +12,6 @@ using Kind = FeatureSignature::Kind;
 constexpr size_t kAlignment = 64;
 
 // A stage's features exist: the planner has checked.
-const FeatureSignature& Find(const std::vector<FeatureSignature>& features,
-                             const std::string& name) {
-  return *std::find_if(features.begin(), features.end(),
-                       [&](const FeatureSignature& feature) { return feature.name == name; });
-}
-
 UserInput InputOf(const FeatureSignature& feature) {
   UserInput input;
   input.name = feature.name;
@@ -40,6 +34,7 @@ UserOutput OutputOf(const v1::StageOutput& declared, const FeatureSignature& fea
   } else {
     output.element_bytes = ElementBytes(feature.dtype);
   }
+
   output.max_bytes = output.element_bytes;
   for (const int64_t extent : output.shape) output.max_bytes *= static_cast<size_t>(extent);
   return output;
@@ -56,6 +51,7 @@ void UserInput::Extents(const Value& value, int64_t* extents) const {
     extents[2] = value.channels_first ? size[1] : channels;
     return;
   }
+
   std::copy(shape.begin(), shape.end(), extents);
   if (variable) extents[0] = value.count;
 }
@@ -67,16 +63,19 @@ void UserOutput::Become(std::byte* data, int64_t count, Value& value) const {
     value.size_bytes = static_cast<size_t>(count);
     return;
   }
+
   size_t size_bytes = max_bytes;
   if (variable) {
     size_bytes = max_bytes / static_cast<size_t>(shape[0]) * static_cast<size_t>(count);
     value.count = count;
   }
+
   if (is_image) {
     value.is_image = true;
     value.image_size = {static_cast<int>(shape[0]), static_cast<int>(shape[1])};
     value.channels = static_cast<int>(shape[2]);
   }
+
   value.SetElements(declared.dtype(), data, size_bytes);
 }
 
@@ -84,14 +83,15 @@ UserValues UserValues::Of(const StageSite& site,
                           const google::protobuf::RepeatedPtrField<std::string>& inputs,
                           const google::protobuf::RepeatedPtrField<v1::StageOutput>& outputs) {
   UserValues values;
-  for (const std::string& name : inputs) values.inputs.push_back(InputOf(Find(site.before, name)));
+  for (const std::string& name : inputs) values.inputs.push_back(InputOf(site.InputNamed(name)));
   for (const v1::StageOutput& declared : outputs) {
-    UserOutput output = OutputOf(declared, Find(site.after, declared.name()));
+    UserOutput output = OutputOf(declared, *FindFeature(site.after, declared.name()));
     output.offset = values.scratch_bytes;
     const size_t bytes = std::max<size_t>(1, output.max_bytes);
     values.scratch_bytes += (bytes + kAlignment - 1) / kAlignment * kAlignment;
     values.outputs.push_back(std::move(output));
   }
+
   return values;
 }
 

@@ -21,7 +21,7 @@ Option WarpInterpolation(v1::Interpolation otherwise) {
 }
 
 // Degrees within ±`limit`: one number for both directions, or pairs [low, high].
-void NormalizeAngles(Numbers& angles, double limit, int max_pairs, const std::string& path,
+void NormalizeAngles(Doubles& angles, double limit, int max_pairs, const std::string& path,
                      SpecProblems& problems) {
   if (angles.size() == 1 && angles[0] >= 0) {
     angles.Add(angles[0]);
@@ -59,7 +59,7 @@ Signature InferAugment(const Augment& stage, const FeatureSignature& input,
   return InferFilled(stage, input, path);
 }
 
-bool AnyOpen(const Numbers& pairs) {
+bool AnyOpen(const Doubles& pairs) {
   for (int i = 0; i + 1 < pairs.size(); i += 2) {
     if (pairs[i] != pairs[i + 1]) return true;
   }
