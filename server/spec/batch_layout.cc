@@ -12,6 +12,7 @@
 #include "server/base/nearest_name.h"
 #include "server/spec/checked_math.h"
 #include "server/stages/declaration/spec_error.h"
+#include "server/stages/declaration/stage_checks.h"
 
 namespace bulkhead {
 namespace {
@@ -102,10 +103,8 @@ std::vector<const FeatureSignature*> ChooseOutputs(
   for (int i = 0; i < outputs.size(); ++i) {
     const std::string path = absl::StrCat("outputs[", i, "]");
     if (unknown.count(outputs[i]) > 0) continue;
-    const auto found =
-        std::find_if(features.begin(), features.end(),
-                     [&](const FeatureSignature& f) { return f.name == outputs[i]; });
-    if (found == features.end()) {
+    const FeatureSignature* const found = FindFeature(features, outputs[i]);
+    if (found == nullptr) {
       problems.Add(path, NotAnOutput(features, outputs[i]));
     } else if (!listed.insert(outputs[i]).second) {
       problems.Add(path, absl::StrCat("`", outputs[i], "` is listed twice"));
@@ -123,11 +122,8 @@ absl::Status AddTensor(const FeatureSignature& feature, v1::BatchSchema& schema,
   tensor->set_dtype(feature.dtype);
   tensor->set_element_bytes(feature.kind == Kind::kEncoded ? feature.max_bytes
                                                            : ElementBytes(feature.dtype));
-  CheckedCount sample_bytes(tensor->element_bytes());
-  for (const int64_t extent : feature.shape) {
-    tensor->add_shape(extent);
-    sample_bytes = sample_bytes * CheckedCount(static_cast<uint64_t>(extent));
-  }
+  tensor->mutable_shape()->Add(feature.shape.begin(), feature.shape.end());
+  const CheckedCount sample_bytes = CheckedCount::Product(feature.shape) * tensor->element_bytes();
   const CheckedCount begin = end.AlignedUp(kTensorAlignment);
   end = begin + sample_bytes * CheckedCount(schema.batch_size());
   if (!end.FitsIn(kMaxBatchBytes)) {

@@ -7,17 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include "server/base/nearest_name.h"
 #include "server/spec/stage_signature.h"
+#include "server/stages/declaration/stage_checks.h"
 
 namespace bulkhead {
-namespace {
-
-bool Has(const std::vector<FeatureSignature>& features, const std::string& name) {
-  return std::any_of(features.begin(), features.end(),
-                     [&](const FeatureSignature& feature) { return feature.name == name; });
-}
-
-}  // namespace
-
 void ChainInference::InferSource() {
   for (const absl::Status& status : {CheckCaches(chain_), CheckPartners(chain_)}) {
     if (!status.ok()) problems_.Add(status);
@@ -72,7 +64,7 @@ void ChainInference::Forget(const v1::Stage& stage) {
   if (TraitsOf(stage).declares) reads.resize(1);
   for (const std::string& name : reads) {
     // A misspelt feature is the one that it resembles; else it may be any.
-    const bool known = Has(features, name) || unknown_.count(name) > 0;
+    const bool known = FindFeature(features, name) != nullptr || unknown_.count(name) > 0;
     const std::string meant = known ? name : NearestName(name, names);
     is_lost_ |= meant.empty();
     // Whoever else asks for it under that name was told.

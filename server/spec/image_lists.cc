@@ -1,5 +1,7 @@
 #include "server/spec/image_lists.h"
 
+#include <algorithm>
+
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -30,12 +32,9 @@ const v1::Frames* FramesOf(const v1::Source& source) {
 
 uint64_t ImagesIn(const v1::BytesFeature& bytes) {
   if (bytes.shape().empty() || bytes.max_bytes() != 0) return 0;
-  CheckedCount images(1);
-  for (const int64_t extent : bytes.shape()) {
-    if (extent < 1) return 0;
-    images = images * CheckedCount(static_cast<uint64_t>(extent));
-  }
-  return images.value();
+  const bool is_known = std::all_of(bytes.shape().begin(), bytes.shape().end(),
+                                    [](int64_t extent) { return extent >= 1; });
+  return is_known ? CheckedCount::Product(bytes.shape()).value() : 0;
 }
 
 ImageLists ImageListsOf(const v1::Source& source,

@@ -154,11 +154,9 @@ std::string SelectionText(const v1::Source& source, const FeatureMap& features,
 std::string SelectionDigest(const v1::Source& source, const FeatureMap& features,
                             const internal::v1::Selection& selection) {
   Sha256 hash;
-  hash.Update("bulkhead selection 1\n");
-  hash.Update(ExcludeText(selection));
-  hash.Update(FilterText(source, features, selection));
-  hash.Update(SplitText(selection));
-  hash.Update(FramesText(selection));
+  hash.Update(absl::StrCat("bulkhead selection 1\n", ExcludeText(selection),
+                           FilterText(source, features, selection), SplitText(selection),
+                           FramesText(selection)));
   if (selection.keep_unreadable()) hash.Update("unreadable records are kept\n");
   return hash.FinishHex().substr(0, 32);
 }

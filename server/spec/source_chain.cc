@@ -11,6 +11,7 @@
 #include "server/spec/stage_signature.h"
 #include "server/stages/declaration/batch_kind.h"
 #include "server/stages/declaration/spec_error.h"
+#include "server/stages/declaration/stage_checks.h"
 
 namespace bulkhead {
 namespace {
@@ -245,14 +246,9 @@ std::optional<std::vector<FeatureSignature>> ChainFeatures(const SourceChain& ch
                  "feature");
     return std::nullopt;
   }
-  FeatureSignature source_id;
-  source_id.name = kSourceIdFeature;
-  source_id.dtype = v1::DTYPE_INT64;
-  source_id.path = "source.mixture";
-  const auto place =
-      std::find_if(features->begin(), features->end(),
-                   [](const FeatureSignature& feature) { return feature.name > kSourceIdFeature; });
-  features->insert(place, std::move(source_id));
+  FeatureSignature source_id = {
+      .name = kSourceIdFeature, .dtype = v1::DTYPE_INT64, .path = "source.mixture"};
+  InsertFeature(std::move(source_id), "", *features).IgnoreError();  // the name is free
   return features;
 }
 

@@ -22,21 +22,15 @@ namespace {
 using Kind = FeatureSignature::Kind;
 
 FeatureSignature Encoded(absl::string_view name, absl::string_view path, uint64_t max_bytes = 0) {
-  FeatureSignature feature;
-  feature.name = std::string(name);
-  feature.kind = Kind::kEncoded;
-  feature.dtype = v1::DTYPE_BYTES;
-  feature.max_bytes = max_bytes;
-  feature.path = std::string(path);
-  return feature;
+  return {.name = std::string(name),
+          .kind = Kind::kEncoded,
+          .dtype = v1::DTYPE_BYTES,
+          .max_bytes = max_bytes,
+          .path = std::string(path)};
 }
 
 FeatureSignature Scalar(absl::string_view name, absl::string_view path, v1::DType dtype) {
-  FeatureSignature feature;
-  feature.name = std::string(name);
-  feature.dtype = dtype;
-  feature.path = std::string(path);
-  return feature;
+  return {.name = std::string(name), .dtype = dtype, .path = std::string(path)};
 }
 
 FeatureSignature PathFeature(absl::string_view path, uint64_t max_path_bytes) {
@@ -71,11 +65,7 @@ absl::StatusOr<FeatureSignature> ShapedFeature(
                                     i == 0 ? ", or -1 for a variable one (with max_count)" : ""));
     }
   }
-  CheckedCount elements(1);
-  for (const int64_t extent : feature.shape) {
-    elements = elements * CheckedCount(static_cast<uint64_t>(extent));
-  }
-  if (!elements.FitsIn(static_cast<uint64_t>(INT64_MAX))) {
+  if (!CheckedCount::Product(feature.shape).FitsIn(static_cast<uint64_t>(INT64_MAX))) {
     return SpecError(absl::StrCat(path, ".shape"), "has more elements than can be counted");
   }
   if (max_count != 0 && !feature.variable) {
@@ -97,11 +87,7 @@ absl::StatusOr<FeatureSignature> StringsFeature(absl::string_view name, absl::st
                      "is required for a list of byte strings: the most bytes that one may have; "
                      "a list of encoded images has a fixed shape, such as shape: [3]");
   }
-  CheckedCount size(bytes.max_bytes());
-  for (const int64_t extent : feature.shape) {
-    size = size * CheckedCount(static_cast<uint64_t>(extent));
-  }
-  if (!size.FitsIn(kMaxBatchBytes)) {
+  if (!(CheckedCount::Product(feature.shape) * bytes.max_bytes()).FitsIn(kMaxBatchBytes)) {
     return SpecError(absl::StrCat(path, ".max_bytes"),
                      absl::StrCat("makes the list larger than the limit of ", kMaxBatchBytes,
                                   " bytes; lower it, or the shape"));
@@ -110,20 +96,13 @@ absl::StatusOr<FeatureSignature> StringsFeature(absl::string_view name, absl::st
   return feature;
 }
 
-// A length for each string of `strings`.
+// A length for each string of `strings`, or for each image of a list.
 FeatureSignature LengthsOf(const FeatureSignature& strings, const std::string& path,
                            const v1::BytesFeature& bytes) {
   FeatureSignature lengths = Scalar(bytes.length(), path + ".length", v1::DTYPE_INT64);
   lengths.variable = strings.variable;
-  lengths.shape = strings.shape;
-  if (!lengths.shape.empty()) lengths.shape.pop_back();
-  return lengths;
-}
-
-// The lengths of the images of a list.
-FeatureSignature LengthsOfImages(const std::string& path, const v1::BytesFeature& bytes) {
-  FeatureSignature lengths = Scalar(bytes.length(), path + ".length", v1::DTYPE_INT64);
   lengths.shape.assign(bytes.shape().begin(), bytes.shape().end());
+  if (lengths.variable) lengths.shape[0] = strings.shape[0];  // the bound
   return lengths;
 }
 
@@ -291,17 +270,14 @@ std::vector<FeatureSignature> DeclaredFeatures(const Declared& features, absl::s
       if (!known_problem) AddAt(place, signature.status(), problems);
       continue;
     }
-    if (const uint64_t images = ImagesIn(bytes); images > 0) {
-      if (!bytes.length().empty()) {
-        result.push_back(LengthsOfImages(absl::StrCat("features.", name, ".bytes"), bytes));
-      }
-      AddImages(name, images, signature->path, result);
-      continue;
-    }
     if (!bytes.length().empty()) {
       result.push_back(LengthsOf(*signature, absl::StrCat("features.", name, ".bytes"), bytes));
     }
-    result.push_back(*std::move(signature));
+    if (const uint64_t images = ImagesIn(bytes); images > 0) {
+      AddImages(name, images, signature->path, result);
+    } else {
+      result.push_back(*std::move(signature));
+    }
   }
   std::sort(result.begin(), result.end(), ByName);
   for (size_t i = 1; i < result.size(); ++i) {

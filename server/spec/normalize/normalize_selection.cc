@@ -13,6 +13,7 @@
 #include "server/base/nearest_name.h"
 #include "server/spec/record_files.h"
 #include "server/spec/source_signature.h"
+#include "server/stages/declaration/stage_checks.h"
 
 namespace bulkhead {
 namespace {
@@ -78,10 +79,8 @@ void CheckCondition(const v1::Source& source, const std::vector<FeatureSignature
     problems.Add(place, "is required: the feature to test");
     return;
   }
-  const auto found = std::find_if(features.begin(), features.end(), [&](const auto& feature) {
-    return feature.name == condition.feature();
-  });
-  if (found == features.end()) {
+  const FeatureSignature* const found = FindFeature(features, condition.feature());
+  if (found == nullptr) {
     std::vector<std::string> names;
     for (const FeatureSignature& feature : features) names.push_back(feature.name);
     problems.Add(place, UnknownName("feature", condition.feature(), names));

@@ -229,19 +229,17 @@ void NormalizeRange(v1::RangeSource& source, SpecProblems& problems) {
 template <typename Typed>
 void CheckDefault(const Typed& feature, const std::string& path, SpecProblems& problems) {
   if (feature.default_().empty()) return;
-  CheckedCount elements(1);
-  for (const int64_t extent : feature.shape()) {
-    if (extent < 0) {
-      problems.Add(path + ".default",
-                   "needs a fixed shape: a record that lacks a variable feature has an empty one");
-      return;
-    }
-    elements = elements * CheckedCount(static_cast<uint64_t>(extent));
+  const auto& shape = feature.shape();
+  if (std::any_of(shape.begin(), shape.end(), [](int64_t extent) { return extent < 0; })) {
+    problems.Add(path + ".default",
+                 "needs a fixed shape: a record that lacks a variable feature has an empty one");
+    return;
   }
+  const uint64_t elements = CheckedCount::Product(shape).value();
   const uint64_t given = static_cast<uint64_t>(feature.default__size());
-  if (given != 1 && given != elements.value()) {
-    problems.Add(path + ".default", absl::StrCat("has ", given, " values; give one, or ",
-                                                 elements.value(), ", one an element"));
+  if (given != 1 && given != elements) {
+    problems.Add(path + ".default", absl::StrCat("has ", given, " values; give one, or ", elements,
+                                                 ", one an element"));
   }
 }
 
