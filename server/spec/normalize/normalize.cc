@@ -3,10 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/spec/batch_stages.h"
 #include "server/spec/declared_options.h"
-#include "server/spec/normalize/normalize_mixture.h"
-#include "server/spec/normalize/normalize_order.h"
-#include "server/spec/normalize/normalize_selection.h"
-#include "server/spec/normalize/normalize_source.h"
+#include "server/spec/normalize/normalize_parts.h"
 #include "server/stages/declaration/stage_kind.h"
 
 namespace bulkhead {

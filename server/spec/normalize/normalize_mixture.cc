@@ -1,14 +1,10 @@
-#include "server/spec/normalize/normalize_mixture.h"
-
 #include <algorithm>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "server/base/limits.h"
 #include "server/spec/declared_options.h"
-#include "server/spec/normalize/normalize_order.h"
-#include "server/spec/normalize/normalize_selection.h"
-#include "server/spec/normalize/normalize_source.h"
+#include "server/spec/normalize/normalize_parts.h"
 #include "server/spec/source_chain.h"
 #include "server/stages/declaration/stage_kind.h"
 

@@ -1,5 +1,3 @@
-#include "server/spec/normalize/normalize_selection.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -11,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "server/base/element_type.h"
 #include "server/base/nearest_name.h"
+#include "server/spec/normalize/normalize_parts.h"
 #include "server/spec/record_files.h"
 #include "server/spec/source_signature.h"
 #include "server/stages/declaration/stage_checks.h"

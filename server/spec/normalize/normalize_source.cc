@@ -1,5 +1,3 @@
-#include "server/spec/normalize/normalize_source.h"
-
 #include <algorithm>
 #include <climits>
 #include <set>
@@ -15,6 +13,7 @@
 #include "server/base/record_name.h"
 #include "server/spec/checked_math.h"
 #include "server/spec/declared_options.h"
+#include "server/spec/normalize/normalize_parts.h"
 #include "server/spec/record_files.h"
 #include "server/spec/source_signature.h"
 #include "server/spec/tar_features.h"

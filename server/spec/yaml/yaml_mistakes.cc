@@ -112,7 +112,7 @@ std::string UnknownWord(absl::string_view noun, const std::string& word, const Y
   const std::string elsewhere = OfAnotherPlace(word, type);
   if (advice.empty() && elsewhere.empty()) {
     std::vector<std::string> known = names;
-    for (const ForeignWord& foreign : ForeignWords(type)) known.push_back(foreign.word);
+    for (const auto& [foreign, meant] : ForeignWords(type)) known.push_back(foreign);
     const std::string near = NearestName(word, known);
     const bool is_ours = std::find(names.begin(), names.end(), near) != names.end();
     if (!is_ours) advice = ForeignWordAdvice(near, value, type);
