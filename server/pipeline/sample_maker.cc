@@ -78,42 +78,6 @@ absl::Status WriteCount(const Value& value, const v1::TensorSchema& tensor,
 
 }  // namespace
 
-// Makes other samples for a stage, in the memory that the sample's own stages worked in.
-class SampleMaker::Partners {
- public:
-  Partners(SampleMaker& maker, const StagePlan& plan, const Sample& sample)
-      : maker_(maker), own_(maker.own_), plan_(plan), sample_(sample) {}
-  // The sample's own values and name are back. Not called when another sample ends the thread:
-  // its name stands.
-  void End() {
-    if (!begun_) return;
-    std::swap(own_.record, own_.partner_record);
-    own_.aside.Restore(own_.values, plan_.partnered.bystanders);
-    maker_.records_.GoBackTo(sample_.record_of_all, own_);
-  }
-
-  // As PartnerMaker::make.
-  absl::Status Make(uint64_t position, absl::string_view what,
-                    absl::FunctionRef<absl::Status()> use) {
-    if (!begun_) {
-      own_.aside.Put(own_.values, plan_.partnered.bystanders);
-      std::swap(own_.record, own_.partner_record);
-      begun_ = true;
-    }
-    const SampleKey key{sample_.key.seed, sample_.key.epoch, position};
-    return own_.partners->make(position, what, [&](uint64_t record) {
-      return maker_.MakePartner(record, key, plan_, use);
-    });
-  }
-
- private:
-  SampleMaker& maker_;
-  StagedContext& own_;
-  const StagePlan& plan_;
-  const Sample& sample_;
-  bool begun_ = false;
-};
-
 absl::Status SampleMaker::Make(uint64_t record, const SampleKey& key,
                                absl::Span<std::byte* const> destinations) {
   own_.frames.Begin(own_.lease, HasFramesLater(record));
@@ -245,17 +209,30 @@ absl::Status SampleMaker::RunStages(const StagePlan& plan, size_t begin, size_t 
 absl::Status SampleMaker::RunPartnered(const SampleStage& stage, const StageValues& values,
                                        const StagePlan& plan, const Sample& sample,
                                        std::byte* target) {
-  Partners partners(*this, plan, sample);
+  // Other samples are made in the memory that the sample's own stages worked in.
+  bool begun = false;
   const auto make = [&](uint64_t position, absl::string_view what,
                         absl::FunctionRef<absl::Status()> use) {
-    return partners.Make(position, what, use);
+    if (!begun) {
+      own_.aside.Put(own_.values, plan.partnered.bystanders);
+      std::swap(own_.record, own_.partner_record);
+      begun = true;
+    }
+    const SampleKey key{sample.key.seed, sample.key.epoch, position};
+    return own_.partners->make(
+        position, what, [&](uint64_t record) { return MakePartner(record, key, plan, use); });
   };
   const bool has_partners = own_.partners != nullptr;
   const PartnerMaker maker = {has_partners ? own_.partners->positions : 1, make};
   const absl::Status status = stage.RunOn(
       values, {own_.decoder, own_.partnered_scratch, sample.key, sample.record,
                sample.samples_before, target, nullptr, has_partners ? &maker : nullptr});
-  partners.End();
+  if (!begun) return status;
+  // The sample's own values and name are back. Not reached when another sample ends the thread: its
+  // name stands.
+  std::swap(own_.record, own_.partner_record);
+  own_.aside.Restore(own_.values, plan.partnered.bystanders);
+  records_.GoBackTo(sample.record_of_all, own_);
   return status;
 }
 

@@ -27,7 +27,6 @@ class SampleMaker {
                     absl::Span<std::byte* const> destinations);
 
  private:
-  class Partners;
   struct Sample {
     const SampleKey& key;
     uint64_t record;  // within its source

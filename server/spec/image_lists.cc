@@ -16,12 +16,6 @@ void Add(const std::string& name, uint64_t images, ImageLists& lists) {
   if (images > 0 && images <= kMaxFrames) lists[name] = static_cast<uint32_t>(images);
 }
 
-void AddColumns(const google::protobuf::RepeatedPtrField<std::string>& columns, uint32_t window,
-                ImageLists& lists) {
-  for (const std::string& column : columns) Add(column, window, lists);
-  if (columns.empty()) Add("image", window, lists);
-}
-
 }  // namespace
 
 const v1::Frames* FramesOf(const v1::Source& source) {
@@ -44,7 +38,9 @@ ImageLists ImageListsOf(const v1::Source& source,
     for (const auto& [name, feature] : features) Add(name, ImagesIn(feature.bytes()), lists);
   }
   if (const v1::Frames* const frames = FramesOf(source); frames != nullptr) {
-    AddColumns(source.image_list().images(), frames->window(), lists);
+    const auto& columns = source.image_list().images();
+    for (const std::string& column : columns) Add(column, frames->window(), lists);
+    if (columns.empty()) Add("image", frames->window(), lists);
   }
   return lists;
 }

@@ -42,36 +42,38 @@ absl::StatusOr<FeatureSignature> ShapedFeature(
     absl::string_view name, absl::string_view path, v1::DType dtype,
     const google::protobuf::RepeatedField<int64_t>& shape, uint64_t max_count) {
   FeatureSignature feature = Scalar(name, path, dtype);
+  const auto refuse = [&](const char* option, absl::string_view message) {
+    return SpecError(absl::StrCat(path, ".", option), message);
+  };
   feature.shape.assign(shape.begin(), shape.end());
   for (size_t i = 0; i < feature.shape.size(); ++i) {
     int64_t& extent = feature.shape[i];
     if (i == 0 && extent == -1) {
       if (max_count == 0) {
-        return SpecError(absl::StrCat(path, ".shape"),
-                         "a first dimension of -1 needs a bound: add max_count, the most rows that "
-                         "a record may have");
+        return refuse("shape",
+                      "a first dimension of -1 needs a bound: add max_count, the most rows that "
+                      "a record may have");
       }
       if (max_count > static_cast<uint64_t>(INT64_MAX)) {
-        return SpecError(absl::StrCat(path, ".max_count"), "is too large");
+        return refuse("max_count", "is too large");
       }
       extent = static_cast<int64_t>(max_count);
       feature.variable = true;
     } else if (extent == -1) {
-      return SpecError(absl::StrCat(path, ".shape"),
-                       absl::StrCat("dimension ", i, " is -1, but only the first may vary"));
+      return refuse("shape", absl::StrCat("dimension ", i, " is -1, but only the first may vary"));
     } else if (extent < 1) {
-      return SpecError(absl::StrCat(path, ".shape"),
-                       absl::StrCat("dimension ", i, " is ", extent, "; each must be at least 1",
-                                    i == 0 ? ", or -1 for a variable one (with max_count)" : ""));
+      return refuse("shape",
+                    absl::StrCat("dimension ", i, " is ", extent, "; each must be at least 1",
+                                 i == 0 ? ", or -1 for a variable one (with max_count)" : ""));
     }
   }
   if (!CheckedCount::Product(feature.shape).FitsIn(static_cast<uint64_t>(INT64_MAX))) {
-    return SpecError(absl::StrCat(path, ".shape"), "has more elements than can be counted");
+    return refuse("shape", "has more elements than can be counted");
   }
   if (max_count != 0 && !feature.variable) {
-    return SpecError(absl::StrCat(path, ".max_count"),
-                     "bounds a variable first dimension, but the shape has none: write shape: "
-                     "[-1, …] or leave max_count out");
+    return refuse("max_count",
+                  "bounds a variable first dimension, but the shape has none: write shape: "
+                  "[-1, …] or leave max_count out");
   }
   return feature;
 }

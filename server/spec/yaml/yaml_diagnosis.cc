@@ -213,12 +213,11 @@ class IndentReader {
     const size_t second = KeyEnd(value);
     if (second == absl::string_view::npos) return std::nullopt;
     const absl::string_view word = value.substr(0, second);
+    column_ += static_cast<int>(at);
     if (!IsWord(word)) {
-      column_ += static_cast<int>(at);
       return Fault(absl::StrCat("a value that holds `: ` must stand in quotes: `", Shown(key),
                                 ": \"", Shown(value), "\"`"));
     }
-    column_ += static_cast<int>(at);
     return Fault(absl::StrCat("`", Shown(word), ":` cannot follow `", Shown(key),
                               ":` in its line: begin it on a new line, indented further than `",
                               Shown(key), "`"));

@@ -91,11 +91,12 @@ absl::StatusOr<std::string> FindLibrary(const std::string& name,
                                absl::StrJoin(folders, ", "), ")"));
 }
 
-BulkheadInput MakeInput(const UserInput& input) {
+BulkheadInput MakeInput(const FeatureSignature& input) {
   BulkheadInput made{};
   made.name = input.name.c_str();
   made.dtype = static_cast<int32_t>(input.dtype);
-  made.dimensions = input.is_bytes ? 0 : static_cast<int32_t>(input.shape.size());
+  made.dimensions =
+      input.kind == FeatureSignature::Kind::kEncoded ? 0 : static_cast<int32_t>(input.shape.size());
   made.shape = input.shape.data();
   return made;
 }
@@ -112,9 +113,9 @@ BulkheadOutput MakeOutput(const UserOutput& output) {
 }
 
 // One input of a call; its extents are written to `extents`.
-BulkheadInput MakeInput(const UserInput& input, const Value& value, int64_t* extents) {
+BulkheadInput MakeInput(const FeatureSignature& input, const Value& value, int64_t* extents) {
   BulkheadInput made = MakeInput(input);
-  input.Extents(value, extents);
+  ExtentsOf(input, value, extents);
   made.shape = extents;
   if (value.form == Value::Form::kPixels) {
     const MutableImageView& pixels = value.pixels;
@@ -163,7 +164,7 @@ class NativeStage final : public SampleStage {
     buffers.inputs.clear();
     buffers.outputs.clear();
     size_t dimensions = 0;
-    for (const UserInput& input : values_.inputs) dimensions += input.shape.size();
+    for (const FeatureSignature& input : values_.inputs) dimensions += input.shape.size();
     buffers.extents.resize(dimensions);
     int64_t* extents = buffers.extents.data();
     for (size_t i = 0; i < values_.inputs.size(); ++i) {
@@ -228,7 +229,7 @@ class NativeStage final : public SampleStage {
     std::vector<BulkheadArgument> arguments;
     for (const auto& [name, value] : sorted) arguments.push_back({name.c_str(), value.c_str()});
     std::vector<BulkheadInput> inputs;
-    for (const UserInput& input : values_.inputs) inputs.push_back(MakeInput(input));
+    for (const FeatureSignature& input : values_.inputs) inputs.push_back(MakeInput(input));
     std::vector<BulkheadOutput> outputs;
     for (const UserOutput& output : values_.outputs) outputs.push_back(MakeOutput(output));
     const BulkheadStageConfig config{sizeof(BulkheadStageConfig),

@@ -91,13 +91,13 @@ class PythonFunction {
 };
 
 // "uint8/3", "bytes".
-std::string Describe(const UserInput& input) {
-  if (input.is_bytes) return "bytes";
+std::string Describe(const FeatureSignature& input) {
+  if (input.kind == FeatureSignature::Kind::kEncoded) return "bytes";
   return absl::StrCat(DTypeName(input.dtype), "/", input.shape.size());
 }
 
 // Appends an input's words for PythonHost::Call.
-void AppendInput(const UserInput& input, const Value& value, std::vector<int64_t>& words) {
+void AppendInput(const FeatureSignature& input, const Value& value, std::vector<int64_t>& words) {
   if (value.form == Value::Form::kPixels) {
     const MutableImageView& pixels = value.pixels;
     const size_t row_bytes = pixels.row_bytes();
@@ -111,9 +111,9 @@ void AppendInput(const UserInput& input, const Value& value, std::vector<int64_t
     words.push_back(0);
   }
 
-  if (input.is_bytes) return;
+  if (input.kind == FeatureSignature::Kind::kEncoded) return;
   words.resize(words.size() + input.shape.size());
-  input.Extents(value, &words[words.size() - input.shape.size()]);
+  ExtentsOf(input, value, &words[words.size() - input.shape.size()]);
 }
 
 // `python`: a user's function, in the interpreter that this worker lives in. The function gets
@@ -127,7 +127,7 @@ class PythonStage final : public SampleStage {
 
   absl::Status Load(const UserCode& user_code) override {
     std::vector<std::string> inputs;
-    for (const UserInput& input : values_.inputs) inputs.push_back(Describe(input));
+    for (const FeatureSignature& input : values_.inputs) inputs.push_back(Describe(input));
     return place().Name(function_.Load(spec_, inputs, user_code));
   }
 

@@ -12,17 +12,6 @@ using Kind = FeatureSignature::Kind;
 constexpr size_t kAlignment = 64;
 
 // A stage's features exist: the planner has checked.
-UserInput InputOf(const FeatureSignature& feature) {
-  UserInput input;
-  input.name = feature.name;
-  input.is_bytes = feature.kind == Kind::kEncoded;
-  input.dtype = feature.dtype;
-  input.is_image = feature.kind == Kind::kImage;
-  input.variable = feature.variable;
-  input.shape = feature.shape;
-  return input;
-}
-
 UserOutput OutputOf(const v1::StageOutput& declared, const FeatureSignature& feature) {
   UserOutput output;
   output.declared = declared;
@@ -42,8 +31,8 @@ UserOutput OutputOf(const v1::StageOutput& declared, const FeatureSignature& fea
 
 }  // namespace
 
-void UserInput::Extents(const Value& value, int64_t* extents) const {
-  if (value.is_image && is_image) {
+void ExtentsOf(const FeatureSignature& input, const Value& value, int64_t* extents) {
+  if (value.is_image && input.kind == Kind::kImage) {
     const int64_t size[] = {value.image_size.height, value.image_size.width};
     const int64_t channels = value.channels;
     extents[0] = value.channels_first ? channels : size[0];
@@ -52,8 +41,8 @@ void UserInput::Extents(const Value& value, int64_t* extents) const {
     return;
   }
 
-  std::copy(shape.begin(), shape.end(), extents);
-  if (variable) extents[0] = value.count;
+  std::copy(input.shape.begin(), input.shape.end(), extents);
+  if (input.variable) extents[0] = value.count;
 }
 
 void UserOutput::Become(std::byte* data, int64_t count, Value& value) const {
@@ -83,7 +72,7 @@ UserValues UserValues::Of(const StageSite& site,
                           const google::protobuf::RepeatedPtrField<std::string>& inputs,
                           const google::protobuf::RepeatedPtrField<v1::StageOutput>& outputs) {
   UserValues values;
-  for (const std::string& name : inputs) values.inputs.push_back(InputOf(site.InputNamed(name)));
+  for (const std::string& name : inputs) values.inputs.push_back(site.InputNamed(name));
   for (const v1::StageOutput& declared : outputs) {
     UserOutput output = OutputOf(declared, *FindFeature(site.after, declared.name()));
     output.offset = values.scratch_bytes;
