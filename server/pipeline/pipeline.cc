@@ -74,8 +74,7 @@ class StagedPipeline : public Pipeline {
                        absl::Span<std::byte* const> destinations) const override {
     auto& own = static_cast<StagedContext&>(context);
     if (own.observer != nullptr) own.observer->BeginSample(key);
-    const absl::Status status =
-        SampleMaker(records_, samples_, own).Make(record, key, destinations);
+    const absl::Status status = MakeSample(records_, samples_, record, key, own, destinations);
     if (own.observer != nullptr) {
       own.counts.jpeg = own.decoder.jpeg_counts();
       own.observer->CountWork(own.counts);

@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "server/spec/chain_inference.h"
 #include "server/spec/record_files.h"
 #include "server/spec/source_chain.h"
 #include "server/spec/stage_signature.h"

@@ -16,23 +16,6 @@
 namespace bulkhead {
 namespace {
 
-using Stages = google::protobuf::RepeatedPtrField<v1::Stage>;
-
-void AddSteps(const Stages& stages, absl::string_view prefix, SourceChain& chain) {
-  ListSteps steps(chain.lists, chain.steps);
-  int number = 0;  // without cache stages
-  for (int i = 0; i < stages.size(); ++i) {
-    std::string path = absl::StrCat(prefix, "stages[", i, "]");
-    if (TraitsOf(stages[i]).keeps_samples) {
-      steps.Flush();
-      chain.caches.push_back({&stages[i].cache(), std::move(path), chain.steps.size()});
-      continue;
-    }
-    steps.Add(stages[i], std::move(path), absl::StrCat(prefix, "stages[", number++, "]"));
-  }
-  steps.Flush();
-}
-
 std::string LabelOf(const SourceChain::Step& step) {
   return absl::StrCat(step.path, " ", StageName(*step.stage));
 }

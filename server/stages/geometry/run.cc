@@ -44,7 +44,6 @@ ResizeRule RuleOf(const v1::Resize& spec) {
   } else {
     rule.size = SizeOf(spec);
   }
-
   return rule;
 }
 
@@ -300,7 +299,6 @@ absl::StatusOr<ImageSize> Allowed(int64_t height, int64_t width) {
   if (height * width <= static_cast<int64_t>(kDefaultMaxPixels)) {
     return ImageSize{static_cast<int>(height), static_cast<int>(width)};
   }
-
   return SampleError(reason::kImageTooLarge,
                      absl::StrCat("with what is added the image would have ", height, " x ", width,
                                   " pixels (height x width), more than ", kDefaultMaxPixels,

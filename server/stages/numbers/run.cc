@@ -28,7 +28,6 @@ Normalizer MakeNormalizer(const v1::Normalize& spec) {
                                 : Normalizer::Channel{NumberOr(spec.mean(), c, 0.0f),
                                                       NumberOr(spec.std(), c, 1.0f)});
   }
-
   return Normalizer(divides ? Normalizer::Formula::kDivideSubtract : Normalizer::Formula::kMeanStd,
                     std::move(constants));
 }
@@ -184,7 +183,6 @@ absl::Status NormalizeStage::Run(Value& value, const StageContext& context) cons
         value.channels_first && value.channels > 0 ? count / images / value.channels : 1;
     normalizer_.ApplyInPlace(floats, count, inner);
   }
-
   value.SetElements(v1::DTYPE_FLOAT32, result, size_bytes);
   return absl::OkStatus();
 }

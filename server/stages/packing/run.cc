@@ -150,7 +150,6 @@ absl::Status ScaleRows(const ScaledImage& image, ImageSize size, const BatchRows
     BULKHEAD_RETURN_IF_ERROR(scaler.Scale(from, out));
     if (aside) std::memcpy(to, out, small);
   }
-
   std::memset(base + batch.rows * small, 0, batch.rows * (image.row_bytes - small));
   return absl::OkStatus();
 }

@@ -35,7 +35,6 @@ bool IsDottedName(absl::string_view name) {
   for (const absl::string_view part : absl::StrSplit(name, '.')) {
     if (!IsName(part)) return false;
   }
-
   return true;
 }
 
@@ -75,7 +74,6 @@ void CheckShape(const v1::StageOutput& output, const std::string& path, SpecProb
   if (output.shape_size() > kMaxDimensions) {
     problems.Add(path + ".shape", absl::StrCat("has more than ", kMaxDimensions, " dimensions"));
   }
-
   for (int i = variable ? 1 : 0; i < output.shape_size(); ++i) {
     const int64_t extent = output.shape(i);
     if (extent >= 1 && extent <= kMaxExtent) continue;
@@ -85,12 +83,10 @@ void CheckShape(const v1::StageOutput& output, const std::string& path, SpecProb
                                              kMaxExtent));
     break;
   }
-
   const bool bytes = output.dtype() == v1::DTYPE_BYTES;
   if (bytes && output.shape_size() > 0) {
     problems.Add(path + ".shape", "a byte string has no dimensions; its bound is max_count");
   }
-
   if ((variable || bytes) && output.max_count() == 0) {
     problems.Add(path + ".max_count", bytes ? "is required for bytes: the most bytes there can be"
                                             : "is required: the most rows there can be, since "
@@ -108,7 +104,6 @@ void CheckUser(const Message& stage, const std::string& path, SpecProblems& prob
   if (stage.inputs_size() > kMaxFeatures || stage.outputs_size() > kMaxFeatures) {
     problems.Add(path, absl::StrCat("has more than ", kMaxFeatures, " inputs or outputs"));
   }
-
   std::set<std::string> names;
   for (int i = 0; i < stage.outputs_size(); ++i) {
     const v1::StageOutput& output = stage.outputs(i);
@@ -124,7 +119,6 @@ void CheckUser(const Message& stage, const std::string& path, SpecProblems& prob
     }
     CheckShape(output, place, problems);
   }
-
   for (const auto& [name, value] : stage.arguments()) {
     if (!IsName(name)) {
       problems.Add(path + ".arguments", absl::StrCat("`", name.substr(0, kMaxNameBytes),
@@ -143,7 +137,6 @@ FeatureSignature SignatureOf(const v1::StageOutput& output, absl::string_view pa
     feature.max_bytes = output.max_count();
     return feature;
   }
-
   feature.shape.assign(output.shape().begin(), output.shape().end());
   feature.variable = !feature.shape.empty() && feature.shape[0] == -1;
   if (feature.variable) feature.shape[0] = static_cast<int64_t>(output.max_count());

@@ -77,7 +77,6 @@ absl::StatusOr<std::string> FindLibrary(const std::string& name,
   if (leaves || (plain.is_absolute() && !LiesBelow(plain, folders))) {
     return LeadsOut(name, folders);
   }
-
   for (const std::string& folder : folders) {
     std::error_code error;
     const fs::path found = fs::canonical(fs::path(folder) / plain, error);
@@ -85,7 +84,6 @@ absl::StatusOr<std::string> FindLibrary(const std::string& name,
     if (!LiesBelow(found, folders)) return LeadsOut(name, folders);
     return found.native();
   }
-
   return Unusable(absl::StrCat("there is no file `", name,
                                "` below a --native-path of the service (",
                                absl::StrJoin(folders, ", "), ")"));
@@ -125,7 +123,6 @@ BulkheadInput MakeInput(const FeatureSignature& input, const Value& value, int64
         made.row_stride_bytes * static_cast<uint64_t>(pixels.height - 1) + pixels.row_bytes();
     return made;
   }
-
   made.data = value.data;
   made.size_bytes = value.size_bytes;
   const bool rows = made.dimensions > 0 && extents[0] > 0;

@@ -110,7 +110,6 @@ void AppendInput(const FeatureSignature& input, const Value& value, std::vector<
     words.push_back(static_cast<int64_t>(value.size_bytes));
     words.push_back(0);
   }
-
   if (input.kind == FeatureSignature::Kind::kEncoded) return;
   words.resize(words.size() + input.shape.size());
   ExtentsOf(input, value, &words[words.size() - input.shape.size()]);

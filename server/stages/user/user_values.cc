@@ -23,7 +23,6 @@ UserOutput OutputOf(const v1::StageOutput& declared, const FeatureSignature& fea
   } else {
     output.element_bytes = ElementBytes(feature.dtype);
   }
-
   output.max_bytes = output.element_bytes;
   for (const int64_t extent : output.shape) output.max_bytes *= static_cast<size_t>(extent);
   return output;
@@ -40,7 +39,6 @@ void ExtentsOf(const FeatureSignature& input, const Value& value, int64_t* exten
     extents[2] = value.channels_first ? size[1] : channels;
     return;
   }
-
   std::copy(input.shape.begin(), input.shape.end(), extents);
   if (input.variable) extents[0] = value.count;
 }
@@ -52,19 +50,16 @@ void UserOutput::Become(std::byte* data, int64_t count, Value& value) const {
     value.size_bytes = static_cast<size_t>(count);
     return;
   }
-
   size_t size_bytes = max_bytes;
   if (variable) {
     size_bytes = max_bytes / static_cast<size_t>(shape[0]) * static_cast<size_t>(count);
     value.count = count;
   }
-
   if (is_image) {
     value.is_image = true;
     value.image_size = {static_cast<int>(shape[0]), static_cast<int>(shape[1])};
     value.channels = static_cast<int>(shape[2]);
   }
-
   value.SetElements(declared.dtype(), data, size_bytes);
 }
 
@@ -80,7 +75,6 @@ UserValues UserValues::Of(const StageSite& site,
     values.scratch_bytes += (bytes + kAlignment - 1) / kAlignment * kAlignment;
     values.outputs.push_back(std::move(output));
   }
-
   return values;
 }
 
