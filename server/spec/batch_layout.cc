@@ -24,18 +24,15 @@ absl::Status CheckBounded(const FeatureSignature& feature, absl::string_view pat
   if (feature.kind == Kind::kEncoded && feature.max_bytes == 0) {
     const bool declared = absl::StartsWith(feature.path, "features.") ||
                           absl::StrContains(feature.path, "].features.");
-    return SpecError(
-        path,
-        absl::StrCat("`", feature.name,
+    return SpecError(path, "`", feature.name,
                      "` is still encoded bytes, whose length has no bound; add decode_image",
                      declared ? absl::StrCat(" or give ", feature.path, ".bytes.max_bytes") : "",
-                     ", or leave it out with outputs: [...]"));
+                     ", or leave it out with outputs: [...]");
   }
   if (std::find(feature.shape.begin(), feature.shape.end(), -1) != feature.shape.end()) {
-    return SpecError(
-        path, absl::StrCat("`", feature.name, "` is an image of any size (from ", feature.path,
-                           "); add resize, center_crop or random_resized_crop, so that every image "
-                           "has one size, or leave it out with outputs: [...]"));
+    return SpecError(path, "`", feature.name, "` is an image of any size (from ", feature.path,
+                     "); add resize, center_crop or random_resized_crop, so that every image has "
+                     "one size, or leave it out with outputs: [...]");
   }
   return absl::OkStatus();
 }
@@ -107,7 +104,7 @@ std::vector<const FeatureSignature*> ChooseOutputs(
     if (found == nullptr) {
       problems.Add(path, NotAnOutput(features, outputs[i]));
     } else if (!listed.insert(outputs[i]).second) {
-      problems.Add(path, absl::StrCat("`", outputs[i], "` is listed twice"));
+      problems.Add(path, "`", outputs[i], "` is listed twice");
     } else {
       choose(*found, path);
     }
@@ -127,16 +124,14 @@ absl::Status AddTensor(const FeatureSignature& feature, v1::BatchSchema& schema,
   const CheckedCount begin = end.AlignedUp(kTensorAlignment);
   end = begin + sample_bytes * CheckedCount(schema.batch_size());
   if (!end.FitsIn(kMaxBatchBytes)) {
-    return SpecError(
-        "batch.size",
-        absl::StrCat("a batch would be too large: `", feature.name, "` takes ",
+    return SpecError("batch.size", "a batch would be too large: `", feature.name, "` takes ",
                      tensor->element_bytes(), feature.shape.empty() ? "" : " x ",
                      absl::StrJoin(feature.shape, " x "), " bytes a sample x ", schema.batch_size(),
                      " samples",
                      schema.tensors_size() > 1
                          ? absl::StrCat(", after ", begin.value(), " bytes of other outputs")
                          : "",
-                     "; the limit is ", kMaxBatchBytes, " bytes"));
+                     "; the limit is ", kMaxBatchBytes, " bytes");
   }
   tensor->set_sample_bytes(sample_bytes.value());
   tensor->set_batch_offset(begin.value());
@@ -172,10 +167,9 @@ v1::BatchSchema LayOutBatch(const std::vector<FeatureSignature>& features,
     if (!add(*feature)) return schema;
     for (const Companion& companion : CompanionsOf(*feature)) {
       if (names.count(companion.signature.name) > 0) {
-        problems.Add(companion.path,
-                     absl::StrCat("`", feature->name, "` ", companion.reason,
-                                  " and brings the output `", companion.signature.name,
-                                  "`, which another feature is called; rename one"));
+        problems.Add(companion.path, "`", feature->name, "` ", companion.reason,
+                     " and brings the output `", companion.signature.name,
+                     "`, which another feature is called; rename one");
       } else if (companion.in_memory && !add(companion.signature)) {
         return schema;
       }

@@ -83,11 +83,9 @@ void CheckBatchStages(const v1::PipelineSpec& spec, const std::vector<FeatureSig
                       const v1::BatchSchema& schema, SpecProblems& problems) {
   for (const FeatureSignature& feature : features) {
     if (!feature.normalization.has_value() || spec.batch_stages().empty()) continue;
-    return problems.Add(
-        FullPath(spec, 0),
-        absl::StrCat("`", feature.name, "` is normalized by the trainer (at: trainer, ",
-                     feature.normalized_at,
-                     "), behind which no batch stage can work; write at: worker"));
+    return problems.Add(FullPath(spec, 0), "`", feature.name,
+                        "` is normalized by the trainer (at: trainer, ", feature.normalized_at,
+                        "), behind which no batch stage can work; write at: worker");
   }
   std::set<std::string> there;
   for (const v1::TensorSchema& tensor : schema.tensors()) {

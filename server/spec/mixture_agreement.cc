@@ -98,19 +98,15 @@ absl::Status CheckAgreement(const v1::PipelineSpec& spec, const std::vector<Sour
     for (size_t i = 0; i < sources.size(); ++i) {
       const FeatureSignature* feature = FindFeature(offered(i), name);
       if (feature == nullptr) {
-        return SpecError(
-            chains[i].path,
-            absl::StrCat("does not offer `", name, "`, which sources[", first,
+        return SpecError(chains[i].path, "does not offer `", name, "`, which sources[", first,
                          "] does; all sources of a mixture must offer the same features to the "
                          "common stages: give it here too (a default stands in where records lack "
-                         "it), or choose outputs: [...] without it"));
+                         "it), or choose outputs: [...] without it");
       }
       if (!Same(*feature, wanted)) {
-        return SpecError(
-            feature->path,
-            absl::StrCat("`", name, "` of sources[", i, "] is ", Describe(*feature),
+        return SpecError(feature->path, "`", name, "` of sources[", i, "] is ", Describe(*feature),
                          ", but of sources[", first, "] ", Describe(wanted),
-                         "; after their own stages all sources of a mixture must offer the same"));
+                         "; after their own stages all sources of a mixture must offer the same");
       }
     }
   }

@@ -55,9 +55,8 @@ class ChainInference {
       const std::vector<FeatureSignature>& features = signature_.FeaturesBefore(i);
       if (features.size() > room_) {
         problems_.Add("stages",
-                      absl::StrCat("are too many for so many features: counted once behind "
-                                   "each stage, at most ",
-                                   kMostFeaturesOfStages, " are served; leave out some"));
+                      "are too many for so many features: counted once behind each stage, at most ",
+                      kMostFeaturesOfStages, " are served; leave out some");
         is_lost_ = true;
         return;
       }
@@ -289,8 +288,8 @@ std::optional<PipelineSignature> InferSignature(const v1::PipelineSpec& spec,
     const CheckedCount sample_bytes = SampleBytes(chains[i], signature.sources[i], signature.schema,
                                                   spec.batch_stages_size() > 0);
     if (!sample_bytes.FitsIn(kMaxBatchBytes)) {
-      problems.Add("stages", absl::StrCat("one sample may take more than ", kMaxBatchBytes,
-                                          " bytes; lower max_pixels of decode_image"));
+      problems.Add("stages", "one sample may take more than ", kMaxBatchBytes,
+                   " bytes; lower max_pixels of decode_image");
       return std::nullopt;
     }
     signature.sample_bytes = std::max(signature.sample_bytes, sample_bytes.value());

@@ -159,27 +159,26 @@ absl::Status CheckCaches(const SourceChain& chain) {
   const std::string path = cache.path + ".cache";
   if (chain.caches.size() > 1) {
     return SpecError(chain.caches[1].path + ".cache",
-                     absl::StrCat("is the second cache that a sample passes, after ", cache.path,
-                                  "; leave one out"));
+                     "is the second cache that a sample passes, after ", cache.path,
+                     "; leave one out");
   }
   if (cache.steps_before == 0) {
     return SpecError(path,
-                     "is before all stages, so there is nothing to keep; put it after the "
-                     "stages that cost time, such as decode_image and resize");
+                     "is before all stages, so there is nothing to keep; put it after the stages "
+                     "that cost time, such as decode_image and resize");
   }
   for (size_t i = 0; i < cache.steps_before; ++i) {
     const v1::Stage& stage = *chain.steps[i].stage;
     const std::string step = absl::StrCat(chain.steps[i].path, ".", StageName(stage));
     const bool own_code = TraitsOf(stage).user_code != StageTraits::UserCode::kNone;
     if (own_code && cache.stage->key().empty()) {
-      return SpecError(path + ".key",
-                       absl::StrCat("is missing: what ", step,
-                                    " makes is kept beyond your code; write any key, and another "
-                                    "one whenever the code changes"));
+      return SpecError(path + ".key", "is missing: what ", step,
+                       " makes is kept beyond your code; write any key, and another one whenever "
+                       "the code changes");
     }
     if (!own_code && IsRandomStage(stage)) {
-      return SpecError(path, absl::StrCat("would keep what ", step,
-                                          " drew in the first epoch; put it before that stage"));
+      return SpecError(path, "would keep what ", step,
+                       " drew in the first epoch; put it before that stage");
     }
   }
   return absl::OkStatus();
@@ -198,8 +197,8 @@ absl::Status CheckPartners(const SourceChain& chain) {
                        "of the mixture; put it among the common stages");
     }
     if (first != nullptr) {
-      return SpecError(path, absl::StrCat("is the second ", name, " that a sample passes, after ",
-                                          first->path, "; leave one out"));
+      return SpecError(path, "is the second ", name, " that a sample passes, after ", first->path,
+                       "; leave one out");
     }
     first = &step;
   }
@@ -224,9 +223,9 @@ std::optional<std::vector<FeatureSignature>> ChainFeatures(const SourceChain& ch
   for (FeatureSignature& feature : *features) {
     feature.path = absl::StrCat(chain.path, ".", feature.path);
     if (feature.name != kSourceIdFeature) continue;
-    problems.Add(feature.path,
-                 "`source_id` is what a mixture calls the number of its source; rename this "
-                 "feature");
+    problems.Add(
+        feature.path,
+        "`source_id` is what a mixture calls the number of its source; rename this feature");
     return std::nullopt;
   }
   FeatureSignature source_id = {

@@ -51,8 +51,8 @@ absl::StatusOr<FeatureSignature> ShapedFeature(
     if (i == 0 && extent == -1) {
       if (max_count == 0) {
         return refuse("shape",
-                      "a first dimension of -1 needs a bound: add max_count, the most rows that "
-                      "a record may have");
+                      "a first dimension of -1 needs a bound: add max_count, the most rows that a "
+                      "record may have");
       }
       if (max_count > static_cast<uint64_t>(INT64_MAX)) {
         return refuse("max_count", "is too large");
@@ -72,8 +72,8 @@ absl::StatusOr<FeatureSignature> ShapedFeature(
   }
   if (max_count != 0 && !feature.variable) {
     return refuse("max_count",
-                  "bounds a variable first dimension, but the shape has none: write shape: "
-                  "[-1, …] or leave max_count out");
+                  "bounds a variable first dimension, but the shape has none: write shape: [-1, …] "
+                  "or leave max_count out");
   }
   return feature;
 }
@@ -86,13 +86,12 @@ absl::StatusOr<FeatureSignature> StringsFeature(absl::string_view name, absl::st
       ShapedFeature(name, path, v1::DTYPE_UINT8, bytes.shape(), bytes.max_count()));
   if (bytes.max_bytes() == 0) {
     return SpecError(absl::StrCat(path, ".max_bytes"),
-                     "is required for a list of byte strings: the most bytes that one may have; "
-                     "a list of encoded images has a fixed shape, such as shape: [3]");
+                     "is required for a list of byte strings: the most bytes that one may have; a "
+                     "list of encoded images has a fixed shape, such as shape: [3]");
   }
   if (!(CheckedCount::Product(feature.shape) * bytes.max_bytes()).FitsIn(kMaxBatchBytes)) {
-    return SpecError(absl::StrCat(path, ".max_bytes"),
-                     absl::StrCat("makes the list larger than the limit of ", kMaxBatchBytes,
-                                  " bytes; lower it, or the shape"));
+    return SpecError(absl::StrCat(path, ".max_bytes"), "makes the list larger than the limit of ",
+                     kMaxBatchBytes, " bytes; lower it, or the shape");
   }
   feature.shape.push_back(static_cast<int64_t>(bytes.max_bytes()));
   return feature;
@@ -134,9 +133,8 @@ absl::StatusOr<FeatureSignature> ExampleFeature(absl::string_view name,
       if (ImagesIn(feature.bytes()) > kMaxFrames) {
         return SpecError(
             absl::StrCat(path, ".bytes.shape"),
-            absl::StrCat("without max_bytes is a list of encoded images, of which a sample has at "
-                         "most ",
-                         kMaxFrames, "; give max_bytes for a list of byte strings"));
+            "without max_bytes is a list of encoded images, of which a sample has at most ",
+            kMaxFrames, "; give max_bytes for a list of byte strings");
       }
       if (ImagesIn(feature.bytes()) > 0) return Encoded(name, path);
       if (!feature.bytes().shape().empty() || feature.bytes().max_count() != 0) {
@@ -198,10 +196,8 @@ absl::StatusOr<std::vector<FeatureSignature>> ListFeatures(const v1::Source& sou
   const v1::DType dtype =
       list.label_dtype() == v1::DTYPE_UNSPECIFIED ? v1::DTYPE_INT64 : list.label_dtype();
   if (dtype != v1::DTYPE_INT64 && dtype != v1::DTYPE_FLOAT32) {
-    return SpecError(
-        "source.image_list.label_dtype",
-        absl::StrCat("is ", DTypeName(dtype),
-                     ", but labels are read as int64 or float32; a cast stage makes other types"));
+    return SpecError("source.image_list.label_dtype", "is ", DTypeName(dtype),
+                     ", but labels are read as int64 or float32; a cast stage makes other types");
   }
   if (!list.unlabeled()) {
     for (const std::string& name : list.labels()) features.push_back(Scalar(name, path, dtype));
@@ -231,8 +227,8 @@ absl::StatusOr<std::vector<FeatureSignature>> OwnFeatures(const v1::Source& sour
       return std::vector<FeatureSignature>{Scalar("index", "source.range", v1::DTYPE_INT64)};
     case v1::Source::kMixture:
       return SpecError("source.mixture",
-                       "is not allowed here: a mixture cannot be a source of a mixture; "
-                       "name all sources in one list");
+                       "is not allowed here: a mixture cannot be a source of a mixture; name all "
+                       "sources in one list");
     case v1::Source::kTfrecord:
     case v1::Source::kTar:
     case v1::Source::SOURCE_NOT_SET:
@@ -286,8 +282,8 @@ std::vector<FeatureSignature> DeclaredFeatures(const Declared& features, absl::s
     if (result[i].name != result[i - 1].name) continue;
     const bool first_is_length = absl::EndsWith(result[i - 1].path, ".bytes.length");
     AddAt(place,
-          SpecError(result[first_is_length ? i - 1 : i].path,
-                    absl::StrCat("`", result[i].name, "` is the name of another feature")),
+          SpecError(result[first_is_length ? i - 1 : i].path, "`", result[i].name,
+                    "` is the name of another feature"),
           problems);
     wrong.insert(result[i].name);
   }
@@ -326,16 +322,15 @@ std::optional<std::vector<FeatureSignature>> SourceFeatures(
                              source.source_case() != v1::Source::kMixture &&
                              source.source_case() != v1::Source::SOURCE_NOT_SET;
   if (names_its_own && !features.empty()) {
-    return refuse(
-        SpecError("features",
-                  "describes the records of tfrecord and tar files; this source names its features "
-                  "itself: leave `features` out"));
+    return refuse(SpecError("features",
+                            "describes the records of tfrecord and tar files; this source names "
+                            "its features itself: leave `features` out"));
   }
   if (source.has_tfrecord() && features.empty()) {
     return refuse(
         SpecError("features",
-                  "is required for tfrecord: name what the records hold, such as features: "
-                  "{image: {bytes: {}}, label: {int64: {}}}; `bulkhead inspect FILES` shows them"));
+                  "is required for tfrecord: name what the records hold, such as features: {image: "
+                  "{bytes: {}}, label: {int64: {}}}; `bulkhead inspect FILES` shows them"));
   }
   if (source.has_tar() && features.empty()) {
     return DeclaredFeatures(UsualTarFeatures(), place, problems, wrong);
@@ -346,9 +341,8 @@ std::optional<std::vector<FeatureSignature>> SourceFeatures(
   std::sort(result->begin(), result->end(), ByName);
   for (size_t i = 1; i < result->size(); ++i) {
     if ((*result)[i].name != (*result)[i - 1].name) continue;
-    return refuse(SpecError((*result)[i].path,
-                            absl::StrCat("two features are called `", (*result)[i].name,
-                                         "`; `path` is always given, and every name must differ")));
+    return refuse(SpecError((*result)[i].path, "two features are called `", (*result)[i].name,
+                            "`; `path` is always given, and every name must differ"));
   }
   return *std::move(result);
 }

@@ -40,10 +40,10 @@ void CheckOutputs(const v1::PipelineSpec& spec, SpecProblems& problems) {
 // is told before all else.
 void CheckEnums(const v1::PipelineSpec& spec, SpecProblems& problems) {
   if (!v1::LastBatch_IsValid(spec.batch().last())) {
-    problems.Add("batch.last", absl::StrCat("has the unknown value ", spec.batch().last()));
+    problems.Add("batch.last", "has the unknown value ", spec.batch().last());
   }
   if (!v1::ErrorAction_IsValid(spec.errors().policy())) {
-    problems.Add("errors.policy", absl::StrCat("has the unknown value ", spec.errors().policy()));
+    problems.Add("errors.policy", "has the unknown value ", spec.errors().policy());
   }
 }
 

@@ -18,8 +18,7 @@ void NormalizeRange(Doubles& range, double middle, double low, double high, cons
   if (range.size() == 1) {
     const double reach = range[0];
     if (!(reach >= 0 && middle + reach <= high)) {
-      problems.Add(
-          path, absl::StrCat("is ", reach, "; one number must lie between 0 and ", high - middle));
+      problems.Add(path, "is ", reach, "; one number must lie between 0 and ", high - middle);
       return;
     }
     range.Clear();
@@ -30,8 +29,8 @@ void NormalizeRange(Doubles& range, double middle, double low, double high, cons
   const bool fits =
       range.size() == 2 && range[0] >= low && range[0] <= range[1] && range[1] <= high;
   if (!fits) {
-    problems.Add(path, absl::StrCat("must be one number, or two [low, high] with ", low,
-                                    " <= low <= high <= ", high));
+    problems.Add(path, "must be one number, or two [low, high] with ", low,
+                 " <= low <= high <= ", high);
   }
 }
 

@@ -29,15 +29,14 @@ absl::StatusOr<const v1::TensorSchema*> BatchOutputs::Need(const std::string& na
                                                            const std::string& path) const {
   const auto packed = packed_at_.find(name);
   if (packed != packed_at_.end()) {
-    return SpecError(
-        path, absl::StrCat("`", name, "` was packed by ", packed->second, ", behind which its ",
-                           "samples have no fixed place; put this stage before that one"));
+    return SpecError(path, "`", name, "` was packed by ", packed->second, ", behind which its ",
+                     "samples have no fixed place; put this stage before that one");
   }
   if (IsThere(name)) return Tensor(name);
   if (Feature(name) != nullptr) {
-    return SpecError(path, absl::StrCat("`", name,
-                                        "` is not among the outputs, on which batch stages work; "
-                                        "add it to outputs: [...]"));
+    return SpecError(
+        path, "`", name,
+        "` is not among the outputs, on which batch stages work; add it to outputs: [...]");
   }
   return SpecError(path, UnknownName("output", name, {there_.begin(), there_.end()}));
 }

@@ -57,8 +57,7 @@ absl::Status CarryAnnotations(const StageKind& kind, const v1::Stage& stage, abs
     if (traits.motion == Motion::kReplaces && image.path == path) Lose(feature, path);
     if (annotation.image != moved) continue;
     if (!annotation.lost_at.empty()) {
-      return SpecError(
-          path, absl::StrCat("moves the pixels of `", moved, "`, but ", DescribeLoss(feature)));
+      return SpecError(path, "moves the pixels of `", moved, "`, but ", DescribeLoss(feature));
     }
     if (annotation.kind == Annotation::Kind::kMask) {
       feature.shape[0] = image.shape[0];

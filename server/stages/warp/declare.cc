@@ -32,16 +32,15 @@ void NormalizeAngles(Doubles& angles, double limit, int max_pairs, const std::st
     fits = angles[i] >= -limit && angles[i] <= angles[i + 1] && angles[i + 1] <= limit;
   }
   if (fits) return;
-  problems.Add(path, absl::StrCat("must be one number of degrees from 0 to ", limit, ", or ",
-                                  max_pairs == 2 ? "[low, high] or [x low, x high, y low, y high]"
-                                                 : "[low, high]",
-                                  " within -", limit, " and ", limit));
+  problems.Add(path, "must be one number of degrees from 0 to ", limit, ", or ",
+               max_pairs == 2 ? "[low, high] or [x low, x high, y low, y high]" : "[low, high]",
+               " within -", limit, " and ", limit);
 }
 
 void NormalizeAffine(v1::RandomAffine& stage, const std::string& path, SpecProblems& problems) {
   NormalizeAngles(*stage.mutable_degrees(), kMaxDegrees, 1, path + ".degrees", problems);
   if (stage.scale(0) > 0 && stage.scale(0) < kMinScale) {
-    problems.Add(path + ".scale", absl::StrCat("cannot begin below ", kMinScale));
+    problems.Add(path + ".scale", "cannot begin below ", kMinScale);
   }
   if (!stage.shear().empty()) {
     NormalizeAngles(*stage.mutable_shear(), kMaxShear, 2, path + ".shear", problems);
