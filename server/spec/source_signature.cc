@@ -42,8 +42,8 @@ absl::StatusOr<FeatureSignature> ShapedFeature(
     absl::string_view name, absl::string_view path, v1::DType dtype,
     const google::protobuf::RepeatedField<int64_t>& shape, uint64_t max_count) {
   FeatureSignature feature = Scalar(name, path, dtype);
-  const auto refuse = [&](const char* option, absl::string_view message) {
-    return SpecError(absl::StrCat(path, ".", option), message);
+  const auto refuse = [&](const char* option, const auto&... message) {
+    return SpecError(absl::StrCat(path, ".", option), message...);
   };
   feature.shape.assign(shape.begin(), shape.end());
   for (size_t i = 0; i < feature.shape.size(); ++i) {
@@ -60,11 +60,10 @@ absl::StatusOr<FeatureSignature> ShapedFeature(
       extent = static_cast<int64_t>(max_count);
       feature.variable = true;
     } else if (extent == -1) {
-      return refuse("shape", absl::StrCat("dimension ", i, " is -1, but only the first may vary"));
+      return refuse("shape", "dimension ", i, " is -1, but only the first may vary");
     } else if (extent < 1) {
-      return refuse("shape",
-                    absl::StrCat("dimension ", i, " is ", extent, "; each must be at least 1",
-                                 i == 0 ? ", or -1 for a variable one (with max_count)" : ""));
+      return refuse("shape", "dimension ", i, " is ", extent, "; each must be at least 1",
+                    i == 0 ? ", or -1 for a variable one (with max_count)" : "");
     }
   }
   if (!CheckedCount::Product(feature.shape).FitsIn(static_cast<uint64_t>(INT64_MAX))) {

@@ -55,17 +55,17 @@ class Mapper {
   }
 
  private:
-  void Problem(YamlMark mark, const std::string& path, absl::string_view message) {
-    result_.problems.push_back({mark, path, std::string(message)});
+  template <typename... Parts>
+  void Problem(YamlMark mark, const std::string& path, const Parts&... message) {
+    result_.problems.push_back({mark, path, absl::StrCat(message...)});
   }
 
   // Counts the visit; false when there were too many, which is said once.
   bool Visit(const YamlNode& node) {
     if (++visits_ <= kMaxYamlNodes) return true;
     if (visits_ == kMaxYamlNodes + 1) {
-      Problem(node.mark, "",
-              absl::StrCat("aliases make more than ", kMaxYamlNodes,
-                           " values of this spec; write it out"));
+      Problem(node.mark, "", "aliases make more than ", kMaxYamlNodes,
+              " values of this spec; write it out");
     }
     return false;
   }
@@ -77,7 +77,7 @@ class Mapper {
   // Whether `key`, of the map at `path`, is a name; else it is a problem.
   bool IsName(const YamlNode& key, const std::string& path) {
     if (key.kind == YamlNode::Kind::kScalar) return true;
-    Problem(key.mark, path, absl::StrCat("a key must be a name, but is ", YamlKindName(key)));
+    Problem(key.mark, path, "a key must be a name, but is ", YamlKindName(key));
     return false;
   }
 
@@ -86,9 +86,8 @@ class Mapper {
                std::map<std::string, YamlMark>& seen) {
     const auto [first, inserted] = seen.emplace(name, key.mark);
     if (!inserted) {
-      Problem(key.mark, Join(path, name),
-              absl::StrCat("`", key.text, "` stands here twice, first at ", first->second.line, ":",
-                           first->second.column));
+      Problem(key.mark, Join(path, name), "`", key.text, "` stands here twice, first at ",
+              first->second.line, ":", first->second.column);
     }
     return inserted;
   }
@@ -123,10 +122,9 @@ class Mapper {
       if (oneof != nullptr) {
         const auto [other, fresh] = chosen.emplace(oneof, field);
         if (!fresh) {
-          Problem(key->mark, Join(path, field->name()),
-                  absl::StrCat("one ", oneof->name(), " only: `", other->second->name(),
-                               "` stands here already",
-                               oneof->name() == "stage" ? "; begin each stage with a dash" : ""));
+          Problem(key->mark, Join(path, field->name()), "one ", oneof->name(), " only: `",
+                  other->second->name(), "` stands here already",
+                  oneof->name() == "stage" ? "; begin each stage with a dash" : "");
           continue;
         }
       }
@@ -154,8 +152,7 @@ class Mapper {
       return;
     }
     if (value.kind != YamlNode::Kind::kScalar) {
-      Problem(value.mark, path,
-              absl::StrCat("must be a single value, but is ", YamlKindName(value)));
+      Problem(value.mark, path, "must be a single value, but is ", YamlKindName(value));
       return;
     }
     if (field.full_name() == kEpochs && value.text == "forever") return;
@@ -210,8 +207,7 @@ class Mapper {
       return;
     }
     if (value.kind != YamlNode::Kind::kMap) {
-      Problem(value.mark, path,
-              absl::StrCat("must be a map of names, but is ", YamlKindName(value)));
+      Problem(value.mark, path, "must be a map of names, but is ", YamlKindName(value));
       return;
     }
     const FieldDescriptor& key_field = *field.message_type()->map_key();

@@ -28,8 +28,10 @@ namespace {
 constexpr size_t kErrorBytes = 2048;
 using ErrorText = std::array<char, kErrorBytes>;
 
-absl::Status Unusable(absl::string_view what) {
-  return MakeError(absl::StatusCode::kFailedPrecondition, reason::kStageUnusable, what);
+template <typename... Parts>
+absl::Status Unusable(const Parts&... what) {
+  return MakeError(absl::StatusCode::kFailedPrecondition, reason::kStageUnusable,
+                   absl::StrCat(what...));
 }
 
 // The text that a library wrote, with or without a terminating zero.
@@ -84,9 +86,8 @@ absl::StatusOr<std::string> FindLibrary(const std::string& name,
     if (!LiesBelow(found, folders)) return LeadsOut(name, folders);
     return found.native();
   }
-  return Unusable(absl::StrCat("there is no file `", name,
-                               "` below a --native-path of the service (",
-                               absl::StrJoin(folders, ", "), ")"));
+  return Unusable("there is no file `", name, "` below a --native-path of the service (",
+                  absl::StrJoin(folders, ", "), ")");
 }
 
 BulkheadInput MakeInput(const FeatureSignature& input) {
@@ -201,19 +202,18 @@ class NativeStage final : public SampleStage {
     void* const opened = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (opened == nullptr) {
       const char* const error = dlerror();
-      return Unusable(absl::StrCat("cannot load ", error == nullptr ? path : error));
+      return Unusable("cannot load ", error == nullptr ? path : error);
     }
     const auto function =
         reinterpret_cast<BulkheadStageFunction>(dlsym(opened, BULKHEAD_STAGE_SYMBOL));
     if (function == nullptr) {
-      return Unusable(absl::StrCat(path, " has no function " BULKHEAD_STAGE_SYMBOL
-                                         ": it is no stage for this version of Bulkhead; see "
-                                         "bulkhead/stage.h"));
+      return Unusable(path, " has no function " BULKHEAD_STAGE_SYMBOL
+                            ": it is no stage for this version of Bulkhead; see bulkhead/stage.h");
     }
     const BulkheadStage* const table = function();
     if (table == nullptr || table->struct_bytes < sizeof(BulkheadStage) || table->run == nullptr) {
-      return Unusable(absl::StrCat(path, ": its " BULKHEAD_STAGE_SYMBOL
-                                         " returns a table that is too short or has no `run`"));
+      return Unusable(path, ": its " BULKHEAD_STAGE_SYMBOL
+                            " returns a table that is too short or has no `run`");
     }
     library_ = table;
     return absl::OkStatus();
@@ -242,8 +242,7 @@ class NativeStage final : public SampleStage {
     const auto thrown =
         ExceptionOf([&] { result = table->create(&config, &state_, error.data(), error.size()); });
     if (thrown.has_value() || result != 0) {
-      return Unusable(
-          absl::StrCat(spec_.library(), ": ", thrown.has_value() ? *thrown : TextOf(error)));
+      return Unusable(spec_.library(), ": ", thrown.has_value() ? *thrown : TextOf(error));
     }
     library_ = table;  // only what was made is ended
     return absl::OkStatus();
