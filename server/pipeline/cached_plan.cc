@@ -63,7 +63,8 @@ StoreKey CachedPlan::KeptKey(const StoreKey& record, const std::vector<Value>& v
 absl::StatusOr<CachedPlan> PlanCached(const SourceChain& chain, const SourceSignature& signature,
                                       const v1::BatchSchema& schema, bool fuse) {
   CachedPlan cached;
-  BULKHEAD_ASSIGN_OR_RETURN(cached.plan, PlanStagesCut(chain, signature, schema, fuse));
+  BULKHEAD_ASSIGN_OR_RETURN(
+      cached.plan, PlanStages(chain, signature, schema, fuse, chain.caches[0].steps_before));
   cached.label = chain.caches[0].path + " cache";
   cached.made_by = KeyOf(Recipe(chain, signature));
   cached.reads = ReadsOf(cached.plan);

@@ -4,7 +4,7 @@
 #include "server/base/error.h"
 #include "server/image/boxes/boxes.h"
 #include "server/image/boxes/move_mask.h"
-#include "server/stages/running/box_coding.h"
+#include "server/stages/running/common_options.h"
 
 namespace bulkhead {
 namespace {

@@ -74,8 +74,7 @@ class StagedPipeline : public Pipeline {
                        absl::Span<std::byte* const> destinations) const override {
     auto& own = static_cast<StagedContext&>(context);
     if (own.observer != nullptr) own.observer->BeginSample(key);
-    const absl::Status status =
-        SampleMaker(records_, samples_, own).Make(record, key, destinations);
+    const absl::Status status = MakeSample(records_, samples_, record, key, own, destinations);
     if (own.observer != nullptr) {
       own.counts.jpeg = own.decoder.jpeg_counts();
       own.observer->CountWork(own.counts);
@@ -175,7 +174,8 @@ absl::StatusOr<std::unique_ptr<Pipeline>> MakePipeline(std::vector<std::unique_p
     }
     PipelinePart part;
     BULKHEAD_ASSIGN_OR_RETURN(
-        part.plan, PlanStages(chains[i], signature.sources[i], signature.schema, options.fuse));
+        part.plan, PlanStages(chains[i], signature.sources[i], signature.schema, options.fuse,
+                              chains[i].steps.size()));
     BULKHEAD_RETURN_IF_ERROR(Load(part.plan, options));
     if (!chains[i].caches.empty()) {
       BULKHEAD_ASSIGN_OR_RETURN(
@@ -198,6 +198,32 @@ absl::StatusOr<std::unique_ptr<Pipeline>> MakePipeline(std::vector<std::unique_p
     batch_stages.push_back(std::move(stage));
   }
   return std::make_unique<StagedPipeline>(std::move(parts), record_count, std::move(batch_stages));
+}
+
+absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::Create(
+    const internal::v1::PipelineBinding& binding, const UserCode& user_code) {
+  v1::PipelineSpec spec;
+  *spec.mutable_source() = binding.source();
+  *spec.mutable_features() = binding.features();
+  *spec.mutable_stages() = binding.stages();
+  *spec.mutable_batch_stages() = binding.batch_stages();
+  *spec.mutable_outputs() = binding.outputs();
+  const std::vector<SourceChain> chains = SourceChains(spec);
+  const bool mixture = spec.source().has_mixture();
+  if (mixture && binding.resolved().mixed_size() != static_cast<int>(chains.size())) {
+    return Disagree("the mixture's sources were not all resolved");
+  }
+  std::vector<std::unique_ptr<Source>> sources;
+  for (const SourceChain& chain : chains) {
+    const internal::v1::ResolvedSource& resolved =
+        mixture ? binding.resolved().mixed(static_cast<int>(sources.size())) : binding.resolved();
+    BULKHEAD_ASSIGN_OR_RETURN(std::unique_ptr<Source> source,
+                              OpenSource(*chain.source, *chain.features, resolved));
+    sources.push_back(std::move(source));
+  }
+  PipelineOptions options;
+  options.user_code = user_code;
+  return MakePipeline(std::move(sources), std::move(spec), options);
 }
 
 }  // namespace bulkhead

@@ -10,25 +10,11 @@
 #include "absl/strings/strip.h"
 #include "server/base/error.h"
 #include "server/spec/stage_signature.h"
+#include "server/stages/declaration/stage_checks.h"
 #include "server/stages/running/registry.h"
 
 namespace bulkhead {
 namespace {
-
-constexpr size_t kNotFound = static_cast<size_t>(-1);
-
-size_t FindFeature(const std::vector<FeatureSignature>& features, absl::string_view name) {
-  for (size_t i = 0; i < features.size(); ++i) {
-    if (features[i].name == name) return i;
-  }
-  return kNotFound;
-}
-
-absl::Status DisagreeOnStages(absl::string_view what) {
-  return MakeError(absl::StatusCode::kInternal, reason::kInternal,
-                   absl::StrCat("the signature of this pipeline does not match its stages: ", what,
-                                "; please report this"));
-}
 
 // Makes the stages of a chain one by one, and offers each those behind it, for the pass that it
 // makes over its value. Stages that fail on purpose are not seen by their neighbours: two that
@@ -54,7 +40,7 @@ class Planner {
       if (i == cut_) PlanKept();
     }
     plan_.feature_count = numbers_.size();
-    BULKHEAD_RETURN_IF_ERROR(PlanOutputs());
+    PlanOutputs();
     for (size_t i = 0; i < plan_.outputs.size(); ++i) {
       const PlannedOutput& output = plan_.outputs[i];
       if (output.feature == PlannedOutput::kOfBatch) continue;
@@ -147,7 +133,11 @@ class Planner {
   absl::StatusOr<size_t> PlanStage(size_t i) {
     size_t last = i;
     std::unique_ptr<SampleStage> made = MakeJoined(i, last);
-    if (made == nullptr) return DisagreeOnStages(absl::StrCat(chain_.steps[i].path, " is unknown"));
+    if (made == nullptr) {
+      return MakeError(absl::StatusCode::kInternal, reason::kInternal,
+                       absl::StrCat("the signature of this pipeline does not match its stages: ",
+                                    chain_.steps[i].path, " is unknown; please report this"));
+    }
     for (size_t k = i + 1; k < last; ++k) {
       if (TraitsOf(StageAt(k)).declares) plan_.stages.push_back({MakeStage(Site(k)), ValuesOf(k)});
     }
@@ -198,22 +188,23 @@ class Planner {
 
   // What the first feature that stage i reads is.
   const FeatureSignature& InputOf(size_t i) const {
-    const std::vector<FeatureSignature>& features = signature_.FeaturesBefore(i);
-    return features[FindFeature(features, StageReads(StageAt(i))[0])];
+    return *FindFeature(signature_.FeaturesBefore(i), StageReads(StageAt(i))[0]);
   }
 
-  absl::Status PlanOutputs() {
+  void PlanOutputs() {
+    const std::vector<FeatureSignature>& features = signature_.FeaturesBefore(chain_.steps.size());
     for (const v1::TensorSchema& tensor : schema_.tensors()) {
       absl::string_view name = tensor.name();
-      const bool is_count = !IsFeature(name) && absl::ConsumeSuffix(&name, "_count");
-      if (IsFeature(name) && (!is_count || IsVariable(name))) {
-        plan_.outputs.push_back({tensor, NumberOf(std::string(name)), is_count});
+      const FeatureSignature* feature = FindFeature(features, name);
+      const bool is_count = feature == nullptr && absl::ConsumeSuffix(&name, "_count");
+      if (is_count) feature = FindFeature(features, name);
+      if (feature != nullptr && (!is_count || feature->variable)) {
+        plan_.outputs.push_back({tensor, NumberOf(feature->name), is_count});
       } else {
         // Outputs that no stage gives are a batch stage's: the signature was made of both.
         plan_.outputs.push_back({tensor, PlannedOutput::kOfBatch, false});
       }
     }
-    return absl::OkStatus();
   }
 
   // What later stages and outputs still want of the features that the stage with partners leaves.
@@ -251,17 +242,6 @@ class Planner {
     }
   }
 
-  // Whether there is a feature of this name in the end.
-  bool IsFeature(absl::string_view name) const {
-    return FindFeature(signature_.FeaturesBefore(chain_.steps.size()), name) != kNotFound;
-  }
-
-  // Whether the feature of this name has a count.
-  bool IsVariable(absl::string_view name) const {
-    const std::vector<FeatureSignature>& features = signature_.FeaturesBefore(chain_.steps.size());
-    return features[FindFeature(features, name)].variable;
-  }
-
   // Lets the last stage that writes `feature` write into the batch, if nothing after it moves the
   // value again.
   void ChooseTarget(size_t feature, int output) {
@@ -295,13 +275,8 @@ class Planner {
 }  // namespace
 
 absl::StatusOr<StagePlan> PlanStages(const SourceChain& chain, const SourceSignature& signature,
-                                     const v1::BatchSchema& schema, bool fuse) {
-  return Planner(chain, signature, schema, fuse, chain.steps.size()).Run();
-}
-
-absl::StatusOr<StagePlan> PlanStagesCut(const SourceChain& chain, const SourceSignature& signature,
-                                        const v1::BatchSchema& schema, bool fuse) {
-  return Planner(chain, signature, schema, fuse, chain.caches[0].steps_before).Run();
+                                     const v1::BatchSchema& schema, bool fuse, size_t cut) {
+  return Planner(chain, signature, schema, fuse, cut).Run();
 }
 
 }  // namespace bulkhead

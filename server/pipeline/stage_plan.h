@@ -76,12 +76,10 @@ struct StagePlan {
 // Plans the stages for the samples of one source of a normalized spec, with that source's signature
 // and the outputs of the whole spec. With `fuse`, neighbouring stages are joined where possible
 // (SampleStage::TakeBehind): a decoder and a crop, a resize and work on its rows. Without it only
-// those are joined that must be; the bytes are the same. INTERNAL if signature and stages disagree.
+// those are joined that must be; the bytes are the same. None of the first `cut` stages is joined
+// with one after them: the chain's cache stage stands there, or the chain ends. INTERNAL if
+// signature and stages disagree.
 absl::StatusOr<StagePlan> PlanStages(const SourceChain& chain, const SourceSignature& signature,
-                                     const v1::BatchSchema& schema, bool fuse);
-
-// The same, cut at the chain's cache stage: no stage before it is joined with one after it.
-absl::StatusOr<StagePlan> PlanStagesCut(const SourceChain& chain, const SourceSignature& signature,
-                                        const v1::BatchSchema& schema, bool fuse);
+                                     const v1::BatchSchema& schema, bool fuse, size_t cut);
 
 }  // namespace bulkhead

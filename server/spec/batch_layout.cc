@@ -12,6 +12,7 @@
 #include "server/base/nearest_name.h"
 #include "server/spec/checked_math.h"
 #include "server/stages/declaration/spec_error.h"
+#include "server/stages/declaration/stage_checks.h"
 
 namespace bulkhead {
 namespace {
@@ -23,18 +24,15 @@ absl::Status CheckBounded(const FeatureSignature& feature, absl::string_view pat
   if (feature.kind == Kind::kEncoded && feature.max_bytes == 0) {
     const bool declared = absl::StartsWith(feature.path, "features.") ||
                           absl::StrContains(feature.path, "].features.");
-    return SpecError(
-        path,
-        absl::StrCat("`", feature.name,
+    return SpecError(path, "`", feature.name,
                      "` is still encoded bytes, whose length has no bound; add decode_image",
                      declared ? absl::StrCat(" or give ", feature.path, ".bytes.max_bytes") : "",
-                     ", or leave it out with outputs: [...]"));
+                     ", or leave it out with outputs: [...]");
   }
   if (std::find(feature.shape.begin(), feature.shape.end(), -1) != feature.shape.end()) {
-    return SpecError(
-        path, absl::StrCat("`", feature.name, "` is an image of any size (from ", feature.path,
-                           "); add resize, center_crop or random_resized_crop, so that every image "
-                           "has one size, or leave it out with outputs: [...]"));
+    return SpecError(path, "`", feature.name, "` is an image of any size (from ", feature.path,
+                     "); add resize, center_crop or random_resized_crop, so that every image has "
+                     "one size, or leave it out with outputs: [...]");
   }
   return absl::OkStatus();
 }
@@ -102,13 +100,11 @@ std::vector<const FeatureSignature*> ChooseOutputs(
   for (int i = 0; i < outputs.size(); ++i) {
     const std::string path = absl::StrCat("outputs[", i, "]");
     if (unknown.count(outputs[i]) > 0) continue;
-    const auto found =
-        std::find_if(features.begin(), features.end(),
-                     [&](const FeatureSignature& f) { return f.name == outputs[i]; });
-    if (found == features.end()) {
+    const FeatureSignature* const found = FindFeature(features, outputs[i]);
+    if (found == nullptr) {
       problems.Add(path, NotAnOutput(features, outputs[i]));
     } else if (!listed.insert(outputs[i]).second) {
-      problems.Add(path, absl::StrCat("`", outputs[i], "` is listed twice"));
+      problems.Add(path, "`", outputs[i], "` is listed twice");
     } else {
       choose(*found, path);
     }
@@ -123,24 +119,19 @@ absl::Status AddTensor(const FeatureSignature& feature, v1::BatchSchema& schema,
   tensor->set_dtype(feature.dtype);
   tensor->set_element_bytes(feature.kind == Kind::kEncoded ? feature.max_bytes
                                                            : ElementBytes(feature.dtype));
-  CheckedCount sample_bytes(tensor->element_bytes());
-  for (const int64_t extent : feature.shape) {
-    tensor->add_shape(extent);
-    sample_bytes = sample_bytes * CheckedCount(static_cast<uint64_t>(extent));
-  }
+  tensor->mutable_shape()->Add(feature.shape.begin(), feature.shape.end());
+  const CheckedCount sample_bytes = CheckedCount::Product(feature.shape) * tensor->element_bytes();
   const CheckedCount begin = end.AlignedUp(kTensorAlignment);
   end = begin + sample_bytes * CheckedCount(schema.batch_size());
   if (!end.FitsIn(kMaxBatchBytes)) {
-    return SpecError(
-        "batch.size",
-        absl::StrCat("a batch would be too large: `", feature.name, "` takes ",
+    return SpecError("batch.size", "a batch would be too large: `", feature.name, "` takes ",
                      tensor->element_bytes(), feature.shape.empty() ? "" : " x ",
                      absl::StrJoin(feature.shape, " x "), " bytes a sample x ", schema.batch_size(),
                      " samples",
                      schema.tensors_size() > 1
                          ? absl::StrCat(", after ", begin.value(), " bytes of other outputs")
                          : "",
-                     "; the limit is ", kMaxBatchBytes, " bytes"));
+                     "; the limit is ", kMaxBatchBytes, " bytes");
   }
   tensor->set_sample_bytes(sample_bytes.value());
   tensor->set_batch_offset(begin.value());
@@ -176,10 +167,9 @@ v1::BatchSchema LayOutBatch(const std::vector<FeatureSignature>& features,
     if (!add(*feature)) return schema;
     for (const Companion& companion : CompanionsOf(*feature)) {
       if (names.count(companion.signature.name) > 0) {
-        problems.Add(companion.path,
-                     absl::StrCat("`", feature->name, "` ", companion.reason,
-                                  " and brings the output `", companion.signature.name,
-                                  "`, which another feature is called; rename one"));
+        problems.Add(companion.path, "`", feature->name, "` ", companion.reason,
+                     " and brings the output `", companion.signature.name,
+                     "`, which another feature is called; rename one");
       } else if (companion.in_memory && !add(companion.signature)) {
         return schema;
       }

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
 #include "server/stages/declaration/batch_kind.h"
+#include "server/stages/declaration/stage_checks.h"
 #include "server/stages/packing/declare.h"
 
 namespace bulkhead {
@@ -17,11 +18,6 @@ constexpr char kEmpty[] = "is empty: name a batch stage, such as mixup: {}";
 // "batch_stages[1].mixup".
 std::string FullPath(const v1::PipelineSpec& spec, int index) {
   return absl::StrCat(BatchStagePath(index), ".", StageName(spec.batch_stages(index)));
-}
-
-bool IsAmong(const std::vector<FeatureSignature>& features, absl::string_view name) {
-  return std::any_of(features.begin(), features.end(),
-                     [&](const FeatureSignature& feature) { return feature.name == name; });
 }
 
 }  // namespace
@@ -66,18 +62,14 @@ void AddBatchFeatures(const v1::PipelineSpec& spec, std::vector<FeatureSignature
     if (kind == nullptr) continue;
     for (FeatureSignature& made : kind->Adds(spec.batch_stages(i), FullPath(spec, i))) {
       // The first one that gives it declares it.
-      if (IsAmong(features, made.name)) continue;
-      const auto place = std::lower_bound(
-          features.begin(), features.end(), made.name,
-          [](const FeatureSignature& a, const std::string& name) { return a.name < name; });
-      features.insert(place, std::move(made));
+      InsertFeature(std::move(made), "", features).IgnoreError();
     }
   }
 }
 
 bool IsBatchFeature(const v1::PipelineSpec& spec, const std::vector<FeatureSignature>& features,
                     absl::string_view name) {
-  if (IsAmong(features, name)) return false;
+  if (FindFeature(features, name) != nullptr) return false;
   for (const v1::BatchStage& stage : spec.batch_stages()) {
     const BatchKind* const kind = BatchKindOf(stage);
     if (kind == nullptr) continue;
@@ -91,11 +83,9 @@ void CheckBatchStages(const v1::PipelineSpec& spec, const std::vector<FeatureSig
                       const v1::BatchSchema& schema, SpecProblems& problems) {
   for (const FeatureSignature& feature : features) {
     if (!feature.normalization.has_value() || spec.batch_stages().empty()) continue;
-    return problems.Add(
-        FullPath(spec, 0),
-        absl::StrCat("`", feature.name, "` is normalized by the trainer (at: trainer, ",
-                     feature.normalized_at,
-                     "), behind which no batch stage can work; write at: worker"));
+    return problems.Add(FullPath(spec, 0), "`", feature.name,
+                        "` is normalized by the trainer (at: trainer, ", feature.normalized_at,
+                        "), behind which no batch stage can work; write at: worker");
   }
   std::set<std::string> there;
   for (const v1::TensorSchema& tensor : schema.tensors()) {

@@ -23,6 +23,13 @@ class CheckedCount {
                          overflowed_ || other.overflowed_;
     return result;
   }
+  // The number of elements of a shape, whose extents are known.
+  template <typename Shape>
+  static constexpr CheckedCount Product(const Shape& shape) {
+    CheckedCount product(1);
+    for (const int64_t extent : shape) product = product * static_cast<uint64_t>(extent);
+    return product;
+  }
   // The next multiple of `alignment`, a power of two.
   constexpr CheckedCount AlignedUp(uint64_t alignment) const {
     CheckedCount result = *this + CheckedCount(alignment - 1);

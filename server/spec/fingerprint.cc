@@ -18,60 +18,46 @@ std::string HexDigest(absl::string_view text) {
   return sha.FinishHex();
 }
 
+// The name of a source in specs, "tfrecord".
+std::string SourceName(const v1::Source& source) {
+  const auto* const field = v1::Source::descriptor()->FindFieldByNumber(source.source_case());
+  return field == nullptr ? "none" : field->name();
+}
+
 // The parts of a source that decide its records' number and order. File names come from the
 // resolved source; names and types of columns decide bytes, their number decides how a list is cut.
 std::string SourceOrderText(const v1::Source& source) {
-  switch (source.source_case()) {
-    case v1::Source::kTfrecord:
-      return "tfrecord";
-    case v1::Source::kTar:
-      return "tar";
-    case v1::Source::kImageList: {
-      const v1::ImageListSource& list = source.image_list();
-      return absl::StrCat(
-          "image_list images=", list.images_size(),
-          " labels=", list.unlabeled() ? 0 : list.labels_size(),
-          CanonicalText(list, {"path", "images", "labels", "label_dtype", "max_path_bytes",
-                               "unlabeled", "classes", "classes_file"}));
-    }
-    case v1::Source::kImageFolder:
-      // Which endings count shows in the checksum of the paths.
-      return absl::StrCat("image_folder", CanonicalText(source.image_folder(),
-                                                        {"path", "extensions", "max_path_bytes",
-                                                         "classes", "classes_file"}));
-    case v1::Source::kRange:
-      return absl::StrCat("range", CanonicalText(source.range()));
-    case v1::Source::kMixture:  // its sources speak for themselves
-      return absl::StrCat("mixture", CanonicalText(source.mixture(), {"sources"}));
-    case v1::Source::SOURCE_NOT_SET:
-      break;
+  const std::string name = SourceName(source);
+  if (source.has_image_list()) {
+    const v1::ImageListSource& list = source.image_list();
+    return absl::StrCat(
+        name, " images=", list.images_size(), " labels=", list.unlabeled() ? 0 : list.labels_size(),
+        CanonicalText(list, {"path", "images", "labels", "label_dtype", "max_path_bytes",
+                             "unlabeled", "classes", "classes_file"}));
   }
-  return "none";
+  // Which endings count shows in the checksum of the paths.
+  if (source.has_image_folder()) {
+    return name + CanonicalText(source.image_folder(), {"path", "extensions", "max_path_bytes",
+                                                        "classes", "classes_file"});
+  }
+  if (source.has_range()) return name + CanonicalText(source.range());
+  // Its sources speak for themselves.
+  if (source.has_mixture()) return name + CanonicalText(source.mixture(), {"sources"});
+  return name;
 }
 
 // The parts of a source that decide what a record's features are called and hold.
 std::string SourceBytesText(const v1::Source& source) {
-  switch (source.source_case()) {
-    case v1::Source::kImageList:
-      // Once `classes_file` was read, its names are in `classes`.
-      return absl::StrCat(
-          "image_list", CanonicalText(source.image_list(),
-                                      {"path", "entries", "delimiter", "header", "classes_file"}));
-    case v1::Source::kImageFolder:
-      return absl::StrCat("image_folder", CanonicalText(source.image_folder(),
-                                                        {"path", "extensions", "classes_file"}));
-    case v1::Source::kTfrecord:
-      return "tfrecord";
-    case v1::Source::kTar:
-      return "tar";
-    case v1::Source::kRange:
-      return "range";
-    case v1::Source::kMixture:
-      return "mixture";
-    case v1::Source::SOURCE_NOT_SET:
-      break;
+  const std::string name = SourceName(source);
+  // Once `classes_file` was read, its names are in `classes`.
+  if (source.has_image_list()) {
+    return name + CanonicalText(source.image_list(),
+                                {"path", "entries", "delimiter", "header", "classes_file"});
   }
-  return "none";
+  if (source.has_image_folder()) {
+    return name + CanonicalText(source.image_folder(), {"path", "extensions", "classes_file"});
+  }
+  return name;
 }
 
 // A source, its files, which of their records are read, and in which order. `spec` has them beside
@@ -95,19 +81,15 @@ std::string RecordsText(const v1::Source& source, const internal::v1::ResolvedSo
   return text;
 }
 
-template <typename Stages>
-void DropCaches(Stages& stages) {
-  stages.erase(std::remove_if(stages.begin(), stages.end(),
-                              [](const v1::Stage& stage) { return TraitsOf(stage).keeps_samples; }),
-               stages.end());
-}
-
 // The spec as the fingerprint names it: what is kept, and what the classes of records are called,
 // changes no byte. `Spec` has stages and features: PipelineSpec, MixedSource.
 template <typename Spec>
 void Prepare(Spec& spec) {
-  DropCaches(*spec.mutable_stages());
-  for (v1::Stage& stage : *spec.mutable_stages()) {
+  auto& stages = *spec.mutable_stages();
+  stages.erase(std::remove_if(stages.begin(), stages.end(),
+                              [](const v1::Stage& stage) { return TraitsOf(stage).keeps_samples; }),
+               stages.end());
+  for (v1::Stage& stage : stages) {
     KindOf(stage)->options().NameFirstDefaults(MutableOptionsOf(stage));
   }
   for (auto& [name, feature] : *spec.mutable_features()) {

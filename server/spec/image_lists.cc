@@ -1,5 +1,7 @@
 #include "server/spec/image_lists.h"
 
+#include <algorithm>
+
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -14,12 +16,6 @@ void Add(const std::string& name, uint64_t images, ImageLists& lists) {
   if (images > 0 && images <= kMaxFrames) lists[name] = static_cast<uint32_t>(images);
 }
 
-void AddColumns(const google::protobuf::RepeatedPtrField<std::string>& columns, uint32_t window,
-                ImageLists& lists) {
-  for (const std::string& column : columns) Add(column, window, lists);
-  if (columns.empty()) Add("image", window, lists);
-}
-
 }  // namespace
 
 const v1::Frames* FramesOf(const v1::Source& source) {
@@ -30,12 +26,9 @@ const v1::Frames* FramesOf(const v1::Source& source) {
 
 uint64_t ImagesIn(const v1::BytesFeature& bytes) {
   if (bytes.shape().empty() || bytes.max_bytes() != 0) return 0;
-  CheckedCount images(1);
-  for (const int64_t extent : bytes.shape()) {
-    if (extent < 1) return 0;
-    images = images * CheckedCount(static_cast<uint64_t>(extent));
-  }
-  return images.value();
+  const bool is_known = std::all_of(bytes.shape().begin(), bytes.shape().end(),
+                                    [](int64_t extent) { return extent >= 1; });
+  return is_known ? CheckedCount::Product(bytes.shape()).value() : 0;
 }
 
 ImageLists ImageListsOf(const v1::Source& source,
@@ -45,7 +38,9 @@ ImageLists ImageListsOf(const v1::Source& source,
     for (const auto& [name, feature] : features) Add(name, ImagesIn(feature.bytes()), lists);
   }
   if (const v1::Frames* const frames = FramesOf(source); frames != nullptr) {
-    AddColumns(source.image_list().images(), frames->window(), lists);
+    const auto& columns = source.image_list().images();
+    for (const std::string& column : columns) Add(column, frames->window(), lists);
+    if (columns.empty()) Add("image", frames->window(), lists);
   }
   return lists;
 }

@@ -9,11 +9,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "server/spec/chain_inference.h"
 #include "server/spec/record_files.h"
 #include "server/spec/source_chain.h"
 #include "server/spec/stage_signature.h"
 #include "server/stages/declaration/batch_kind.h"
+#include "server/stages/declaration/stage_checks.h"
 
 namespace bulkhead {
 namespace {
@@ -113,13 +113,12 @@ void LintConstants(const SourceChain& chain, const SourceSignature& signature,
     if (stage.has_normalize()) {
       const std::string& name = stage.normalize().input();
       const std::vector<FeatureSignature>& features = signature.FeaturesBefore(i);
-      const auto feature = std::find_if(features.begin(), features.end(),
-                                        [&](const auto& each) { return each.name == name; });
+      const FeatureSignature* const feature = FindFeature(features, name);
       Range before;
       const auto known = ranges.find(name);
       if (known != ranges.end()) {
         before = known->second;
-      } else if (feature == features.end() || !RangeOfPixels(*feature, before)) {
+      } else if (feature == nullptr || !RangeOfPixels(*feature, before)) {
         continue;
       }
       const Range after = Normalized(stage.normalize(), before);

@@ -18,10 +18,9 @@ absl::StatusOr<v1::MemoryPlan> PlanMemory(const PipelineSignature& signature,
       CheckedCount(signature.schema.batch_bytes()).AlignedUp(kPageBytes);
   const CheckedCount arena_bytes = slot_bytes * CheckedCount(options.slot_count);
   if (!arena_bytes.FitsIn(kMaxArenaBytes)) {
-    return SpecError("batch.size",
-                     absl::StrCat("the arena would be too large: ", options.slot_count, " slots x ",
-                                  signature.schema.batch_bytes(), " bytes a batch (in pages of ",
-                                  kPageBytes, "); the limit is ", kMaxArenaBytes, " bytes"));
+    return SpecError("batch.size", "the arena would be too large: ", options.slot_count,
+                     " slots x ", signature.schema.batch_bytes(), " bytes a batch (in pages of ",
+                     kPageBytes, "); the limit is ", kMaxArenaBytes, " bytes");
   }
   v1::MemoryPlan plan;
   plan.set_slot_bytes(slot_bytes.value());

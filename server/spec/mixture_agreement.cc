@@ -11,6 +11,7 @@
 #include "server/base/error.h"
 #include "server/spec/stage_signature.h"
 #include "server/stages/declaration/spec_error.h"
+#include "server/stages/declaration/stage_checks.h"
 
 namespace bulkhead {
 namespace {
@@ -65,13 +66,6 @@ bool Same(const FeatureSignature& a, const FeatureSignature& b) {
          (!a.annotation.has_value() || a.annotation->Agrees(*b.annotation));
 }
 
-const FeatureSignature* Find(const std::vector<FeatureSignature>& features,
-                             const std::string& name) {
-  const auto found = std::find_if(features.begin(), features.end(),
-                                  [&](const auto& feature) { return feature.name == name; });
-  return found == features.end() ? nullptr : &*found;
-}
-
 }  // namespace
 
 absl::Status CheckAgreement(const v1::PipelineSpec& spec, const std::vector<SourceChain>& chains,
@@ -98,25 +92,21 @@ absl::Status CheckAgreement(const v1::PipelineSpec& spec, const std::vector<Sour
   }
   for (const std::string& name : names) {
     size_t first = 0;
-    while (first < sources.size() && Find(offered(first), name) == nullptr) ++first;
+    while (first < sources.size() && FindFeature(offered(first), name) == nullptr) ++first;
     if (first == sources.size()) continue;  // no source has it; the error comes where it is read
-    const FeatureSignature& wanted = *Find(offered(first), name);
+    const FeatureSignature& wanted = *FindFeature(offered(first), name);
     for (size_t i = 0; i < sources.size(); ++i) {
-      const FeatureSignature* feature = Find(offered(i), name);
+      const FeatureSignature* feature = FindFeature(offered(i), name);
       if (feature == nullptr) {
-        return SpecError(
-            chains[i].path,
-            absl::StrCat("does not offer `", name, "`, which sources[", first,
+        return SpecError(chains[i].path, "does not offer `", name, "`, which sources[", first,
                          "] does; all sources of a mixture must offer the same features to the "
                          "common stages: give it here too (a default stands in where records lack "
-                         "it), or choose outputs: [...] without it"));
+                         "it), or choose outputs: [...] without it");
       }
       if (!Same(*feature, wanted)) {
-        return SpecError(
-            feature->path,
-            absl::StrCat("`", name, "` of sources[", i, "] is ", Describe(*feature),
+        return SpecError(feature->path, "`", name, "` of sources[", i, "] is ", Describe(*feature),
                          ", but of sources[", first, "] ", Describe(wanted),
-                         "; after their own stages all sources of a mixture must offer the same"));
+                         "; after their own stages all sources of a mixture must offer the same");
       }
     }
   }

@@ -79,9 +79,10 @@ uint64_t KeptOf(const internal::v1::ResolvedFile& file) {
   return file.selection_path().empty() ? file.record_count() : file.kept_count();
 }
 
-absl::Status NothingLeft(absl::string_view path, absl::string_view message) {
+template <typename... Parts>
+absl::Status NothingLeft(absl::string_view path, const Parts&... message) {
   return MakeError(absl::StatusCode::kFailedPrecondition, reason::kNoSamples,
-                   absl::StrCat(path, path.empty() ? "" : ": ", message),
+                   absl::StrCat(path, path.empty() ? "" : ": ", message...),
                    {{"path", std::string(path)}});
 }
 
@@ -154,11 +155,9 @@ std::string SelectionText(const v1::Source& source, const FeatureMap& features,
 std::string SelectionDigest(const v1::Source& source, const FeatureMap& features,
                             const internal::v1::Selection& selection) {
   Sha256 hash;
-  hash.Update("bulkhead selection 1\n");
-  hash.Update(ExcludeText(selection));
-  hash.Update(FilterText(source, features, selection));
-  hash.Update(SplitText(selection));
-  hash.Update(FramesText(selection));
+  hash.Update(absl::StrCat("bulkhead selection 1\n", ExcludeText(selection),
+                           FilterText(source, features, selection), SplitText(selection),
+                           FramesText(selection)));
   if (selection.keep_unreadable()) hash.Update("unreadable records are kept\n");
   return hash.FinishHex().substr(0, 32);
 }
@@ -216,29 +215,25 @@ absl::Status CheckSelected(const internal::v1::Selection& selection,
   const std::string& part = selection.split().use();
   const bool others = selection.has_split() || !selection.exclude().empty();
   if (counts.in_part() == 0 && selection.has_frames() && !others) {
-    return NothingLeft("source", absl::StrCat("no folder has ", selection.frames().window(),
-                                              " images in a row, which make a window of `frames`"));
+    return NothingLeft("source", "no folder has ", selection.frames().window(),
+                       " images in a row, which make a window of `frames`");
   }
   if (counts.in_part() == 0 && !selection.has_split()) {
-    return NothingLeft("exclude", absl::StrCat("leaves out all ", counts.records(), " records"));
+    return NothingLeft("exclude", "leaves out all ", counts.records(), " records");
   }
   if (counts.in_part() == 0) {
-    return NothingLeft("split", absl::StrCat("the part `", part, "` has 0 of ", counts.records(),
-                                             " records; give it a larger share, or take "
-                                             "another salt"));
+    return NothingLeft("split", "the part `", part, "` has 0 of ", counts.records(),
+                       " records; give it a larger share, or take another salt");
   }
   if (counts.kept() == 0) {
-    return NothingLeft(
-        "filter",
-        absl::StrCat("the filter keeps 0 of ", counts.in_part(), " records",
-                     selection.has_split() ? absl::StrCat(" of the part `", part, "`") : ""));
+    return NothingLeft("filter", "the filter keeps 0 of ", counts.in_part(), " records",
+                       selection.has_split() ? absl::StrCat(" of the part `", part, "`") : "");
   }
-  return NothingLeft(
-      "skip",
-      absl::StrCat("leaves out ", selection.skip(), " records, and there are ", counts.kept(),
-                   SelectsRecords(selection)
-                       ? absl::StrCat(" (of ", counts.records(), ") that filter and split keep")
-                       : ""));
+  return NothingLeft("skip", "leaves out ", selection.skip(), " records, and there are ",
+                     counts.kept(),
+                     SelectsRecords(selection)
+                         ? absl::StrCat(" (of ", counts.records(), ") that filter and split keep")
+                         : "");
 }
 
 std::vector<uint64_t> SelectedFileRecords(const v1::Source& source,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <string>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -11,18 +12,109 @@
 #include "server/base/element_type.h"
 #include "server/base/error.h"
 #include "server/base/limits.h"
+#include "server/base/nearest_name.h"
 #include "server/spec/batch_layout.h"
 #include "server/spec/batch_stages.h"
-#include "server/spec/chain_inference.h"
 #include "server/spec/checked_math.h"
 #include "server/spec/image_lists.h"
 #include "server/spec/mixture_agreement.h"
 #include "server/spec/source_chain.h"
 #include "server/spec/stage_signature.h"
 #include "server/stages/declaration/spec_error.h"
+#include "server/stages/declaration/stage_checks.h"
 
 namespace bulkhead {
 namespace {
+
+// Infers the features after each stage of one source, and finds all mistakes. A stage with a
+// mistake is skipped: the features that it works on are *unknown* from then on, and later stages
+// that use them are not checked, so that one mistake is one problem. Refers to its arguments.
+class ChainInference {
+ public:
+  // `room`: the part of kMostFeaturesOfStages that other sources have left. New problems are added
+  // to `problems`.
+  ChainInference(const SourceChain& chain, SourceSignature& signature, uint64_t& room,
+                 SpecProblems& problems)
+      : chain_(chain), signature_(signature), room_(room), problems_(problems) {}
+
+  void InferSource() {
+    for (const absl::Status& status : {CheckCaches(chain_), CheckPartners(chain_)}) {
+      if (!status.ok()) problems_.Add(status);
+    }
+    const std::string prefix = chain_.path.empty() ? "" : chain_.path + ".";
+    auto features = ChainFeatures(chain_, problems_, unknown_);
+    // A list that could not be read may have held anything.
+    is_lost_ = !features.has_value() || problems_.AnyAt("stages") ||
+               problems_.AnyAt(prefix + "stages") || problems_.AnyAt(prefix + "features");
+    if (features.has_value()) signature_.source_features = *std::move(features);
+  }
+
+  // Infers the stages up to `end` that were not inferred yet.
+  void InferStages(size_t end) {
+    for (size_t i = signature_.features_after.size(); i < end && !is_lost_; ++i) {
+      const std::vector<FeatureSignature>& features = signature_.FeaturesBefore(i);
+      if (features.size() > room_) {
+        problems_.Add("stages",
+                      "are too many for so many features: counted once behind each stage, at most ",
+                      kMostFeaturesOfStages, " are served; leave out some");
+        is_lost_ = true;
+        return;
+      }
+      room_ -= features.size();
+      signature_.features_after.push_back(features);
+      InferStep(chain_.steps[i]);
+    }
+  }
+
+  // Makes all features unknown.
+  bool is_lost() const { return is_lost_; }
+  const std::set<std::string>& unknown() const { return unknown_; }
+
+ private:
+  void InferStep(const SourceChain::Step& step) {
+    const std::vector<std::string> reads = StageReads(*step.stage);
+    const bool reads_unknown =
+        std::any_of(reads.begin(), reads.end(),
+                    [&](const std::string& name) { return unknown_.count(name) > 0; });
+    if (reads_unknown || problems_.AnyAtOrBelow(step.path)) return Forget(*step.stage);
+    std::vector<FeatureSignature> features = signature_.features_after.back();
+    const absl::Status status = InferStage(*step.stage, StepPath(step), features);
+    if (status.ok()) {
+      signature_.features_after.back() = std::move(features);
+    } else {
+      problems_.Add(status);
+      Forget(*step.stage);
+    }
+  }
+
+  // Skips the stage.
+  void Forget(const v1::Stage& stage) {
+    const std::vector<FeatureSignature>& features = signature_.features_after.back();
+    std::vector<std::string> names;
+    for (const FeatureSignature& feature : features) names.push_back(feature.name);
+    is_lost_ = stage.stage_case() == v1::Stage::STAGE_NOT_SET;
+    std::vector<std::string> reads = StageReads(stage);
+    // The image of boxes stays what it is.
+    if (TraitsOf(stage).declares) reads.resize(1);
+    for (const std::string& name : reads) {
+      // A misspelt feature is the one that it resembles; else it may be any.
+      const bool known = FindFeature(features, name) != nullptr || unknown_.count(name) > 0;
+      const std::string meant = known ? name : NearestName(name, names);
+      is_lost_ |= meant.empty();
+      // Whoever else asks for it under that name was told.
+      unknown_.insert(name);
+      unknown_.insert(meant);
+    }
+    for (std::string& name : StageMakes(stage)) unknown_.insert(std::move(name));
+  }
+
+  const SourceChain& chain_;
+  SourceSignature& signature_;
+  uint64_t& room_;
+  SpecProblems& problems_;
+  bool is_lost_ = false;
+  std::set<std::string> unknown_;
+};
 
 // A progressive JPEG without chroma subsampling holds a 16-bit coefficient for each of its three
 // components' pixels until its last scan, beside the decoded image.
@@ -31,15 +123,12 @@ constexpr uint64_t kCoefficientBytesPerPixel = 6;
 // Bytes of one value of `feature`; an image of any size counts `max_pixels`.
 CheckedCount ValueBytes(const FeatureSignature& feature, uint64_t max_pixels) {
   CheckedCount bytes(ElementBytes(feature.dtype));
-  int open_extents = 0;
+  bool is_open = false;
   for (const int64_t extent : feature.shape) {
-    if (extent == -1) {
-      ++open_extents;
-      continue;
-    }
-    bytes = bytes * CheckedCount(static_cast<uint64_t>(extent));
+    is_open |= extent == -1;
+    if (extent != -1) bytes = bytes * CheckedCount(static_cast<uint64_t>(extent));
   }
-  return open_extents > 0 ? bytes * CheckedCount(max_pixels) : bytes;
+  return is_open ? bytes * CheckedCount(max_pixels) : bytes;
 }
 
 using MaxPixels = std::map<std::string, uint64_t>;  // by the feature that holds the image
@@ -199,8 +288,8 @@ std::optional<PipelineSignature> InferSignature(const v1::PipelineSpec& spec,
     const CheckedCount sample_bytes = SampleBytes(chains[i], signature.sources[i], signature.schema,
                                                   spec.batch_stages_size() > 0);
     if (!sample_bytes.FitsIn(kMaxBatchBytes)) {
-      problems.Add("stages", absl::StrCat("one sample may take more than ", kMaxBatchBytes,
-                                          " bytes; lower max_pixels of decode_image"));
+      problems.Add("stages", "one sample may take more than ", kMaxBatchBytes,
+                   " bytes; lower max_pixels of decode_image");
       return std::nullopt;
     }
     signature.sample_bytes = std::max(signature.sample_bytes, sample_bytes.value());

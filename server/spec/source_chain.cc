@@ -11,26 +11,10 @@
 #include "server/spec/stage_signature.h"
 #include "server/stages/declaration/batch_kind.h"
 #include "server/stages/declaration/spec_error.h"
+#include "server/stages/declaration/stage_checks.h"
 
 namespace bulkhead {
 namespace {
-
-using Stages = google::protobuf::RepeatedPtrField<v1::Stage>;
-
-void AddSteps(const Stages& stages, absl::string_view prefix, SourceChain& chain) {
-  ListSteps steps(chain.lists, chain.steps);
-  int number = 0;  // without cache stages
-  for (int i = 0; i < stages.size(); ++i) {
-    std::string path = absl::StrCat(prefix, "stages[", i, "]");
-    if (TraitsOf(stages[i]).keeps_samples) {
-      steps.Flush();
-      chain.caches.push_back({&stages[i].cache(), std::move(path), chain.steps.size()});
-      continue;
-    }
-    steps.Add(stages[i], std::move(path), absl::StrCat(prefix, "stages[", number++, "]"));
-  }
-  steps.Flush();
-}
 
 std::string LabelOf(const SourceChain::Step& step) {
   return absl::StrCat(step.path, " ", StageName(*step.stage));
@@ -175,27 +159,26 @@ absl::Status CheckCaches(const SourceChain& chain) {
   const std::string path = cache.path + ".cache";
   if (chain.caches.size() > 1) {
     return SpecError(chain.caches[1].path + ".cache",
-                     absl::StrCat("is the second cache that a sample passes, after ", cache.path,
-                                  "; leave one out"));
+                     "is the second cache that a sample passes, after ", cache.path,
+                     "; leave one out");
   }
   if (cache.steps_before == 0) {
     return SpecError(path,
-                     "is before all stages, so there is nothing to keep; put it after the "
-                     "stages that cost time, such as decode_image and resize");
+                     "is before all stages, so there is nothing to keep; put it after the stages "
+                     "that cost time, such as decode_image and resize");
   }
   for (size_t i = 0; i < cache.steps_before; ++i) {
     const v1::Stage& stage = *chain.steps[i].stage;
     const std::string step = absl::StrCat(chain.steps[i].path, ".", StageName(stage));
     const bool own_code = TraitsOf(stage).user_code != StageTraits::UserCode::kNone;
     if (own_code && cache.stage->key().empty()) {
-      return SpecError(path + ".key",
-                       absl::StrCat("is missing: what ", step,
-                                    " makes is kept beyond your code; write any key, and another "
-                                    "one whenever the code changes"));
+      return SpecError(path + ".key", "is missing: what ", step,
+                       " makes is kept beyond your code; write any key, and another one whenever "
+                       "the code changes");
     }
     if (!own_code && IsRandomStage(stage)) {
-      return SpecError(path, absl::StrCat("would keep what ", step,
-                                          " drew in the first epoch; put it before that stage"));
+      return SpecError(path, "would keep what ", step,
+                       " drew in the first epoch; put it before that stage");
     }
   }
   return absl::OkStatus();
@@ -214,8 +197,8 @@ absl::Status CheckPartners(const SourceChain& chain) {
                        "of the mixture; put it among the common stages");
     }
     if (first != nullptr) {
-      return SpecError(path, absl::StrCat("is the second ", name, " that a sample passes, after ",
-                                          first->path, "; leave one out"));
+      return SpecError(path, "is the second ", name, " that a sample passes, after ", first->path,
+                       "; leave one out");
     }
     first = &step;
   }
@@ -240,19 +223,14 @@ std::optional<std::vector<FeatureSignature>> ChainFeatures(const SourceChain& ch
   for (FeatureSignature& feature : *features) {
     feature.path = absl::StrCat(chain.path, ".", feature.path);
     if (feature.name != kSourceIdFeature) continue;
-    problems.Add(feature.path,
-                 "`source_id` is what a mixture calls the number of its source; rename this "
-                 "feature");
+    problems.Add(
+        feature.path,
+        "`source_id` is what a mixture calls the number of its source; rename this feature");
     return std::nullopt;
   }
-  FeatureSignature source_id;
-  source_id.name = kSourceIdFeature;
-  source_id.dtype = v1::DTYPE_INT64;
-  source_id.path = "source.mixture";
-  const auto place =
-      std::find_if(features->begin(), features->end(),
-                   [](const FeatureSignature& feature) { return feature.name > kSourceIdFeature; });
-  features->insert(place, std::move(source_id));
+  FeatureSignature source_id = {
+      .name = kSourceIdFeature, .dtype = v1::DTYPE_INT64, .path = "source.mixture"};
+  InsertFeature(std::move(source_id), "", *features).IgnoreError();  // the name is free
   return features;
 }
 

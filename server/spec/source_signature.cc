@@ -22,21 +22,15 @@ namespace {
 using Kind = FeatureSignature::Kind;
 
 FeatureSignature Encoded(absl::string_view name, absl::string_view path, uint64_t max_bytes = 0) {
-  FeatureSignature feature;
-  feature.name = std::string(name);
-  feature.kind = Kind::kEncoded;
-  feature.dtype = v1::DTYPE_BYTES;
-  feature.max_bytes = max_bytes;
-  feature.path = std::string(path);
-  return feature;
+  return {.name = std::string(name),
+          .kind = Kind::kEncoded,
+          .dtype = v1::DTYPE_BYTES,
+          .max_bytes = max_bytes,
+          .path = std::string(path)};
 }
 
 FeatureSignature Scalar(absl::string_view name, absl::string_view path, v1::DType dtype) {
-  FeatureSignature feature;
-  feature.name = std::string(name);
-  feature.dtype = dtype;
-  feature.path = std::string(path);
-  return feature;
+  return {.name = std::string(name), .dtype = dtype, .path = std::string(path)};
 }
 
 FeatureSignature PathFeature(absl::string_view path, uint64_t max_path_bytes) {
@@ -48,40 +42,37 @@ absl::StatusOr<FeatureSignature> ShapedFeature(
     absl::string_view name, absl::string_view path, v1::DType dtype,
     const google::protobuf::RepeatedField<int64_t>& shape, uint64_t max_count) {
   FeatureSignature feature = Scalar(name, path, dtype);
+  const auto refuse = [&](const char* option, const auto&... message) {
+    return SpecError(absl::StrCat(path, ".", option), message...);
+  };
   feature.shape.assign(shape.begin(), shape.end());
   for (size_t i = 0; i < feature.shape.size(); ++i) {
     int64_t& extent = feature.shape[i];
     if (i == 0 && extent == -1) {
       if (max_count == 0) {
-        return SpecError(absl::StrCat(path, ".shape"),
-                         "a first dimension of -1 needs a bound: add max_count, the most rows that "
-                         "a record may have");
+        return refuse("shape",
+                      "a first dimension of -1 needs a bound: add max_count, the most rows that a "
+                      "record may have");
       }
       if (max_count > static_cast<uint64_t>(INT64_MAX)) {
-        return SpecError(absl::StrCat(path, ".max_count"), "is too large");
+        return refuse("max_count", "is too large");
       }
       extent = static_cast<int64_t>(max_count);
       feature.variable = true;
     } else if (extent == -1) {
-      return SpecError(absl::StrCat(path, ".shape"),
-                       absl::StrCat("dimension ", i, " is -1, but only the first may vary"));
+      return refuse("shape", "dimension ", i, " is -1, but only the first may vary");
     } else if (extent < 1) {
-      return SpecError(absl::StrCat(path, ".shape"),
-                       absl::StrCat("dimension ", i, " is ", extent, "; each must be at least 1",
-                                    i == 0 ? ", or -1 for a variable one (with max_count)" : ""));
+      return refuse("shape", "dimension ", i, " is ", extent, "; each must be at least 1",
+                    i == 0 ? ", or -1 for a variable one (with max_count)" : "");
     }
   }
-  CheckedCount elements(1);
-  for (const int64_t extent : feature.shape) {
-    elements = elements * CheckedCount(static_cast<uint64_t>(extent));
-  }
-  if (!elements.FitsIn(static_cast<uint64_t>(INT64_MAX))) {
-    return SpecError(absl::StrCat(path, ".shape"), "has more elements than can be counted");
+  if (!CheckedCount::Product(feature.shape).FitsIn(static_cast<uint64_t>(INT64_MAX))) {
+    return refuse("shape", "has more elements than can be counted");
   }
   if (max_count != 0 && !feature.variable) {
-    return SpecError(absl::StrCat(path, ".max_count"),
-                     "bounds a variable first dimension, but the shape has none: write shape: "
-                     "[-1, …] or leave max_count out");
+    return refuse("max_count",
+                  "bounds a variable first dimension, but the shape has none: write shape: [-1, …] "
+                  "or leave max_count out");
   }
   return feature;
 }
@@ -94,36 +85,24 @@ absl::StatusOr<FeatureSignature> StringsFeature(absl::string_view name, absl::st
       ShapedFeature(name, path, v1::DTYPE_UINT8, bytes.shape(), bytes.max_count()));
   if (bytes.max_bytes() == 0) {
     return SpecError(absl::StrCat(path, ".max_bytes"),
-                     "is required for a list of byte strings: the most bytes that one may have; "
-                     "a list of encoded images has a fixed shape, such as shape: [3]");
+                     "is required for a list of byte strings: the most bytes that one may have; a "
+                     "list of encoded images has a fixed shape, such as shape: [3]");
   }
-  CheckedCount size(bytes.max_bytes());
-  for (const int64_t extent : feature.shape) {
-    size = size * CheckedCount(static_cast<uint64_t>(extent));
-  }
-  if (!size.FitsIn(kMaxBatchBytes)) {
-    return SpecError(absl::StrCat(path, ".max_bytes"),
-                     absl::StrCat("makes the list larger than the limit of ", kMaxBatchBytes,
-                                  " bytes; lower it, or the shape"));
+  if (!(CheckedCount::Product(feature.shape) * bytes.max_bytes()).FitsIn(kMaxBatchBytes)) {
+    return SpecError(absl::StrCat(path, ".max_bytes"), "makes the list larger than the limit of ",
+                     kMaxBatchBytes, " bytes; lower it, or the shape");
   }
   feature.shape.push_back(static_cast<int64_t>(bytes.max_bytes()));
   return feature;
 }
 
-// A length for each string of `strings`.
+// A length for each string of `strings`, or for each image of a list.
 FeatureSignature LengthsOf(const FeatureSignature& strings, const std::string& path,
                            const v1::BytesFeature& bytes) {
   FeatureSignature lengths = Scalar(bytes.length(), path + ".length", v1::DTYPE_INT64);
   lengths.variable = strings.variable;
-  lengths.shape = strings.shape;
-  if (!lengths.shape.empty()) lengths.shape.pop_back();
-  return lengths;
-}
-
-// The lengths of the images of a list.
-FeatureSignature LengthsOfImages(const std::string& path, const v1::BytesFeature& bytes) {
-  FeatureSignature lengths = Scalar(bytes.length(), path + ".length", v1::DTYPE_INT64);
   lengths.shape.assign(bytes.shape().begin(), bytes.shape().end());
+  if (lengths.variable) lengths.shape[0] = strings.shape[0];  // the bound
   return lengths;
 }
 
@@ -153,9 +132,8 @@ absl::StatusOr<FeatureSignature> ExampleFeature(absl::string_view name,
       if (ImagesIn(feature.bytes()) > kMaxFrames) {
         return SpecError(
             absl::StrCat(path, ".bytes.shape"),
-            absl::StrCat("without max_bytes is a list of encoded images, of which a sample has at "
-                         "most ",
-                         kMaxFrames, "; give max_bytes for a list of byte strings"));
+            "without max_bytes is a list of encoded images, of which a sample has at most ",
+            kMaxFrames, "; give max_bytes for a list of byte strings");
       }
       if (ImagesIn(feature.bytes()) > 0) return Encoded(name, path);
       if (!feature.bytes().shape().empty() || feature.bytes().max_count() != 0) {
@@ -217,10 +195,8 @@ absl::StatusOr<std::vector<FeatureSignature>> ListFeatures(const v1::Source& sou
   const v1::DType dtype =
       list.label_dtype() == v1::DTYPE_UNSPECIFIED ? v1::DTYPE_INT64 : list.label_dtype();
   if (dtype != v1::DTYPE_INT64 && dtype != v1::DTYPE_FLOAT32) {
-    return SpecError(
-        "source.image_list.label_dtype",
-        absl::StrCat("is ", DTypeName(dtype),
-                     ", but labels are read as int64 or float32; a cast stage makes other types"));
+    return SpecError("source.image_list.label_dtype", "is ", DTypeName(dtype),
+                     ", but labels are read as int64 or float32; a cast stage makes other types");
   }
   if (!list.unlabeled()) {
     for (const std::string& name : list.labels()) features.push_back(Scalar(name, path, dtype));
@@ -250,8 +226,8 @@ absl::StatusOr<std::vector<FeatureSignature>> OwnFeatures(const v1::Source& sour
       return std::vector<FeatureSignature>{Scalar("index", "source.range", v1::DTYPE_INT64)};
     case v1::Source::kMixture:
       return SpecError("source.mixture",
-                       "is not allowed here: a mixture cannot be a source of a mixture; "
-                       "name all sources in one list");
+                       "is not allowed here: a mixture cannot be a source of a mixture; name all "
+                       "sources in one list");
     case v1::Source::kTfrecord:
     case v1::Source::kTar:
     case v1::Source::SOURCE_NOT_SET:
@@ -291,25 +267,22 @@ std::vector<FeatureSignature> DeclaredFeatures(const Declared& features, absl::s
       if (!known_problem) AddAt(place, signature.status(), problems);
       continue;
     }
-    if (const uint64_t images = ImagesIn(bytes); images > 0) {
-      if (!bytes.length().empty()) {
-        result.push_back(LengthsOfImages(absl::StrCat("features.", name, ".bytes"), bytes));
-      }
-      AddImages(name, images, signature->path, result);
-      continue;
-    }
     if (!bytes.length().empty()) {
       result.push_back(LengthsOf(*signature, absl::StrCat("features.", name, ".bytes"), bytes));
     }
-    result.push_back(*std::move(signature));
+    if (const uint64_t images = ImagesIn(bytes); images > 0) {
+      AddImages(name, images, signature->path, result);
+    } else {
+      result.push_back(*std::move(signature));
+    }
   }
   std::sort(result.begin(), result.end(), ByName);
   for (size_t i = 1; i < result.size(); ++i) {
     if (result[i].name != result[i - 1].name) continue;
     const bool first_is_length = absl::EndsWith(result[i - 1].path, ".bytes.length");
     AddAt(place,
-          SpecError(result[first_is_length ? i - 1 : i].path,
-                    absl::StrCat("`", result[i].name, "` is the name of another feature")),
+          SpecError(result[first_is_length ? i - 1 : i].path, "`", result[i].name,
+                    "` is the name of another feature"),
           problems);
     wrong.insert(result[i].name);
   }
@@ -348,16 +321,15 @@ std::optional<std::vector<FeatureSignature>> SourceFeatures(
                              source.source_case() != v1::Source::kMixture &&
                              source.source_case() != v1::Source::SOURCE_NOT_SET;
   if (names_its_own && !features.empty()) {
-    return refuse(
-        SpecError("features",
-                  "describes the records of tfrecord and tar files; this source names its features "
-                  "itself: leave `features` out"));
+    return refuse(SpecError("features",
+                            "describes the records of tfrecord and tar files; this source names "
+                            "its features itself: leave `features` out"));
   }
   if (source.has_tfrecord() && features.empty()) {
     return refuse(
         SpecError("features",
-                  "is required for tfrecord: name what the records hold, such as features: "
-                  "{image: {bytes: {}}, label: {int64: {}}}; `bulkhead inspect FILES` shows them"));
+                  "is required for tfrecord: name what the records hold, such as features: {image: "
+                  "{bytes: {}}, label: {int64: {}}}; `bulkhead inspect FILES` shows them"));
   }
   if (source.has_tar() && features.empty()) {
     return DeclaredFeatures(UsualTarFeatures(), place, problems, wrong);
@@ -368,9 +340,8 @@ std::optional<std::vector<FeatureSignature>> SourceFeatures(
   std::sort(result->begin(), result->end(), ByName);
   for (size_t i = 1; i < result->size(); ++i) {
     if ((*result)[i].name != (*result)[i - 1].name) continue;
-    return refuse(SpecError((*result)[i].path,
-                            absl::StrCat("two features are called `", (*result)[i].name,
-                                         "`; `path` is always given, and every name must differ")));
+    return refuse(SpecError((*result)[i].path, "two features are called `", (*result)[i].name,
+                            "`; `path` is always given, and every name must differ"));
   }
   return *std::move(result);
 }

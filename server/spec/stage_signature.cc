@@ -48,11 +48,10 @@ absl::Status InferStage(const v1::Stage& stage, absl::string_view path,
     if (place != names.end()) {
       const FeatureSignature& read = features[place - names.begin()];
       if (!read.normalization.has_value() || kind->traits().keeps_numbers) continue;
-      return SpecError(
-          absl::StrCat(path, ".", kind->ReadOption(stage, i)),
-          absl::StrCat("`", read.name, "` is normalized by the trainer (at: trainer, ",
-                       read.normalized_at, "); only layout and cast may follow: put this stage ",
-                       "before that one, or write at: worker"));
+      return SpecError(absl::StrCat(path, ".", kind->ReadOption(stage, i)), "`", read.name,
+                       "` is normalized by the trainer (at: trainer, ", read.normalized_at,
+                       "); only layout and cast may follow: put this stage ",
+                       "before that one, or write at: worker");
     }
     return SpecError(absl::StrCat(path, ".", kind->ReadOption(stage, i)),
                      UnknownName("feature", reads[i], names));

@@ -14,8 +14,9 @@ namespace {
 // JSON that nests deeper is not read.
 constexpr size_t kMostSteps = 64;
 
-absl::Status InvalidKey(absl::string_view what) {
-  return MakeError(absl::StatusCode::kInvalidArgument, reason::kSpecInvalid, what);
+template <typename... Parts>
+absl::Status InvalidKey(const Parts&... what) {
+  return MakeError(absl::StatusCode::kInvalidArgument, reason::kSpecInvalid, absl::StrCat(what...));
 }
 
 bool IsJson(absl::string_view ending) {
@@ -35,18 +36,18 @@ absl::StatusOr<std::vector<TarPlace>> ParseTarKey(absl::string_view key) {
       return InvalidKey("names no ending; write such as key: jpg, key: \"jpg;png\" or json:width");
     }
     if (place.ending[0] == '.' || absl::StrContains(place.ending, '/')) {
-      return InvalidKey(absl::StrCat("has the ending `", place.ending,
-                                     "`; an ending is what follows the first dot of a member's "
-                                     "name, such as jpg or seg.png"));
+      return InvalidKey(
+          "has the ending `", place.ending,
+          "`; an ending is what follows the first dot of a member's name, such as jpg or seg.png");
     }
     if (colon != absl::string_view::npos) {
       if (!place.is_json) {
-        return InvalidKey(absl::StrCat("leads into `", place.ending,
-                                       "`; only members that end with json hold values by name"));
+        return InvalidKey("leads into `", place.ending,
+                          "`; only members that end with json hold values by name");
       }
       for (const absl::string_view step : absl::StrSplit(written.substr(colon + 1), '/')) {
         if (place.steps.size() == kMostSteps) {
-          return InvalidKey(absl::StrCat("leads through more than ", kMostSteps, " names"));
+          return InvalidKey("leads through more than ", kMostSteps, " names");
         }
         if (step.empty()) return InvalidKey("has an empty name behind `json:`; write json:width");
         // As RFC 6901 writes names; StrReplaceAll looks at no byte twice.

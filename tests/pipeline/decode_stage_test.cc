@@ -3,8 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "server/image/geometry/crop.h"
 #include "server/image/geometry/orientation.h"
-#include "server/stages/decode/run.h"
+#include "server/stages/running/registry.h"
 #include "tests/pipeline/pipeline_fixture.h"
 
 namespace bulkhead {
@@ -98,19 +99,22 @@ TEST(DecodeStageTest, JpegOptionsReachTheDecoder) {
 TEST(DecodeStageTest, SixteenBitImagesAreElementsAndTurned) {
   const Image picture = MakePicture(20, 30, 3);
   const std::string jpeg = Oriented(EncodeJpeg(picture.view(), {}).value(), 6);
-  v1::DecodeImage spec;
+  v1::Stage options;
+  v1::DecodeImage& spec = *options.mutable_decode_image();
   spec.set_max_pixels(1000);
   spec.set_keep_16_bit(true);
   spec.set_scale(1);
   spec.set_fancy_upsampling(true);
   spec.set_exif_orientation(true);
-  const DecodeStage stage({"stages[0]", "decode_image"}, spec);
+  const std::vector<FeatureSignature> none;
+  const auto stage = MakeStage({options, {"stages[0]", "decode_image"}, none, none});
   ImageDecoder decoder;
   StageScratch scratch;
-  Value value;
+  std::vector<Value> values(1);
+  Value& value = values[0];
   value.data = reinterpret_cast<const std::byte*>(jpeg.data());
   value.size_bytes = jpeg.size();
-  ASSERT_TRUE(stage.Run(value, {decoder, scratch, {}, 0, 0, nullptr}).ok());
+  ASSERT_TRUE(stage->RunOn({values, {size_t{0}}}, {decoder, scratch, {}, 0, 0, nullptr}).ok());
   EXPECT_EQ(value.dtype, v1::DTYPE_UINT16);
   EXPECT_TRUE(value.is_image);
   EXPECT_EQ(value.image_size, (ImageSize{30, 20}));
@@ -118,12 +122,12 @@ TEST(DecodeStageTest, SixteenBitImagesAreElementsAndTurned) {
   Image decoded;
   ASSERT_TRUE(decoder.Open(jpeg, 1'000'000).ok());
   const ImageView stored = decoder.Decode(PixelFormat::kRgb, {0, 0, 20, 30}, decoded).value();
-  std::vector<uint16_t> values(value.element_count());
-  std::memcpy(values.data(), value.data, value.size_bytes);
+  std::vector<uint16_t> elements(value.element_count());
+  std::memcpy(elements.data(), value.data, value.size_bytes);
   for (int y = 0; y < 30; ++y) {
     for (int x = 0; x < 20; ++x) {
       for (int c = 0; c < 3; ++c) {
-        ASSERT_EQ(values[(y * 20 + x) * 3 + c], stored.row(19 - x)[3 * y + c] * 257);
+        ASSERT_EQ(elements[(y * 20 + x) * 3 + c], stored.row(19 - x)[3 * y + c] * 257);
       }
     }
   }

@@ -3,7 +3,7 @@
 #include <new>
 
 #include "gmock/gmock.h"
-#include "server/stages/user/python.h"
+#include "server/stages/running/user_code.h"
 #include "tests/pipeline/pipeline_fixture.h"
 
 namespace bulkhead {

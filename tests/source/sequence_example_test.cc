@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/source/tfrecord/example_reader.h"
-#include "server/spec/normalize/normalize_source.h"
+#include "server/spec/normalize/normalize_parts.h"
 #include "server/spec/source_signature.h"
 #include "tests/source/source_testing.h"
 

@@ -1,4 +1,4 @@
-#include "server/spec/normalize/normalize_selection.h"
+#include "server/spec/normalize/normalize_parts.h"
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"

@@ -3,10 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/spec/batch_stages.h"
 #include "server/spec/declared_options.h"
-#include "server/spec/normalize/normalize_mixture.h"
-#include "server/spec/normalize/normalize_order.h"
-#include "server/spec/normalize/normalize_selection.h"
-#include "server/spec/normalize/normalize_source.h"
+#include "server/spec/normalize/normalize_parts.h"
 #include "server/stages/declaration/stage_kind.h"
 
 namespace bulkhead {
@@ -43,10 +40,10 @@ void CheckOutputs(const v1::PipelineSpec& spec, SpecProblems& problems) {
 // is told before all else.
 void CheckEnums(const v1::PipelineSpec& spec, SpecProblems& problems) {
   if (!v1::LastBatch_IsValid(spec.batch().last())) {
-    problems.Add("batch.last", absl::StrCat("has the unknown value ", spec.batch().last()));
+    problems.Add("batch.last", "has the unknown value ", spec.batch().last());
   }
   if (!v1::ErrorAction_IsValid(spec.errors().policy())) {
-    problems.Add("errors.policy", absl::StrCat("has the unknown value ", spec.errors().policy()));
+    problems.Add("errors.policy", "has the unknown value ", spec.errors().policy());
   }
 }
 

@@ -1,14 +1,10 @@
-#include "server/spec/normalize/normalize_mixture.h"
-
 #include <algorithm>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "server/base/limits.h"
 #include "server/spec/declared_options.h"
-#include "server/spec/normalize/normalize_order.h"
-#include "server/spec/normalize/normalize_selection.h"
-#include "server/spec/normalize/normalize_source.h"
+#include "server/spec/normalize/normalize_parts.h"
 #include "server/spec/source_chain.h"
 #include "server/stages/declaration/stage_kind.h"
 
@@ -36,7 +32,7 @@ void RefuseAtTheTop(v1::PipelineSpec& spec, SpecProblems& problems) {
 
 void NormalizeStop(v1::MixtureSource& mixture, SpecProblems& problems) {
   if (!v1::MixtureStop_IsValid(mixture.stop())) {
-    problems.Add("source.mixture.stop", absl::StrCat("has the unknown value ", mixture.stop()));
+    problems.Add("source.mixture.stop", "has the unknown value ", mixture.stop());
     return;
   }
   DeclaredOptions(v1::MixtureSource::descriptor())->FillDefaults(mixture);
@@ -45,9 +41,8 @@ void NormalizeStop(v1::MixtureSource& mixture, SpecProblems& problems) {
     problems.Add("source.mixture.samples_per_epoch",
                  "is required with `stop: never`: how many samples make an epoch, at least 1");
   } else if (mixture.samples_per_epoch() > kMaxMixtureEpoch) {
-    problems.Add("source.mixture.samples_per_epoch",
-                 absl::StrCat("is ", mixture.samples_per_epoch(), "; at most ", kMaxMixtureEpoch,
-                              " samples make an epoch of a mixture"));
+    problems.Add("source.mixture.samples_per_epoch", "is ", mixture.samples_per_epoch(),
+                 "; at most ", kMaxMixtureEpoch, " samples make an epoch of a mixture");
   } else if (!never && mixture.samples_per_epoch() != 0) {
     problems.Add("source.mixture.samples_per_epoch",
                  "goes with `stop: never` only; otherwise the sources decide when an epoch ends");
@@ -73,9 +68,8 @@ void NormalizeMixture(v1::PipelineSpec& spec, SpecProblems& problems) {
   v1::MixtureSource& mixture = *spec.mutable_source()->mutable_mixture();
   NormalizeStop(mixture, problems);
   if (mixture.sources_size() < 2 || mixture.sources_size() > kMaxSources) {
-    problems.Add("source.mixture.sources",
-                 absl::StrCat("has ", mixture.sources_size(), "; a mixture is of 2 to ",
-                              kMaxSources, " sources"));
+    problems.Add("source.mixture.sources", "has ", mixture.sources_size(),
+                 "; a mixture is of 2 to ", kMaxSources, " sources");
     // What is too much is looked at no further.
     const int kept = std::min<int>(mixture.sources_size(), kMaxSources);
     mixture.mutable_sources()->DeleteSubrange(kept, mixture.sources_size() - kept);

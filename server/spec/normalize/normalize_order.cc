@@ -1,8 +1,7 @@
-#include "server/spec/normalize/normalize_order.h"
-
 #include <string>
 
 #include "server/spec/declared_options.h"
+#include "server/spec/normalize/normalize_parts.h"
 
 namespace bulkhead {
 namespace {

@@ -1,5 +1,3 @@
-#include "server/spec/normalize/normalize_selection.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -11,8 +9,10 @@
 #include "absl/strings/str_join.h"
 #include "server/base/element_type.h"
 #include "server/base/nearest_name.h"
+#include "server/spec/normalize/normalize_parts.h"
 #include "server/spec/record_files.h"
 #include "server/spec/source_signature.h"
+#include "server/stages/declaration/stage_checks.h"
 
 namespace bulkhead {
 namespace {
@@ -38,8 +38,8 @@ void CheckBounds(const v1::Condition& condition, const std::string& path, SpecPr
   } else if (condition.has_max() && std::isnan(condition.max())) {
     problems.Add(path + ".max", "is not a number");
   } else if (condition.has_min() && condition.has_max() && condition.min() > condition.max()) {
-    problems.Add(path + ".min", absl::StrCat("is ", NumberText(condition.min()), ", above max, ",
-                                             NumberText(condition.max()), ": nothing could pass"));
+    problems.Add(path + ".min", "is ", NumberText(condition.min()), ", above max, ",
+                 NumberText(condition.max()), ": nothing could pass");
   }
 }
 
@@ -78,10 +78,8 @@ void CheckCondition(const v1::Source& source, const std::vector<FeatureSignature
     problems.Add(place, "is required: the feature to test");
     return;
   }
-  const auto found = std::find_if(features.begin(), features.end(), [&](const auto& feature) {
-    return feature.name == condition.feature();
-  });
-  if (found == features.end()) {
+  const FeatureSignature* const found = FindFeature(features, condition.feature());
+  if (found == nullptr) {
     std::vector<std::string> names;
     for (const FeatureSignature& feature : features) names.push_back(feature.name);
     problems.Add(place, UnknownName("feature", condition.feature(), names));
@@ -89,13 +87,12 @@ void CheckCondition(const v1::Source& source, const std::vector<FeatureSignature
   }
   const bool is_text = found->kind == FeatureSignature::Kind::kEncoded;
   if (is_text && !HasRecordFiles(source) && found->name != "path") {
-    problems.Add(place, absl::StrCat("`", found->name,
-                                     "` is an image, and images are not read while indexing; a "
-                                     "condition may stand on a label or on path"));
+    problems.Add(place, "`", found->name,
+                 "` is an image, and images are not read while indexing; a condition may stand on "
+                 "a label or on path");
   } else if (!found->shape.empty()) {
-    problems.Add(
-        place, absl::StrCat("`", found->name, "` has the shape [", absl::StrJoin(found->shape, ","),
-                            "]; a condition needs a single value"));
+    problems.Add(place, "`", found->name, "` has the shape [", absl::StrJoin(found->shape, ","),
+                 "]; a condition needs a single value");
   } else {
     CheckTests(condition, *found, path, problems);
   }
@@ -103,8 +100,8 @@ void CheckCondition(const v1::Source& source, const std::vector<FeatureSignature
 
 void CheckRange(const v1::Source& source, const std::string& path, SpecProblems& problems) {
   if (source.range().size() <= kMaxSelectedRange) return;
-  problems.Add(path, absl::StrCat("cannot be worked out for a range of more than ",
-                                  kMaxSelectedRange, " integers; use skip and take"));
+  problems.Add(path, "cannot be worked out for a range of more than ", kMaxSelectedRange,
+               " integers; use skip and take");
 }
 
 }  // namespace
@@ -144,16 +141,16 @@ void CheckSplit(const v1::Source& source, const v1::Split& split, const std::str
     sum += share;
     if (share > 0 && share <= 1) continue;
     are_shares = false;
-    problems.Add(absl::StrCat(path, ".parts.", name),
-                 absl::StrCat("is ", NumberText(share), "; a share is above 0 and at most 1"));
+    problems.Add(absl::StrCat(path, ".parts.", name), "is ", NumberText(share),
+                 "; a share is above 0 and at most 1");
   }
   if (are_shares && !(std::abs(sum - 1) <= kShareTolerance)) {
-    problems.Add(path + ".parts", absl::StrCat("sum to ", NumberText(sum),
-                                               ", but must sum to 1: give the rest a name, too"));
+    problems.Add(path + ".parts", "sum to ", NumberText(sum),
+                 ", but must sum to 1: give the rest a name, too");
   }
   if (split.use().empty()) {
-    problems.Add(path + ".use", absl::StrCat("is required: the part that is read, one of ",
-                                             absl::StrJoin(names, ", ")));
+    problems.Add(path + ".use", "is required: the part that is read, one of ",
+                 absl::StrJoin(names, ", "));
   } else if (parts.count(split.use()) == 0) {
     problems.Add(path + ".use", UnknownName("part", split.use(), names));
   }
@@ -169,9 +166,9 @@ void NormalizeExclude(v1::PipelineSpec& spec, SpecProblems& problems) {
       problems.Add(path, "is empty: name a record, as `bulkhead scan` does");
     } else if (spec.source().has_mixture() &&
                (!absl::SimpleAtoi(name.substr(0, name.find(':')), &source) || source >= sources)) {
-      problems.Add(path, absl::StrCat("`", name,
-                                      "` begins with no number of a source: in a mixture write "
-                                      "0:NAME for a record of its first source"));
+      problems.Add(path, "`", name,
+                   "` begins with no number of a source: in a mixture write 0:NAME for a record of "
+                   "its first source");
     }
   }
   SortUnique(*spec.mutable_exclude());

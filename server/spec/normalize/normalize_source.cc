@@ -1,5 +1,3 @@
-#include "server/spec/normalize/normalize_source.h"
-
 #include <algorithm>
 #include <climits>
 #include <set>
@@ -15,6 +13,7 @@
 #include "server/base/record_name.h"
 #include "server/spec/checked_math.h"
 #include "server/spec/declared_options.h"
+#include "server/spec/normalize/normalize_parts.h"
 #include "server/spec/record_files.h"
 #include "server/spec/source_signature.h"
 #include "server/spec/tar_features.h"
@@ -31,14 +30,12 @@ bool HasNul(const std::string& text) { return text.find('\0') != std::string::np
 void CheckIsFileName(const std::string& value, const std::string& path, SpecProblems& problems) {
   if (HasNul(value)) problems.Add(path, "holds a zero byte, which no file name can");
   if (value.size() >= PATH_MAX) {
-    problems.Add(path,
-                 absl::StrCat("has ", value.size(), " bytes; a path has at most ", PATH_MAX - 1));
+    problems.Add(path, "has ", value.size(), " bytes; a path has at most ", PATH_MAX - 1);
   }
   if (LooksLikeUrl(value)) {
-    problems.Add(path, absl::StrCat(Printable(value),
-                                    " is neither a path nor a URL that is known here; URLs begin "
-                                    "with s3://, gs://, https:// or http://, and a path of that "
-                                    "name with ./"));
+    problems.Add(path, Printable(value),
+                 " is neither a path nor a URL that is known here; URLs begin with s3://, gs://, "
+                 "https:// or http://, and a path of that name with ./");
   }
 }
 
@@ -53,15 +50,15 @@ void CheckUrl(const std::string& value, const std::string& path, SpecProblems& p
 void CheckFolderUrl(const std::string& value, const std::string& path, SpecProblems& problems) {
   const auto url = ParseFolderUrl(value);
   if (url.ok() && !url->is_bucket()) {
-    problems.Add(path, absl::StrCat(ShownUrl(value),
-                                    ": servers of http have no listing; write an image_list of "
-                                    "URLs, or of paths beside the list's own URL"));
+    problems.Add(path, ShownUrl(value),
+                 ": servers of http have no listing; write an image_list of URLs, or of paths "
+                 "beside the list's own URL");
   } else if (!url.ok()) {
     problems.Add(path, std::string(url.status().message()));
   } else if (url->key.find_first_of("*?") != url->key.npos) {
-    problems.Add(path, absl::StrCat(ShownUrl(value),
-                                    ": has a wildcard, and an image_folder is one folder, with all "
-                                    "below it; write the folder's URL"));
+    problems.Add(path, ShownUrl(value),
+                 ": has a wildcard, and an image_folder is one folder, with all below it; write "
+                 "the folder's URL");
   }
 }
 
@@ -70,16 +67,14 @@ void CheckOneUrl(const std::string& value, const std::string& path, SpecProblems
   CheckUrl(value, path, problems);
   const auto url = ParseObjectUrl(value);
   if (url.ok() && url->is_bucket() && url->key.find_first_of("*?[") != url->key.npos) {
-    problems.Add(path, absl::StrCat(ShownUrl(value),
-                                    ": is to be one object; wildcards are not "
-                                    "read here"));
+    problems.Add(path, ShownUrl(value), ": is to be one object; wildcards are not read here");
   }
 }
 
 void CheckPath(const std::string& value, const std::string& path, absl::string_view what,
                SpecProblems& problems) {
   if (value.empty()) {
-    problems.Add(path, absl::StrCat("is required: ", what));
+    problems.Add(path, "is required: ", what);
   } else {
     CheckIsFileName(value, path, problems);
   }
@@ -99,10 +94,10 @@ void CheckPattern(const std::string& value, const std::string& path, SpecProblem
 
 void CheckName(const std::string& name, const std::string& path, SpecProblems& problems) {
   if (!IsFeatureName(name)) {
-    problems.Add(path, absl::StrCat("`", name.substr(0, kMaxNameBytes),
-                                    "` cannot be a feature's name: a letter or _ first, then "
-                                    "letters, digits and _ - / . (at most ",
-                                    kMaxNameBytes, "); `key:` names it as the record does"));
+    problems.Add(path, "`", name.substr(0, kMaxNameBytes),
+                 "` cannot be a feature's name: a letter or _ first, then letters, digits and _ - "
+                 "/ . (at most ",
+                 kMaxNameBytes, "); `key:` names it as the record does");
   }
 }
 
@@ -122,8 +117,8 @@ void CheckClassNames(const google::protobuf::RepeatedPtrField<std::string>& clas
   for (int i = 0; i < classes.size(); ++i) {
     if (classes.Get(i).empty()) problems.Add(absl::StrCat(path, "[", i, "]"), "is empty");
     if (!names.insert(classes.Get(i)).second) {
-      problems.Add(absl::StrCat(path, "[", i, "]"),
-                   absl::StrCat("names `", classes.Get(i), "` again; each class has one number"));
+      problems.Add(absl::StrCat(path, "[", i, "]"), "names `", classes.Get(i),
+                   "` again; each class has one number");
     }
   }
   if (!IsTellable({{"", {classes.begin(), classes.end()}}})) {
@@ -184,8 +179,8 @@ void NormalizeList(v1::ImageListSource& source, SpecProblems& problems) {
       const std::string place = absl::StrCat(path, field, "[", i, "]");
       CheckName(columns->Get(i), place, problems);
       if (!names.insert(columns->Get(i)).second) {
-        problems.Add(place, absl::StrCat("`", columns->Get(i), "` is the name of another feature",
-                                         columns->Get(i) == "path" ? " (always given)" : ""));
+        problems.Add(place, "`", columns->Get(i), "` is the name of another feature",
+                     columns->Get(i) == "path" ? " (always given)" : "");
       }
     }
   }
@@ -221,7 +216,7 @@ void NormalizeFolder(v1::ImageFolderSource& source, SpecProblems& problems) {
 void NormalizeRange(v1::RangeSource& source, SpecProblems& problems) {
   NormalizeOptions(source, "source.range", problems);
   if (source.size() > kMaxRange) {
-    problems.Add("source.range.size", absl::StrCat("is over the limit of ", kMaxRange));
+    problems.Add("source.range.size", "is over the limit of ", kMaxRange);
   }
 }
 
@@ -229,19 +224,17 @@ void NormalizeRange(v1::RangeSource& source, SpecProblems& problems) {
 template <typename Typed>
 void CheckDefault(const Typed& feature, const std::string& path, SpecProblems& problems) {
   if (feature.default_().empty()) return;
-  CheckedCount elements(1);
-  for (const int64_t extent : feature.shape()) {
-    if (extent < 0) {
-      problems.Add(path + ".default",
-                   "needs a fixed shape: a record that lacks a variable feature has an empty one");
-      return;
-    }
-    elements = elements * CheckedCount(static_cast<uint64_t>(extent));
+  const auto& shape = feature.shape();
+  if (std::any_of(shape.begin(), shape.end(), [](int64_t extent) { return extent < 0; })) {
+    problems.Add(path + ".default",
+                 "needs a fixed shape: a record that lacks a variable feature has an empty one");
+    return;
   }
+  const uint64_t elements = CheckedCount::Product(shape).value();
   const uint64_t given = static_cast<uint64_t>(feature.default__size());
-  if (given != 1 && given != elements.value()) {
-    problems.Add(path + ".default", absl::StrCat("has ", given, " values; give one, or ",
-                                                 elements.value(), ", one an element"));
+  if (given != 1 && given != elements) {
+    problems.Add(path + ".default", "has ", given, " values; give one, or ", elements,
+                 ", one an element");
   }
 }
 
@@ -336,7 +329,7 @@ void CheckTarFeature(const std::string& name, const v1::Feature& feature, SpecPr
   if (feature.has_bytes()) return;
   for (const TarPlace& place : *places) {
     if (place.ending != kTarSampleKey) continue;
-    problems.Add(path + ".key", absl::StrCat("`", kTarSampleKey, "` is text: read it as bytes"));
+    problems.Add(path + ".key", "`", kTarSampleKey, "` is text: read it as bytes");
   }
 }
 

@@ -244,12 +244,12 @@ class OptionsWriter {
       *options.add_values()->mutable_struct_value() =
           OptionOf(DeclaredOptions(&message), field, comments_[field.full_name()]);
     }
-    for (const ForeignWord& word : ForeignWords(message)) {
+    for (const auto& [word, advice] : ForeignWords(message)) {
       ListValue& said =
-          *(*Field(out, "foreign_words")->mutable_fields())[word.word].mutable_list_value();
-      said.add_values()->set_string_value(word.sentence);
-      said.add_values()->set_string_value(word.example);
-      said.add_values()->set_string_value(word.stage);
+          *(*Field(out, "foreign_words")->mutable_fields())[word].mutable_list_value();
+      for (const char* const part : {advice.sentence, advice.example, advice.stage}) {
+        said.add_values()->set_string_value(part);
+      }
     }
     if (&message == v1::Stage::descriptor()) {
       for (const auto& [there, here] : ForeignOptionNames()) {

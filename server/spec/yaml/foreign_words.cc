@@ -18,14 +18,7 @@
 namespace bulkhead {
 namespace {
 
-// What to write, where $0 is the value that was written, or `example`.
-struct Advice {
-  const char* sentence;
-  const char* example = "";
-  // The stage that takes the same options, which are then repeated as they were written.
-  const char* stage = "";
-};
-using Words = std::map<std::string, Advice>;  // by Folded
+using Words = std::map<std::string, ForeignWord>;  // by Folded
 
 // Of what is repeated.
 constexpr size_t kMaxValueBytes = 64;
@@ -40,7 +33,7 @@ constexpr char kListHere[] = "write `image_list: {path: $0}`";
 constexpr char kTopOfSpec[] = "belongs at the top of the spec: $0";
 
 // The words of one message; what stands behind several words holds for each.
-Words WordsOf(std::initializer_list<std::pair<const char*, Advice>> rows) {
+Words WordsOf(std::initializer_list<std::pair<const char*, ForeignWord>> rows) {
   Words words;
   for (const auto& [names, advice] : rows) {
     for (const absl::string_view name : absl::StrSplit(names, ' ')) words.emplace(name, advice);
@@ -216,8 +209,9 @@ bool IsNoSuchNumber(absl::string_view example, absl::string_view text) {
          text.find_first_not_of("0123456789.,[] -+e") != absl::string_view::npos;
 }
 
-// Null: none are known for `type`.
-const Words* KnownWords(const google::protobuf::Descriptor& type) {
+}  // namespace
+
+const Words& ForeignWords(const google::protobuf::Descriptor& type) {
   static const auto& all = *new std::map<const google::protobuf::Descriptor*, Words>{
       {v1::Stage::descriptor(), StageWords()},
       {v1::PipelineSpec::descriptor(), SpecWords()},
@@ -253,20 +247,9 @@ const Words* KnownWords(const google::protobuf::Descriptor& type) {
            {"raise strict stop", {"write `errors: {policy: fail}`"}},
        })},
   };
+  static const auto& none = *new Words();
   const auto found = all.find(&type);
-  return found == all.end() ? nullptr : &found->second;
-}
-
-}  // namespace
-
-std::vector<ForeignWord> ForeignWords(const google::protobuf::Descriptor& type) {
-  std::vector<ForeignWord> all;
-  const Words* const words = KnownWords(type);
-  if (words == nullptr) return all;
-  for (const auto& [word, advice] : *words) {
-    all.push_back({word, advice.sentence, advice.example, advice.stage});
-  }
-  return all;
+  return found == all.end() ? none : found->second;
 }
 
 const std::map<std::string, std::string>& ForeignOptionNames() {
@@ -287,14 +270,13 @@ std::string ForeignWordAdvice(absl::string_view word, const YamlNode* value,
     const char* const example = name == "probability" ? "0.5" : "...";
     return absl::StrCat("write `", name, ": ", shown.empty() ? example : shown, "`");
   }
-  const Words* const words = KnownWords(type);
-  if (words == nullptr) return "";
-  const auto found = words->find(Folded(word));
-  if (found == words->end()) return "";
+  const Words& words = ForeignWords(type);
+  const auto found = words.find(Folded(word));
+  if (found == words.end()) return "";
   if (found->first == "shuffle" && absl::EqualsIgnoreCase(text, "false")) {
     return "leave it out: samples come in the source's own order";
   }
-  const Advice& advice = found->second;
+  const ForeignWord& advice = found->second;
   if (value != nullptr && value->kind == YamlNode::Kind::kMap) {
     const std::string options = OptionsIn(advice.stage, *value);
     if (!options.empty()) return absl::StrCat("write `", advice.stage, ": ", options, "`");

@@ -16,19 +16,17 @@ namespace bulkhead {
 std::string ForeignWordAdvice(absl::string_view word, const YamlNode* value,
                               const google::protobuf::Descriptor& type);
 
-// A word in the form for look-ups, "centercrop", and its advice. `$0` in it is replaced by the
-// written value, or else by `example`. `stage` takes the options of a map as they were written;
-// empty: none does.
+// The advice for a word. `$0` in it is replaced by the written value, or else by `example`. `stage`
+// takes the options of a map as they were written; empty: none does.
 struct ForeignWord {
-  std::string word;
-  std::string sentence;
-  std::string example;
-  std::string stage;
+  const char* sentence;
+  const char* example = "";
+  const char* stage = "";
 };
 
-// All words of ForeignWordAdvice for `type`, sorted; the Python client's words are generated from
-// them.
-std::vector<ForeignWord> ForeignWords(const google::protobuf::Descriptor& type);
+// All words of ForeignWordAdvice for `type`, in the form for look-ups, "centercrop"; the Python
+// client's words are generated from them.
+const std::map<std::string, ForeignWord>& ForeignWords(const google::protobuf::Descriptor& type);
 
 // The names of options here by those in other libraries: "kernel" by "kernel_size".
 const std::map<std::string, std::string>& ForeignOptionNames();

@@ -100,7 +100,10 @@ class IndentReader {
     std::string key;  // of a map: its last one
   };
 
-  YamlFault Fault(std::string message) const { return {{line_, column_}, std::move(message)}; }
+  template <typename... Parts>
+  YamlFault Fault(const Parts&... message) const {
+    return {{line_, column_}, absl::StrCat(message...)};
+  }
 
   // Leaves what lies to the right of the line; returns the last list and the last level left.
   void Leave(int& list, int& any) {
@@ -126,8 +129,7 @@ class IndentReader {
       if (level->is_list) list = level->column;
     }
     if (list == 0 || !begins_line) return std::nullopt;
-    return Fault(
-        absl::StrCat("the dash must stand in the column of the dash above it (column ", list, ")"));
+    return Fault("the dash must stand in the column of the dash above it (column ", list, ")");
   }
 
   std::optional<YamlFault> TakeContent() {
@@ -138,7 +140,7 @@ class IndentReader {
     const bool is_value = awaits_ && (levels_.empty() || column_ > levels_.back().column);
     if (lacks_blank && !is_value) return LacksBlank(rest_.substr(1));
     if (IsWord(rest_) && !is_value && (levels_.empty() || FitsMap())) {
-      return Fault(absl::StrCat("write a colon after `", Shown(rest_), "`"));
+      return Fault("write a colon after `", Shown(rest_), "`");
     }
     return TakeOther();
   }
@@ -148,7 +150,7 @@ class IndentReader {
   }
 
   YamlFault LacksBlank(absl::string_view word) const {
-    return Fault(absl::StrCat("write a space after the dash: `- ", Shown(word), "`"));
+    return Fault("write a space after the dash: `- ", Shown(word), "`");
   }
 
   bool FitsMap() const {
@@ -191,18 +193,17 @@ class IndentReader {
   std::optional<YamlFault> KeyFault(absl::string_view key, int left) const {
     if (unsure_ || !IsWord(key)) return std::nullopt;
     if (levels_.empty()) {
-      return Fault(absl::StrCat("`", Shown(key), "` must stand in the column of the key above it (",
-                                "column ", left, ")"));
+      return Fault("`", Shown(key), "` must stand in the column of the key above it (", "column ",
+                   left, ")");
     }
     const Level& around = levels_.back();
     if (around.is_list) {
-      return Fault(absl::StrCat("write a dash before `", Shown(key),
-                                "`, in the column of the dash ", "above it (column ", around.column,
-                                ")"));
+      return Fault("write a dash before `", Shown(key), "`, in the column of the dash ",
+                   "above it (column ", around.column, ")");
     }
-    return Fault(absl::StrCat("`", Shown(key), "` is indented further than `", around.key,
-                              "`, which has its value already: begin it in column ", around.column,
-                              left == 0 ? "" : absl::StrCat(" or in column ", left)));
+    return Fault("`", Shown(key), "` is indented further than `", around.key,
+                 "`, which has its value already: begin it in column ", around.column,
+                 left == 0 ? "" : absl::StrCat(" or in column ", left));
   }
 
   std::optional<YamlFault> TakeValue(absl::string_view key, size_t end) {
@@ -213,15 +214,14 @@ class IndentReader {
     const size_t second = KeyEnd(value);
     if (second == absl::string_view::npos) return std::nullopt;
     const absl::string_view word = value.substr(0, second);
-    if (!IsWord(word)) {
-      column_ += static_cast<int>(at);
-      return Fault(absl::StrCat("a value that holds `: ` must stand in quotes: `", Shown(key),
-                                ": \"", Shown(value), "\"`"));
-    }
     column_ += static_cast<int>(at);
-    return Fault(absl::StrCat("`", Shown(word), ":` cannot follow `", Shown(key),
-                              ":` in its line: begin it on a new line, indented further than `",
-                              Shown(key), "`"));
+    if (!IsWord(word)) {
+      return Fault("a value that holds `: ` must stand in quotes: `", Shown(key), ": \"",
+                   Shown(value), "\"`");
+    }
+    return Fault("`", Shown(word), ":` cannot follow `", Shown(key),
+                 ":` in its line: begin it on a new line, indented further than `", Shown(key),
+                 "`");
   }
 
   std::vector<Level> levels_;

@@ -55,23 +55,41 @@ class Mapper {
   }
 
  private:
-  void Problem(YamlMark mark, const std::string& path, absl::string_view message) {
-    result_.problems.push_back({mark, path, std::string(message)});
+  template <typename... Parts>
+  void Problem(YamlMark mark, const std::string& path, const Parts&... message) {
+    result_.problems.push_back({mark, path, absl::StrCat(message...)});
   }
 
   // Counts the visit; false when there were too many, which is said once.
   bool Visit(const YamlNode& node) {
     if (++visits_ <= kMaxYamlNodes) return true;
     if (visits_ == kMaxYamlNodes + 1) {
-      Problem(node.mark, "",
-              absl::StrCat("aliases make more than ", kMaxYamlNodes,
-                           " values of this spec; write it out"));
+      Problem(node.mark, "", "aliases make more than ", kMaxYamlNodes,
+              " values of this spec; write it out");
     }
     return false;
   }
 
   static std::string Join(const std::string& path, const std::string& name) {
     return path.empty() ? name : absl::StrCat(path, ".", name);
+  }
+
+  // Whether `key`, of the map at `path`, is a name; else it is a problem.
+  bool IsName(const YamlNode& key, const std::string& path) {
+    if (key.kind == YamlNode::Kind::kScalar) return true;
+    Problem(key.mark, path, "a key must be a name, but is ", YamlKindName(key));
+    return false;
+  }
+
+  // The same for whether `key`, which names `name`, is not among those `seen` in its map.
+  bool IsFirst(const YamlNode& key, const std::string& name, const std::string& path,
+               std::map<std::string, YamlMark>& seen) {
+    const auto [first, inserted] = seen.emplace(name, key.mark);
+    if (!inserted) {
+      Problem(key.mark, Join(path, name), "`", key.text, "` stands here twice, first at ",
+              first->second.line, ":", first->second.column);
+    }
+    return inserted;
   }
 
   // `- random_horizontal_flip`: a oneof's message with nothing set.
@@ -87,14 +105,11 @@ class Mapper {
 
   void MapFields(const YamlNode& node, Message& message, const std::string& path) {
     const Descriptor& type = *message.GetDescriptor();
-    std::map<const FieldDescriptor*, YamlMark> seen;
+    std::map<std::string, YamlMark> seen;
     ChosenMembers chosen;
     for (const auto& [key, value] : node.entries) {
       if (!Visit(*key)) return;
-      if (key->kind != YamlNode::Kind::kScalar) {
-        Problem(key->mark, path, absl::StrCat("a key must be a name, but is ", YamlKindName(*key)));
-        continue;
-      }
+      if (!IsName(*key, path)) continue;
       const FieldDescriptor* field = FindField(type, key->text);
       if (field == nullptr) {
         Problem(key->mark, Join(path, key->text), UnknownKey(key->text, *value, type, chosen));
@@ -102,21 +117,14 @@ class Mapper {
         result_.lacks_part |= path.empty() && value->kind != YamlNode::Kind::kScalar;
         continue;
       }
-      const auto [first, inserted] = seen.emplace(field, key->mark);
-      if (!inserted) {
-        Problem(key->mark, Join(path, field->name()),
-                absl::StrCat("`", key->text, "` stands here twice, first at ", first->second.line,
-                             ":", first->second.column));
-        continue;
-      }
+      if (!IsFirst(*key, field->name(), path, seen)) continue;
       const OneofDescriptor* oneof = field->real_containing_oneof();
       if (oneof != nullptr) {
         const auto [other, fresh] = chosen.emplace(oneof, field);
         if (!fresh) {
-          Problem(key->mark, Join(path, field->name()),
-                  absl::StrCat("one ", oneof->name(), " only: `", other->second->name(),
-                               "` stands here already",
-                               oneof->name() == "stage" ? "; begin each stage with a dash" : ""));
+          Problem(key->mark, Join(path, field->name()), "one ", oneof->name(), " only: `",
+                  other->second->name(), "` stands here already",
+                  oneof->name() == "stage" ? "; begin each stage with a dash" : "");
           continue;
         }
       }
@@ -144,8 +152,7 @@ class Mapper {
       return;
     }
     if (value.kind != YamlNode::Kind::kScalar) {
-      Problem(value.mark, path,
-              absl::StrCat("must be a single value, but is ", YamlKindName(value)));
+      Problem(value.mark, path, "must be a single value, but is ", YamlKindName(value));
       return;
     }
     if (field.full_name() == kEpochs && value.text == "forever") return;
@@ -200,8 +207,7 @@ class Mapper {
       return;
     }
     if (value.kind != YamlNode::Kind::kMap) {
-      Problem(value.mark, path,
-              absl::StrCat("must be a map of names, but is ", YamlKindName(value)));
+      Problem(value.mark, path, "must be a map of names, but is ", YamlKindName(value));
       return;
     }
     const FieldDescriptor& key_field = *field.message_type()->map_key();
@@ -209,29 +215,12 @@ class Mapper {
     std::map<std::string, YamlMark> seen;
     for (const auto& [name, item] : value.entries) {
       if (!Visit(*name)) return;
-      if (name->kind != YamlNode::Kind::kScalar) {
-        Problem(name->mark, path,
-                absl::StrCat("a key must be a name, but is ", YamlKindName(*name)));
-        continue;
-      }
-      const auto [first, inserted] = seen.emplace(name->text, name->mark);
+      if (!IsName(*name, path) || !IsFirst(*name, name->text, path, seen)) continue;
       const std::string place = Join(path, name->text);
-      if (!inserted) {
-        Problem(name->mark, place,
-                absl::StrCat("`", name->text, "` stands here twice, first at ", first->second.line,
-                             ":", first->second.column));
-        continue;
-      }
-      const bool is_message = value_field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE;
-      result_.marks.emplace(place, is_message ? name->mark : item->mark);
       Message* entry = message.GetReflection()->AddMessage(&message, &field);
       const std::string problem = SetScalar(name->text, key_field, *entry);
       if (!problem.empty()) Problem(name->mark, place, problem);
-      if (is_message) {
-        MapMessage(*item, *entry->GetReflection()->MutableMessage(entry, &value_field), place);
-      } else {
-        MapScalar(name->mark, *item, value_field, *entry, place);
-      }
+      MapField(*name, *item, value_field, *entry, place);
     }
   }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <tuple>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -32,18 +33,12 @@ bool IsForTests(const FieldDescriptor& field) {
   return field.message_type() == v1::Fault::descriptor();
 }
 
-std::vector<std::string> FieldNames(const Descriptor& type) {
+// The names that messages offer of the fields of a message, or of the members of a oneof.
+template <typename Fields>
+std::vector<std::string> NamesOf(const Fields& fields) {
   std::vector<std::string> names;
-  for (int i = 0; i < type.field_count(); ++i) {
-    if (!IsForTests(*type.field(i))) names.push_back(type.field(i)->name());
-  }
-  return names;
-}
-
-std::vector<std::string> MemberNames(const OneofDescriptor& oneof) {
-  std::vector<std::string> names;
-  for (int i = 0; i < oneof.field_count(); ++i) {
-    if (!IsForTests(*oneof.field(i))) names.push_back(oneof.field(i)->name());
+  for (int i = 0; i < fields.field_count(); ++i) {
+    if (!IsForTests(*fields.field(i))) names.push_back(fields.field(i)->name());
   }
   return names;
 }
@@ -58,20 +53,17 @@ std::string KeyNoun(const Descriptor& type) {
 // Where a key that `type` lacks belongs: stages work on samples or on batches, few on both, and a
 // source or a stage may stand at the top of the spec because it is not indented.
 std::string OfAnotherPlace(const std::string& key, const Descriptor& type) {
-  if (&type == v1::Stage::descriptor() &&
-      FindField(*v1::BatchStage::descriptor(), key) != nullptr) {
-    return absl::StrCat("; `", key, "` works on whole batches: put it into batch_stages");
-  }
-  if (&type == v1::BatchStage::descriptor() &&
-      FindField(*v1::Stage::descriptor(), key) != nullptr) {
-    return absl::StrCat("; `", key, "` works on samples: put it into stages");
-  }
-  if (&type != v1::PipelineSpec::descriptor()) return "";
-  if (FindField(*v1::Source::descriptor(), key) != nullptr) {
-    return absl::StrCat("; `", key, "` belongs below `source`: indent it by two spaces");
-  }
-  if (FindField(*v1::Stage::descriptor(), key) != nullptr) {
-    return absl::StrCat("; `", key, "` is a stage: put it below `stages`, after a dash");
+  const Descriptor* const stage = v1::Stage::descriptor();
+  const Descriptor* const batch_stage = v1::BatchStage::descriptor();
+  const Descriptor* const spec = v1::PipelineSpec::descriptor();
+  const std::tuple<const Descriptor*, const Descriptor*, const char*> places[] = {
+      {stage, batch_stage, "works on whole batches: put it into batch_stages"},
+      {batch_stage, stage, "works on samples: put it into stages"},
+      {spec, v1::Source::descriptor(), "belongs below `source`: indent it by two spaces"},
+      {spec, stage, "is a stage: put it below `stages`, after a dash"}};
+  for (const auto& [here, there, advice] : places) {
+    if (&type != here || FindField(*there, key) == nullptr) continue;
+    return absl::StrCat("; `", key, "` ", advice);
   }
   return "";
 }
@@ -112,7 +104,7 @@ std::string UnknownWord(absl::string_view noun, const std::string& word, const Y
   const std::string elsewhere = OfAnotherPlace(word, type);
   if (advice.empty() && elsewhere.empty()) {
     std::vector<std::string> known = names;
-    for (const ForeignWord& foreign : ForeignWords(type)) known.push_back(foreign.word);
+    for (const auto& [foreign, meant] : ForeignWords(type)) known.push_back(foreign);
     const std::string near = NearestName(word, known);
     const bool is_ours = std::find(names.begin(), names.end(), near) != names.end();
     if (!is_ours) advice = ForeignWordAdvice(near, value, type);
@@ -189,17 +181,8 @@ bool IsNoListOfClasses(absl::string_view text, const FieldDescriptor& field) {
 }  // namespace
 
 absl::string_view YamlKindName(const YamlNode& node) {
-  switch (node.kind) {
-    case YamlNode::Kind::kNull:
-      return "empty";
-    case YamlNode::Kind::kScalar:
-      return "a single value";
-    case YamlNode::Kind::kSequence:
-      return "a list";
-    case YamlNode::Kind::kMap:
-      return "a map";
-  }
-  return "";
+  static constexpr absl::string_view kNames[] = {"empty", "a single value", "a list", "a map"};
+  return kNames[static_cast<int>(node.kind)];
 }
 
 const FieldDescriptor* FindField(const Descriptor& type, const std::string& name) {
@@ -227,7 +210,7 @@ std::string UnknownKey(const std::string& key, const YamlNode& value, const Desc
     return absl::StrCat("`", key,
                         "` ends a list that YAML takes for fields: write [ and ] around it");
   }
-  return UnknownWord(KeyNoun(type), key, &value, type, FieldNames(type));
+  return UnknownWord(KeyNoun(type), key, &value, type, NamesOf(type));
 }
 
 std::string NoYamlMap(const YamlNode& node, const Message& message, const std::string& path) {
@@ -248,7 +231,7 @@ std::string NoYamlMap(const YamlNode& node, const Message& message, const std::s
   const std::string name = path.substr(path.find_last_of('.') + 1);
   if (meant == nullptr || text.empty() || text.size() > kMaxShownBytes || name.empty() ||
       name.back() == ']') {
-    const std::vector<std::string> names = FieldNames(type);
+    const std::vector<std::string> names = NamesOf(type);
     return absl::StrCat("must be a map",
                         names.empty() ? "" : absl::StrCat(" ({", names[0], ": ...})"), ", but is ",
                         YamlKindName(node));
@@ -267,7 +250,7 @@ std::string UnknownBareName(const std::string& word, const Descriptor& type) {
     }
   }
   const OneofDescriptor& oneof = *type.oneof_decl(0);
-  return UnknownWord(oneof.name(), word, nullptr, type, MemberNames(oneof));
+  return UnknownWord(oneof.name(), word, nullptr, type, NamesOf(oneof));
 }
 
 std::string NoList(absl::string_view text, const FieldDescriptor& field) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <concepts>
 #include <cstdint>
 #include <limits>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "server/base/nearest_name.h"
 #include "server/base/utf8.h"
 #include "server/spec/declared_options.h"
+#include "server/stages/declaration/field_access.h"
 
 namespace bulkhead {
 namespace {
@@ -21,6 +23,7 @@ using google::protobuf::EnumDescriptor;
 using google::protobuf::EnumValueDescriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
+using google::protobuf::Reflection;
 
 constexpr size_t kShownBytes = 64;
 
@@ -53,8 +56,8 @@ std::string WholeNumberAdvice(absl::string_view text) {
              : "";
 }
 
-template <typename Integer>
-std::string ParseWhole(absl::string_view text, const FieldDescriptor& field, Integer& value) {
+template <std::integral Integer>
+std::string Parse(absl::string_view text, const FieldDescriptor& field, Integer& value) {
   if (!IsWholeNumber(text)) {
     return absl::StrCat("must be a whole number", But(text), WholeNumberAdvice(text));
   }
@@ -96,24 +99,29 @@ bool IsDecimal(absl::string_view text) {
 
 // Floats are read as doubles and then rounded, as Python does: a spec written in YAML and one built
 // in Python hold the same bits.
-std::string ParseReal(absl::string_view text, double limit, double& value) {
+template <std::floating_point Real>
+std::string Parse(absl::string_view text, const FieldDescriptor&, Real& value) {
+  using Limits = std::numeric_limits<Real>;
   const std::string lower = absl::AsciiStrToLower(text);
   if (lower == ".nan" || lower == "nan") {
-    value = std::numeric_limits<double>::quiet_NaN();
+    value = Limits::quiet_NaN();
     return "";
   }
   if (lower == ".inf" || lower == "-.inf" || lower == "infinity" || lower == "-infinity") {
-    value = (lower[0] == '-' ? -1 : 1) * std::numeric_limits<double>::infinity();
+    value = (lower[0] == '-' ? -1 : 1) * Limits::infinity();
     return "";
   }
-  if (!IsDecimal(text) || !absl::SimpleAtod(text, &value)) {
+  double number = 0;
+  if (!IsDecimal(text) || !absl::SimpleAtod(text, &number)) {
     return absl::StrCat("must be a number", But(text));
   }
-  if (!(std::fabs(value) <= limit)) return absl::StrCat("is too large a number", But(text));
+  if (!(std::fabs(number) <= Limits::max()))
+    return absl::StrCat("is too large a number", But(text));
+  value = static_cast<Real>(number);
   return "";
 }
 
-std::string ParseBool(absl::string_view text, bool& value) {
+std::string Parse(absl::string_view text, const FieldDescriptor&, bool& value) {
   const std::string lower = absl::AsciiStrToLower(text);
   if (lower != "true" && lower != "false") return "must be true or false" + But(text);
   value = lower == "true";
@@ -143,85 +151,35 @@ std::string ParseEnum(absl::string_view text, const FieldDescriptor& field,
   return UnknownName("value", text, names);
 }
 
-// `Set…` of a singular field, `Add…` of a repeated one.
-#define BULKHEAD_STORE(Type, value)                                \
-  do {                                                             \
-    if (field.is_repeated()) {                                     \
-      message.GetReflection()->Add##Type(&message, &field, value); \
-    } else {                                                       \
-      message.GetReflection()->Set##Type(&message, &field, value); \
-    }                                                              \
-  } while (false)
-
 }  // namespace
 
 std::string SetScalar(absl::string_view text, const FieldDescriptor& field, Message& message) {
-  std::string problem;
-  switch (field.cpp_type()) {
-    case FieldDescriptor::CPPTYPE_INT32: {
-      int32_t value = 0;
-      problem = ParseWhole(text, field, value);
-      if (problem.empty()) BULKHEAD_STORE(Int32, value);
-      break;
+  const Reflection& reflection = *message.GetReflection();
+  if (field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) return "must be a map";
+  if (field.cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
+    // Escapes can make what the file itself does not hold: "\\0", and yaml-cpp turns "\\N" and
+    // "\\_" into lone bytes.
+    if (FirstByteThatIsNoText(text) != absl::string_view::npos) {
+      return "holds an escape that makes no UTF-8 text";
     }
-    case FieldDescriptor::CPPTYPE_INT64: {
-      int64_t value = 0;
-      problem = ParseWhole(text, field, value);
-      if (problem.empty()) BULKHEAD_STORE(Int64, value);
-      break;
-    }
-    case FieldDescriptor::CPPTYPE_UINT32: {
-      uint32_t value = 0;
-      problem = ParseWhole(text, field, value);
-      if (problem.empty()) BULKHEAD_STORE(UInt32, value);
-      break;
-    }
-    case FieldDescriptor::CPPTYPE_UINT64: {
-      uint64_t value = 0;
-      problem = ParseWhole(text, field, value);
-      if (problem.empty()) BULKHEAD_STORE(UInt64, value);
-      break;
-    }
-    case FieldDescriptor::CPPTYPE_DOUBLE: {
-      double value = 0;
-      problem = ParseReal(text, std::numeric_limits<double>::max(), value);
-      if (problem.empty()) BULKHEAD_STORE(Double, value);
-      break;
-    }
-    case FieldDescriptor::CPPTYPE_FLOAT: {
-      double value = 0;
-      problem = ParseReal(text, std::numeric_limits<float>::max(), value);
-      if (problem.empty()) BULKHEAD_STORE(Float, static_cast<float>(value));
-      break;
-    }
-    case FieldDescriptor::CPPTYPE_BOOL: {
-      bool value = false;
-      problem = ParseBool(text, value);
-      if (problem.empty()) BULKHEAD_STORE(Bool, value);
-      break;
-    }
-    case FieldDescriptor::CPPTYPE_ENUM: {
-      const EnumValueDescriptor* value = nullptr;
-      problem = ParseEnum(text, field, value);
-      if (problem.empty()) BULKHEAD_STORE(Enum, value);
-      break;
-    }
-    case FieldDescriptor::CPPTYPE_STRING:
-      // Escapes can make what the file itself does not hold: "\\0", and yaml-cpp turns "\\N" and
-      // "\\_" into lone bytes.
-      if (FirstByteThatIsNoText(text) != absl::string_view::npos) {
-        return "holds an escape that makes no UTF-8 text";
-      }
-      BULKHEAD_STORE(String, std::string(text));
-      break;
-    case FieldDescriptor::CPPTYPE_MESSAGE:
-      problem = "must be a map";
-      break;
+    const auto store = field.is_repeated() ? &Reflection::AddString : &Reflection::SetString;
+    (reflection.*store)(&message, &field, std::string(text));
+    return "";
   }
-  return problem;
+  if (field.cpp_type() == FieldDescriptor::CPPTYPE_ENUM) {
+    const EnumValueDescriptor* value = nullptr;
+    const std::string problem = ParseEnum(text, field, value);
+    const auto store = field.is_repeated() ? &Reflection::AddEnum : &Reflection::SetEnum;
+    if (problem.empty()) (reflection.*store)(&message, &field, value);
+    return problem;
+  }
+  return WithAccess(field, [&](auto get, auto, auto set, auto add) {
+    decltype((reflection.*get)(message, &field)) value{};
+    const std::string problem = Parse(text, field, value);
+    if (problem.empty()) (reflection.*(field.is_repeated() ? add : set))(&message, &field, value);
+    return problem;
+  });
 }
-
-#undef BULKHEAD_STORE
 
 std::string ForeignEnumValue(absl::string_view word, const FieldDescriptor& field) {
   struct Meaning {

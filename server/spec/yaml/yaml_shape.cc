@@ -35,15 +35,12 @@ class ShapeReader {
   // A blank, or the text's end.
   bool IsBlank(size_t at) const { return at >= text_.size() || absl::ascii_isspace(text_[at]); }
 
-  void NewLine() { shape_.begins_free.push_back(!in_brackets()); }
-
   void ReadOne() {
     const char c = text_[at_];
     if (c == '\n') {
       ++at_;
-      NewLine();
-      starts_ = true;
-      after_end_ = false;
+      shape_.begins_free.push_back(!in_brackets());
+      BeginToken();
     } else if (absl::ascii_isspace(c)) {
       ++at_;
     } else if (c == '#' && (at_ == 0 || IsBlank(at_ - 1))) {
@@ -83,8 +80,7 @@ class ShapeReader {
     if (c == ':' && (IsBlank(at_ + 1) || adjacent)) {
       TakeColon();
       ++at_;
-      starts_ = true;
-      after_end_ = false;
+      BeginToken();
     } else if ((c == '}' || c == ']') && (in_brackets() || after_end_)) {
       Close(c);
     } else if (c == ',' && in_brackets()) {
@@ -101,8 +97,7 @@ class ShapeReader {
     Bracket& around = open_.back();
     around.has_key = false;
     around.value = kNowhere;
-    starts_ = true;
-    after_end_ = false;
+    BeginToken();
   }
 
   // Two colons in one entry in brackets: `{size: 64 interpolation: cubic}`.
@@ -149,6 +144,10 @@ class ShapeReader {
     EndToken();
   }
 
+  void BeginToken() {
+    starts_ = true;
+    after_end_ = false;
+  }
   void EndToken() {
     starts_ = false;
     after_end_ = true;
@@ -157,8 +156,7 @@ class ShapeReader {
   void Open() {
     open_.push_back({at_});
     ++at_;
-    starts_ = true;
-    after_end_ = false;
+    BeginToken();
   }
 
   void Close(char c) {

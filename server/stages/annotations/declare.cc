@@ -50,7 +50,7 @@ class DeclarationKind : public StageKind {
   void CheckRules(v1::Stage& stage, const std::string& path,
                   SpecProblems& problems) const override {
     if (Of(stage).input() != Of(stage).image()) return;
-    problems.Add(path + ".image", absl::StrCat("is `", Of(stage).image(), "` itself"));
+    problems.Add(path + ".image", "is `", Of(stage).image(), "` itself");
   }
 
   absl::Status Infer(const v1::Stage& stage, absl::string_view path,
@@ -59,23 +59,21 @@ class DeclarationKind : public StageKind {
     const FeatureSignature& image = FeatureNamed(features, names[1]);
     const std::string place = absl::StrCat(path, ".image");
     if (image.kind != Kind::kImage) {
-      return SpecError(place,
-                       absl::StrCat("must be a decoded image, but `", image.name, "` is ",
-                                    DescribeFeature(image), " here (from ", image.path, ")",
-                                    image.kind == Kind::kEncoded ? "; put decode_image before this"
-                                                                 : "; name an image"));
+      return SpecError(
+          place, "must be a decoded image, but `", image.name, "` is ", DescribeFeature(image),
+          " here (from ", image.path, ")",
+          image.kind == Kind::kEncoded ? "; put decode_image before this" : "; name an image");
     }
     if (image.annotation.has_value() && image.annotation->kind == Annotation::Kind::kMask) {
-      return SpecError(place, absl::StrCat("`", image.name, "` is a mask of `",
-                                           image.annotation->image, "`: name that image"));
+      return SpecError(place, "`", image.name, "` is a mask of `", image.annotation->image,
+                       "`: name that image");
     }
     FeatureSignature& feature = FeatureNamed(features, names[0]);
     for (const FeatureSignature& other : features) {
       if (!other.annotation.has_value() || other.annotation->image != feature.name) continue;
-      return SpecError(absl::StrCat(path, ".input"),
-                       absl::StrCat("`", feature.name, "` is an image that `", other.name,
-                                    "` was declared for (", other.path, "); declare that for `",
-                                    image.name, "` instead"));
+      return SpecError(absl::StrCat(path, ".input"), "`", feature.name, "` is an image that `",
+                       other.name, "` was declared for (", other.path, "); declare that for `",
+                       image.name, "` instead");
     }
     feature.annotation.emplace();
     feature.annotation->image = image.name;
@@ -118,10 +116,9 @@ absl::Status DeclareMask(const v1::Mask& stage, absl::string_view path,
     if (feature.shape[i] == image.shape[i] || feature.shape[i] == -1 || image.shape[i] == -1) {
       continue;
     }
-    return SpecError(absl::StrCat(path, ".input"),
-                     absl::StrCat("`", feature.name, "` is ", DescribeFeature(feature), ", but `",
-                                  image.name, "` is ", DescribeFeature(image),
-                                  " here; a mask has its image's height and width"));
+    return SpecError(absl::StrCat(path, ".input"), "`", feature.name, "` is ",
+                     DescribeFeature(feature), ", but `", image.name, "` is ",
+                     DescribeFeature(image), " here; a mask has its image's height and width");
   }
   feature.annotation->kind = Annotation::Kind::kMask;
   feature.annotation->fill = stage.fill();
@@ -134,10 +131,9 @@ StageKinds AnnotationKinds() {
   return Family(
       std::make_unique<DeclarationKind<v1::Boxes>>(
           "boxes",
-          Option("format").Required(
-              "xyxy (left, top, right, bottom), xywh (left, top, width, height) or cxcywh (middle "
-              "x, middle y, width, height)",
-              "xyxy"),
+          Option("format").Required("xyxy (left, top, right, bottom), xywh (left, top, width, "
+                                    "height) or cxcywh (middle x, middle y, width, height)",
+                                    "xyxy"),
           DeclareBoxes),
       std::make_unique<DeclarationKind<v1::Keypoints>>("keypoints", Option("relative"),
                                                        DeclareKeypoints),

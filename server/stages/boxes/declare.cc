@@ -24,12 +24,12 @@ absl::Status CheckBoxes(absl::string_view path, absl::string_view option,
                         const FeatureSignature& input) {
   const std::string place = absl::StrCat(path, ".", option);
   if (!input.annotation.has_value() || input.annotation->kind != Annotation::Kind::kBoxes) {
-    return SpecError(place, absl::StrCat("takes declared boxes, but `", input.name,
-                                         "` was not declared to be any; put boxes: {input: ",
-                                         input.name, ", format: …} before it"));
+    return SpecError(place, "takes declared boxes, but `", input.name,
+                     "` was not declared to be any; put boxes: {input: ", input.name,
+                     ", format: …} before it");
   }
   if (input.annotation->lost_at.empty()) return absl::OkStatus();
-  return SpecError(place, absl::StrCat("needs the boxes of an image, but ", DescribeLoss(input)));
+  return SpecError(place, "needs the boxes of an image, but ", DescribeLoss(input));
 }
 
 void CheckConvert(v1::ConvertBoxes& stage, const std::string& path, SpecProblems& problems) {
@@ -91,21 +91,15 @@ class SanitizeKind : public StageKind {
       const std::string option = ReadOption(stage, i);
       if (i == 0) BULKHEAD_RETURN_IF_ERROR(CheckBoxes(path, option, feature));
       if (!feature.variable) {
-        return SpecError(
-            absl::StrCat(path, ".", option),
-            absl::StrCat("drops rows, but `", feature.name, "` is ", DescribeFeature(feature),
-                         ", whose number of rows is fixed "
-                         "(from ",
-                         feature.path,
-                         "); give it shape: [-1, …] and "
-                         "max_count, and put pad_rows behind this"));
+        return SpecError(absl::StrCat(path, ".", option), "drops rows, but `", feature.name,
+                         "` is ", DescribeFeature(feature),
+                         ", whose number of rows is fixed (from ", feature.path,
+                         "); give it shape: [-1, …] and max_count, and put pad_rows behind this");
       }
       if (feature.shape[0] != boxes.shape[0]) {
-        return SpecError(absl::StrCat(path, ".", option),
-                         absl::StrCat("`", feature.name, "` has at most ", feature.shape[0],
-                                      " rows, but `", boxes.name, "` ", boxes.shape[0],
-                                      "; it must have a row for each box: give both the same "
-                                      "max_count"));
+        return SpecError(absl::StrCat(path, ".", option), "`", feature.name, "` has at most ",
+                         feature.shape[0], " rows, but `", boxes.name, "` ", boxes.shape[0],
+                         "; it must have a row for each box: give both the same max_count");
       }
       feature.path = std::string(path);
     }
@@ -149,9 +143,8 @@ class IouCropKind : public StageKind {
     FeatureSignature& boxes = FeatureNamed(features, names[1]);
     BULKHEAD_RETURN_IF_ERROR(CheckBoxes(path, "boxes", boxes));
     if (boxes.annotation->image != image.name) {
-      return SpecError(absl::StrCat(path, ".boxes"),
-                       absl::StrCat("`", boxes.name, "` holds boxes of `", boxes.annotation->image,
-                                    "`, not of `", image.name, "`"));
+      return SpecError(absl::StrCat(path, ".boxes"), "`", boxes.name, "` holds boxes of `",
+                       boxes.annotation->image, "`, not of `", image.name, "`");
     }
     image.shape[0] = image.shape[1] = -1;
     image.path = std::string(path);
@@ -207,16 +200,15 @@ class PadRowsKind : public StageKind {
                         "leave this stage out");
     }
     if (IsForDelivery(feature.dtype)) {
-      return WrongInput(path, feature, "rows of a type that stages work with",
-                        absl::StrCat("return a fixed number of rows from your function, or another "
-                                     "type than ",
-                                     DTypeName(feature.dtype)));
+      return WrongInput(
+          path, feature, "rows of a type that stages work with",
+          absl::StrCat("return a fixed number of rows from your function, or another type than ",
+                       DTypeName(feature.dtype)));
     }
     if (!Holds(feature.dtype, options.value())) {
-      return SpecError(
-          absl::StrCat(path, ".value"),
-          absl::StrCat("is ", options.value(), ", which ", DTypeName(feature.dtype),
-                       " cannot hold (`", feature.name, "` is ", DescribeFeature(feature), ")"));
+      return SpecError(absl::StrCat(path, ".value"), "is ", options.value(), ", which ",
+                       DTypeName(feature.dtype), " cannot hold (`", feature.name, "` is ",
+                       DescribeFeature(feature), ")");
     }
     feature.variable = false;
     if (options.to() > 0) feature.shape[0] = options.to();

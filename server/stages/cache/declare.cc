@@ -14,7 +14,7 @@ class CacheKind : public StageKind {
   void CheckRules(v1::Stage& stage, const std::string& path,
                   SpecProblems& problems) const override {
     if (stage.cache().key().size() <= kMaxKeyBytes) return;
-    problems.Add(path + ".key", absl::StrCat("is longer than ", kMaxKeyBytes, " bytes"));
+    problems.Add(path + ".key", "is longer than ", kMaxKeyBytes, " bytes");
   }
   absl::Status Infer(const v1::Stage&, absl::string_view,
                      std::vector<FeatureSignature>&) const override {

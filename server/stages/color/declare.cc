@@ -12,14 +12,13 @@ constexpr double kMaxHue = 0.5;
 
 // `range`: one number d for [middle − d, middle + d], cut off at `low`, or [low, high] itself; all
 // numbers within [low, high].
-void NormalizeRange(Numbers& range, double middle, double low, double high, const std::string& path,
+void NormalizeRange(Doubles& range, double middle, double low, double high, const std::string& path,
                     SpecProblems& problems) {
   if (range.empty()) return;
   if (range.size() == 1) {
     const double reach = range[0];
     if (!(reach >= 0 && middle + reach <= high)) {
-      problems.Add(
-          path, absl::StrCat("is ", reach, "; one number must lie between 0 and ", high - middle));
+      problems.Add(path, "is ", reach, "; one number must lie between 0 and ", high - middle);
       return;
     }
     range.Clear();
@@ -30,8 +29,8 @@ void NormalizeRange(Numbers& range, double middle, double low, double high, cons
   const bool fits =
       range.size() == 2 && range[0] >= low && range[0] <= range[1] && range[1] <= high;
   if (!fits) {
-    problems.Add(path, absl::StrCat("must be one number, or two [low, high] with ", low,
-                                    " <= low <= high <= ", high));
+    problems.Add(path, "must be one number, or two [low, high] with ", low,
+                 " <= low <= high <= ", high);
   }
 }
 
@@ -48,13 +47,13 @@ void NormalizeJitter(v1::ColorJitter& stage, const std::string& path, SpecProble
 }
 
 // Whether a number is drawn from a range.
-bool IsOpen(const Numbers& range) { return range.size() == 2 && range[0] != range[1]; }
+bool IsOpen(const Doubles& range) { return range.size() == 2 && range[0] != range[1]; }
 
 bool JitterDraws(const v1::ColorJitter& stage) {
   if (stage.probability() == 0 || ActsByChance(stage)) return stage.probability() > 0;
   int ranges = 0;
   bool open = false;
-  for (const Numbers* range :
+  for (const Doubles* range :
        {&stage.brightness(), &stage.contrast(), &stage.saturation(), &stage.hue()}) {
     ranges += range->empty() ? 0 : 1;
     open |= IsOpen(*range);

@@ -19,12 +19,6 @@ std::string DescribeRow(v1::DType dtype,
   return absl::StrCat(DTypeName(dtype), " [", absl::StrJoin(shape, ","), "]");
 }
 
-const FeatureSignature* BatchOutputs::Feature(absl::string_view name) const {
-  const auto found = std::find_if(features_.begin(), features_.end(),
-                                  [&](const auto& feature) { return feature.name == name; });
-  return found == features_.end() ? nullptr : &*found;
-}
-
 const v1::TensorSchema* BatchOutputs::Tensor(absl::string_view name) const {
   const auto found = std::find_if(schema_.tensors().begin(), schema_.tensors().end(),
                                   [&](const auto& tensor) { return tensor.name() == name; });
@@ -35,15 +29,14 @@ absl::StatusOr<const v1::TensorSchema*> BatchOutputs::Need(const std::string& na
                                                            const std::string& path) const {
   const auto packed = packed_at_.find(name);
   if (packed != packed_at_.end()) {
-    return SpecError(
-        path, absl::StrCat("`", name, "` was packed by ", packed->second, ", behind which its ",
-                           "samples have no fixed place; put this stage before that one"));
+    return SpecError(path, "`", name, "` was packed by ", packed->second, ", behind which its ",
+                     "samples have no fixed place; put this stage before that one");
   }
   if (IsThere(name)) return Tensor(name);
   if (Feature(name) != nullptr) {
-    return SpecError(path, absl::StrCat("`", name,
-                                        "` is not among the outputs, on which batch stages work; "
-                                        "add it to outputs: [...]"));
+    return SpecError(
+        path, "`", name,
+        "` is not among the outputs, on which batch stages work; add it to outputs: [...]");
   }
   return SpecError(path, UnknownName("output", name, {there_.begin(), there_.end()}));
 }

@@ -9,6 +9,7 @@
 #include "absl/strings/string_view.h"
 #include "bulkhead/v1/types.pb.h"
 #include "server/stages/declaration/feature_signature.h"
+#include "server/stages/declaration/stage_checks.h"
 
 namespace bulkhead {
 
@@ -38,7 +39,9 @@ class BatchOutputs {
 
   const std::vector<FeatureSignature>& features() const { return features_; }
   // Null if samples have no such feature.
-  const FeatureSignature* Feature(absl::string_view name) const;
+  const FeatureSignature* Feature(absl::string_view name) const {
+    return FindFeature(features_, name);
+  }
   // Null if it is not an output.
   const v1::TensorSchema* Tensor(absl::string_view name) const;
   bool IsThere(const std::string& name) const { return there_.count(name) > 0; }

@@ -1,22 +1,15 @@
 #include "server/stages/declaration/carry_annotations.h"
 
-#include <algorithm>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "server/stages/declaration/spec_error.h"
+#include "server/stages/declaration/stage_checks.h"
 
 namespace bulkhead {
 namespace {
 
 using Motion = StageTraits::Motion;
-
-const FeatureSignature* Find(const std::vector<FeatureSignature>& features,
-                             const std::string& name) {
-  const auto found = std::find_if(features.begin(), features.end(),
-                                  [&](const FeatureSignature& f) { return f.name == name; });
-  return found == features.end() ? nullptr : &*found;
-}
 
 void Lose(FeatureSignature& feature, absl::string_view path) {
   if (feature.annotation->lost_at.empty()) feature.annotation->lost_at = std::string(path);
@@ -51,7 +44,7 @@ absl::Status CarryAnnotations(const StageKind& kind, const v1::Stage& stage, abs
   const StageTraits& traits = kind.traits();
   if (!traits.knows_annotations) {
     for (FeatureSignature& feature : after) {
-      if (feature.path == path) CarryWritten(Find(before, feature.name), path, feature);
+      if (feature.path == path) CarryWritten(FindFeature(before, feature.name), path, feature);
     }
   }
   const std::string moved = traits.motion == Motion::kMoves ? kind.Reads(stage)[0] : "";
@@ -59,13 +52,12 @@ absl::Status CarryAnnotations(const StageKind& kind, const v1::Stage& stage, abs
     if (!feature.annotation.has_value()) continue;
     Annotation& annotation = *feature.annotation;
     // A stage that makes one image of several keeps the annotations of all.
-    if (Find(after, annotation.image) == nullptr) annotation.image = kind.Makes(stage)[0];
-    const FeatureSignature& image = *Find(after, annotation.image);
+    if (FindFeature(after, annotation.image) == nullptr) annotation.image = kind.Makes(stage)[0];
+    const FeatureSignature& image = *FindFeature(after, annotation.image);
     if (traits.motion == Motion::kReplaces && image.path == path) Lose(feature, path);
     if (annotation.image != moved) continue;
     if (!annotation.lost_at.empty()) {
-      return SpecError(
-          path, absl::StrCat("moves the pixels of `", moved, "`, but ", DescribeLoss(feature)));
+      return SpecError(path, "moves the pixels of `", moved, "`, but ", DescribeLoss(feature));
     }
     if (annotation.kind == Annotation::Kind::kMask) {
       feature.shape[0] = image.shape[0];

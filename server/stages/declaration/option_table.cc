@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/substitute.h"
+#include "server/stages/declaration/field_access.h"
 
 namespace bulkhead {
 namespace {
@@ -24,37 +25,6 @@ std::string SpelledFor(const FieldDescriptor& field, double value) {
   // -infinity and infinity mean no limit; no message shows them.
   return whole && value > -0x1p62 && value < 0x1p62 ? absl::StrCat(static_cast<int64_t>(value))
                                                     : absl::StrCat(value);
-}
-
-// Calls `visit` with the functions that get, get one of a list, set, and add values of `field`.
-template <typename Visit>
-auto WithAccess(const FieldDescriptor& field, const Visit& visit) {
-  switch (field.cpp_type()) {
-    case FieldDescriptor::CPPTYPE_DOUBLE:
-      return visit(&Reflection::GetDouble, &Reflection::GetRepeatedDouble, &Reflection::SetDouble,
-                   &Reflection::AddDouble);
-    case FieldDescriptor::CPPTYPE_FLOAT:
-      return visit(&Reflection::GetFloat, &Reflection::GetRepeatedFloat, &Reflection::SetFloat,
-                   &Reflection::AddFloat);
-    case FieldDescriptor::CPPTYPE_INT32:
-      return visit(&Reflection::GetInt32, &Reflection::GetRepeatedInt32, &Reflection::SetInt32,
-                   &Reflection::AddInt32);
-    case FieldDescriptor::CPPTYPE_INT64:
-      return visit(&Reflection::GetInt64, &Reflection::GetRepeatedInt64, &Reflection::SetInt64,
-                   &Reflection::AddInt64);
-    case FieldDescriptor::CPPTYPE_UINT32:
-      return visit(&Reflection::GetUInt32, &Reflection::GetRepeatedUInt32, &Reflection::SetUInt32,
-                   &Reflection::AddUInt32);
-    case FieldDescriptor::CPPTYPE_UINT64:
-      return visit(&Reflection::GetUInt64, &Reflection::GetRepeatedUInt64, &Reflection::SetUInt64,
-                   &Reflection::AddUInt64);
-    case FieldDescriptor::CPPTYPE_ENUM:
-      return visit(&Reflection::GetEnumValue, &Reflection::GetRepeatedEnumValue,
-                   &Reflection::SetEnumValue, &Reflection::AddEnumValue);
-    default:
-      return visit(&Reflection::GetBool, &Reflection::GetRepeatedBool, &Reflection::SetBool,
-                   &Reflection::AddBool);
-  }
 }
 
 // The values of one field of a message, as numbers.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 
 namespace bulkhead {
@@ -13,6 +14,13 @@ namespace bulkhead {
 // INVALID_ARGUMENT (SPEC_INVALID) about one place of a spec, such as "stages[2].resize.size". The
 // message begins with the place, which is also in the metadata `path`.
 absl::Status SpecError(absl::string_view path, absl::string_view message);
+
+// The same; the parts of the message, at least two, are joined as by absl::StrCat.
+template <typename First, typename Second, typename... Parts>
+absl::Status SpecError(absl::string_view path, const First& first, const Second& second,
+                       const Parts&... others) {
+  return SpecError(path, absl::StrCat(first, second, others...));
+}
 
 // Whether `path` is the place `whole` or one in it: "stages[2].resize" is in "stages[2]".
 bool IsAtOrBelow(absl::string_view path, absl::string_view whole);
@@ -28,6 +36,12 @@ class SpecProblems {
  public:
   // Adds a problem, unless it was added before.
   void Add(absl::string_view path, absl::string_view message);
+  // The same; the parts of the message, at least two, are joined as by absl::StrCat.
+  template <typename First, typename Second, typename... Parts>
+  void Add(absl::string_view path, const First& first, const Second& second,
+           const Parts&... others) {
+    Add(path, absl::StrCat(first, second, others...));
+  }
   // A status made by SpecError.
   void Add(const absl::Status& status);
   // Adds the problems of a part of the spec that is at `path`.

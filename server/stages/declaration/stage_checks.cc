@@ -31,9 +31,15 @@ bool IsFeatureName(absl::string_view name) {
          });
 }
 
+const FeatureSignature* FindFeature(const std::vector<FeatureSignature>& features,
+                                    absl::string_view name) {
+  const auto found = std::find_if(features.begin(), features.end(),
+                                  [&](const auto& feature) { return feature.name == name; });
+  return found == features.end() ? nullptr : &*found;
+}
+
 FeatureSignature& FeatureNamed(std::vector<FeatureSignature>& features, const std::string& name) {
-  return *std::find_if(features.begin(), features.end(),
-                       [&](const FeatureSignature& feature) { return feature.name == name; });
+  return features[FindFeature(features, name) - features.data()];
 }
 
 absl::Status InsertFeature(FeatureSignature feature, absl::string_view path,
@@ -42,8 +48,7 @@ absl::Status InsertFeature(FeatureSignature feature, absl::string_view path,
       features.begin(), features.end(), feature.name,
       [](const FeatureSignature& other, const std::string& name) { return other.name < name; });
   if (place != features.end() && place->name == feature.name) {
-    return SpecError(
-        path, absl::StrCat("`", feature.name, "` is a feature already; choose another name"));
+    return SpecError(path, "`", feature.name, "` is a feature already; choose another name");
   }
   features.insert(place, std::move(feature));
   return absl::OkStatus();
@@ -59,9 +64,8 @@ std::string DescribeFeature(const FeatureSignature& feature) {
 
 absl::Status WrongInput(absl::string_view path, const FeatureSignature& input,
                         absl::string_view wanted, absl::string_view advice) {
-  return SpecError(absl::StrCat(path, ".input"),
-                   absl::StrCat("takes ", wanted, ", but `", input.name, "` is ",
-                                DescribeFeature(input), " here (from ", input.path, "); ", advice));
+  return SpecError(absl::StrCat(path, ".input"), "takes ", wanted, ", but `", input.name, "` is ",
+                   DescribeFeature(input), " here (from ", input.path, "); ", advice);
 }
 
 absl::Status CheckPixels(absl::string_view path, const FeatureSignature& input) {
@@ -111,10 +115,9 @@ absl::Status CheckNumeric(absl::string_view path, const FeatureSignature& input)
 
 absl::Status CheckFill(const Extents& fill, const FeatureSignature& input, absl::string_view path) {
   if (fill.size() <= 1 || fill.size() == input.shape.back()) return absl::OkStatus();
-  return SpecError(absl::StrCat(path, ".fill"),
-                   absl::StrCat("has ", fill.size(), " numbers, but `", input.name, "` is ",
-                                DescribeFeature(input), " here: give one number, or ",
-                                input.shape.back(), " (one per channel)"));
+  return SpecError(absl::StrCat(path, ".fill"), "has ", fill.size(), " numbers, but `", input.name,
+                   "` is ", DescribeFeature(input), " here: give one number, or ",
+                   input.shape.back(), " (one per channel)");
 }
 
 FeatureSignature WithSize(const Extents& size, FeatureSignature input) {

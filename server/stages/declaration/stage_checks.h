@@ -16,7 +16,7 @@
 namespace bulkhead {
 
 using Extents = google::protobuf::RepeatedField<uint32_t>;
-using Numbers = google::protobuf::RepeatedField<double>;
+using Doubles = google::protobuf::RepeatedField<double>;
 
 // `name`, or `otherwise` if the spec gives none.
 inline std::string NameOr(const std::string& name, absl::string_view otherwise) {
@@ -28,6 +28,9 @@ inline std::string NameOr(const std::string& name, absl::string_view otherwise) 
 inline constexpr size_t kMaxNameBytes = 128;
 bool IsFeatureName(absl::string_view name);
 
+// The feature `name`; null: it is not in `features`.
+const FeatureSignature* FindFeature(const std::vector<FeatureSignature>& features,
+                                    absl::string_view name);
 // The feature `name`, which must be in `features`.
 FeatureSignature& FeatureNamed(std::vector<FeatureSignature>& features, const std::string& name);
 

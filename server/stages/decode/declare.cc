@@ -29,8 +29,8 @@ void NormalizeDecode(v1::DecodeImage& stage, const std::string& path, SpecProble
   }
   const uint32_t of_color = static_cast<uint32_t>(DecodedChannels(stage));
   if (channels != 0 && channels != of_color) {
-    problems.Add(path + ".channels", absl::StrCat("is ", channels, ", but the color has ", of_color,
-                                                  "; leave one of them out"));
+    problems.Add(path + ".channels", "is ", channels, ", but the color has ", of_color,
+                 "; leave one of them out");
   }
   stage.set_channels(of_color);
 }

@@ -6,50 +6,39 @@
 namespace bulkhead {
 namespace {
 
+using google::protobuf::FieldDescriptor;
+
 // A day: use `hang` to wait longer.
 constexpr double kMaxSlowSeconds = 86'400;
 
-// One spelling of each size, so that equal stages have equal fingerprints.
-void NormalizeBytes(std::string& size, const std::string& path, SpecProblems& problems) {
-  const absl::StatusOr<uint64_t> bytes = ParseBytes(size);
+// Of a fault that takes memory: one spelling of each size, so that equal stages have equal
+// fingerprints.
+void NormalizeBytes(const FieldDescriptor* fault, v1::Fault& stage, const std::string& path,
+                    SpecProblems& problems) {
+  const google::protobuf::Reflection& reflection = *stage.GetReflection();
+  const absl::StatusOr<uint64_t> bytes = ParseBytes(reflection.GetString(stage, fault));
   if (!bytes.ok()) {
     problems.Add(path, bytes.status().message());
   } else if (*bytes == 0) {
     problems.Add(path, "must be at least 1B");
   } else {
-    size = absl::StrCat(*bytes, "B");
+    reflection.SetString(&stage, fault, absl::StrCat(*bytes, "B"));
   }
-}
-
-void CheckTrue(bool value, const std::string& path, SpecProblems& problems) {
-  if (!value) problems.Add(path, "can be true only; leave the stage out where it should not act");
 }
 
 void NormalizeFault(v1::Fault& stage, const std::string& path, SpecProblems& problems) {
-  switch (stage.fault_case()) {
-    case v1::Fault::kLeak:
-      NormalizeBytes(*stage.mutable_leak(), path + ".leak", problems);
-      break;
-    case v1::Fault::kLeakMmap:
-      NormalizeBytes(*stage.mutable_leak_mmap(), path + ".leak_mmap", problems);
-      break;
-    case v1::Fault::kTouch:
-      NormalizeBytes(*stage.mutable_touch(), path + ".touch", problems);
-      break;
-    case v1::Fault::kBurst:
-      NormalizeBytes(*stage.mutable_burst(), path + ".burst", problems);
-      break;
-    case v1::Fault::kCrash:
-      CheckTrue(stage.crash(), path + ".crash", problems);
-      break;
-    case v1::Fault::kHang:
-      CheckTrue(stage.hang(), path + ".hang", problems);
-      break;
-    case v1::Fault::kSlow:
-      break;
-    case v1::Fault::FAULT_NOT_SET:
-      problems.Add(path, "names no fault: write one, such as {leak: 1MiB}");
+  const FieldDescriptor* const fault =
+      v1::Fault::descriptor()->FindFieldByNumber(stage.fault_case());
+  if (fault == nullptr) {
+    return problems.Add(path, "names no fault: write one, such as {leak: 1MiB}");
   }
+  const std::string place = absl::StrCat(path, ".", fault->name());
+  if (fault->cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
+    return NormalizeBytes(fault, stage, place, problems);
+  }
+  if (fault->cpp_type() != FieldDescriptor::CPPTYPE_BOOL) return;
+  if (stage.GetReflection()->GetBool(stage, fault)) return;
+  problems.Add(place, "can be true only; leave the stage out where it should not act");
 }
 
 // Reads and changes nothing.

@@ -18,24 +18,6 @@
 namespace bulkhead {
 namespace {
 
-// `fault`: misbehaves on the chosen records, as a broken library or a user's careless code would,
-// and changes no byte. Leaked memory has no references. Memory that the kernel refuses is
-// std::bad_alloc, like any stage's.
-class FaultStage : public ValueStage {
- public:
-  FaultStage(StagePlace place, const v1::Fault& spec);
-  absl::Status Run(Value& value, const StageContext& context) const override;
-  Effect effect() const override { return Effect::kInPlace; }
-
- private:
-  bool Chooses(const StageContext& context) const;
-
-  v1::Fault spec_;
-  std::set<uint64_t> records_;  // empty: all
-  uint64_t every_;
-  uint64_t bytes_ = 0;  // of the faults that take memory
-};
-
 constexpr uint64_t kPageBytes = 4096;
 
 uint64_t BytesOf(const v1::Fault& spec) {
@@ -66,48 +48,60 @@ void* Map(uint64_t bytes) {
   if (memory == MAP_FAILED) throw std::bad_alloc();
   return Touched(memory, bytes);
 }
-
-FaultStage::FaultStage(StagePlace place, const v1::Fault& spec)
-    : ValueStage(std::move(place)),
-      spec_(spec),
-      records_(spec.records().begin(), spec.records().end()),
-      every_(std::max<uint64_t>(1, spec.every())),
-      bytes_(BytesOf(spec)) {}
-
-bool FaultStage::Chooses(const StageContext& context) const {
-  return context.record % every_ == 0 && context.samples_before >= spec_.after_samples() &&
-         (records_.empty() || records_.count(context.record) > 0);
-}
-
-absl::Status FaultStage::Run(Value& value, const StageContext& context) const {
-  if (!Chooses(context)) return absl::OkStatus();
-  switch (spec_.fault_case()) {
-    case v1::Fault::kLeak:
-      Allocate(bytes_);
-      break;
-    case v1::Fault::kLeakMmap:
-      Map(bytes_);
-      break;
-    case v1::Fault::kTouch:
-      munmap(Map(bytes_), bytes_);
-      break;
-    case v1::Fault::kBurst:
-      std::free(Allocate(bytes_));
-      break;
-    case v1::Fault::kCrash:
-      std::signal(SIGSEGV, SIG_DFL);
-      std::raise(SIGSEGV);
-      break;
-    case v1::Fault::kHang:
-      while (true) absl::SleepFor(absl::Hours(1));
-    case v1::Fault::kSlow:
-      absl::SleepFor(absl::Seconds(spec_.slow()));
-      break;
-    case v1::Fault::FAULT_NOT_SET:
-      break;
+// `fault`: misbehaves on the chosen records, as a broken library or a user's careless code would,
+// and changes no byte. Leaked memory has no references. Memory that the kernel refuses is
+// std::bad_alloc, like any stage's.
+class FaultStage : public ValueStage {
+ public:
+  FaultStage(StagePlace place, const v1::Fault& spec)
+      : ValueStage(std::move(place)),
+        spec_(spec),
+        records_(spec.records().begin(), spec.records().end()),
+        every_(std::max<uint64_t>(1, spec.every())),
+        bytes_(BytesOf(spec)) {}
+  absl::Status Run(Value& value, const StageContext& context) const override {
+    if (!Chooses(context)) return absl::OkStatus();
+    switch (spec_.fault_case()) {
+      case v1::Fault::kLeak:
+        Allocate(bytes_);
+        break;
+      case v1::Fault::kLeakMmap:
+        Map(bytes_);
+        break;
+      case v1::Fault::kTouch:
+        munmap(Map(bytes_), bytes_);
+        break;
+      case v1::Fault::kBurst:
+        std::free(Allocate(bytes_));
+        break;
+      case v1::Fault::kCrash:
+        std::signal(SIGSEGV, SIG_DFL);
+        std::raise(SIGSEGV);
+        break;
+      case v1::Fault::kHang:
+        while (true) absl::SleepFor(absl::Hours(1));
+      case v1::Fault::kSlow:
+        absl::SleepFor(absl::Seconds(spec_.slow()));
+        break;
+      case v1::Fault::FAULT_NOT_SET:
+        break;
+    }
+    return absl::OkStatus();
   }
-  return absl::OkStatus();
-}
+
+  Effect effect() const override { return Effect::kInPlace; }
+
+ private:
+  bool Chooses(const StageContext& context) const {
+    return context.record % every_ == 0 && context.samples_before >= spec_.after_samples() &&
+           (records_.empty() || records_.count(context.record) > 0);
+  }
+
+  v1::Fault spec_;
+  std::set<uint64_t> records_;  // empty: all
+  uint64_t every_;
+  uint64_t bytes_ = 0;  // of the faults that take memory
+};
 
 }  // namespace
 

@@ -30,14 +30,13 @@ void CheckExtents(const v1::Resize& stage, const std::string& path, SpecProblems
     return problems.Add(path + ".size", Size().needs + "; write `resize: {size: 224}`");
   }
   if (ways > 1) {
-    return problems.Add(path,
-                        "names the new size twice: give one of size, shorter_side, longer_side and "
-                        "factor");
+    return problems.Add(
+        path, "names the new size twice: give one of size, shorter_side, longer_side and factor");
   }
   if (stage.max_size() > 0 && stage.max_size() < stage.shorter_side()) {
-    problems.Add(path + ".max_size", absl::StrCat("bounds the longer side, so it cannot be below "
-                                                  "shorter_side, which is ",
-                                                  stage.shorter_side()));
+    problems.Add(path + ".max_size",
+                 "bounds the longer side, so it cannot be below shorter_side, which is ",
+                 stage.shorter_side());
   }
   if (stage.max_size() > 0 && stage.shorter_side() == 0) {
     problems.Add(path + ".max_size", "goes with shorter_side; leave it out");
@@ -71,10 +70,9 @@ absl::Status CheckResizable(const Resizing& stage, const FeatureSignature& input
   if (stage.interpolation() != v1::INTERPOLATION_AREA || input.shape.back() <= kMaxAreaChannels) {
     return absl::OkStatus();
   }
-  return SpecError(
-      absl::StrCat(path, ".interpolation"),
-      absl::StrCat("`area` takes images of at most ", kMaxAreaChannels, " channels, but `",
-                   input.name, "` is ", DescribeFeature(input), " here; resize before concat"));
+  return SpecError(absl::StrCat(path, ".interpolation"), "`area` takes images of at most ",
+                   kMaxAreaChannels, " channels, but `", input.name, "` is ",
+                   DescribeFeature(input), " here; resize before concat");
 }
 
 Signature InferResize(const v1::Resize& stage, const FeatureSignature& input,
@@ -97,10 +95,9 @@ Signature InferCrop(const Extents& size, const uint32_t (&added)[2], const Featu
   const FeatureSignature output = WithSize(size, input);
   for (int i = 0; i < 2; ++i) {
     if (input.shape[i] != -1 && output.shape[i] > input.shape[i] + added[i]) {
-      return SpecError(absl::StrCat(path, ".size"),
-                       absl::StrCat("cuts ", output.shape[0], "x", output.shape[1],
-                                    " out of an image that is ", input.shape[0], "x",
-                                    input.shape[1], " here; crop less, or resize to more first"));
+      return SpecError(absl::StrCat(path, ".size"), "cuts ", output.shape[0], "x", output.shape[1],
+                       " out of an image that is ", input.shape[0], "x", input.shape[1],
+                       " here; crop less, or resize to more first");
     }
   }
   return output;
@@ -154,9 +151,8 @@ Signature InferPad(const v1::Pad& stage, const FeatureSignature& input, absl::st
     const FeatureSignature output = WithSize(stage.size(), input);
     for (int i = 0; i < 2; ++i) {
       if (input.shape[i] > output.shape[i]) {
-        return SpecError(absl::StrCat(path, ".size"),
-                         absl::StrCat("is smaller than the image, which is ", input.shape[0], "x",
-                                      input.shape[1], " here; crop or resize it instead"));
+        return SpecError(absl::StrCat(path, ".size"), "is smaller than the image, which is ",
+                         input.shape[0], "x", input.shape[1], " here; crop or resize it instead");
       }
     }
     return output;
@@ -220,7 +216,7 @@ class ConcatKind : public StageKind {
     std::map<std::string, int> times;
     for (const std::string& name : stage.concat().inputs()) {
       if (++times[name] != 2) continue;
-      problems.Add(path + ".inputs", absl::StrCat("names `", name, "` twice"));
+      problems.Add(path + ".inputs", "names `", name, "` twice");
     }
   }
 
@@ -239,12 +235,11 @@ class ConcatKind : public StageKind {
       }
       for (int i = 0; i < (stacks ? 3 : 2); ++i) {
         if (input.shape[i] != output.shape[i]) {
-          return SpecError(
-              absl::StrCat(path, ".inputs"),
-              absl::StrCat("`", input.name, "` is ", DescribeFeature(input), ", but `", output.name,
-                           "` is ", DescribeFeature(output), "; ",
+          return SpecError(absl::StrCat(path, ".inputs"), "`", input.name, "` is ",
+                           DescribeFeature(input), ", but `", output.name, "` is ",
+                           DescribeFeature(output), "; ",
                            i == 2 ? "to stack them, decode them with equally many channels"
-                                  : "resize them to one size first"));
+                                  : "resize them to one size first");
         }
       }
       if (!stacks) output.shape[2] += input.shape[2];

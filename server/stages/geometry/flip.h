@@ -1,6 +1,9 @@
 #pragma once
 
+#include <utility>
+
 #include "bulkhead/v1/pipeline.pb.h"
+#include "server/image/geometry/flip.h"
 #include "server/stages/running/sample_stage.h"
 
 namespace bulkhead {
@@ -9,23 +12,22 @@ namespace bulkhead {
 // probability.
 class RandomFlipStage : public ValueStage {
  public:
-  RandomFlipStage(StagePlace place, const v1::RandomHorizontalFlip& spec);
-  absl::Status Run(Value& value, const StageContext& context) const override;
+  RandomFlipStage(StagePlace place, const v1::RandomHorizontalFlip& spec)
+      : ValueStage(std::move(place)), probability_(spec.probability()) {}
+  absl::Status Run(Value& value, const StageContext& context) const override {
+    if (!Flips(context.key)) return absl::OkStatus();
+    FlipHorizontallyInPlace(value.pixels, context.scratch.row);
+    context.Moved(Geometry::FlipColumns(value.pixels.size()));
+    return absl::OkStatus();
+  }
+
   Effect effect() const override { return Effect::kInPlace; }
 
   // Whether it mirrors the sample of this key.
-  bool Flips(const SampleKey& key) const;
-
- private:
-  double probability_;
-};
-
-// `random_vertical_flip`, the same for top and bottom.
-class RandomVerticalFlipStage : public ValueStage {
- public:
-  RandomVerticalFlipStage(StagePlace place, const v1::RandomVerticalFlip& spec);
-  absl::Status Run(Value& value, const StageContext& context) const override;
-  Effect effect() const override { return Effect::kInPlace; }
+  bool Flips(const SampleKey& key) const {
+    SampleRandom random = place().Random(key);
+    return random.NextUnit() < probability_;
+  }
 
  private:
   double probability_;

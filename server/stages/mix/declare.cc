@@ -34,22 +34,19 @@ class MixKind : public BatchKind {
     const bool is_image = feature != nullptr && feature->kind == FeatureSignature::Kind::kImage;
     const bool numbers = image->dtype() == v1::DTYPE_UINT8 || image->dtype() == v1::DTYPE_FLOAT32;
     if (!numbers || (cuts_ && !is_image)) {
-      return SpecError(
-          path + ".input",
-          absl::StrCat("takes ", cuts_ ? "images" : "numbers", " of uint8 or float32, but `",
-                       image->name(), "` is ", DescribeRow(*image), " in the batch; ",
-                       numbers ? "name an image" : "normalize or cast it to float32 first"));
+      return SpecError(path + ".input", "takes ", cuts_ ? "images" : "numbers",
+                       " of uint8 or float32, but `", image->name(), "` is ", DescribeRow(*image),
+                       " in the batch; ",
+                       numbers ? "name an image" : "normalize or cast it to float32 first");
     }
     BULKHEAD_ASSIGN_OR_RETURN(const v1::TensorSchema* const label,
                               outputs.Need(mix.label(), path + ".label"));
     if (label->dtype() != v1::DTYPE_FLOAT32 || label->shape().empty()) {
       return SpecError(
           path + ".label",
-          absl::StrCat("takes labels of float32, one number a class, because two classes are "
-                       "mixed, but `",
-                       label->name(), "` is ", DescribeRow(*label),
-                       " in the batch; put one_hot: {input: ", label->name(),
-                       ", classes: …} into stages"));
+          "takes labels of float32, one number a class, because two classes are mixed, but `",
+          label->name(), "` is ", DescribeRow(*label),
+          " in the batch; put one_hot: {input: ", label->name(), ", classes: …} into stages");
     }
     if (label == image) return SpecError(path + ".label", "must be another output than the input");
     return absl::OkStatus();

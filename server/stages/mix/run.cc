@@ -11,53 +11,6 @@
 namespace bulkhead {
 namespace {
 
-// `mixup`, `cutmix`, and `mixup_or_cutmix`: mixes every row with the row before it, the first with
-// the last. Draws, in this order: a unit that decides whether the batch is mixed at all; with both
-// kinds possible a unit that decides for cutmix; lambda (DrawBeta); for cutmix the rectangle
-// (DrawCut).
-class MixStage final : public BatchStage {
- public:
-  MixStage(const BatchSite& site, const v1::Mixup& spec)
-      : MixStage(site, spec,
-                 {.mixup_alpha = spec.alpha(),
-                  .cutmix_probability = 0,
-                  .probability = spec.probability()}) {}
-  MixStage(const BatchSite& site, const v1::Cutmix& spec)
-      : MixStage(site, spec,
-                 {.cutmix_alpha = spec.alpha(),
-                  .cutmix_probability = 1,
-                  .probability = spec.probability()}) {}
-  MixStage(const BatchSite& site, const v1::MixupOrCutmix& spec)
-      : MixStage(site, spec,
-                 {.mixup_alpha = spec.mixup_alpha(),
-                  .cutmix_alpha = spec.cutmix_alpha(),
-                  .cutmix_probability = spec.switch_probability(),
-                  .probability = spec.probability()}) {}
-
-  absl::Status RunOn(const BatchRows& batch) const override;
-
- private:
-  struct Options {
-    double mixup_alpha = 1;
-    double cutmix_alpha = 1;
-    double cutmix_probability = 0;  // 0: mixup alone, 1: cutmix alone
-    double probability = 1;
-  };
-  template <typename Spec>
-  MixStage(const BatchSite& site, const Spec& spec, const Options& options)
-      : BatchStage(site.place()),
-        options_(options),
-        image_(site.TensorOf(spec.input())),
-        label_(site.TensorOf(spec.label())) {}
-
-  void Mix(SampleRandom& random, const BatchRows& batch) const;
-  void Cut(SampleRandom& random, const BatchRows& batch) const;
-
-  const Options options_;
-  const BatchTensor image_;
-  const BatchTensor label_;
-};
-
 // Calls mix(row, the unchanged row before it) for every row, from the last to the first. So a row
 // is no longer needed when it is changed, except the last row, of which a copy is kept for the
 // first.
@@ -93,40 +46,81 @@ void CopyRect(const BatchTensor& tensor, const Rect& rect, const std::byte* from
     }
   }
 }
+// `mixup`, `cutmix`, and `mixup_or_cutmix`: mixes every row with the row before it, the first with
+// the last. Draws, in this order: a unit that decides whether the batch is mixed at all; with both
+// kinds possible a unit that decides for cutmix; lambda (DrawBeta); for cutmix the rectangle
+// (DrawCut).
+class MixStage final : public BatchStage {
+ public:
+  MixStage(const BatchSite& site, const v1::Mixup& spec)
+      : MixStage(site, spec,
+                 {.mixup_alpha = spec.alpha(),
+                  .cutmix_probability = 0,
+                  .probability = spec.probability()}) {}
+  MixStage(const BatchSite& site, const v1::Cutmix& spec)
+      : MixStage(site, spec,
+                 {.cutmix_alpha = spec.alpha(),
+                  .cutmix_probability = 1,
+                  .probability = spec.probability()}) {}
+  MixStage(const BatchSite& site, const v1::MixupOrCutmix& spec)
+      : MixStage(site, spec,
+                 {.mixup_alpha = spec.mixup_alpha(),
+                  .cutmix_alpha = spec.cutmix_alpha(),
+                  .cutmix_probability = spec.switch_probability(),
+                  .probability = spec.probability()}) {}
 
-absl::Status MixStage::RunOn(const BatchRows& batch) const {
-  SampleRandom random = place().Random(batch.key);
-  if (random.NextUnit() >= options_.probability) return absl::OkStatus();
-  const bool either = options_.cutmix_probability > 0 && options_.cutmix_probability < 1;
-  const bool cuts =
-      either ? random.NextUnit() < options_.cutmix_probability : options_.cutmix_probability > 0;
-  cuts ? Cut(random, batch) : Mix(random, batch);
-  return absl::OkStatus();
-}
-
-void MixStage::Mix(SampleRandom& random, const BatchRows& batch) const {
-  const MixShare share(DrawBeta(random, options_.mixup_alpha));
-  if (image_.dtype == v1::DTYPE_UINT8) {
-    MixWithRowBefore(image_, batch, [&](std::byte* own, const std::byte* other) {
-      MixBytes(reinterpret_cast<uint8_t*>(own), reinterpret_cast<const uint8_t*>(other),
-               image_.row_bytes, share);
-    });
-  } else {
-    MixFloatRows(image_, batch, share.share());
+  absl::Status RunOn(const BatchRows& batch) const override {
+    SampleRandom random = place().Random(batch.key);
+    if (random.NextUnit() >= options_.probability) return absl::OkStatus();
+    const bool either = options_.cutmix_probability > 0 && options_.cutmix_probability < 1;
+    const bool cuts =
+        either ? random.NextUnit() < options_.cutmix_probability : options_.cutmix_probability > 0;
+    cuts ? Cut(random, batch) : Mix(random, batch);
+    return absl::OkStatus();
   }
-  MixFloatRows(label_, batch, share.share());
-}
 
-void MixStage::Cut(SampleRandom& random, const BatchRows& batch) const {
-  const double lambda = DrawBeta(random, options_.cutmix_alpha);
-  const Rect rect = DrawCut(random, image_.size, lambda);
-  MixWithRowBefore(image_, batch, [&](std::byte* own, const std::byte* other) {
-    CopyRect(image_, rect, other, own);
-  });
-  const double whole = static_cast<double>(image_.size.width) * image_.size.height;
-  const double cut = static_cast<double>(rect.width) * rect.height;
-  MixFloatRows(label_, batch, static_cast<float>(1.0 - cut / whole));
-}
+ private:
+  struct Options {
+    double mixup_alpha = 1;
+    double cutmix_alpha = 1;
+    double cutmix_probability = 0;  // 0: mixup alone, 1: cutmix alone
+    double probability = 1;
+  };
+  template <typename Spec>
+  MixStage(const BatchSite& site, const Spec& spec, const Options& options)
+      : BatchStage(site.place()),
+        options_(options),
+        image_(site.TensorOf(spec.input())),
+        label_(site.TensorOf(spec.label())) {}
+
+  void Mix(SampleRandom& random, const BatchRows& batch) const {
+    const MixShare share(DrawBeta(random, options_.mixup_alpha));
+    if (image_.dtype == v1::DTYPE_UINT8) {
+      MixWithRowBefore(image_, batch, [&](std::byte* own, const std::byte* other) {
+        MixBytes(reinterpret_cast<uint8_t*>(own), reinterpret_cast<const uint8_t*>(other),
+                 image_.row_bytes, share);
+      });
+    } else {
+      MixFloatRows(image_, batch, share.share());
+    }
+    MixFloatRows(label_, batch, share.share());
+  }
+
+  void Cut(SampleRandom& random, const BatchRows& batch) const {
+    const double lambda = DrawBeta(random, options_.cutmix_alpha);
+    const Rect rect = DrawCut(random, image_.size, lambda);
+    MixWithRowBefore(image_, batch, [&](std::byte* own, const std::byte* other) {
+      CopyRect(image_, rect, other, own);
+    });
+    const double whole = static_cast<double>(image_.size.width) * image_.size.height;
+    const double cut = static_cast<double>(rect.width) * rect.height;
+    MixFloatRows(label_, batch, static_cast<float>(1.0 - cut / whole));
+  }
+
+  const Options options_;
+  const BatchTensor image_;
+  const BatchTensor label_;
+};
 
 }  // namespace
 

@@ -17,22 +17,20 @@ using Kind = FeatureSignature::Kind;
 absl::Status CheckRows(const std::string& path, const FeatureSignature& feature,
                        const FeatureSignature* boxes) {
   if (feature.annotation.has_value()) {
-    return SpecError(path, absl::StrCat("`", feature.name, "` was declared to belong to `",
-                                        feature.annotation->image,
-                                        "`; what belongs to the mosaic's image goes along by "
-                                        "itself, and nothing else can: leave it out here"));
+    return SpecError(path, "`", feature.name, "` was declared to belong to `",
+                     feature.annotation->image,
+                     "`; what belongs to the mosaic's image goes along by itself, and nothing else "
+                     "can: leave it out here");
   }
   if (feature.kind != Kind::kTensor || feature.is_stack || feature.shape.empty()) {
-    return SpecError(path,
-                     absl::StrCat("`", feature.name, "` is ", DescribeFeature(feature),
-                                  ", which has no rows (from ", feature.path,
-                                  "); leave it out here, and it stays that of the sample itself"));
+    return SpecError(path, "`", feature.name, "` is ", DescribeFeature(feature),
+                     ", which has no rows (from ", feature.path,
+                     "); leave it out here, and it stays that of the sample itself");
   }
   if (boxes == nullptr || feature.shape[0] == boxes->shape[0]) return absl::OkStatus();
-  return SpecError(path, absl::StrCat("`", feature.name, "` has at most ", feature.shape[0],
-                                      " rows, but `", boxes->name, "` ", boxes->shape[0],
-                                      "; it must have a row for each box: give both the same "
-                                      "max_count"));
+  return SpecError(path, "`", feature.name, "` has at most ", feature.shape[0], " rows, but `",
+                   boxes->name, "` ", boxes->shape[0],
+                   "; it must have a row for each box: give both the same max_count");
 }
 
 // `mosaic`: an image of four samples, and the rows of all four.

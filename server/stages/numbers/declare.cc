@@ -100,11 +100,9 @@ Signature InferNormalize(const v1::Normalize& stage, const FeatureSignature& inp
   for (const auto& [name, count] : lists) {
     if (count > 1 && count != channels) {
       return SpecError(
-          absl::StrCat(path, ".", name),
-          absl::StrCat("has ", count, " numbers, but `", input.name, "` is ",
-                       DescribeFeature(input), " here: give one number, or ", channels,
-                       image || input.is_stack ? " (one per channel)"
-                                               : " (one for each of the last dimension)"));
+          absl::StrCat(path, ".", name), "has ", count, " numbers, but `", input.name, "` is ",
+          DescribeFeature(input), " here: give one number, or ", channels,
+          image || input.is_stack ? " (one per channel)" : " (one for each of the last dimension)");
     }
   }
   FeatureSignature output = input;
@@ -125,11 +123,9 @@ Signature InferCast(const v1::Cast& stage, const FeatureSignature& input, absl::
     const v1::DType before = output.normalization->dtype();
     const bool narrows = stage.dtype() == v1::DTYPE_FLOAT16 || stage.dtype() == v1::DTYPE_BFLOAT16;
     if (stage.dtype() != before && (before != v1::DTYPE_FLOAT32 || !narrows)) {
-      return SpecError(absl::StrCat(path, ".dtype"),
-                       absl::StrCat("is ", DTypeName(stage.dtype()),
-                                    ", but the trainer (at: trainer, ", input.normalized_at,
-                                    ") only makes float32, float16 or bfloat16, once; write at: "
-                                    "worker"));
+      return SpecError(absl::StrCat(path, ".dtype"), "is ", DTypeName(stage.dtype()),
+                       ", but the trainer (at: trainer, ", input.normalized_at,
+                       ") only makes float32, float16 or bfloat16, once; write at: worker");
     }
     output.normalization->set_dtype(stage.dtype());
     return output;
@@ -190,8 +186,7 @@ StageKinds NumberKinds() {
       Declare<v1::Cast>({.options = {Option("dtype")
                                          .Required("the element type to convert to", "float32")
                                          .Only(MayBeCastTarget,
-                                               "must be a numeric type that stages compute "
-                                               "with")},
+                                               "must be a numeric type that stages compute with")},
                          .infer = InferCast,
                          .traits = {.keeps_numbers = true}}),
       Declare<v1::Layout>({.options = {Option("to")

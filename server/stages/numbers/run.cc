@@ -66,6 +66,92 @@ bool IsPixels(const FeatureSignature& feature) {
          !feature.channels_first;
 }
 
+// `cast`. A value that already has the type is left where it is.
+class CastStage : public ValueStage {
+ public:
+  CastStage(StagePlace place, const v1::Cast& spec)
+      : ValueStage(std::move(place)), dtype_(spec.dtype()) {}
+  absl::Status Run(Value& value, const StageContext& context) const override {
+    if (value.dtype == dtype_) return absl::OkStatus();
+    const size_t count = value.element_count();
+    const size_t element_bytes = ElementBytes(dtype_);
+    const size_t size_bytes = count * element_bytes;
+    std::byte* result = context.Result(size_bytes);
+    if (value.form == Value::Form::kPixels) {
+      const size_t row_elements = value.pixels.row_bytes();
+      for (int y = 0; y < value.pixels.height; ++y) {
+        CastElements(v1::DTYPE_UINT8, value.pixels.row(y), dtype_,
+                     result + y * row_elements * element_bytes, row_elements);
+      }
+    } else {
+      CastElements(value.dtype, value.data, dtype_, result, count);
+    }
+    value.SetElements(dtype_, result, size_bytes);
+    return absl::OkStatus();
+  }
+
+  Effect effect() const override { return Effect::kWrites; }
+
+ private:
+  v1::DType dtype_;
+};
+
+// `layout`. An image that already has the layout is left where it is.
+class LayoutStage : public ValueStage {
+ public:
+  LayoutStage(StagePlace place, const v1::Layout& spec)
+      : ValueStage(std::move(place)), channels_first_(spec.to() == v1::IMAGE_LAYOUT_NCHW) {}
+  absl::Status Run(Value& value, const StageContext& context) const override {
+    if (value.channels_first == channels_first_) return absl::OkStatus();
+    const size_t element_bytes = ElementBytes(value.dtype);
+    const size_t size_bytes = value.element_count() * element_bytes;
+    std::byte* result = context.Result(size_bytes);
+    if (value.form == Value::Form::kPixels) {
+      CopyChannelsFirst(value.pixels, reinterpret_cast<uint8_t*>(result));
+    } else {
+      const size_t plane = static_cast<size_t>(value.image_size.height) * value.image_size.width;
+      const size_t images = static_cast<size_t>(std::max(1, value.stacked));
+      for (size_t i = 0; i < images; ++i) {
+        const size_t begin = size_bytes / images * i;
+        Transpose(value.data + begin, plane, value.channels, element_bytes, channels_first_,
+                  result + begin);
+      }
+    }
+    value.channels_first = channels_first_;
+    value.SetElements(value.dtype, result, size_bytes);
+    return absl::OkStatus();
+  }
+
+  Effect effect() const override { return Effect::kWrites; }
+
+  bool channels_first() const { return channels_first_; }
+
+ private:
+  bool channels_first_;
+};
+
+// `one_hot`.
+class OneHotStage : public ValueStage {
+ public:
+  OneHotStage(StagePlace place, const v1::OneHot& spec)
+      : ValueStage(std::move(place)), classes_(spec.classes()) {}
+  absl::Status Run(Value& value, const StageContext& context) const override {
+    int64_t label = 0;
+    CastElements(value.dtype, value.data, v1::DTYPE_INT64, &label, 1);
+    const size_t size_bytes = size_t{classes_} * sizeof(float);
+    std::byte* result = context.Result(size_bytes);
+    BULKHEAD_RETURN_IF_ERROR(
+        place().Name(OneHotEncode(label, classes_, reinterpret_cast<float*>(result))));
+    value.SetElements(v1::DTYPE_FLOAT32, result, size_bytes);
+    return absl::OkStatus();
+  }
+
+  Effect effect() const override { return Effect::kWrites; }
+
+ private:
+  uint32_t classes_;
+};
+
 }  // namespace
 
 NormalizeStage::NormalizeStage(const StageSite& site, const v1::Normalize& spec)
@@ -97,66 +183,6 @@ absl::Status NormalizeStage::Run(Value& value, const StageContext& context) cons
         value.channels_first && value.channels > 0 ? count / images / value.channels : 1;
     normalizer_.ApplyInPlace(floats, count, inner);
   }
-  value.SetElements(v1::DTYPE_FLOAT32, result, size_bytes);
-  return absl::OkStatus();
-}
-
-CastStage::CastStage(StagePlace place, const v1::Cast& spec)
-    : ValueStage(std::move(place)), dtype_(spec.dtype()) {}
-
-absl::Status CastStage::Run(Value& value, const StageContext& context) const {
-  if (value.dtype == dtype_) return absl::OkStatus();
-  const size_t count = value.element_count();
-  const size_t element_bytes = ElementBytes(dtype_);
-  const size_t size_bytes = count * element_bytes;
-  std::byte* result = context.Result(size_bytes);
-  if (value.form == Value::Form::kPixels) {
-    const size_t row_elements = value.pixels.row_bytes();
-    for (int y = 0; y < value.pixels.height; ++y) {
-      CastElements(v1::DTYPE_UINT8, value.pixels.row(y), dtype_,
-                   result + y * row_elements * element_bytes, row_elements);
-    }
-  } else {
-    CastElements(value.dtype, value.data, dtype_, result, count);
-  }
-  value.SetElements(dtype_, result, size_bytes);
-  return absl::OkStatus();
-}
-
-LayoutStage::LayoutStage(StagePlace place, const v1::Layout& spec)
-    : ValueStage(std::move(place)), channels_first_(spec.to() == v1::IMAGE_LAYOUT_NCHW) {}
-
-absl::Status LayoutStage::Run(Value& value, const StageContext& context) const {
-  if (value.channels_first == channels_first_) return absl::OkStatus();
-  const size_t element_bytes = ElementBytes(value.dtype);
-  const size_t size_bytes = value.element_count() * element_bytes;
-  std::byte* result = context.Result(size_bytes);
-  if (value.form == Value::Form::kPixels) {
-    CopyChannelsFirst(value.pixels, reinterpret_cast<uint8_t*>(result));
-  } else {
-    const size_t plane = static_cast<size_t>(value.image_size.height) * value.image_size.width;
-    const size_t images = static_cast<size_t>(std::max(1, value.stacked));
-    for (size_t i = 0; i < images; ++i) {
-      const size_t begin = size_bytes / images * i;
-      Transpose(value.data + begin, plane, value.channels, element_bytes, channels_first_,
-                result + begin);
-    }
-  }
-  value.channels_first = channels_first_;
-  value.SetElements(value.dtype, result, size_bytes);
-  return absl::OkStatus();
-}
-
-OneHotStage::OneHotStage(StagePlace place, const v1::OneHot& spec)
-    : ValueStage(std::move(place)), classes_(spec.classes()) {}
-
-absl::Status OneHotStage::Run(Value& value, const StageContext& context) const {
-  int64_t label = 0;
-  CastElements(value.dtype, value.data, v1::DTYPE_INT64, &label, 1);
-  const size_t size_bytes = size_t{classes_} * sizeof(float);
-  std::byte* result = context.Result(size_bytes);
-  BULKHEAD_RETURN_IF_ERROR(
-      place().Name(OneHotEncode(label, classes_, reinterpret_cast<float*>(result))));
   value.SetElements(v1::DTYPE_FLOAT32, result, size_bytes);
   return absl::OkStatus();
 }

@@ -26,39 +26,4 @@ class NormalizeStage : public ValueStage {
   bool to_channels_first_ = false;
 };
 
-// `cast`. A value that already has the type is left where it is.
-class CastStage : public ValueStage {
- public:
-  CastStage(StagePlace place, const v1::Cast& spec);
-  absl::Status Run(Value& value, const StageContext& context) const override;
-  Effect effect() const override { return Effect::kWrites; }
-
- private:
-  v1::DType dtype_;
-};
-
-// `layout`. An image that already has the layout is left where it is.
-class LayoutStage : public ValueStage {
- public:
-  LayoutStage(StagePlace place, const v1::Layout& spec);
-  absl::Status Run(Value& value, const StageContext& context) const override;
-  Effect effect() const override { return Effect::kWrites; }
-
-  bool channels_first() const { return channels_first_; }
-
- private:
-  bool channels_first_;
-};
-
-// `one_hot`.
-class OneHotStage : public ValueStage {
- public:
-  OneHotStage(StagePlace place, const v1::OneHot& spec);
-  absl::Status Run(Value& value, const StageContext& context) const override;
-  Effect effect() const override { return Effect::kWrites; }
-
- private:
-  uint32_t classes_;
-};
-
 }  // namespace bulkhead

@@ -32,8 +32,7 @@ class PackRowsKind : public BatchKind {
     std::set<std::string> seen;
     for (int i = 0; i < names.size(); ++i) {
       if (seen.insert(names[i]).second) continue;
-      problems.Add(absl::StrCat(path, ".inputs[", i, "]"),
-                   absl::StrCat("`", names[i], "` is listed twice"));
+      problems.Add(absl::StrCat(path, ".inputs[", i, "]"), "`", names[i], "` is listed twice");
     }
   }
 
@@ -56,19 +55,17 @@ class PackRowsKind : public BatchKind {
       BULKHEAD_RETURN_IF_ERROR(outputs.Need(name, path + ".inputs").status());
       const FeatureSignature* const feature = outputs.Feature(name);
       if (feature == nullptr || !feature->variable) {
-        return SpecError(
-            path + ".inputs",
-            absl::StrCat("`", name, "` is ", DescribeRow(*outputs.Tensor(name)),
+        return SpecError(path + ".inputs", "`", name, "` is ", DescribeRow(*outputs.Tensor(name)),
                          " in every sample: only outputs whose number of rows varies (shape: [-1, "
-                         "…] and max_count) can be packed"));
+                         "…] and max_count) can be packed");
       }
       outputs.Pack(name, path);
       packs = true;
     }
     if (packs) return absl::OkStatus();
     return SpecError(path,
-                     "finds no output whose number of rows varies (shape: [-1, …] and "
-                     "max_count), of which every sample has its own; leave it out");
+                     "finds no output whose number of rows varies (shape: [-1, …] and max_count), "
+                     "of which every sample has its own; leave it out");
   }
 };
 
@@ -87,8 +84,7 @@ class MultiScaleKind : public BatchKind {
     const auto& sizes = stage.multi_scale().sizes();
     for (int i = 0; i < sizes.size(); ++i) {
       if (sizes[i] >= 1 && sizes[i] <= kMaxExtent) continue;
-      problems.Add(absl::StrCat(path, ".sizes[", i, "]"),
-                   absl::StrCat("must lie between 1 and ", kMaxExtent));
+      problems.Add(absl::StrCat(path, ".sizes[", i, "]"), "must lie between 1 and ", kMaxExtent);
     }
   }
 
@@ -121,30 +117,26 @@ class MultiScaleKind : public BatchKind {
     const FeatureSignature* const image = outputs.Feature(options.input());
     const bool numbers = tensor->dtype() == v1::DTYPE_UINT8 || tensor->dtype() == v1::DTYPE_FLOAT32;
     if (image == nullptr || image->kind != FeatureSignature::Kind::kImage || !numbers) {
-      return SpecError(path + ".input",
-                       absl::StrCat("takes images of uint8 or float32, but `", tensor->name(),
-                                    "` is ", DescribeRow(*tensor), " in the batch; name an image"));
+      return SpecError(path + ".input", "takes images of uint8 or float32, but `", tensor->name(),
+                       "` is ", DescribeRow(*tensor), " in the batch; name an image");
     }
     if (image->annotation.has_value() && image->annotation->kind == Annotation::Kind::kMask) {
-      return SpecError(path + ".input",
-                       absl::StrCat("`", image->name, "` is a mask of `", image->annotation->image,
-                                    "`, with which it is scaled: name that image"));
+      return SpecError(path + ".input", "`", image->name, "` is a mask of `",
+                       image->annotation->image, "`, with which it is scaled: name that image");
     }
     const int first = image->channels_first ? 1 : 0;
     const int64_t longer = std::max(tensor->shape(first), tensor->shape(first + 1));
     for (int i = 0; i < options.sizes_size(); ++i) {
       if (options.sizes(i) <= longer) continue;
-      return SpecError(absl::StrCat(path, ".sizes[", i, "]"),
-                       absl::StrCat("is ", options.sizes(i), ", but the longer side of `",
-                                    image->name, "` has ", longer,
-                                    " pixels: a batch has room for no more; resize to the "
-                                    "largest of these sizes in stages"));
+      return SpecError(
+          absl::StrCat(path, ".sizes[", i, "]"), "is ", options.sizes(i),
+          ", but the longer side of `", image->name, "` has ", longer,
+          " pixels: a batch has room for no more; resize to the largest of these sizes in stages");
     }
     for (const FeatureSignature* const along : ScaledAlong(options, outputs.features())) {
       if (!outputs.IsThere(along->name)) continue;
       if (!along->annotation->lost_at.empty()) {
-        return SpecError(path,
-                         absl::StrCat("scales `", image->name, "`, but ", DescribeLoss(*along)));
+        return SpecError(path, "scales `", image->name, "`, but ", DescribeLoss(*along));
       }
       BULKHEAD_RETURN_IF_ERROR(outputs.Need(along->name, path).status());
       if (along->annotation->kind == Annotation::Kind::kMask) NoteImage(along->name, path, outputs);

@@ -15,6 +15,14 @@ ResizeMethod MethodOf(v1::Interpolation interpolation) {
   }
 }
 
+BoxCoding CodingOf(const Annotation& annotation) {
+  BoxCoding coding;
+  coding.relative = annotation.relative;
+  if (annotation.format == v1::BOX_FORMAT_XYWH) coding.format = BoxFormat::kXywh;
+  if (annotation.format == v1::BOX_FORMAT_CXCYWH) coding.format = BoxFormat::kCxcywh;
+  return coding;
+}
+
 std::vector<uint8_t> FillOf(const google::protobuf::RepeatedField<uint32_t>& fill,
                             size_t channels) {
   std::vector<uint8_t> values(channels, 0);

@@ -4,15 +4,20 @@
 #include <vector>
 
 #include "bulkhead/v1/pipeline.pb.h"
+#include "server/image/boxes/boxes.h"
 #include "server/image/geometry/pad.h"
 #include "server/image/image.h"
 #include "server/image/resize/resize.h"
+#include "server/stages/declaration/annotation.h"
 #include "server/stages/running/sample_stage.h"
 
 // Options that several kinds of stages share, read from a normalized spec.
 namespace bulkhead {
 
 ResizeMethod MethodOf(v1::Interpolation interpolation);
+
+// How declared boxes are written.
+BoxCoding CodingOf(const Annotation& annotation);
 
 // [height, width], or one number for a square.
 template <typename Sized>

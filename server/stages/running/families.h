@@ -43,7 +43,7 @@ std::unique_ptr<BatchStage> MakeBatch(const BatchSite& site) {
 }
 
 // The running stages by family. Each family has a folder in server/stages and an entry in the list
-// of registry.cc.
+// of registry.cc; that of the user's code has one for each kind of code.
 std::vector<NumberedMaker> AnnotationStages();
 std::vector<NumberedMaker> BoxStages();
 std::vector<NumberedMaker> ColorStages();
@@ -51,6 +51,7 @@ std::vector<NumberedMaker> DecodeStages();
 std::vector<NumberedMaker> FaultStages();
 std::vector<NumberedMaker> GeometryStages();
 std::vector<NumberedMaker> MosaicStages();
+std::vector<NumberedMaker> NativeStages();
 std::vector<NumberedMaker> NumberStages();
 std::vector<NumberedMaker> UserStages();
 std::vector<NumberedMaker> WarpStages();

@@ -24,9 +24,9 @@ Makers<Maker> All(std::initializer_list<std::vector<std::pair<int, Maker>> (*)()
 }  // namespace
 
 std::unique_ptr<SampleStage> MakeStage(const StageSite& site) {
-  static const auto& makers = *new Makers<StageMaker>(
-      All<StageMaker>({AnnotationStages, BoxStages, ColorStages, DecodeStages, FaultStages,
-                       GeometryStages, MosaicStages, NumberStages, UserStages, WarpStages}));
+  static const auto& makers = *new Makers<StageMaker>(All<StageMaker>(
+      {AnnotationStages, BoxStages, ColorStages, DecodeStages, FaultStages, GeometryStages,
+       MosaicStages, NativeStages, NumberStages, UserStages, WarpStages}));
   const auto maker = makers.find(site.stage.stage_case());
   return maker == makers.end() ? nullptr : maker->second(site);
 }

@@ -104,6 +104,11 @@ struct StagePlace {
     if (status.ok()) return status;
     return Annotate(status, Label(), {{"stage", Label()}});
   }
+  template <typename Result>
+  absl::StatusOr<Result> Name(absl::StatusOr<Result> result) const {
+    if (!result.ok()) return Name(result.status());
+    return result;
+  }
   SampleRandom Random(const SampleKey& sample) const {
     return SampleRandom(sample.seed, sample.epoch, sample.position, key);
   }

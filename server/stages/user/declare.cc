@@ -43,8 +43,8 @@ void CheckFunction(const v1::Python& stage, const std::string& path, SpecProblem
   if (stage.function().empty()) return;
   const std::vector<std::string> parts = absl::StrSplit(stage.function(), ':');
   if (parts.size() != 2 || !IsDottedName(parts[0]) || !IsDottedName(parts[1])) {
-    problems.Add(place, absl::StrCat("`", stage.function().substr(0, kMaxNameBytes),
-                                     "` is not \"module:name\", such as augment:process"));
+    problems.Add(place, "`", stage.function().substr(0, kMaxNameBytes),
+                 "` is not \"module:name\", such as augment:process");
   } else if (parts[0] == "__main__") {
     problems.Add(place,
                  "names the program that was started, which workers cannot import; put the "
@@ -72,7 +72,7 @@ void CheckLibrary(const v1::Native& stage, const std::string& path, SpecProblems
 void CheckShape(const v1::StageOutput& output, const std::string& path, SpecProblems& problems) {
   const bool variable = output.shape_size() > 0 && output.shape(0) == -1;
   if (output.shape_size() > kMaxDimensions) {
-    problems.Add(path + ".shape", absl::StrCat("has more than ", kMaxDimensions, " dimensions"));
+    problems.Add(path + ".shape", "has more than ", kMaxDimensions, " dimensions");
   }
   for (int i = variable ? 1 : 0; i < output.shape_size(); ++i) {
     const int64_t extent = output.shape(i);
@@ -88,13 +88,13 @@ void CheckShape(const v1::StageOutput& output, const std::string& path, SpecProb
     problems.Add(path + ".shape", "a byte string has no dimensions; its bound is max_count");
   }
   if ((variable || bytes) && output.max_count() == 0) {
-    problems.Add(path + ".max_count", bytes ? "is required for bytes: the most bytes there can be"
-                                            : "is required: the most rows there can be, since "
-                                              "shape[0] is -1");
+    problems.Add(path + ".max_count",
+                 bytes ? "is required for bytes: the most bytes there can be"
+                       : "is required: the most rows there can be, since shape[0] is -1");
   } else if (!variable && !bytes && output.max_count() > 0) {
     problems.Add(path + ".max_count", "is for a first dimension of -1 only");
   } else if (output.max_count() > static_cast<uint64_t>(kMaxExtent)) {
-    problems.Add(path + ".max_count", absl::StrCat("is over the limit of ", kMaxExtent));
+    problems.Add(path + ".max_count", "is over the limit of ", kMaxExtent);
   }
 }
 
@@ -102,7 +102,7 @@ void CheckShape(const v1::StageOutput& output, const std::string& path, SpecProb
 template <typename Message>
 void CheckUser(const Message& stage, const std::string& path, SpecProblems& problems) {
   if (stage.inputs_size() > kMaxFeatures || stage.outputs_size() > kMaxFeatures) {
-    problems.Add(path, absl::StrCat("has more than ", kMaxFeatures, " inputs or outputs"));
+    problems.Add(path, "has more than ", kMaxFeatures, " inputs or outputs");
   }
   std::set<std::string> names;
   for (int i = 0; i < stage.outputs_size(); ++i) {
@@ -112,7 +112,7 @@ void CheckUser(const Message& stage, const std::string& path, SpecProblems& prob
       problems.Add(place + ".name",
                    "is required: a letter or _ first, then letters, digits and _ - / .");
     } else if (!names.insert(output.name()).second) {
-      problems.Add(place + ".name", absl::StrCat("`", output.name(), "` is listed twice"));
+      problems.Add(place + ".name", "`", output.name(), "` is listed twice");
     }
     if (output.dtype() == v1::DTYPE_UNSPECIFIED || !v1::DType_IsValid(output.dtype())) {
       problems.Add(place + ".dtype", "is required: the element type, such as float32");
@@ -121,8 +121,8 @@ void CheckUser(const Message& stage, const std::string& path, SpecProblems& prob
   }
   for (const auto& [name, value] : stage.arguments()) {
     if (!IsName(name)) {
-      problems.Add(path + ".arguments", absl::StrCat("`", name.substr(0, kMaxNameBytes),
-                                                     "` cannot be an argument's name"));
+      problems.Add(path + ".arguments", "`", name.substr(0, kMaxNameBytes),
+                   "` cannot be an argument's name");
     }
   }
 }
@@ -192,13 +192,10 @@ class UserKind : public StageKind {
                      std::vector<FeatureSignature>& features) const override {
     for (const v1::StageOutput& output : Of(stage).outputs()) {
       FeatureSignature made = SignatureOf(output, path);
-      const auto at = std::lower_bound(
-          features.begin(), features.end(), made.name,
-          [](const FeatureSignature& a, const std::string& name) { return a.name < name; });
-      if (at != features.end() && at->name == made.name) {
-        *at = std::move(made);
+      if (FindFeature(features, made.name) != nullptr) {
+        FeatureNamed(features, output.name()) = std::move(made);
       } else {
-        features.insert(at, std::move(made));
+        BULKHEAD_RETURN_IF_ERROR(InsertFeature(std::move(made), path, features));
       }
     }
     return absl::OkStatus();
@@ -215,9 +212,8 @@ class UserKind : public StageKind {
 // The declarations of a kind whose code the option `code` names.
 std::vector<Option> UserOptions(Option code) {
   return {std::move(code), Option("inputs").DefaultName("image"),
-          Option("outputs").Required(
-              "what the stage gives back, such as [{name: image, dtype: uint8, shape: [224, 224, "
-              "3]}]")};
+          Option("outputs").Required("what the stage gives back, such as [{name: image, dtype: "
+                                     "uint8, shape: [224, 224, 3]}]")};
 }
 
 std::vector<Option> PythonOptions() {
@@ -275,17 +271,15 @@ class PythonBatchKind : public BatchKind {
       const std::string place = absl::StrCat(path, ".outputs[", i, "]");
       const v1::TensorSchema* const tensor = outputs.Tensor(output.name());
       if (tensor == nullptr) {
-        return SpecError(place + ".name",
-                         absl::StrCat("`", output.name(),
-                                      "` is not among the outputs; add it to outputs: [...]"));
+        return SpecError(place + ".name", "`", output.name(),
+                         "` is not among the outputs; add it to outputs: [...]");
       }
       const std::string declared = DescribeRow(output.dtype(), output.shape());
       if (declared != DescribeRow(*tensor)) {
         return SpecError(
-            place, absl::StrCat("declares `", output.name(), "` as ", declared, ", but it is ",
-                                DescribeRow(*tensor),
-                                " in the batch, where it is replaced in place; give the result "
-                                "another name"));
+            place, "declares `", output.name(), "` as ", declared, ", but it is ",
+            DescribeRow(*tensor),
+            " in the batch, where it is replaced in place; give the result another name");
       }
       if (outputs.IsPacked(output.name())) return outputs.Need(output.name(), place).status();
       outputs.Make(output.name());

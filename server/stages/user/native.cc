@@ -1,5 +1,3 @@
-#include "server/stages/user/native.h"
-
 #include <cxxabi.h>
 #include <dlfcn.h>
 
@@ -9,12 +7,20 @@
 #include <filesystem>
 #include <map>
 #include <new>
+#include <optional>
+#include <string>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "bulkhead/stage.h"
 #include "server/base/error.h"
+#include "server/stages/running/families.h"
+#include "server/stages/running/sample_stage.h"
+#include "server/stages/running/user_code.h"
+#include "server/stages/user/user_values.h"
 
 namespace bulkhead {
 namespace {
@@ -22,14 +28,33 @@ namespace {
 constexpr size_t kErrorBytes = 2048;
 using ErrorText = std::array<char, kErrorBytes>;
 
-absl::Status Unusable(absl::string_view what) {
-  return MakeError(absl::StatusCode::kFailedPrecondition, reason::kStageUnusable, what);
+template <typename... Parts>
+absl::Status Unusable(const Parts&... what) {
+  return MakeError(absl::StatusCode::kFailedPrecondition, reason::kStageUnusable,
+                   absl::StrCat(what...));
 }
 
 // The text that a library wrote, with or without a terminating zero.
 std::string TextOf(ErrorText& error) {
   error.back() = 0;
   return error[0] == 0 ? "it gave no reason" : error.data();
+}
+
+// What an exception that leaves `call`, of a library, says. std::bad_alloc is thrown on, and so is
+// what ends a thread.
+std::optional<std::string> ExceptionOf(absl::FunctionRef<void()> call) {
+  try {
+    call();
+    return std::nullopt;
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& exception) {
+    return exception.what();
+  } catch (const abi::__forced_unwind&) {
+    throw;
+  } catch (...) {
+    return "an exception of an unknown type";
+  }
 }
 
 // The message reveals nothing else about this machine: neither what exists nor where a link leads.
@@ -61,16 +86,16 @@ absl::StatusOr<std::string> FindLibrary(const std::string& name,
     if (!LiesBelow(found, folders)) return LeadsOut(name, folders);
     return found.native();
   }
-  return Unusable(absl::StrCat("there is no file `", name,
-                               "` below a --native-path of the service (",
-                               absl::StrJoin(folders, ", "), ")"));
+  return Unusable("there is no file `", name, "` below a --native-path of the service (",
+                  absl::StrJoin(folders, ", "), ")");
 }
 
-BulkheadInput MakeInput(const UserInput& input) {
+BulkheadInput MakeInput(const FeatureSignature& input) {
   BulkheadInput made{};
   made.name = input.name.c_str();
   made.dtype = static_cast<int32_t>(input.dtype);
-  made.dimensions = input.is_bytes ? 0 : static_cast<int32_t>(input.shape.size());
+  made.dimensions =
+      input.kind == FeatureSignature::Kind::kEncoded ? 0 : static_cast<int32_t>(input.shape.size());
   made.shape = input.shape.data();
   return made;
 }
@@ -87,9 +112,9 @@ BulkheadOutput MakeOutput(const UserOutput& output) {
 }
 
 // One input of a call; its extents are written to `extents`.
-BulkheadInput MakeInput(const UserInput& input, const Value& value, int64_t* extents) {
+BulkheadInput MakeInput(const FeatureSignature& input, const Value& value, int64_t* extents) {
   BulkheadInput made = MakeInput(input);
-  input.Extents(value, extents);
+  ExtentsOf(input, value, extents);
   made.shape = extents;
   if (value.form == Value::Form::kPixels) {
     const MutableImageView& pixels = value.pixels;
@@ -113,144 +138,143 @@ struct CallBuffers {
   std::vector<int64_t> extents;
 };
 
+// `native`: a user's function in a shared library, with the C interface of bulkhead/stage.h. Of
+// exceptions that leave the library, std::bad_alloc is thrown on; others become sample errors.
+// Libraries stay loaded for the process's life.
+class NativeStage final : public SampleStage {
+ public:
+  NativeStage(const StageSite& site, const v1::Native& spec)
+      : SampleStage(site.place),
+        spec_(spec),
+        values_(UserValues::Of(site, spec.inputs(), spec.outputs())) {}
+  ~NativeStage() override {
+    if (library_ != nullptr && library_->destroy != nullptr) library_->destroy(state_);
+  }
+
+  absl::Status Load(const UserCode& user_code) override {
+    absl::Status loaded = Open(user_code);
+    if (loaded.ok()) loaded = CreateState();
+    return place().Name(loaded);
+  }
+
+  absl::Status RunOn(const StageValues& values, const StageContext& context) const override {
+    thread_local CallBuffers buffers;
+    buffers.inputs.clear();
+    buffers.outputs.clear();
+    size_t dimensions = 0;
+    for (const FeatureSignature& input : values_.inputs) dimensions += input.shape.size();
+    buffers.extents.resize(dimensions);
+    int64_t* extents = buffers.extents.data();
+    for (size_t i = 0; i < values_.inputs.size(); ++i) {
+      buffers.inputs.push_back(MakeInput(values_.inputs[i], values[i], extents));
+      extents += values_.inputs[i].shape.size();
+    }
+    auto* const scratch =
+        reinterpret_cast<std::byte*>(context.scratch.bytes.Resize(values_.scratch_bytes));
+    for (const UserOutput& output : values_.outputs) {
+      buffers.outputs.push_back(MakeOutput(output));
+      buffers.outputs.back().data = scratch + output.offset;
+    }
+    SampleRandom random = place().Random(context.key);
+    ErrorText error;
+    error[0] = 0;
+    BulkheadCall call{sizeof(BulkheadCall),   buffers.inputs.data(),
+                      buffers.outputs.data(), {random.Next64(), random.Next64()},
+                      error.data(),           error.size()};
+    int result = 0;
+    const auto thrown = ExceptionOf([&] { result = library_->run(state_, &call); });
+    if (result == BULKHEAD_NO_MEMORY) throw std::bad_alloc();
+    if (thrown.has_value() || result != 0) {
+      const std::string what =
+          thrown.has_value() ? *thrown : absl::StrCat(TextOf(error), " (", result, ")");
+      return place().Name(
+          SampleError(reason::kStageFailed, absl::StrCat(spec_.library(), ": ", what)));
+    }
+    return place().Name(Finish(buffers.outputs.data(), values));
+  }
+
+  Effect effect() const override { return Effect::kViews; }
+
+ private:
+  absl::Status Open(const UserCode& user_code) {
+    BULKHEAD_ASSIGN_OR_RETURN(const std::string path,
+                              FindLibrary(spec_.library(), user_code.native_paths));
+    void* const opened = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (opened == nullptr) {
+      const char* const error = dlerror();
+      return Unusable("cannot load ", error == nullptr ? path : error);
+    }
+    const auto function =
+        reinterpret_cast<BulkheadStageFunction>(dlsym(opened, BULKHEAD_STAGE_SYMBOL));
+    if (function == nullptr) {
+      return Unusable(path, " has no function " BULKHEAD_STAGE_SYMBOL
+                            ": it is no stage for this version of Bulkhead; see bulkhead/stage.h");
+    }
+    const BulkheadStage* const table = function();
+    if (table == nullptr || table->struct_bytes < sizeof(BulkheadStage) || table->run == nullptr) {
+      return Unusable(path, ": its " BULKHEAD_STAGE_SYMBOL
+                            " returns a table that is too short or has no `run`");
+    }
+    library_ = table;
+    return absl::OkStatus();
+  }
+
+  absl::Status CreateState() {
+    if (library_->create == nullptr) return absl::OkStatus();
+    const std::map<std::string, std::string> sorted(spec_.arguments().begin(),
+                                                    spec_.arguments().end());
+    std::vector<BulkheadArgument> arguments;
+    for (const auto& [name, value] : sorted) arguments.push_back({name.c_str(), value.c_str()});
+    std::vector<BulkheadInput> inputs;
+    for (const FeatureSignature& input : values_.inputs) inputs.push_back(MakeInput(input));
+    std::vector<BulkheadOutput> outputs;
+    for (const UserOutput& output : values_.outputs) outputs.push_back(MakeOutput(output));
+    const BulkheadStageConfig config{sizeof(BulkheadStageConfig),
+                                     arguments.data(),
+                                     arguments.size(),
+                                     inputs.data(),
+                                     inputs.size(),
+                                     outputs.data(),
+                                     outputs.size()};
+    ErrorText error{};
+    const BulkheadStage* const table = std::exchange(library_, nullptr);
+    int result = 0;
+    const auto thrown =
+        ExceptionOf([&] { result = table->create(&config, &state_, error.data(), error.size()); });
+    if (thrown.has_value() || result != 0) {
+      return Unusable(spec_.library(), ": ", thrown.has_value() ? *thrown : TextOf(error));
+    }
+    library_ = table;  // only what was made is ended
+    return absl::OkStatus();
+  }
+
+  absl::Status Finish(const BulkheadOutput* filled, const StageValues& values) const {
+    for (size_t i = 0; i < values_.outputs.size(); ++i) {
+      const UserOutput& output = values_.outputs[i];
+      const int64_t count = filled[i].count;
+      if (output.variable && (count < 0 || count > output.shape[0])) {
+        return SampleError(
+            reason::kOverBound,
+            absl::StrCat(spec_.library(), ": output `", output.declared.name(), "` has the count ",
+                         count, ", not 0 to max_count, ", output.shape[0]));
+      }
+      auto* const data = static_cast<std::byte*>(filled[i].data);
+      output.Become(data, count, values[values_.inputs.size() + i]);
+    }
+    return absl::OkStatus();
+  }
+
+  const v1::Native spec_;
+  const UserValues values_;
+  // Set by Load.
+  const BulkheadStage* library_ = nullptr;
+  void* state_ = nullptr;
+};
+
 }  // namespace
 
-NativeStage::NativeStage(const StageSite& site, const v1::Native& spec)
-    : SampleStage(site.place),
-      spec_(spec),
-      values_(UserValues::Of(site, spec.inputs(), spec.outputs())) {}
-
-NativeStage::~NativeStage() {
-  if (library_ != nullptr && library_->destroy != nullptr) library_->destroy(state_);
-}
-
-absl::Status NativeStage::Load(const UserCode& user_code) {
-  absl::Status loaded = Open(user_code);
-  if (loaded.ok()) loaded = CreateState();
-  return place().Name(loaded);
-}
-
-absl::Status NativeStage::Open(const UserCode& user_code) {
-  BULKHEAD_ASSIGN_OR_RETURN(const std::string path,
-                            FindLibrary(spec_.library(), user_code.native_paths));
-  void* const opened = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (opened == nullptr) {
-    const char* const error = dlerror();
-    return Unusable(absl::StrCat("cannot load ", error == nullptr ? path : error));
-  }
-  const auto function =
-      reinterpret_cast<BulkheadStageFunction>(dlsym(opened, BULKHEAD_STAGE_SYMBOL));
-  if (function == nullptr) {
-    return Unusable(absl::StrCat(path, " has no function " BULKHEAD_STAGE_SYMBOL
-                                       ": it is no stage for this version of Bulkhead; see "
-                                       "bulkhead/stage.h"));
-  }
-  const BulkheadStage* const table = function();
-  if (table == nullptr || table->struct_bytes < sizeof(BulkheadStage) || table->run == nullptr) {
-    return Unusable(absl::StrCat(
-        path, ": its " BULKHEAD_STAGE_SYMBOL " returns a table that is too short or has no `run`"));
-  }
-  library_ = table;
-  return absl::OkStatus();
-}
-
-absl::Status NativeStage::CreateState() {
-  if (library_->create == nullptr) return absl::OkStatus();
-  const std::map<std::string, std::string> sorted(spec_.arguments().begin(),
-                                                  spec_.arguments().end());
-  std::vector<BulkheadArgument> arguments;
-  for (const auto& [name, value] : sorted) arguments.push_back({name.c_str(), value.c_str()});
-  std::vector<BulkheadInput> inputs;
-  for (const UserInput& input : values_.inputs) inputs.push_back(MakeInput(input));
-  std::vector<BulkheadOutput> outputs;
-  for (const UserOutput& output : values_.outputs) outputs.push_back(MakeOutput(output));
-  const BulkheadStageConfig config{sizeof(BulkheadStageConfig),
-                                   arguments.data(),
-                                   arguments.size(),
-                                   inputs.data(),
-                                   inputs.size(),
-                                   outputs.data(),
-                                   outputs.size()};
-  ErrorText error{};
-  const BulkheadStage* const table = std::exchange(library_, nullptr);
-  try {
-    if (table->create(&config, &state_, error.data(), error.size()) != 0) {
-      return Unusable(absl::StrCat(spec_.library(), ": ", TextOf(error)));
-    }
-  } catch (const std::bad_alloc&) {
-    throw;
-  } catch (const std::exception& exception) {
-    return Unusable(absl::StrCat(spec_.library(), ": ", exception.what()));
-  } catch (const abi::__forced_unwind&) {
-    throw;
-  } catch (...) {
-    return Unusable(absl::StrCat(spec_.library(), ": an exception of an unknown type"));
-  }
-  library_ = table;  // only what was made is ended
-  return absl::OkStatus();
-}
-
-absl::Status NativeStage::RunOn(const StageValues& values, const StageContext& context) const {
-  thread_local CallBuffers buffers;
-  buffers.inputs.clear();
-  buffers.outputs.clear();
-  size_t dimensions = 0;
-  for (const UserInput& input : values_.inputs) dimensions += input.shape.size();
-  buffers.extents.resize(dimensions);
-  int64_t* extents = buffers.extents.data();
-  for (size_t i = 0; i < values_.inputs.size(); ++i) {
-    buffers.inputs.push_back(MakeInput(values_.inputs[i], values[i], extents));
-    extents += values_.inputs[i].shape.size();
-  }
-  auto* const scratch =
-      reinterpret_cast<std::byte*>(context.scratch.bytes.Resize(values_.scratch_bytes));
-  for (const UserOutput& output : values_.outputs) {
-    buffers.outputs.push_back(MakeOutput(output));
-    buffers.outputs.back().data = scratch + output.offset;
-  }
-  SampleRandom random = place().Random(context.key);
-  ErrorText error;
-  error[0] = 0;
-  BulkheadCall call{sizeof(BulkheadCall),   buffers.inputs.data(),
-                    buffers.outputs.data(), {random.Next64(), random.Next64()},
-                    error.data(),           error.size()};
-  int result = 0;
-  try {
-    result = library_->run(state_, &call);
-  } catch (const std::bad_alloc&) {
-    throw;
-  } catch (const std::exception& exception) {
-    return place().Name(
-        SampleError(reason::kStageFailed, absl::StrCat(spec_.library(), ": ", exception.what())));
-  } catch (const abi::__forced_unwind&) {
-    throw;
-  } catch (...) {
-    return place().Name(SampleError(
-        reason::kStageFailed, absl::StrCat(spec_.library(), ": an exception of an unknown type")));
-  }
-  if (result == BULKHEAD_NO_MEMORY) throw std::bad_alloc();
-  if (result != 0) {
-    return place().Name(
-        SampleError(reason::kStageFailed,
-                    absl::StrCat(spec_.library(), ": ", TextOf(error), " (", result, ")")));
-  }
-  return place().Name(Finish(buffers.outputs.data(), values));
-}
-
-absl::Status NativeStage::Finish(const BulkheadOutput* filled, const StageValues& values) const {
-  for (size_t i = 0; i < values_.outputs.size(); ++i) {
-    const UserOutput& output = values_.outputs[i];
-    const int64_t count = filled[i].count;
-    if (output.variable && (count < 0 || count > output.shape[0])) {
-      return SampleError(
-          reason::kOverBound,
-          absl::StrCat(spec_.library(), ": output `", output.declared.name(), "` has the count ",
-                       count, ", not 0 to max_count, ", output.shape[0]));
-    }
-    auto* const data = static_cast<std::byte*>(filled[i].data);
-    output.Become(data, count, values[values_.inputs.size() + i]);
-  }
-  return absl::OkStatus();
+std::vector<NumberedMaker> NativeStages() {
+  return {{v1::Stage::kNative, Make<NativeStage, &v1::Stage::native>}};
 }
 
 }  // namespace bulkhead

@@ -12,23 +12,6 @@ using Kind = FeatureSignature::Kind;
 constexpr size_t kAlignment = 64;
 
 // A stage's features exist: the planner has checked.
-const FeatureSignature& Find(const std::vector<FeatureSignature>& features,
-                             const std::string& name) {
-  return *std::find_if(features.begin(), features.end(),
-                       [&](const FeatureSignature& feature) { return feature.name == name; });
-}
-
-UserInput InputOf(const FeatureSignature& feature) {
-  UserInput input;
-  input.name = feature.name;
-  input.is_bytes = feature.kind == Kind::kEncoded;
-  input.dtype = feature.dtype;
-  input.is_image = feature.kind == Kind::kImage;
-  input.variable = feature.variable;
-  input.shape = feature.shape;
-  return input;
-}
-
 UserOutput OutputOf(const v1::StageOutput& declared, const FeatureSignature& feature) {
   UserOutput output;
   output.declared = declared;
@@ -47,8 +30,8 @@ UserOutput OutputOf(const v1::StageOutput& declared, const FeatureSignature& fea
 
 }  // namespace
 
-void UserInput::Extents(const Value& value, int64_t* extents) const {
-  if (value.is_image && is_image) {
+void ExtentsOf(const FeatureSignature& input, const Value& value, int64_t* extents) {
+  if (value.is_image && input.kind == Kind::kImage) {
     const int64_t size[] = {value.image_size.height, value.image_size.width};
     const int64_t channels = value.channels;
     extents[0] = value.channels_first ? channels : size[0];
@@ -56,8 +39,8 @@ void UserInput::Extents(const Value& value, int64_t* extents) const {
     extents[2] = value.channels_first ? size[1] : channels;
     return;
   }
-  std::copy(shape.begin(), shape.end(), extents);
-  if (variable) extents[0] = value.count;
+  std::copy(input.shape.begin(), input.shape.end(), extents);
+  if (input.variable) extents[0] = value.count;
 }
 
 void UserOutput::Become(std::byte* data, int64_t count, Value& value) const {
@@ -84,9 +67,9 @@ UserValues UserValues::Of(const StageSite& site,
                           const google::protobuf::RepeatedPtrField<std::string>& inputs,
                           const google::protobuf::RepeatedPtrField<v1::StageOutput>& outputs) {
   UserValues values;
-  for (const std::string& name : inputs) values.inputs.push_back(InputOf(Find(site.before, name)));
+  for (const std::string& name : inputs) values.inputs.push_back(site.InputNamed(name));
   for (const v1::StageOutput& declared : outputs) {
-    UserOutput output = OutputOf(declared, Find(site.after, declared.name()));
+    UserOutput output = OutputOf(declared, *FindFeature(site.after, declared.name()));
     output.offset = values.scratch_bytes;
     const size_t bytes = std::max<size_t>(1, output.max_bytes);
     values.scratch_bytes += (bytes + kAlignment - 1) / kAlignment * kAlignment;

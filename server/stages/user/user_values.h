@@ -12,18 +12,8 @@
 
 namespace bulkhead {
 
-// A feature as user code reads it.
-struct UserInput {
-  std::string name;
-  bool is_bytes = false;
-  v1::DType dtype = v1::DTYPE_UNSPECIFIED;
-  bool is_image = false;
-  bool variable = false;
-  std::vector<int64_t> shape;  // -1: an extent that differs from sample to sample
-
-  // The extents of `value`, as many as `shape` has.
-  void Extents(const Value& value, int64_t* extents) const;
-};
+// Writes as many extents as the shape of `input`, a feature that a stage reads, has dimensions.
+void ExtentsOf(const FeatureSignature& input, const Value& value, int64_t* extents);
 
 // Where user code writes a feature.
 struct UserOutput {
@@ -42,7 +32,7 @@ struct UserOutput {
 
 // What a stage with user code reads and makes.
 struct UserValues {
-  std::vector<UserInput> inputs;
+  std::vector<FeatureSignature> inputs;
   std::vector<UserOutput> outputs;
   size_t scratch_bytes = 0;  // of all outputs together
 

@@ -21,7 +21,7 @@ Option WarpInterpolation(v1::Interpolation otherwise) {
 }
 
 // Degrees within ±`limit`: one number for both directions, or pairs [low, high].
-void NormalizeAngles(Numbers& angles, double limit, int max_pairs, const std::string& path,
+void NormalizeAngles(Doubles& angles, double limit, int max_pairs, const std::string& path,
                      SpecProblems& problems) {
   if (angles.size() == 1 && angles[0] >= 0) {
     angles.Add(angles[0]);
@@ -32,16 +32,15 @@ void NormalizeAngles(Numbers& angles, double limit, int max_pairs, const std::st
     fits = angles[i] >= -limit && angles[i] <= angles[i + 1] && angles[i + 1] <= limit;
   }
   if (fits) return;
-  problems.Add(path, absl::StrCat("must be one number of degrees from 0 to ", limit, ", or ",
-                                  max_pairs == 2 ? "[low, high] or [x low, x high, y low, y high]"
-                                                 : "[low, high]",
-                                  " within -", limit, " and ", limit));
+  problems.Add(path, "must be one number of degrees from 0 to ", limit, ", or ",
+               max_pairs == 2 ? "[low, high] or [x low, x high, y low, y high]" : "[low, high]",
+               " within -", limit, " and ", limit);
 }
 
 void NormalizeAffine(v1::RandomAffine& stage, const std::string& path, SpecProblems& problems) {
   NormalizeAngles(*stage.mutable_degrees(), kMaxDegrees, 1, path + ".degrees", problems);
   if (stage.scale(0) > 0 && stage.scale(0) < kMinScale) {
-    problems.Add(path + ".scale", absl::StrCat("cannot begin below ", kMinScale));
+    problems.Add(path + ".scale", "cannot begin below ", kMinScale);
   }
   if (!stage.shear().empty()) {
     NormalizeAngles(*stage.mutable_shear(), kMaxShear, 2, path + ".shear", problems);
@@ -59,7 +58,7 @@ Signature InferAugment(const Augment& stage, const FeatureSignature& input,
   return InferFilled(stage, input, path);
 }
 
-bool AnyOpen(const Numbers& pairs) {
+bool AnyOpen(const Doubles& pairs) {
   for (int i = 0; i + 1 < pairs.size(); i += 2) {
     if (pairs[i] != pairs[i + 1]) return true;
   }
