@@ -79,6 +79,10 @@ class Pools {
   // Sets the container's memory limit.
   void SetLimit(uint64_t limit_bytes);
 
+  // Tells all workers about new cache segments.
+  void TellSegments() {
+    ForEach([](WorkerPool& pool) { pool.segments().Tell(); });
+  }
   void ForEach(const std::function<void(WorkerPool&)>& visit) const {
     for (const Entry& entry : entries_) visit(*entry.pool);
   }

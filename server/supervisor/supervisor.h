@@ -185,10 +185,6 @@ class Supervisor {
     pools_.SetLimit(config_.read_memory_limit());
     loop_->After(config_.limit_interval, [this] { CheckMemoryLimit(); });
   }
-  // Tells the workers of all pools about new cache segments.
-  void SendSegments() {
-    pools_.ForEach([](WorkerPool& pool) { pool.segments().Tell(); });
-  }
   // Ends the loop when every worker is reaped, or at `deadline_ns`.
   void StopWhenReaped(int64_t deadline_ns);
   // Runs `work` on the loop's thread and waits for it.

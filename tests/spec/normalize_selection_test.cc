@@ -1,8 +1,7 @@
-#include "server/spec/normalize/normalize_parts.h"
-
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "server/spec/normalize/normalize.h"
+#include "server/spec/normalize/normalize_parts.h"
 #include "server/spec/yaml/yaml.h"
 #include "tests/spec/spec_makers.h"
 

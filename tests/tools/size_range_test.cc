@@ -1,6 +1,6 @@
-#include "tools/synth/dataset.h"
-
 #include <gtest/gtest.h>
+
+#include "tools/synth/dataset.h"
 
 namespace bulkhead::tools {
 namespace {

@@ -295,12 +295,6 @@ bool Stream::CanBeAt(uint64_t lease_id, LeaseTable::WorkerId worker, uint64_t ep
          LeaseCovers(*lease, config_.binding.samples_per_epoch(), epoch, position);
 }
 
-std::string Stream::WorkAt(const internal::v1::Lease& lease) const {
-  const uint64_t first = lease.first_position() + lease.first_sample();
-  return absl::StrCat("epoch ", lease.epoch(), ", positions ", first, " to ",
-                      first + lease.count() - 1, " of stream ", config_.about.name());
-}
-
 uint32_t Stream::WorkerGone(LeaseTable::WorkerId worker) {
   const uint32_t redone = leases_.WorkerGone(worker);
   if (inputs_ != nullptr) inputs_->OnWorkerGone(worker);

@@ -166,8 +166,6 @@ class Stream : public std::enable_shared_from_this<Stream> {
                                              bool alone = false, bool by_itself = false) {
     return leases_.NoteDeath(lease_id, worker, alone, by_itself);
   }
-  // Human-readable: "epoch 0, positions 16 to 31 of stream train".
-  std::string WorkAt(const internal::v1::Lease& lease) const;
   // The worker was killed but cannot be reaped: its slots are lost for now. Fails the stream if
   // none is left for its oldest batch; and one that makes batches for others if it loses any.
   void WriteOff(LeaseTable::WorkerId worker);

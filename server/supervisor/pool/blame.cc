@@ -38,6 +38,13 @@ std::optional<size_t> LeaseOf(const EndFacts& facts, const FlightSnapshot::Threa
   return std::nullopt;
 }
 
+// "epoch 0, positions 16 to 31 of stream train"
+std::string WorkAt(const internal::v1::Lease& lease, const Stream& stream) {
+  const uint64_t first = lease.first_position() + lease.first_sample();
+  return absl::StrCat("epoch ", lease.epoch(), ", positions ", first, " to ",
+                      first + lease.count() - 1, " of stream ", stream.config().about.name());
+}
+
 }  // namespace
 
 std::vector<int64_t> HungThreads(const FlightSnapshot& flight, absl::Duration limit,
@@ -119,7 +126,7 @@ DeathFinding Blame::BlameLease(const PoolWorker& worker, const FlightSnapshot& f
   const auto death = stream->NoteDeath(held.lease_id, worker.id, alone, suspicion.by_itself);
   if (!death.has_value()) return {};
   bool is_proof = false;
-  std::string work = stream->WorkAt(death->lease);
+  std::string work = WorkAt(death->lease, *stream);
   // The worker may have written anything, so a sample outside the lease is ignored.
   const FlightSnapshot::Thread* thread =
       suspicion.thread.has_value() ? &flight.threads[*suspicion.thread] : nullptr;
