@@ -30,7 +30,7 @@ std::vector<std::string> NamesOf(const grpc::ServerContextBase& call) {
   std::vector<std::string> names;
   const auto context = call.auth_context();
   if (context == nullptr || !context->IsPeerAuthenticated()) return names;
-  for (const grpc::string_ref name : context->GetPeerIdentity()) {
+  for (const grpc::string_ref& name : context->GetPeerIdentity()) {
     names.emplace_back(name.data(), name.size());
   }
   return names;

@@ -255,12 +255,13 @@ TEST_F(StreamTest, CodeThatIsNotWhatTheClientKnowsEndsTheStream) {
   EXPECT_EQ(recorder_->Sequences(), Numbers{0});
 }
 
-TEST_F(StreamTest, NamesTheWorkAtWhichAWorkerDied) {
+TEST_F(StreamTest, TellsTheLeaseAtWhichAWorkerDied) {
   Open(/*ordered=*/true, 3);
   const auto death = stream_->NoteDeath(leases_[2].lease_id(), kWorker);
   ASSERT_TRUE(death.has_value());
   EXPECT_EQ(death->deaths, 1);
-  EXPECT_EQ(stream_->WorkAt(death->lease), "epoch 0, positions 2 to 2 of stream ");
+  EXPECT_EQ(death->lease.first_position() + death->lease.first_sample(), 2u);
+  EXPECT_EQ(death->lease.count(), 1u);
 }
 
 std::string DigestOf(std::initializer_list<const char*> records) {
