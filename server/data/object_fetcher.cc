@@ -35,12 +35,12 @@ class ObjectFetcher::Question {
   Question(const Question&) = delete;
   Question& operator=(const Question&) = delete;
 
-  // Blocks until the answer is here. CANCELLED soon after the caller cancels.
-  absl::StatusOr<internal::v1::FromFetch> Wait(const std::function<bool()>& cancelled) const {
+  // Blocks until the answer is here, and takes it. CANCELLED soon after the caller cancels.
+  absl::StatusOr<internal::v1::FromFetch> Wait(const std::function<bool()>& cancelled) {
     while (!AwaitFor(answer_->here, kLookForCancel)) {
       if (cancelled()) return absl::CancelledError("the caller has gone");
     }
-    return answer_->message;
+    return std::move(answer_->message);
   }
   // How many objects a listing has so far.
   uint64_t listed_objects() const { return answer_->listed_objects; }
@@ -124,7 +124,7 @@ absl::StatusOr<internal::v1::TableOfObjects> ObjectFetcher::List(
     internal::v1::ListObjects list, SharedFd urls,
     const std::function<void(uint64_t objects)>& progress, const std::function<bool()>& cancelled) {
   BULKHEAD_ASSIGN_OR_RETURN(FetchChild* const process, Started());
-  const Question question(
+  Question question(
       *process,
       [&](uint64_t id, internal::v1::ToFetch& message) {
         *message.mutable_list() = std::move(list);
@@ -193,7 +193,7 @@ absl::Status ObjectFetcher::WholeFetch::Wait(const std::function<bool()>& cancel
 absl::Status ObjectFetcher::Put(const std::string& url, std::string content,
                                 const std::function<bool()>& cancelled) {
   BULKHEAD_ASSIGN_OR_RETURN(FetchChild* const process, Started());
-  const Question question(*process, [&](uint64_t id, internal::v1::ToFetch& message) {
+  Question question(*process, [&](uint64_t id, internal::v1::ToFetch& message) {
     message.mutable_put()->set_id(id);
     message.mutable_put()->set_url(url);
     message.mutable_put()->set_content(std::move(content));

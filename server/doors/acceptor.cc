@@ -24,9 +24,9 @@ absl::StatusOr<std::unique_ptr<Acceptor>> Acceptor::OpenUnix(std::shared_ptr<Eve
                                                              const std::string& path,
                                                              Handler handler) {
   BULKHEAD_ASSIGN_OR_RETURN(UniqueFd listener, ListenUnixStream(path, kBacklog));
-  return Begin(new Acceptor(
+  return Begin(std::unique_ptr<Acceptor>(new Acceptor(
       std::move(loop), std::move(listener), [](int fd) { return AcceptUnixStream(fd, kSendBytes); },
-      path, std::move(handler)));
+      path, std::move(handler))));
 }
 
 absl::StatusOr<std::unique_ptr<Acceptor>> Acceptor::OpenTcp(std::shared_ptr<EventLoop> loop,
@@ -34,8 +34,8 @@ absl::StatusOr<std::unique_ptr<Acceptor>> Acceptor::OpenTcp(std::shared_ptr<Even
                                                             uint16_t& port, Handler handler) {
   BULKHEAD_ASSIGN_OR_RETURN(TcpListener listener, ListenTcp(address, port, kBacklog));
   port = listener.port;
-  return Begin(new Acceptor(std::move(loop), std::move(listener.fd), AcceptConnection, "",
-                            std::move(handler)));
+  return Begin(std::unique_ptr<Acceptor>(new Acceptor(std::move(loop), std::move(listener.fd),
+                                                      AcceptConnection, "", std::move(handler))));
 }
 
 Acceptor::Acceptor(std::shared_ptr<EventLoop> loop, UniqueFd listener, AcceptOne accept_one,
@@ -46,9 +46,9 @@ Acceptor::Acceptor(std::shared_ptr<EventLoop> loop, UniqueFd listener, AcceptOne
       file_(std::move(path)),
       handler_(std::move(handler)) {}
 
-std::unique_ptr<Acceptor> Acceptor::Begin(Acceptor* acceptor) {
-  acceptor->loop_->Post([acceptor] { acceptor->Listen(); });
-  return std::unique_ptr<Acceptor>(acceptor);
+std::unique_ptr<Acceptor> Acceptor::Begin(std::unique_ptr<Acceptor> acceptor) {
+  acceptor->loop_->Post([raw = acceptor.get()] { raw->Listen(); });
+  return acceptor;
 }
 
 Acceptor::~Acceptor() { Close(); }

@@ -52,7 +52,7 @@ class Acceptor {
            std::string path, Handler handler);
 
   // Has the loop watch the new listener.
-  static std::unique_ptr<Acceptor> Begin(Acceptor* acceptor);
+  static std::unique_ptr<Acceptor> Begin(std::unique_ptr<Acceptor> acceptor);
   void Listen();
   void Accept();
 

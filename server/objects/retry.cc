@@ -8,12 +8,10 @@
 namespace bulkhead {
 
 bool IsTransient(const HttpResponse& response, absl::string_view store_code) {
-  constexpr HttpFault kOfTheNetwork[] = {HttpFault::kName, HttpFault::kConnect, HttpFault::kSlow,
-                                         HttpFault::kBroken, HttpFault::kOther};
+  constexpr HttpFault kForGood[] = {HttpFault::kTls, HttpFault::kTooLarge, HttpFault::kRedirect,
+                                    HttpFault::kStopped};
   constexpr int kTransientAnswers[] = {408, 429, 500, 502, 503, 504};
-  if (response.fault != HttpFault::kNone) {
-    return std::ranges::count(kOfTheNetwork, response.fault) > 0;
-  }
+  if (response.fault != HttpFault::kNone) return std::ranges::count(kForGood, response.fault) == 0;
   return std::ranges::count(kTransientAnswers, response.head.code) > 0 ||
          store_code == "RequestTimeout" || store_code == "SlowDown" ||
          store_code == "InternalError";

@@ -34,7 +34,12 @@ StreamSession* StreamSession::Start(const SessionContext& context, grpc::Callbac
                                     Caller caller) {
   std::shared_ptr<StreamSession> session(new StreamSession(context, rpc, std::move(caller)));
   session->self_ = session;
-  CallAfter(context.loop, kOpenPatience, session.get(), &StreamSession::OnLate);
+  context.loop->Post([loop = context.loop, timer = session->open_timer_,
+                      weak = std::weak_ptr<StreamSession>(session)] {
+    *timer = loop->After(kOpenPatience, [weak] {
+      if (const auto late = weak.lock()) late->OnLate();
+    });
+  });
   session->StartRead(&session->incoming_);
   return session.get();
 }
@@ -157,6 +162,7 @@ void StreamSession::OnDone() {
     absl::MutexLock lock(&mutex_);
     rpc_ = nullptr;
   }
+  context_.loop->Post([loop = context_.loop, timer = open_timer_] { loop->Cancel(*timer); });
   SessionRegistry* const sessions = context_.sessions;
   const uint64_t id = id_;
   self_.reset();  // may delete this

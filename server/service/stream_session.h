@@ -87,6 +87,8 @@ class StreamSession final : public RawCall,
   const std::shared_ptr<StorageWatch::Caller> caller_ = std::make_shared<StorageWatch::Caller>();
   grpc::ByteBuffer incoming_;
   std::atomic<bool> opened_{false};  // Open has come
+  // Of OnLate. Used by the loop; outlives the session.
+  const std::shared_ptr<EventLoop::TimerId> open_timer_ = std::make_shared<EventLoop::TimerId>(0);
   StreamLog log_;
   Outbox outbox_;
   StreamClaims claims_;

@@ -139,8 +139,9 @@ absl::StatusOr<DataFile> Roots::Open(const std::string& path, absl::string_view 
   for (const std::string& root : roots_) {
     if (!absl::StartsWith(path, root)) continue;
     // Where it leads is seen before it is opened to be read, which may have effects on a device.
-    const UniqueFd place(open(path.c_str(), O_PATH | O_CLOEXEC));
+    UniqueFd place(open(path.c_str(), O_PATH | O_CLOEXEC));
     if (!place || !LiesAt(place.get(), path)) break;
+    place.reset();
     UniqueFd fd(open(path.c_str(), DataFile::kOpenFlags));
     if (fd && LiesAt(fd.get(), path)) return DataFile::Take(std::move(fd), name);
     break;

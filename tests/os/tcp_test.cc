@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include "absl/strings/str_cat.h"
 #include "server/os/sockets/connection.h"
 
 namespace bulkhead {
@@ -52,6 +53,11 @@ TEST(TcpTest, NamesAHostOfIpv4TheSameWhereBothFamiliesConnect) {
   const auto connection = Accepted(*listener, client);
   ASSERT_TRUE(connection.ok()) << connection.status();
   EXPECT_EQ(*PeerHost(connection->get()), "127.0.0.1");
+  EXPECT_TRUE(IsLoopbackPeer(connection->get()));
+  sockaddr_in own{};
+  socklen_t size = sizeof(own);
+  ASSERT_EQ(getsockname(client.get(), reinterpret_cast<sockaddr*>(&own), &size), 0);
+  EXPECT_EQ(PeerAddress(connection->get()), absl::StrCat("ipv4:127.0.0.1:", ntohs(own.sin_port)));
 }
 
 TEST(TcpTest, NamesTheNetworkOfIpv6) {

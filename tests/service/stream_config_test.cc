@@ -452,7 +452,7 @@ std::string CursorOf(const v1::Open& open, const QuarantineStore& store) {
   return absl::StrJoin(opened.cursor().quarantined(), " ");
 }
 
-TEST(QuarantineAtOpenTest, UnitesTheCursorsRecordsWithTheServices) {
+TEST(OpenedQuarantineTest, UnitesTheCursorsRecordsWithTheServices) {
   QuarantineStore store("/nowhere");
   EXPECT_EQ(CursorOf(OpenRequest(), store), "");
   v1::QuarantinedRecord record;
@@ -466,7 +466,7 @@ TEST(QuarantineAtOpenTest, UnitesTheCursorsRecordsWithTheServices) {
   EXPECT_EQ(CursorOf(open, store), "a b c d");
 }
 
-TEST(QuarantineAtOpenTest, RefusesMoreThanACursorHolds) {
+TEST(OpenedQuarantineTest, RefusesMoreThanACursorHolds) {
   const QuarantineStore store("/nowhere");
   v1::Open open = OpenAt(0, 0);
   for (int i = 0; i < 256; ++i) open.mutable_cursor()->add_quarantined(absl::StrCat("x@", i));

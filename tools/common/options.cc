@@ -39,8 +39,8 @@ std::string ProblemOfSpec(const std::string& path) {
 // `value`, for texts that `problem_of` finds nothing wrong with.
 Value Checked(Value value, std::function<std::string(const std::string&)> problem_of) {
   value.take = [take = value.take, problem_of = std::move(problem_of)](const std::string& text) {
-    take(text);
-    return problem_of(text);
+    const std::string problem = take(text);
+    return problem.empty() ? problem_of(text) : problem;
   };
   return value;
 }

@@ -28,7 +28,7 @@ JsonObject RecoveryJson(const RecoveryReport& report, const RecoveryOptions& opt
 // The same for people.
 std::string RecoveryText(const RecoveryReport& report);
 
-// The result of `bench leak`.
+// The result of `bench leak`. Names are stable: scripts read them.
 JsonObject LeakJson(const LeakReport& report, const LeakOptions& options);
 
 // The same for people, with the memory curves of both runs; ends with a newline.

@@ -34,7 +34,7 @@ struct LeakRun {
   std::vector<MemoryWatch::Look> looks;    // over its whole life
   uint64_t limit_events = 0;
   uint64_t worker_peak_bytes = 0;
-  // After two fifths of the batches.
+  // After two fifths of the batches. Only those of the leaking run are told.
   SlopeEstimate trainer_slope;         // bytes a batch
   SlopeEstimate trainer_blocks_slope;  // of what malloc gave out in the trainer
   SlopeEstimate supervisor_slope;

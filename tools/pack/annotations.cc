@@ -8,6 +8,7 @@
 #include "server/base/record_name.h"
 
 namespace bulkhead::tools {
+
 std::string Annotations::PlaceOf(const ListedBox& box) const {
   return is_coco ? absl::StrCat(Printable(file), ": annotations[", box.place, "].bbox")
                  : absl::StrCat(Printable(file), ":", box.place);

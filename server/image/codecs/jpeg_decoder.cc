@@ -26,6 +26,7 @@ double Now() {
 
 // By PixelFormat.
 constexpr J_COLOR_SPACE kColorSpaces[] = {JCS_EXT_RGB, JCS_EXT_BGR, JCS_GRAYSCALE, JCS_EXT_RGBA};
+static_assert(std::size(kColorSpaces) == static_cast<size_t>(PixelFormat::kRgba) + 1);
 
 // a × b / 255, rounded.
 int MultipliedShares(int a, int b) {

@@ -92,8 +92,8 @@ class SequentialDecoder {
   Fallback ExpandBatch(int count);
   // Writes the coefficients of the next band.
   Fallback WriteBand(CoefficientWriter& writer);
-  // Runs the entropy decoder, and adds the entries on its way.
-  // `keep`: to the batch; else it skips.
+  // Runs the entropy decoder over `count` MCUs, and adds the entries on its way. With `keep` it
+  // decodes them into the batch, else it skips them.
   Fallback Read(int count, bool keep);
   // How many of `count` MCUs come before the next entry, which is noted when it is due.
   int UpToEntry(int count);

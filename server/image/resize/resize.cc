@@ -1,5 +1,6 @@
 #include "server/image/resize/resize.h"
 
+#include <iterator>
 #include <new>
 #include <opencv2/core.hpp>
 #include <opencv2/imgproc.hpp>
@@ -13,6 +14,7 @@ namespace {
 // By ResizeMethod.
 constexpr int kInterpolations[] = {cv::INTER_NEAREST, cv::INTER_LINEAR, cv::INTER_AREA,
                                    cv::INTER_CUBIC};
+static_assert(std::size(kInterpolations) == static_cast<size_t>(ResizeMethod::kCubic) + 1);
 
 // A cv::Mat over memory of ours; OpenCV has no type for read-only pixels.
 cv::Mat Wrap(const ImageView& image) {

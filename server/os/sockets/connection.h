@@ -38,6 +38,8 @@ struct FdMessage {
     header.msg_control = control;
     header.msg_controllen = sizeof(control);
   }
+  FdMessage(const FdMessage&) = delete;
+  FdMessage& operator=(const FdMessage&) = delete;
 
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMostFds)] = {};
   msghdr header = {};

@@ -17,12 +17,13 @@ struct RightText {
   const char* name;
   const char* calls;
 };
-constexpr RightText kRights[kRightCount] = {
+constexpr RightText kRights[] = {
     {"stream", "stream or describe specs"},
     {"status", "ask for the status"},
     {"operate", "recycle workers or see and change the quarantine"},
     {"code", "bring code"},
 };
+static_assert(std::size(kRights) == kRightCount);
 
 // The names in the connection's certificate: its alternative names or, if it has none, its common
 // name.

@@ -7,8 +7,8 @@
 
 namespace bulkhead {
 
-// Has the loop's thread call `method` of `object`, which shared_ptrs own, after `delay`, unless the
-// object is gone by then. On any thread.
+// Has the loop's thread call `method` of `object`, which shared_ptrs own when this is called, after
+// `delay`, unless the object is gone by then. On any thread.
 template <typename Object>
 void CallAfter(EventLoop* loop, absl::Duration delay, Object* object, void (Object::*method)()) {
   const auto self = std::static_pointer_cast<Object>(object->shared_from_this());

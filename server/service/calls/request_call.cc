@@ -40,6 +40,7 @@ void RequestCall::OnCancel() {
 }
 
 void RequestCall::OnDone() {
+  OnEnd();
   const std::function<void()> on_done = std::move(on_done_);
   self_.reset();  // may delete this
   if (on_done != nullptr) on_done();

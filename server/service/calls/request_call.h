@@ -32,6 +32,8 @@ class RequestCall : public RawCall, public std::enable_shared_from_this<RequestC
   virtual void OnRequest(grpc::ByteBuffer bytes) = 0;
   // Ends the call with `status`, unless that was done already. Thread-safe.
   virtual void FinishWith(const absl::Status& status) = 0;
+  // gRPC is done with the call.
+  virtual void OnEnd() {}
   // The client has cancelled the call, whose request had come.
   virtual void OnGone() { FinishWith(absl::CancelledError("the client is gone")); }
 

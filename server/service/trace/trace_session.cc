@@ -41,7 +41,7 @@ absl::Status TraceSession::Begin(const grpc::ByteBuffer& bytes) {
   return absl::OkStatus();
 }
 
-TraceSession::~TraceSession() {
+void TraceSession::OnEnd() {
   if (trace_ != 0) context_.supervisor->trace_log().Drop(trace_);
 }
 

@@ -22,13 +22,13 @@ class TraceSession final : public RequestCall {
 
   // It has a place in context.sessions.
   explicit TraceSession(const SessionContext& context) : context_(context) {}
-  ~TraceSession() override;
 
   void OnWriteDone(bool ok) override;
 
  private:
   void OnRequest(grpc::ByteBuffer bytes) override;
   void FinishWith(const absl::Status& status) override ABSL_LOCKS_EXCLUDED(mutex_);
+  void OnEnd() override;
 
   absl::Status Begin(const grpc::ByteBuffer& bytes);
   // Sends the next part, if there is one. Repeats itself.

@@ -98,15 +98,16 @@ class ListIndexer {
   // Reads the list in `file`, or the entries in the spec.
   absl::Status Add(const std::optional<DataFile>& file) {
     const auto note_learned = [&](absl::string_view text) {
+      if (!file.has_value()) return;
       learned_ += text.size();
-      if (file.has_value()) Report();
+      Report();
     };
     BULKHEAD_RETURN_IF_ERROR(EachLine(list_, file, note_learned,
                                       [&](absl::string_view line) { return LearnFrom(line); }));
     BULKHEAD_RETURN_IF_ERROR(EndLearning());
     const auto note = [&](absl::string_view text) {
       text_.Update(text);
-      bytes_done_ += text.size();
+      if (file.has_value()) bytes_done_ += text.size();
     };
     return EachLine(list_, file, note, [&](absl::string_view line) -> absl::StatusOr<bool> {
       BULKHEAD_RETURN_IF_ERROR(AddLine(line));

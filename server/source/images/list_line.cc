@@ -35,7 +35,8 @@ char DelimiterOf(absl::string_view line) {
 }
 
 absl::string_view DelimiterName(char delimiter) {
-  return std::ranges::find(kDelimiters, delimiter, &DelimiterForms::character)->name;
+  const auto found = std::ranges::find(kDelimiters, delimiter, &DelimiterForms::character);
+  return found == std::end(kDelimiters) ? "spaces" : found->name;
 }
 
 std::string ListLine::Split(absl::string_view line, char delimiter) {

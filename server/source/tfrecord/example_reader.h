@@ -55,6 +55,7 @@ struct ExampleFeature {
 // Example's features. Both checksums are verified at every read. Takes the declared features out
 // without protobuf's classes: image bytes stay where they are. Unknown fields and undeclared
 // features are passed over; of a repeated key the last one counts, as in protobuf's maps.
+// Immutable, thread-safe.
 class ExampleReader final : public RecordFormat {
  public:
   // `signatures`: SourceFeatures' result for `features`. SPEC_INVALID when a default does not fit
@@ -68,8 +69,9 @@ class ExampleReader final : public RecordFormat {
   // Sample errors: those of DataOfFrame and ReadRecord.
   absl::Status Read(absl::string_view bytes, Scratch& scratch,
                     std::vector<FeatureValue>& values) const override;
-  // Reads the record in a frame: MALFORMED_EXAMPLE, MISSING_FEATURE, WRONG_DTYPE, WRONG_SHAPE,
-  // OVER_BOUND.
+  // Reads the record in a frame; values[i] belongs to signatures[i]; it is a view of `record`, of
+  // `scratch` or, for a default, of this reader. Sample errors: MALFORMED_EXAMPLE, MISSING_FEATURE,
+  // WRONG_DTYPE, WRONG_SHAPE, OVER_BOUND.
   absl::Status ReadRecord(absl::string_view record, ExampleScratch& scratch,
                           std::vector<FeatureValue>& values) const;
 

@@ -96,6 +96,7 @@ bool ReadFeatureList(const absl::InlinedVector<absl::string_view, 1>& messages, 
 absl::string_view KindName(Kind kind) {
   constexpr absl::string_view kNames[] = {"nothing", "a bytes list", "a float list",
                                           "an int64 list"};
+  static_assert(std::size(kNames) == static_cast<size_t>(Kind::kInt64) + 1);
   return kNames[static_cast<size_t>(kind)];
 }
 

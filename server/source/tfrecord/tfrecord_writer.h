@@ -26,6 +26,8 @@ class TfRecordWriter {
   static absl::StatusOr<std::unique_ptr<TfRecordWriter>> Create(
       const std::string& path, v1::Compression compression = v1::COMPRESSION_NONE);
   ~TfRecordWriter();
+  TfRecordWriter(const TfRecordWriter&) = delete;
+  TfRecordWriter& operator=(const TfRecordWriter&) = delete;
 
   absl::Status Write(absl::string_view record);
   // Writes what is buffered and closes the file. A writer that is destroyed without it leaves a

@@ -18,6 +18,7 @@ float NumberAt(const std::byte* data, size_t i) {
   std::memcpy(&number, data + i * sizeof(float), sizeof(float));
   return number;
 }
+
 // `boxes`, `keypoints` and `mask`: the first value belongs to the second, its image, from here on.
 // The image may still be encoded; then its crop has the original size. Sample errors:
 // BAD_COORDINATES, for a coordinate that is not finite; IMAGE_SIZES_DIFFER, for a mask of another

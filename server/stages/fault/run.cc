@@ -48,6 +48,7 @@ void* Map(uint64_t bytes) {
   if (memory == MAP_FAILED) throw std::bad_alloc();
   return Touched(memory, bytes);
 }
+
 // `fault`: misbehaves on the chosen records, as a broken library or a user's careless code would,
 // and changes no byte. Leaked memory has no references. Memory that the kernel refuses is
 // std::bad_alloc, like any stage's.

@@ -46,6 +46,7 @@ void CopyRect(const BatchTensor& tensor, const Rect& rect, const std::byte* from
     }
   }
 }
+
 // `mixup`, `cutmix`, and `mixup_or_cutmix`: mixes every row with the row before it, the first with
 // the last. Draws, in this order: a unit that decides whether the batch is mixed at all; with both
 // kinds possible a unit that decides for cutmix; lambda (DrawBeta); for cutmix the rectangle

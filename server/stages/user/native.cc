@@ -49,7 +49,7 @@ std::optional<std::string> ExceptionOf(absl::FunctionRef<void()> call) {
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::exception& exception) {
-    return exception.what();
+    return absl::StrCat(exception.what());  // which may be null
   } catch (const abi::__forced_unwind&) {
     throw;
   } catch (...) {

@@ -11,7 +11,6 @@ using Kind = FeatureSignature::Kind;
 
 constexpr size_t kAlignment = 64;
 
-// A stage's features exist: the planner has checked.
 UserOutput OutputOf(const v1::StageOutput& declared, const FeatureSignature& feature) {
   UserOutput output;
   output.declared = declared;

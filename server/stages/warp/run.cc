@@ -48,6 +48,7 @@ void WarpValue(Value& value, const WarpMap& map, const WarpSettings& settings,
 double Rounded(double x) {
   return static_cast<double>(x < 0 ? -RoundHalfEven(-x) : RoundHalfEven(x));
 }
+
 // `random_affine`. Draws NextUniform for the angle, the shifts along x and y, the scale and the
 // shears along x and y, in this order, also for those that the spec does not change. Shifts are
 // rounded to whole pixels, halves to even.

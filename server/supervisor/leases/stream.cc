@@ -51,8 +51,8 @@ v1::TraceMoment BegunMoment(const v1::BatchHeader& header) {
   return moment;
 }
 
-v1::TraceMoment LeaseMoment(v1::TraceMoment::Kind kind, uint64_t lease_id,
-                            LeaseTable::WorkerId worker) {
+v1::TraceMoment MomentOfLease(v1::TraceMoment::Kind kind, uint64_t lease_id,
+                              LeaseTable::WorkerId worker) {
   v1::TraceMoment moment;
   moment.set_kind(kind);
   moment.set_lease(lease_id);
@@ -61,7 +61,8 @@ v1::TraceMoment LeaseMoment(v1::TraceMoment::Kind kind, uint64_t lease_id,
 }
 
 v1::TraceMoment GivenMoment(const internal::v1::Lease& lease, LeaseTable::WorkerId worker) {
-  v1::TraceMoment moment = LeaseMoment(v1::TraceMoment::KIND_LEASE_GIVEN, lease.lease_id(), worker);
+  v1::TraceMoment moment =
+      MomentOfLease(v1::TraceMoment::KIND_LEASE_GIVEN, lease.lease_id(), worker);
   moment.set_epoch(lease.epoch());
   moment.set_first_position(lease.first_position());
   moment.set_samples(lease.count());
@@ -255,7 +256,7 @@ std::optional<uint32_t> Stream::Complete(const internal::v1::LeaseDone& done,
                                         {done.substitutions().begin(), done.substitutions().end()});
   if (samples.has_value()) {
     if (trace_.on()) {
-      trace_.Note(LeaseMoment(v1::TraceMoment::KIND_LEASE_DONE, done.lease_id(), worker));
+      trace_.Note(MomentOfLease(v1::TraceMoment::KIND_LEASE_DONE, done.lease_id(), worker));
     }
     DeliverFinished();
   } else {
@@ -282,7 +283,7 @@ bool Stream::FailLease(const internal::v1::LeaseFailed& failure, LeaseTable::Wor
     return false;
   }
   if (trace_.on()) {
-    trace_.Note(LeaseMoment(v1::TraceMoment::KIND_LEASE_FAILED, failure.lease_id(), worker));
+    trace_.Note(MomentOfLease(v1::TraceMoment::KIND_LEASE_FAILED, failure.lease_id(), worker));
   }
   DeliverFinished();
   return true;

@@ -245,6 +245,8 @@ StreamConfig ShareGroup::MakerConfig(const Stream& member) {
   config.for_others = true;
   config.share_key.clear();
   config.about.set_name("batches shared by " + config.about.name());
+  config.about.clear_peer();
+  config.about.clear_peer_pid();
   config.meter = nullptr;
   config.tracer = nullptr;
   config.about.set_transport(v1::TRANSPORT_GRPC);

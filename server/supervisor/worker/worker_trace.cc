@@ -10,8 +10,15 @@ namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
 
-// Kinds are numbered alike.
-static_assert(static_cast<int>(FlightSpan::Kind::kTurn) == v1::TraceSpan::Kind_MAX);
+constexpr bool IsAlike(FlightSpan::Kind kind, v1::TraceSpan::Kind told) {
+  return static_cast<int>(kind) == static_cast<int>(told);
+}
+static_assert(IsAlike(FlightSpan::Kind::kLease, v1::TraceSpan::KIND_LEASE));
+static_assert(IsAlike(FlightSpan::Kind::kWait, v1::TraceSpan::KIND_WAIT));
+static_assert(IsAlike(FlightSpan::Kind::kSample, v1::TraceSpan::KIND_SAMPLE));
+static_assert(IsAlike(FlightSpan::Kind::kStage, v1::TraceSpan::KIND_STAGE));
+static_assert(IsAlike(FlightSpan::Kind::kTurn, v1::TraceSpan::Kind_MAX));
+
 v1::TraceSpan::Kind KindOf(FlightSpan::Kind kind) {
   const auto number = static_cast<int>(kind);
   if (!v1::TraceSpan::Kind_IsValid(number)) return v1::TraceSpan::KIND_UNSPECIFIED;

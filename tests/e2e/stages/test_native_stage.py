@@ -43,6 +43,10 @@ static void Scribble() {
 
 static std::atomic<int> calls;
 
+struct Silent : std::exception {
+  const char* what() const noexcept override { return nullptr; }
+};
+
 static int Create(const BulkheadStageConfig* config, void** state, char* error, uint64_t) {
   const char* what = config->argument_count > 0 ? config->arguments[0].value : "";
   if (strcmp(what, "refuse") == 0) {
@@ -64,6 +68,7 @@ static int Run(void* state, BulkheadCall* call) {
   }
   if (strcmp(what, "throw") == 0) throw std::runtime_error("thrown");
   if (strcmp(what, "throw_number") == 0) throw 42;
+  if (strcmp(what, "throw_silently") == 0) throw Silent();
   if (strcmp(what, "latin1") == 0) throw std::runtime_error("caf\xe9");
   if (strcmp(what, "allocate") == 0) throw std::bad_alloc();
   if (strcmp(what, "no_memory") == 0) return BULKHEAD_NO_MEMORY;
@@ -200,6 +205,7 @@ def test_rows_and_random_bits(start, folder):
     ("odd", "STAGE_FAILED", "stages[0] native: libstage.so: an odd one (7)"),
     ("throw", "STAGE_FAILED", "libstage.so: thrown"),
     ("throw_number", "STAGE_FAILED", "libstage.so: an exception of an unknown type"),
+    ("throw_silently", "STAGE_FAILED", "stages[0] native: libstage.so: "),
     ("latin1", "STAGE_FAILED", "libstage.so: caf?"),
     ("refuse", "STAGE_UNUSABLE", "libstage.so: not with me"),
 ])

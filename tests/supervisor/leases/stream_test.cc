@@ -262,6 +262,7 @@ TEST_F(StreamTest, TellsTheLeaseAtWhichAWorkerDied) {
   EXPECT_EQ(death->deaths, 1);
   EXPECT_EQ(death->lease.first_position() + death->lease.first_sample(), 2u);
   EXPECT_EQ(death->lease.count(), 1u);
+  EXPECT_EQ(death->lease.epoch(), 0u);
 }
 
 std::string DigestOf(std::initializer_list<const char*> records) {

@@ -325,8 +325,8 @@ class Batch(Mapping[str, np.ndarray]):
     ):
         self._arrays = arrays
         self._unnormalized = dict(layout.normalizations)  # by array that is still as it travelled
-        self.class_names: Mapping[str, Tuple[str, ...]] = layout.class_names
-        self._ragged = layout.ragged  # by array of packed rows: its offsets
+        self.class_names: Mapping[str, Tuple[str, ...]] = layout.class_names or {}
+        self._ragged = layout.ragged or {}  # by array of packed rows: its offsets
         self._cursor = cursor
         self.epoch: int = header.epoch
         self.sequence: int = sequence
