@@ -433,3 +433,11 @@ def test_help_names_the_options(name):
     done = subprocess.run([*CLIENTS[name].command, "--help"], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("usage: ") and "--spec" in done.stdout and "--credential" in done.stdout
+
+
+@pytest.mark.parametrize("order", [{"sequential": {}}, {"global": {}}])
+def test_a_cursor_behind_which_no_whole_batch_is_left_ends_the_stream(client, service, folder, order):
+    spec = range_spec(folder / "s.yaml", size=44, batch={"size": 4, "last": "drop"}, epochs=1, order=order)
+    begun = client.ok(spec, service.target, batches=10)  # 40 of 44 samples
+    rest = range_spec(folder / "rest.yaml", size=44, batch={"size": 5, "last": "drop"}, epochs=1, order=order)
+    assert client.ok(rest, service.target, cursor=begun["cursor"])["batches"] == 0

@@ -328,6 +328,9 @@ absl::Status Resolver::AddPattern(const std::string& pattern, size_t number) {
   // A pattern that begins above a root would reveal what is beside the root.
   if (!IsAllowed(folder)) return NotAllowed(pattern);
   if (!roots_.unrestricted && LeadsUpwards(pattern)) return NotAllowed(pattern);
+  // Whatever characters it has, and whatever those of the spec's folder.
+  const std::string written = absl::StrCat(begin, "/", pattern.substr(rest));
+  if (IsAllowed(written) && StatFile(written).ok()) return AddPath(written, false, "", number);
   // A path outside the roots gets the same error as one that does not exist.
   auto paths = ExpandGlob(absl::StrCat(Literally(begin), "/", pattern.substr(rest)), {},
                           [this](const std::string& next) {

@@ -117,6 +117,24 @@ TEST_F(SourceResolverTest, FindsFilesInTheOrderOfTheirNames) {
   EXPECT_GT(resolved.files(0).inode(), 0);
 }
 
+TEST_F(SourceResolverTest, AFileThatIsThereAsWrittenIsThatFileInAnyFolder) {
+  for (const std::string name : {"run", "run[1]", "run*", "run\\1"}) {
+    const std::string folder = absl::StrCat(folder_, "/data/", name);
+    std::filesystem::create_directories(folder);
+    for (const char* file : {"x[1].rec", "x1.rec", "y\\z.rec"}) {
+      std::ofstream(absl::StrCat(folder, "/", file)) << file;
+    }
+    for (const std::string file : {"x[1].rec", "x1.rec", "y\\z.rec"}) {
+      for (const std::string& written : {file, absl::StrCat(folder, "/", file)}) {
+        const auto resolved = ResolveSource(Records({written}), folder, roots_);
+        ASSERT_TRUE(resolved.ok()) << resolved.status();
+        EXPECT_THAT(Names(*resolved), ElementsAre(file)) << written;
+        EXPECT_EQ(resolved->files(0).path(), absl::StrCat(folder, "/", file));
+      }
+    }
+  }
+}
+
 TEST_F(SourceResolverTest, AFolderInPlaceOfAListIsAnsweredWithTheSourceForFolders) {
   v1::Source source;
   source.mutable_image_list()->set_path("deep");

@@ -1,6 +1,7 @@
 """What a spec may be given as, and the text that travels."""
 
 import json
+import os
 import pathlib
 
 import numpy as np
@@ -104,6 +105,22 @@ def test_a_file_that_is_not_there_is_answered_with_the_nearest_spec(tmp_path, mo
         assert str(raised.value) == f"cannot read the spec {given}: No such file or directory; did you mean {near}?"
     with pytest.raises(bulkhead.errors.DataError, match=f"directory; looked for {tmp_path}/no/train.yaml$"):
         spec_input.load("no/train.yaml")
+
+
+def test_relative_paths_start_where_the_spec_really_lies(tmp_path, monkeypatch):
+    (tmp_path / "there" / "sub").mkdir(parents=True)
+    (tmp_path / "there" / "s.yaml").write_text("{}")
+    (tmp_path / "link").symlink_to("there/sub")
+    monkeypatch.chdir(tmp_path)
+    for given in ("link/../s.yaml", f"{tmp_path}/link/../s.yaml"):
+        assert os.path.samefile(spec_input.load(given).base_dir, tmp_path / "there")
+        assert os.path.samefile(bulkhead.Pipeline.range(4, base_dir=os.path.dirname(given))._base_dir, tmp_path / "there")
+
+
+def test_a_path_may_have_braces(tmp_path):
+    (tmp_path / "a{1}").mkdir()
+    (tmp_path / "a{1}" / "s.yaml").write_text("{}")
+    assert spec_input.load(f"{tmp_path}/a{{1}}/s.yaml").is_file
 
 
 def test_a_name_that_no_file_can_have_is_not_found():

@@ -3,11 +3,13 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "bulkhead/v1/pipeline.pb.h"
 #include "server/stages/declaration/feature_signature.h"
@@ -165,7 +167,12 @@ const Kind* KindAmong(const Families& families, const Stage& stage) {
     return all;
   }());
   if (stage.stage_case() == Stage::STAGE_NOT_SET) return nullptr;
-  return kinds.at(OptionsOf(stage).GetDescriptor()).get();
+  const google::protobuf::Descriptor* const message = OptionsOf(stage).GetDescriptor();
+  const auto kind = kinds.find(message);
+  if (kind == kinds.end()) {
+    throw std::out_of_range(absl::StrCat(message->name(), " has no declaration in server/stages"));
+  }
+  return kind->second.get();
 }
 
 // The kind of `stage`; null if none is set.

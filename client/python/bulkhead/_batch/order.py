@@ -64,6 +64,8 @@ class Order(Expected):
         super().__init__(layout, cursor)
         self._unordered: bool = opened.unordered
         self._epochs: float = opened.epochs if opened.HasField("epochs") else math.inf
+        # The cursor stands in the last epoch, where no whole batch is left.
+        self._nothing_left = opened.batches_left_in_epoch == 0 and cursor["epoch"] + 1 >= self._epochs
         self._world_size = world_size
         self.low_water = 0
         self._ahead: Set[int] = set(cursor.get("completed", ()))
@@ -76,7 +78,7 @@ class Order(Expected):
     @property
     def is_complete(self) -> bool:
         """Whether all batches of the last epoch have come."""
-        return bool(self.cursor["epoch"] >= self._epochs)
+        return bool(self._nothing_left or self.cursor["epoch"] >= self._epochs)
 
     def check(self, header) -> None:
         """Raises ProtocolError unless the batch may come now."""

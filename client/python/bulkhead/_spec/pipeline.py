@@ -10,7 +10,7 @@ from .._rpc import proto
 from ..errors import SpecError
 from . import pipeline_repr, spec_input, spec_message, spec_yaml
 from .list_file import ListFile, Rows
-from .pipeline_base import PathLike, mixed
+from .pipeline_base import PathLike, absolute, mixed
 from .pipeline_calls import names_options
 from .pipeline_methods import MixtureStop, PipelineMethods
 
@@ -107,7 +107,7 @@ class Pipeline(PipelineMethods):
         if entries is not None:
             options["entries"] = entries
         else:
-            text, longest = rows.text(os.path.abspath(os.fspath(base_dir or ".")))
+            text, longest = rows.text(absolute(os.fspath(base_dir or ".")))
             list_file = ListFile(text)
         if longest > 256:  # the default
             options["max_path_bytes"] = longest

@@ -22,6 +22,11 @@ NOT_MIXED = (
 )
 
 
+def absolute(path: str) -> str:
+    """Where a path leads from the working folder: unlike os.path.abspath it keeps `..`, which behind a link leads elsewhere."""
+    return os.path.join(os.getcwd(), path) if os.pardir in path.split(os.sep) else os.path.abspath(path)
+
+
 def given(**options: Any) -> Dict[str, Any]:
     """The options that are not None."""
     return {name: value for name, value in options.items() if value is not None}
@@ -53,7 +58,7 @@ class PipelineBase(metaclass=Named):
         list_file: Optional[ListFile] = None,
     ) -> _Self:
         self = object.__new__(cls)
-        folder = None if base_dir is None else os.path.abspath(os.fspath(base_dir))
+        folder = None if base_dir is None else absolute(os.fspath(base_dir))
         for name, value in (("_message", message), ("_base_dir", folder), ("_list", list_file)):
             object.__setattr__(self, name, value)
         return self

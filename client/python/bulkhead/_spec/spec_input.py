@@ -11,7 +11,7 @@ from typing import Any, Mapping, NamedTuple, Union
 from .._words import nearest, printable
 from ..errors import DataError, SpecError
 from . import element_type, spec_message
-from .pipeline_base import NOT_MIXED, PipelineBase
+from .pipeline_base import NOT_MIXED, PipelineBase, absolute
 from .spec_yaml import Path
 
 Spec = Union[str, "os.PathLike[str]", Mapping[str, Any], PipelineBase]
@@ -34,9 +34,9 @@ class SpecInput(NamedTuple):
 
 def _looks_like_path(spec: str) -> bool:
     """Whether a string is a path: the text of a spec is a map, so it has a colon; a path has none, or exists."""
-    if "\n" in spec or "{" in spec:
+    if "\n" in spec:
         return False
-    return spec.endswith(_SUFFIXES) or ":" not in spec or os.path.exists(spec)
+    return spec.endswith(_SUFFIXES) or "{" not in spec and (":" not in spec or os.path.exists(spec))
 
 
 def _cannot_read(path: str, why: str, missing: bool) -> DataError:
@@ -83,7 +83,7 @@ def _read(path: str) -> SpecInput:
         missing = error.errno in (errno.ENOENT, errno.ENOTDIR)
         why = error.strerror or str(error)
         raise _cannot_read(path, why + _instead(path) if missing else why, missing) from None
-    return SpecInput(text, path, os.path.dirname(os.path.abspath(path)), True)
+    return SpecInput(text, path, os.path.dirname(absolute(path)), True)
 
 
 def _json(spec: Mapping[str, Any]) -> str:
