@@ -212,8 +212,9 @@ absl::Status Receiver::OnEnd() const {
   // A fleet knows what is missing, and ends its streams itself.
   const bool may_end = opened_.has_epochs() && !opened_.assigned();
   // The cursor may stand in the last epoch, where no whole batch is left.
-  const bool nothing_left =
-      opened_.batches_left_in_epoch() == 0 && opened_.cursor().epoch() + 1 >= opened_.epochs();
+  const bool nothing_left = assembler_->window().mark() == 0 &&
+                            opened_.batches_left_in_epoch() == 0 &&
+                            opened_.cursor().epoch() + 1 >= opened_.epochs();
   if (may_end && (nothing_left || mark.epoch() >= opened_.epochs())) return absl::OkStatus();
   return MakeClientError(
       absl::StatusCode::kUnavailable, client_reason::kServiceUnavailable,

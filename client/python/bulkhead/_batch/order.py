@@ -78,7 +78,7 @@ class Order(Expected):
     @property
     def is_complete(self) -> bool:
         """Whether all batches of the last epoch have come."""
-        return bool(self._nothing_left or self.cursor["epoch"] >= self._epochs)
+        return bool(self._nothing_left and self.low_water == 0 or self.cursor["epoch"] >= self._epochs)
 
     def check(self, header) -> None:
         """Raises ProtocolError unless the batch may come now."""
