@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 import grpc
@@ -54,13 +55,23 @@ def status_of(service):
     return status
 
 
+def trainer(spec, **options):
+    """A program that has taken a batch; not a fork of this one, whose threads may hold locks."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", f"import bulkhead; loader = bulkhead.Loader({str(spec)!r}, **{options!r})\n"
+         "next(loader.stream()); print('taken', flush=True); input()"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "taken\n"
+    return process
+
+
+def kill(process):
+    process.kill()
+    process.communicate()
+
+
 def test_a_vanished_client_gives_its_slots_back(service, folder):
-    pid = os.fork()
-    if pid == 0:
-        loader = bulkhead.Loader(endless(folder), service.target)
-        next(loader.stream())
-        os.kill(os.getpid(), signal.SIGKILL)
-    os.waitpid(pid, 0)
+    kill(trainer(endless(folder), target=service.target))
     wait_until(lambda: len(status_of(service).streams) == 0, "the stream of a dead client stays open")
 
 
@@ -191,21 +202,14 @@ def test_workers_die_with_a_service_that_is_killed(service, folder):
 
 
 def test_an_embedded_service_ends_with_its_trainer(folder, monkeypatch):
-    (folder / "run").mkdir()
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder / "run"))
-    read, write = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        loader = bulkhead.Loader(endless(folder), workers=1)
-        next(loader.stream())
-        [service] = children_of(os.getpid())
-        assert len(os.listdir(folder / "run")) == 1
-        os.write(write, str(service).encode())
-        os.kill(os.getpid(), signal.SIGKILL)
-    os.waitpid(pid, 0)
-    service = int(os.read(read, 100))
-    wait_until(lambda: not os.path.exists(f"/proc/{service}"), "the service outlived its trainer")
-    assert os.listdir(folder / "run") == []
+    with tempfile.TemporaryDirectory() as run:  # short enough for a socket's address
+        monkeypatch.setenv("XDG_RUNTIME_DIR", run)
+        process = trainer(endless(folder), workers=1)
+        [service] = children_of(process.pid)
+        assert len(os.listdir(run)) == 1
+        kill(process)
+        wait_until(lambda: not os.path.exists(f"/proc/{service}"), "the service outlived its trainer")
+        assert os.listdir(run) == []
 
 
 @pytest.fixture
