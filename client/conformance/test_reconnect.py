@@ -261,11 +261,11 @@ def test_a_service_that_opens_streams_and_loses_them_is_asked_less_and_less(clie
     # Enough for what a stream opens with, too little for its first batch of 8 MB.
     proxy = CutsAfter(tmp_path / "proxy.sock", own_service.target.removeprefix("unix:"), 1 << 20)
     spec = range_spec(folder / "s.yaml", size=10**9, batch={"size": 1 << 20})
-    error = client.error(spec, proxy.target, transport="grpc", reconnect_deadline=4)
+    error = client.error(spec, proxy.target, transport="grpc", reconnect_deadline=12)
     assert error["reason"] == "SERVICE_UNAVAILABLE" and "tried to reconnect for" in error["message"]
-    # After 0, 0.05, 0.1, 0.2, 0.4, 0.8, 1, 1 s, or less often where a busy machine opens slowly; and each client may look
+    # After 0, 0.05, 0.1, 0.2, 0.4, 0.8, 1, 1 … s, or less often where a busy machine opens slowly; and each client may look
     # at the service once more by itself.
-    assert 2 <= proxy.connections <= 20
+    assert 3 <= proxy.connections <= 36
 
 
 def test_where_no_service_ever_answered_nothing_is_tried_again(client, tmp_path, folder):

@@ -318,8 +318,7 @@ Attempts ScratchAttempts(const std::string& root) {
        [=] {
          const int fd = open((scratch + "/large").c_str(), O_WRONLY | O_CREAT, 0600);
          errno = 0;
-         // Beyond what a log may have that is the process's output.
-         const bool wrote = pwrite(fd, "x", 1, 1024 * kMebibyte) == 1;
+         const bool wrote = pwrite(fd, "x", 1, 2 * kMebibyte) == 1;
          if (errno == EFBIG) errno = EPERM;
          return wrote;
        }},

@@ -8,12 +8,14 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <iostream>
 #include <ostream>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "server/os/files/fd.h"
 #include "server/os/process/child_process.h"
 #include "server/os/sockets/packet_socket.h"
 #include "tests/containment/outcome.h"
@@ -51,10 +53,20 @@ int Try(const std::string& parts, const std::string& attempt, PacketSocket* rece
   spec.program = absl::StrCat(std::getenv("BULKHEAD_TEST_BIN_DIR"), "/escape_artist");
   spec.args = {parts, world.root(), attempt};
   spec.passed_fd = pair.second.fd();
+  // Of the test's own output, if that is a file, it could write on as of a log.
+  int output[2] = {-1, -1};
+  EXPECT_EQ(pipe2(output, O_CLOEXEC), 0);
+  const UniqueFd said(output[0]);
+  UniqueFd says(output[1]);
+  spec.output_fd = says.get();
   auto child = ChildProcess::Spawn(spec);
   EXPECT_TRUE(child.ok()) << child.status();
+  says.reset();
   if (received != nullptr) *received = std::move(pair.first);
   const ProcessExit exit = AwaitExit(*child);
+  char text[4096];
+  const ssize_t count = read(said.get(), text, sizeof(text));
+  if (count > 0) std::cerr.write(text, count);
   return exit.outcome == ProcessExit::Outcome::kExited ? exit.code : -1;
 }
 

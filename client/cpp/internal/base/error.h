@@ -45,6 +45,8 @@ std::string WithoutAdvice(const absl::Status& lost);
 
 }  // namespace bulkhead::client_internal
 
+// The two macros of server/base/error.h, of which this library includes nothing.
+//
 // Returns the status of `expression` from the enclosing function unless it is OK.
 #define BULKHEAD_RETURN_IF_ERROR(expression)                                  \
   do {                                                                        \

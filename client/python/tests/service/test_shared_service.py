@@ -66,21 +66,28 @@ def test_a_service_that_keeps_dying_is_explained_by_its_log(job):
     assert list(job.iterdir()) == []
 
 
-def test_a_service_that_does_not_start_says_why_and_leaves_nothing(job, monkeypatch, tmp_path):
-    program = tmp_path / "program"
-    program.write_text("#!/bin/sh\necho it is too cold >&2\nexit 3\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("BULKHEAD_SERVER", str(program))
+@pytest.fixture
+def be_program(monkeypatch, tmp_path):
+    """Makes a shell script the service's program."""
+
+    def be(script):
+        program = tmp_path / "program"
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+        monkeypatch.setenv("BULKHEAD_SERVER", str(program))
+
+    return be
+
+
+def test_a_service_that_does_not_start_says_why_and_leaves_nothing(job, be_program):
+    be_program("echo it is too cold >&2; exit 3")
     with pytest.raises(bulkhead.ServiceStartFailed, match="status 3.*it is too cold"):
         bulkhead.Loader({}, timeout=30)
     assert list(job.iterdir()) == []
 
 
-def test_a_service_that_is_never_ready_meets_the_deadline_and_leaves_nothing(job, monkeypatch, tmp_path):
-    program = tmp_path / "program"
-    program.write_text("#!/bin/sh\nexec sleep 600\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("BULKHEAD_SERVER", str(program))
+def test_a_service_that_is_never_ready_meets_the_deadline_and_leaves_nothing(job, be_program):
+    be_program("exec sleep 600")
     with pytest.raises(bulkhead.DeadlineExceeded, match="not ready within 0[.]"):
         bulkhead.Loader({}, timeout=0.5)
     assert list(job.iterdir()) == []
